@@ -3,8 +3,13 @@
 from importlib.util import find_spec
 
 _NEEDED = {
-    "torch": ["volt/ext/torch.py", *(f"volt/trial/{name}.py" for name in ("language_model", "running", "training"))],
+    "torch": [
+        "volt/ext/torch.py",
+        *(f"volt/trial/{name}.py" for name in ("language_model", "running", "training")),
+    ],
     "ray": ["volt/ext/ray.py", "volt/ext/ray_cluster.py"],
     "fsspec": ["volt/files/remote.py", "volt/files/remote_files.py"],
 }
-collect_ignore = [path for library, paths in _NEEDED.items() if not find_spec(library) for path in paths]
+collect_ignore = [
+    path for library, paths in _NEEDED.items() if not find_spec(library) for path in paths
+]

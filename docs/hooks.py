@@ -68,7 +68,9 @@ def _tree() -> Any:
 
 
 def _page(title: str, introduction: str, commands: dict[str, Any]) -> str:
-    return "\n\n".join([f"# {title}", introduction, *(_section(*item) for item in commands.items())])
+    return "\n\n".join(
+        [f"# {title}", introduction, *(_section(*item) for item in commands.items())]
+    )
 
 
 def _section(name: str, command: Any) -> str:
@@ -78,7 +80,9 @@ def _section(name: str, command: Any) -> str:
     usage = " ".join([name, "[OPTIONS]", *(argument.metavar for argument in arguments)])
     examples = "\n".join(f"$ {line}" for line in EXAMPLES[name.removeprefix("volt ")])
     fences = f"```text\n{usage}\n```", f"```console\n{examples}\n```"
-    return "\n\n".join([f"## {name}", fences[0], escaped(command.help), *_tables(command), fences[1]])
+    return "\n\n".join(
+        [f"## {name}", fences[0], escaped(command.help), *_tables(command), fences[1]]
+    )
 
 
 def _tables(command: Any) -> Iterator[str]:
@@ -95,13 +99,26 @@ def _tables(command: Any) -> Iterator[str]:
 def _spelled(param: Any) -> str:
     if param.param_type_name == "argument":
         return f"`{param.metavar}`"
-    value = "" if param.is_flag else param.metavar or "|".join(get_args(param.type_descriptor.annotation))
+    value = (
+        ""
+        if param.is_flag
+        else param.metavar or "|".join(get_args(param.type_descriptor.annotation))
+    )
     names = sorted(param.opts, key=len, reverse=True) + param.secondary_opts
-    return ", ".join([f"`{names[0]} {value}`" if value else f"`{names[0]}`", *(f"`{name}`" for name in names[1:])])
+    return ", ".join(
+        [
+            f"`{names[0]} {value}`" if value else f"`{names[0]}`",
+            *(f"`{name}`" for name in names[1:]),
+        ]
+    )
 
 
 def _meaning(param: Any) -> str:
-    shown = param.show_default and not getattr(param, "is_flag", False) and param.default not in (None, "")
+    shown = (
+        param.show_default
+        and not getattr(param, "is_flag", False)
+        and param.default not in (None, "")
+    )
     default = f" Default: `{param.default}`." if shown else ""
     return escaped(param.help or "") + default
 
@@ -114,7 +131,8 @@ def escaped(text: str) -> str:
     """
     parts = text.split("`")
     parts[::2] = [
-        re.sub(r"([*_\[\]])", r"\\\1", html.escape(part, quote=False)).replace("|", "&#124;") for part in parts[::2]
+        re.sub(r"([*_\[\]])", r"\\\1", html.escape(part, quote=False)).replace("|", "&#124;")
+        for part in parts[::2]
     ]
     return "`".join(parts)
 

@@ -31,7 +31,9 @@ def notebook_files() -> Made:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         pictures = dict[str, bytes]()
         texts = [cell_text(cell, path.stem, pictures) for cell in cells]
-        made[f"notebooks/{path.stem}.md"] = "\n\n".join(texts) + f"\n\n*`notebooks/{path.name}`, as it was run.*\n"
+        made[f"notebooks/{path.stem}.md"] = (
+            "\n\n".join(texts) + f"\n\n*`notebooks/{path.name}`, as it was run.*\n"
+        )
         made |= {f"notebooks/{name}": picture for name, picture in pictures.items()}
     return made
 

@@ -30,7 +30,9 @@ from volt.comparison.page.page import write_page
 def compared(committed: Path, train: Path, heldout: Path) -> volt.Comparison:
     """Compare the committed vocabulary with a fresh one of the same size."""
     n_tokens = len(volt.read_vocabulary(committed).tokens)
-    return volt.compare(str(train), heldout=str(heldout), systems=[str(committed)], select=f"fixed:{n_tokens}")
+    return volt.compare(
+        str(train), heldout=str(heldout), systems=[str(committed)], select=f"fixed:{n_tokens}"
+    )
 
 
 def more_pieces(comparison: volt.Comparison) -> float:
@@ -41,11 +43,19 @@ def more_pieces(comparison: volt.Comparison) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("committed", type=Path, help="the vocabulary in the repository")
     parser.add_argument("train", type=Path, help="text for the fresh search")
     parser.add_argument("heldout", type=Path, help="text on which both are measured")
-    parser.add_argument("--at-most", type=float, default=5.0, metavar="N", help="accepted excess of pieces in percent")
+    parser.add_argument(
+        "--at-most",
+        type=float,
+        default=5.0,
+        metavar="N",
+        help="accepted excess of pieces in percent",
+    )
     parser.add_argument("--report", type=Path, default=Path("report.html"), help="path of the page")
     args = parser.parse_args()
     try:
@@ -56,7 +66,9 @@ def main() -> int:
         return 2
     found = more_pieces(comparison)
     verdict = "too many" if found > args.at_most else "fine"
-    print(f"{args.committed}: {found:+.1f} % pieces against a fresh vocabulary, at most {args.at_most:+g} %: {verdict}")
+    print(
+        f"{args.committed}: {found:+.1f} % pieces against a fresh vocabulary, at most {args.at_most:+g} %: {verdict}"
+    )
     return int(found > args.at_most)
 
 

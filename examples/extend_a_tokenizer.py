@@ -29,7 +29,9 @@ def extended(old: volt.Vocabulary, counts: volt.WordCounts, n_more: int) -> volt
     return volt.search(candidates, select="fixed:" + str(len(old.tokens) + n_more)).vocabulary
 
 
-def rows_for(old: volt.Vocabulary, new: volt.Vocabulary, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def rows_for(
+    old: volt.Vocabulary, new: volt.Vocabulary, rows: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Return the old rows, and for each new token the mean of the rows that it is merged from: (n_new_ids, width).
 
     A character that the old vocabulary lacks was <unk>, and gets its row.
@@ -42,7 +44,9 @@ def rows_for(old: volt.Vocabulary, new: volt.Vocabulary, rows: NDArray[np.float6
             return [ids.get(token, ids["<unk>"])]
         return [i for part in parts[token] for i in spelled(part)]
 
-    return np.vstack([rows, *(rows[spelled(piece)].mean(axis=0) for piece in new.pieces[len(rows) :])])
+    return np.vstack(
+        [rows, *(rows[spelled(piece)].mean(axis=0) for piece in new.pieces[len(rows) :])]
+    )
 
 
 def pieces_per_word(vocabulary: volt.Vocabulary, text: str) -> float:
@@ -56,9 +60,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, text in (("old.txt", old_text), ("new.txt", new_text)):
             Path(folder, name).write_text(text, encoding="utf-8")
-        old_counts, new_counts = (volt.count_words(Path(folder, name)) for name in ("old.txt", "new.txt"))
-    old = volt.search(volt.learn_bpe(old_counts, n_merges=N_OLD), select=f"fixed:{N_OLD}").vocabulary
-    rows = np.random.default_rng(1).normal(size=(len(old.pieces), WIDTH))  # a substitute for a trained model's rows
+        old_counts, new_counts = (
+            volt.count_words(Path(folder, name)) for name in ("old.txt", "new.txt")
+        )
+    old = volt.search(
+        volt.learn_bpe(old_counts, n_merges=N_OLD), select=f"fixed:{N_OLD}"
+    ).vocabulary
+    rows = np.random.default_rng(1).normal(
+        size=(len(old.pieces), WIDTH)
+    )  # a substitute for a trained model's rows
 
     new = extended(old, new_counts, N_MORE)
     new_rows = rows_for(old, new, rows)
@@ -68,7 +78,9 @@ def main() -> None:
     shrunk = volt.shrink(new, new_counts, to=len(old.pieces))
     kept = np.flatnonzero(shrunk.new_ids >= 0)
     kept_rows = new_rows[kept]  # in the order of the shrunk vocabulary, which keeps the old order
-    assert [new.pieces[i] for i in kept] == list(shrunk.vocabulary.pieces), "a row would be another token's"
+    assert [new.pieces[i] for i in kept] == list(shrunk.vocabulary.pieces), (
+        "a row would be another token's"
+    )
     assert kept_rows.shape == (len(old.pieces), WIDTH)
 
     for name, vocabulary in (("old", old), ("extended", new), ("shrunk", shrunk.vocabulary)):

@@ -79,7 +79,9 @@ def state_in(checkpoint: Path) -> str:
     try:
         return (checkpoint / STATE).read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
-        raise ConfigError(f"{checkpoint / STATE}: no such file; give a checkpoint of this script") from None
+        raise ConfigError(
+            f"{checkpoint / STATE}: no such file; give a checkpoint of this script"
+        ) from None
 
 
 def arguments_of(batch: dict[str, Any]) -> dict[str, Any]:
@@ -91,12 +93,17 @@ def arguments_of(batch: dict[str, Any]) -> dict[str, Any]:
     net_input = batch["net_input"]
     if "prev_output_tokens" not in net_input:
         labels = batch["target"].masked_fill(~batch["tgt_mask"], -100).roll(1, dims=1)
-        return {"input_ids": net_input["src_tokens"], "position_ids": net_input["position_ids"], "labels": labels}
+        return {
+            "input_ids": net_input["src_tokens"],
+            "position_ids": net_input["position_ids"],
+            "labels": labels,
+        }
     return {
-        "input_ids": net_input["src_tokens"], "attention_mask": batch["src_mask"].long(),
+        "input_ids": net_input["src_tokens"],
+        "attention_mask": batch["src_mask"].long(),
         "decoder_input_ids": net_input["prev_output_tokens"],
         "labels": batch["target"].masked_fill(~batch["tgt_mask"], -100),
-    }  # fmt: skip
+    }
 
 
 def small_model(n_tokens: int, *, pack: int | None, width: int = 16) -> PreTrainedModel:
@@ -105,17 +112,34 @@ def small_model(n_tokens: int, *, pack: int | None, width: int = 16) -> PreTrain
     With use_cache=False and without attention_mask, attention stays within the samples of a row, by position_ids.
     """
     if pack is not None:
-        sizes = {"vocab_size": n_tokens, "n_positions": pack, "n_embd": width, "n_layer": 1, "n_head": 2}
-        return GPT2LMHeadModel(GPT2Config(**sizes, bos_token_id=None, eos_token_id=None, use_cache=False))
+        sizes = {
+            "vocab_size": n_tokens,
+            "n_positions": pack,
+            "n_embd": width,
+            "n_layer": 1,
+            "n_head": 2,
+        }
+        return GPT2LMHeadModel(
+            GPT2Config(**sizes, bos_token_id=None, eos_token_id=None, use_cache=False)
+        )
     values = {"layers": 1, "attention_heads": 2, "ffn_dim": width}
-    sizes = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in values.items()}
+    sizes = {
+        f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in values.items()
+    }
     return BartForConditionalGeneration(BartConfig(vocab_size=n_tokens, d_model=width, **sizes))
 
 
 def train(
-    dataset: StreamDataset, *, n_tokens: int, output: Path, steps: int, save_every: int, resume: Path | None = None,
-    pack: int | None = None, **options: Any,
-) -> StreamTrainer:  # fmt: skip
+    dataset: StreamDataset,
+    *,
+    n_tokens: int,
+    output: Path,
+    steps: int,
+    save_every: int,
+    resume: Path | None = None,
+    pack: int | None = None,
+    **options: Any,
+) -> StreamTrainer:
     """Train until `steps` steps in total.
 
     pack: the length of packed rows, None for a translation model
@@ -126,7 +150,12 @@ def train(
         dataset.load_state_dict(state_in(resume))
     options.setdefault("lr_scheduler_type", "constant")
     args = TrainingArguments(
-        str(output), max_steps=steps, save_steps=save_every, ignore_data_skip=True, report_to=[], **options
+        str(output),
+        max_steps=steps,
+        save_steps=save_every,
+        ignore_data_skip=True,
+        report_to=[],
+        **options,
     )
     torch.manual_seed(args.seed)  # for the weights
     trainer = StreamTrainer(small_model(n_tokens, pack=pack), args, train_dataset=dataset)
@@ -135,7 +164,9 @@ def train(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("config", type=Path, help="YAML file with sources and batches")
     parser.add_argument("--output", type=Path, required=True, help="folder for the checkpoints")
     parser.add_argument("--steps", type=int, required=True, help="total, including earlier runs")

@@ -52,7 +52,9 @@ def rows_of(ids: list[int]) -> torch.Tensor:
 def bits_per_byte(model: GPT2LMHeadModel, rows: torch.Tensor, bytes_per_token: float) -> float:
     """Return the model's loss on all tokens except the first of each row, in bits per byte."""
     with torch.no_grad():
-        loss = sum(float(model(part, labels=part).loss) * len(part) for part in rows.split(BATCH)) / len(rows)
+        loss = sum(
+            float(model(part, labels=part).loss) * len(part) for part in rows.split(BATCH)
+        ) / len(rows)
     return loss / math.log(2) / bytes_per_token
 
 
@@ -67,7 +69,9 @@ def trained(model: GPT2LMHeadModel, rows: torch.Tensor, n_steps: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=200, help="steps of training")
     args = parser.parse_args()
     torch.manual_seed(1)
@@ -77,13 +81,23 @@ def main() -> None:
     vocabulary = searched(train).vocabulary
     tokenizer = exported(vocabulary)
     print(f"{len(tokenizer):,} ids for {PARAMS:,} parameters")
-    train_ids, held_ids = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (train, held_out))
+    train_ids, held_ids = (
+        tokenizer(text, add_special_tokens=False)["input_ids"] for text in (train, held_out)
+    )
     model = GPT2LMHeadModel(
         GPT2Config(
-            vocab_size=len(tokenizer), n_positions=CONTEXT, n_embd=WIDTH, n_layer=LAYERS, n_head=4,
-            bos_token_id=None, eos_token_id=None, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
+            vocab_size=len(tokenizer),
+            n_positions=CONTEXT,
+            n_embd=WIDTH,
+            n_layer=LAYERS,
+            n_head=4,
+            bos_token_id=None,
+            eos_token_id=None,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
         )
-    )  # fmt: skip
+    )
     bytes_per_token = len(held_out.encode()) / len(held_ids)
     print(f"before   {bits_per_byte(model, rows_of(held_ids), bytes_per_token):.3f} bits per byte")
     trained(model, rows_of(train_ids), args.steps)

@@ -59,13 +59,20 @@ class SmallModel(LightningModule):
 
     def __init__(self, n_tokens: int, *, width: int = 16) -> None:
         super().__init__()
-        self.tokens, self.out = torch.nn.Embedding(n_tokens, width), torch.nn.Linear(width, n_tokens)
+        self.tokens, self.out = (
+            torch.nn.Embedding(n_tokens, width),
+            torch.nn.Linear(width, n_tokens),
+        )
 
     def training_step(self, batch: dict[str, Any], batch_idx: int) -> torch.Tensor:
         net_input, mask = batch["net_input"], batch["src_mask"].unsqueeze(-1)
-        source = (self.tokens(net_input["src_tokens"]) * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True)
+        source = (self.tokens(net_input["src_tokens"]) * mask).sum(1, keepdim=True) / mask.sum(
+            1, keepdim=True
+        )
         found = self.out(torch.tanh(source + self.tokens(net_input["prev_output_tokens"])))
-        loss = torch.nn.functional.cross_entropy(found[batch["tgt_mask"]], batch["target"][batch["tgt_mask"]])
+        loss = torch.nn.functional.cross_entropy(
+            found[batch["tgt_mask"]], batch["target"][batch["tgt_mask"]]
+        )
         self.log("loss", loss)
         return loss
 
@@ -74,33 +81,60 @@ class SmallModel(LightningModule):
 
 
 def train(
-    dataset: StreamDataset, *, model: LightningModule, output: Path, steps: int, save_every: int,
-    resume: Path | None = None, n_workers: int = 0, **options: Any,
-) -> Trainer:  # fmt: skip
+    dataset: StreamDataset,
+    *,
+    model: LightningModule,
+    output: Path,
+    steps: int,
+    save_every: int,
+    resume: Path | None = None,
+    n_workers: int = 0,
+    **options: Any,
+) -> Trainer:
     """Train until `steps` steps in total. resume: a checkpoint;  options: for Trainer"""
-    saving = ModelCheckpoint(output, save_last=True, every_n_train_steps=save_every, save_top_k=-1, filename="{step}")
+    saving = ModelCheckpoint(
+        output, save_last=True, every_n_train_steps=save_every, save_top_k=-1, filename="{step}"
+    )
     callbacks = [saving, *options.pop("callbacks", [])]
-    trainer = Trainer(max_steps=steps, max_epochs=-1, use_distributed_sampler=False, callbacks=callbacks, **options)
+    trainer = Trainer(
+        max_steps=steps,
+        max_epochs=-1,
+        use_distributed_sampler=False,
+        callbacks=callbacks,
+        **options,
+    )
     trainer.fit(model, StreamData(dataset, n_workers=n_workers), ckpt_path=resume)
     return trainer
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("config", type=Path, help="YAML file with sources and batches")
     parser.add_argument("--output", type=Path, required=True, help="folder for the checkpoints")
-    parser.add_argument("--steps", type=int, required=True, help="total, including steps before a checkpoint")
+    parser.add_argument(
+        "--steps", type=int, required=True, help="total, including steps before a checkpoint"
+    )
     parser.add_argument("--save-every", type=int, default=10, help="steps between two checkpoints")
     parser.add_argument("--tokens", type=int, default=32_000, help="size of the vocabulary")
     parser.add_argument("--resume", type=Path, help="a checkpoint")
-    parser.add_argument("--seed", type=int, default=1, help="for the initial weights; a checkpoint stores its own")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="for the initial weights; a checkpoint stores its own"
+    )
     args = parser.parse_args()
     seed_everything(args.seed, verbose=False)
     trainer = train(
-        StreamDataset(args.config, tell=True), model=SmallModel(args.tokens), output=args.output, steps=args.steps,
-        save_every=args.save_every, resume=args.resume,
-        logger=False, enable_progress_bar=False, enable_model_summary=False,
-    )  # fmt: skip
+        StreamDataset(args.config, tell=True),
+        model=SmallModel(args.tokens),
+        output=args.output,
+        steps=args.steps,
+        save_every=args.save_every,
+        resume=args.resume,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
     print(f"{trainer.global_step} steps, loss {trainer.callback_metrics['loss']:.3f}")
 
 

@@ -21,7 +21,12 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator
-from importlib.metadata import Distribution, PackageNotFoundError, distribution, packages_distributions
+from importlib.metadata import (
+    Distribution,
+    PackageNotFoundError,
+    distribution,
+    packages_distributions,
+)
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -29,7 +34,10 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 LATE = ("ext", "trial")  # packages that need an extra
-OPEN = re.compile(r"\b(MIT|BSD|Apache|PSF|Python Software|ISC|MPL|Mozilla|0BSD|Unlicense|Zlib|HPND)\b", re.IGNORECASE)
+OPEN = re.compile(
+    r"\b(MIT|BSD|Apache|PSF|Python Software|ISC|MPL|Mozilla|0BSD|Unlicense|Zlib|HPND)\b",
+    re.IGNORECASE,
+)
 
 
 def imports() -> Iterator[tuple[str, str, bool]]:
@@ -57,7 +65,9 @@ def _statements(node: ast.AST, is_late: bool = False) -> Iterator[tuple[ast.AST,
 
 def declared() -> tuple[list[Requirement], list[Requirement]]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = [Requirement(text) for rows in project["optional-dependencies"].values() for text in rows]
+    extras = [
+        Requirement(text) for rows in project["optional-dependencies"].values() for text in rows
+    ]
     return [Requirement(text) for text in project["dependencies"]], extras
 
 
@@ -70,14 +80,18 @@ def faults_of_imports(needed: set[str], optional: set[str]) -> Iterator[str]:
             yield f"{place}: {package} is not declared"
         elif not names & needed and not is_late:
             yield f"{place}: {package} is optional, but imported with the module"
-    yield from (f"{name} is declared as needed, and nothing imports it" for name in sorted(needed - used))
+    yield from (
+        f"{name} is declared as needed, and nothing imports it" for name in sorted(needed - used)
+    )
 
 
 def faults_of_versions(requirements: list[Requirement]) -> Iterator[str]:
     for requirement in requirements:
         if not any(bound.operator in (">=", "==", "~=") for bound in requirement.specifier):
             yield f"{requirement.name} has no lower bound"
-        if not requirement.specifier.contains(found := distribution(requirement.name).version, prereleases=True):
+        if not requirement.specifier.contains(
+            found := distribution(requirement.name).version, prereleases=True
+        ):
             yield f"{requirement} is required, {found} is installed"
 
 
@@ -91,14 +105,26 @@ def closure(names: set[str]) -> dict[str, Distribution]:
             except PackageNotFoundError:
                 continue
             needed = [Requirement(text) for text in found[name].requires or ()]
-            waiting += [canonicalize_name(r.name) for r in needed if not r.marker or r.marker.evaluate({"extra": ""})]
+            waiting += [
+                canonicalize_name(r.name)
+                for r in needed
+                if not r.marker or r.marker.evaluate({"extra": ""})
+            ]
     return found
 
 
 def licence_of(one: Distribution) -> str:
     about = one.metadata
-    classifiers = [row.rpartition(" :: ")[2] for row in about.get_all("Classifier") or () if row.startswith("License")]
-    return (about["License-Expression"] or ", ".join(classifiers) or (about["License"] or "").split("\n")[0])[:70]
+    classifiers = [
+        row.rpartition(" :: ")[2]
+        for row in about.get_all("Classifier") or ()
+        if row.startswith("License")
+    ]
+    return (
+        about["License-Expression"]
+        or ", ".join(classifiers)
+        or (about["License"] or "").split("\n")[0]
+    )[:70]
 
 
 def advisories(names: dict[str, Distribution]) -> tuple[str, list[str]]:
@@ -107,13 +133,25 @@ def advisories(names: dict[str, Distribution]) -> tuple[str, list[str]]:
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as table:
         table.write("".join(f"{name}=={one.version}\n" for name, one in names.items()))
         table.flush()
-        command = [program, "--no-deps", "--disable-pip", "--progress-spinner=off", "--format=json", "-r", table.name]
+        command = [
+            program,
+            "--no-deps",
+            "--disable-pip",
+            "--progress-spinner=off",
+            "--format=json",
+            "-r",
+            table.name,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     try:
         rows = json.loads(done.stdout)["dependencies"]
     except (ValueError, KeyError):
         return f"not checked: no answer ({done.stderr.strip()[-90:]})", []
-    faults = [f"{one['name']} {one['version']}: {fault['id']}" for one in rows for fault in one.get("vulns", ())]
+    faults = [
+        f"{one['name']} {one['version']}: {fault['id']}"
+        for one in rows
+        for fault in one.get("vulns", ())
+    ]
     skipped = sum("skip_reason" in one for one in rows)
     return f"{len(rows) - skipped} packages checked, {skipped} skipped", faults
 
@@ -124,9 +162,15 @@ def main() -> int:
     brought = closure(names)
     licences = [f"{name} {one.version}: {licence_of(one)}" for name, one in sorted(brought.items())]
     checks = {
-        "imports": (f"{len(names)} needed, {len(others)} optional", list(faults_of_imports(names, others))),
+        "imports": (
+            f"{len(names)} needed, {len(others)} optional",
+            list(faults_of_imports(names, others)),
+        ),
         "versions": (", ".join(map(str, required)), list(faults_of_versions(required))),
-        "licences": ("\n            ".join(licences), [row for row in licences if not OPEN.search(row)]),
+        "licences": (
+            "\n            ".join(licences),
+            [row for row in licences if not OPEN.search(row)],
+        ),
         "advisories": advisories(brought),
     }
     for check, (summary, faults) in checks.items():

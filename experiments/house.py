@@ -21,7 +21,14 @@ from pathlib import Path
 
 import grimp
 
-SKIPPED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+SKIPPED = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 COLUMNS = ("modules", "functions", "code", "docstrings", "words")
 REGISTRIES = {  # import or name plug-ins, a module each
@@ -40,7 +47,10 @@ def read_imports(root: Path) -> dict[str, set[str]]:
     """Return every module of the two packages → its imports, within functions and for types as well."""
     sys.path[:0] = [str(root), str(root / "cli")]
     graph = grimp.build_graph("volt", "volt_cli", cache_dir=None)
-    return {module: set(graph.find_modules_directly_imported_by(module)) for module in sorted(graph.modules)}
+    return {
+        module: set(graph.find_modules_directly_imported_by(module))
+        for module in sorted(graph.modules)
+    }
 
 
 def wing_of(module: str) -> str:
@@ -58,7 +68,10 @@ def wings_of(imports: Arrows) -> dict[str, set[str]]:
     wings: dict[str, set[str]] = defaultdict(set)
     for module, imported in imports.items():
         if module != "volt":
-            wings[wing_of(module)] |= {wing_of(other) for other in imported} - {wing_of(module), "volt"}
+            wings[wing_of(module)] |= {wing_of(other) for other in imported} - {
+                wing_of(module),
+                "volt",
+            }
     return dict(wings)
 
 
@@ -72,7 +85,12 @@ def measure(source: str) -> Counter[str]:
     documented = [node for node in nodes if ast.get_docstring(node)]
     docstrings = {line for node in documented for line in _lines(node.body[0])}
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    lines = {line for token in tokens if token.type not in SKIPPED for line in range(token.start[0], token.end[0] + 1)}
+    lines = {
+        line
+        for token in tokens
+        if token.type not in SKIPPED
+        for line in range(token.start[0], token.end[0] + 1)
+    }
     return Counter(
         functions=sum(isinstance(node, ast.FunctionDef) for node in nodes),
         code=len(lines - docstrings),
@@ -89,7 +107,9 @@ def sizes(root: Path, modules: Mapping[str, set[str]]) -> dict[str, Counter[str]
     """Return wing → its measures and its number of modules."""
     wings: dict[str, Counter[str]] = defaultdict(Counter)
     for module in modules:
-        wings[wing_of(module)] += measure(path_of(root, module).read_text(encoding="utf-8")) + Counter(modules=1)
+        wings[wing_of(module)] += measure(
+            path_of(root, module).read_text(encoding="utf-8")
+        ) + Counter(modules=1)
     return wings
 
 
@@ -102,7 +122,9 @@ def path_of(root: Path, module: str) -> Path:
 def only_importers(root: Path, imports: Arrows) -> dict[str, str]:
     """Return module → importer, where one module of its package is all that imports it; no plug-ins, no programs."""
     importers: dict[str, set[str]] = defaultdict(set)
-    plug_ins = {name for registry in REGISTRIES & {*imports} for name in _names(path_of(root, registry))}
+    plug_ins = {
+        name for registry in REGISTRIES & {*imports} for name in _names(path_of(root, registry))
+    }
     for module, imported in imports.items():
         for other in imported:
             importers[other].add(module)
@@ -119,7 +141,11 @@ def only_importers(root: Path, imports: Arrows) -> dict[str, str]:
 def _names(path: Path) -> set[str]:
     """Return the modules that a registry names, as "noise.Typos" does."""
     nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    texts = [
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
     return {*texts, *(text.partition(".")[0] for text in texts)}
 
 
@@ -168,11 +194,17 @@ def show(root: Path, imports: Arrows, wings: Arrows) -> None:
     total = sum(measured.values(), Counter())
     print(f"{'all':12} {'':5} {' '.join(f'{total[column]:10,}' for column in COLUMNS)}")
     alone = only_importers(root, imports)
-    print(f"\n{len(alone)} modules with one importer:", *(f"{a} ← {b}" for a, b in sorted(alone.items())), sep="\n  ")
+    print(
+        f"\n{len(alone)} modules with one importer:",
+        *(f"{a} ← {b}" for a, b in sorted(alone.items())),
+        sep="\n  ",
+    )
     for folder in ("tests", "experiments"):
         texts = [path.read_text(encoding="utf-8") for path in sorted((root / folder).rglob("*.py"))]
         lines = sum(text.count("\n") for text in texts)
-        print(f"{folder}: {lines:,} lines, {sum(measure(text)['code'] for text in texts):,} of code")
+        print(
+            f"{folder}: {lines:,} lines, {sum(measure(text)['code'] for text in texts):,} of code"
+        )
 
 
 if __name__ == "__main__":
@@ -183,6 +215,11 @@ if __name__ == "__main__":
     if "--check" not in sys.argv[1:]:
         show(root, imports, wings)
     elif len(alone := only_importers(root, imports)) > MOST_ALONE:
-        sys.exit(f"{len(alone)} modules with one importer; {MOST_ALONE} are the most: {', '.join(sorted(alone))}")
-    if nodes := [*circles(imports), *circles({wing: others for wing, others in wings.items() if wing != "volt"})]:
+        sys.exit(
+            f"{len(alone)} modules with one importer; {MOST_ALONE} are the most: {', '.join(sorted(alone))}"
+        )
+    if nodes := [
+        *circles(imports),
+        *circles({wing: others for wing, others in wings.items() if wing != "volt"}),
+    ]:
         sys.exit("\n".join(f"circle: {', '.join(sorted(each))}" for each in nodes))

@@ -39,10 +39,23 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAIRS = (
-    (ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.In, ast.NotIn), (ast.Is, ast.IsNot),
-    (ast.And, ast.Or), (ast.Add, ast.Sub), (ast.Mult, ast.FloorDiv), (ast.BitAnd, ast.BitOr), (ast.LShift, ast.RShift),
-)  # fmt: skip
-OPERATORS: dict[type, type] = {ast.Div: ast.Mult, ast.Mod: ast.FloorDiv, **dict(PAIRS), **{b: a for a, b in PAIRS}}
+    (ast.Lt, ast.LtE),
+    (ast.Gt, ast.GtE),
+    (ast.Eq, ast.NotEq),
+    (ast.In, ast.NotIn),
+    (ast.Is, ast.IsNot),
+    (ast.And, ast.Or),
+    (ast.Add, ast.Sub),
+    (ast.Mult, ast.FloorDiv),
+    (ast.BitAnd, ast.BitOr),
+    (ast.LShift, ast.RShift),
+)
+OPERATORS: dict[type, type] = {
+    ast.Div: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+    **dict(PAIRS),
+    **{b: a for a, b in PAIRS},
+}
 CALLS = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list"}
 LEFT_OUT = (ast.AugAssign, ast.Raise, ast.Continue, ast.Break)
 WITHOUT_EFFECT = ("annotation", "returns", "decorator_list", "bases", "type_params")
@@ -50,7 +63,9 @@ MAX_SECONDS = 60.0  # of recorded time of the tests that run for a mutant
 MAX_TESTS = 300
 N_MAIN_FILES = 5
 N_GROUPS = 48  # processes that record
-START_SECONDS = 30.0  # until the first test runs; after that, tests may take twice as long as recorded
+START_SECONDS = (
+    30.0  # until the first test runs; after that, tests may take twice as long as recorded
+)
 GROUP_SECONDS = 600.0  # a test that waits for ever costs its group
 TEST_SECONDS = 10.0  # a test that takes longer as plain Python is not recorded
 
@@ -82,7 +97,10 @@ def mutants(path: str, source: str) -> Iterator[Mutant]:
     tree = ast.parse(source)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     for node in _nodes(tree):
-        start, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+        start, end = (
+            starts[node.lineno - 1] + node.col_offset,
+            starts[node.end_lineno - 1] + node.end_col_offset,
+        )
         is_called = any(one.body[0].lineno <= node.lineno <= one.end_lineno for one in functions)
         lines = range(node.lineno, node.end_lineno + 1) if is_called else range(1, len(starts))
         for text in _changes(node):
@@ -123,7 +141,9 @@ def _changes(node: ast.expr | ast.stmt) -> Iterator[str]:
             yield _changed(node, keywords=node.keywords[:-1])
         elif len(node.args) > 1:
             yield _changed(node, args=node.args[:-1])
-    elif isinstance(node, LEFT_OUT) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
+    elif isinstance(node, LEFT_OUT) or (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    ):
         yield "pass"
     elif isinstance(node, ast.Return) and node.value is not None:
         yield "return None"
@@ -138,7 +158,9 @@ def _changed(node: ast.expr, **fields: object) -> str:
 
 def copy_checkout(target: Path) -> Path:
     """Copy the tracked files of the checkout, as they are now, and return the folder."""
-    names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    names = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     for path in filter(Path.is_file, map(ROOT.joinpath, names.splitlines())):
         copied = target / path.relative_to(ROOT)
         copied.parent.mkdir(parents=True, exist_ok=True)
@@ -150,7 +172,14 @@ def command_for(checkout: Path, *arguments: str) -> tuple[list[str], dict[str, s
     """Return the command that runs tests of a copy of the checkout, and its environment."""
     variables = {"NUMBA_DISABLE_JIT": "1", "CI": "true"}
     variables["PYTHONPATH"] = f"{checkout}{os.pathsep}{checkout / 'cli'}"
-    return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments], os.environ | variables
+    return [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        *arguments,
+    ], os.environ | variables
 
 
 def record(folder: Path, workers: int) -> Iterator[dict[str, Any]]:
@@ -162,7 +191,11 @@ def record(folder: Path, workers: int) -> Iterator[dict[str, Any]]:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(workers) as pool:
         root = copy_checkout(Path(place))
-        code = {path.relative_to(root) for part in ("volt", "cli") for path in root.glob(f"{part}/**/*.py")}
+        code = {
+            path.relative_to(root)
+            for part in ("volt", "cli")
+            for path in root.glob(f"{part}/**/*.py")
+        }
         tests = {path.relative_to(root) for path in root.glob("tests/**/*.py")}
         cases = {path for path in tests if path.name.startswith("test_")}
         groups: list[list[Path]] = [[] for _ in range(N_GROUPS)]
@@ -170,23 +203,48 @@ def record(folder: Path, workers: int) -> Iterator[dict[str, Any]]:
             groups[crc32(bytes(path)) % N_GROUPS].append(path)
 
         def record_group(number: int) -> dict[str, Any]:
-            sources = [(root / path).read_bytes() for path in [*sorted(code | tests - cases), *groups[number]]]
-            fingerprint, path = hashlib.sha256(b"\0".join(sources)).hexdigest(), folder / f"{number}.json"
-            if path.exists() and (recorded := json.loads(path.read_text()))["fingerprint"] == fingerprint:
+            sources = [
+                (root / path).read_bytes()
+                for path in [*sorted(code | tests - cases), *groups[number]]
+            ]
+            fingerprint, path = (
+                hashlib.sha256(b"\0".join(sources)).hexdigest(),
+                folder / f"{number}.json",
+            )
+            if (
+                path.exists()
+                and (recorded := json.loads(path.read_text()))["fingerprint"] == fingerprint
+            ):
                 return recorded
-            options = ["-m", "not campaign", "-p", "no:xdist", "-p", "experiments.mutants", "--tb=native"]
+            options = [
+                "-m",
+                "not campaign",
+                "-p",
+                "no:xdist",
+                "-p",
+                "experiments.mutants",
+                "--tb=native",
+            ]
             coverage = ["--cov", "--cov-context=test", "--cov-report="]
             command, variables = command_for(root, *options, *coverage, *map(str, groups[number]))
             contexts, seconds = Path(place, f"{number}.coverage"), Path(place, f"{number}.seconds")
             variables |= {"COVERAGE_FILE": str(contexts), "MUTANTS_SECONDS": str(seconds)}
             with suppress(subprocess.TimeoutExpired):
                 silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-                subprocess.run(command, cwd=root, env=variables, timeout=GROUP_SECONDS, check=False, **silent)
+                subprocess.run(
+                    command, cwd=root, env=variables, timeout=GROUP_SECONDS, check=False, **silent
+                )
             is_complete = seconds.exists()
-            print(f"group {number} of {N_GROUPS} {'recorded' if is_complete else 'ended without a record'}", flush=True)
+            print(
+                f"group {number} of {N_GROUPS} {'recorded' if is_complete else 'ended without a record'}",
+                flush=True,
+            )
             recorded = {"fingerprint": fingerprint, "lines": {}, "seconds": {}}
             if is_complete:
-                recorded |= {"lines": _lines(contexts, root), "seconds": json.loads(seconds.read_text())}
+                recorded |= {
+                    "lines": _lines(contexts, root),
+                    "seconds": json.loads(seconds.read_text()),
+                }
                 path.write_text(json.dumps(recorded))
             return recorded
 
@@ -212,7 +270,9 @@ class TooSlow(BaseException):
     """A test takes too long; Hypothesis would repeat it after another exception."""
 
 
-_seconds: dict[str, float] = {}  # of passed tests, while this module serves `record` as a plug-in of pytest
+_seconds: dict[
+    str, float
+] = {}  # of passed tests, while this module serves `record` as a plug-in of pytest
 
 
 def pytest_runtest_call() -> None:
@@ -240,18 +300,26 @@ def pytest_sessionfinish() -> None:
     Path(os.environ["MUTANTS_SECONDS"]).write_text(json.dumps(_seconds))
 
 
-def select_tests(mutant: Mutant, lines: dict[str, list[str]], seconds: dict[str, float]) -> list[list[str]]:
+def select_tests(
+    mutant: Mutant, lines: dict[str, list[str]], seconds: dict[str, float]
+) -> list[list[str]]:
     """Return the quickest tests that execute a mutant's lines, in one or two parts.
 
     The first part has the tests of the files with most of them. It detects most mutants, and imports few files.
     """
-    names = set[str]().union(*(lines.get(str(number), []) for number in mutant.tested_lines)) & seconds.keys()
+    names = (
+        set[str]().union(*(lines.get(str(number), []) for number in mutant.tested_lines))
+        & seconds.keys()
+    )
     ordered = sorted(names, key=lambda name: (seconds[name], name))[:MAX_TESTS]
     totals = itertools.accumulate(seconds[name] for name in ordered)
     chosen = ordered[: max(1, sum(total <= MAX_SECONDS for total in totals))]
     n_tests = Counter(name.partition("::")[0] for name in chosen)
     main = {file for file, _ in n_tests.most_common(N_MAIN_FILES)}
-    parts = [[name for name in chosen if (name.partition("::")[0] in main) == is_main] for is_main in (True, False)]
+    parts = [
+        [name for name in chosen if (name.partition("::")[0] in main) == is_main]
+        for is_main in (True, False)
+    ]
     return [part for part in parts if part]
 
 
@@ -264,8 +332,14 @@ def survives(mutant: Mutant, tests: list[str], limit: float, checkout: Path) -> 
     source = path.read_bytes()
     _write(path, source[: mutant.start] + mutant.text.encode() + source[mutant.end :])
     command, variables = command_for(checkout, "-x", "-p", "no:xdist", *tests)
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
-    process = subprocess.Popen(command, cwd=checkout, env=variables, start_new_session=True, **silent)
+    silent = {
+        "stdout": subprocess.DEVNULL,
+        "stderr": subprocess.DEVNULL,
+        "stdin": subprocess.DEVNULL,
+    }
+    process = subprocess.Popen(
+        command, cwd=checkout, env=variables, start_new_session=True, **silent
+    )
     try:
         return process.wait(limit) == 0
     except subprocess.TimeoutExpired:
@@ -294,7 +368,9 @@ def run(seed: int, n: int, folder: Path, workers: int) -> None:
                 lines[path][str(line)] += tests
     paths = sorted([*ROOT.glob("volt/**/*.py"), *ROOT.glob("cli/**/*.py")])
     sources = {str(path.relative_to(ROOT)): path.read_text() for path in paths}
-    drawn = random.Random(seed).sample([mutant for path, text in sources.items() for mutant in mutants(path, text)], n)
+    drawn = random.Random(seed).sample(
+        [mutant for path, text in sources.items() for mutant in mutants(path, text)], n
+    )
     counts, checkouts = Counter[str](), SimpleQueue[Path]()
     with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(workers) as pool:
         for worker in range(workers):
@@ -304,7 +380,10 @@ def run(seed: int, n: int, folder: Path, workers: int) -> None:
             parts, checkout = select_tests(mutant, lines[mutant.path], seconds), checkouts.get()
             try:
                 limits = [START_SECONDS + 2 * sum(seconds[name] for name in part) for part in parts]
-                each = (survives(mutant, part, limit, checkout) for part, limit in zip(parts, limits, strict=True))
+                each = (
+                    survives(mutant, part, limit, checkout)
+                    for part, limit in zip(parts, limits, strict=True)
+                )
                 return "killed" if not all(each) else "survived" if parts else "uncovered"
             finally:
                 checkouts.put(checkout)
@@ -314,14 +393,21 @@ def run(seed: int, n: int, folder: Path, workers: int) -> None:
             if word != "killed":
                 before = sources[mutant.path].encode()[mutant.start : mutant.end].decode()
                 print(
-                    f"{counts.total():4} {word:9} {mutant.path}:{mutant.line}: {before!r} → {mutant.text!r}", flush=True
+                    f"{counts.total():4} {word:9} {mutant.path}:{mutant.line}: {before!r} → {mutant.text!r}",
+                    flush=True,
                 )
-    print(f"seed {seed}:", ", ".join(f"{count} {word}" for word, count in sorted(counts.items())), f"of {n}")
+    print(
+        f"seed {seed}:",
+        ", ".join(f"{count} {word}" for word, count in sorted(counts.items())),
+        f"of {n}",
+    )
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--recorded", type=Path, default=ROOT / "build" / "mutants", help="the folder of the record")
+    parser.add_argument(
+        "--recorded", type=Path, default=ROOT / "build" / "mutants", help="the folder of the record"
+    )
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("-n", type=int, default=300, help="how many mutants")
     parser.add_argument("--workers", type=int, default=os.cpu_count())

@@ -30,7 +30,9 @@ from volt.files.atomic import write_atomic
 
 N_MERGES = 30_000
 MARKER = "</w>"
-SEPARATOR = "\ue000"  # in no corpus here; "@@" occurs in one and would make the peer's vocabulary ambiguous
+SEPARATOR = (
+    "\ue000"  # in no corpus here; "@@" occurs in one and would make the peer's vocabulary ambiguous
+)
 CORPORA = {  # texts to learn from, and to encode
     "multi30k": (("multi30k/train.en.gz", "multi30k/train.de.gz"), "multi30k/*.gz"),
     "finnish": (("ted/Finnish.txt.gz",), "ted/*.txt.gz"),
@@ -49,7 +51,10 @@ def read_lines(path: Path) -> list[str]:
 def peer_encoder(merges: Iterable[Pair], **options: Any) -> Any:
     from subword_nmt.apply_bpe import BPE
 
-    return BPE(io.StringIO("#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in merges)), **options)
+    return BPE(
+        io.StringIO("#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in merges)),
+        **options,
+    )
 
 
 def peer_merges(lines: Iterable[str], *, fingerprint: str) -> list[Pair]:
@@ -68,7 +73,9 @@ def peer_merges(lines: Iterable[str], *, fingerprint: str) -> list[Pair]:
 def difference(ours: Mapping[Any, Any], theirs: Mapping[Any, Any]) -> str:
     """Describe the first difference of two mappings; empty if they are equal."""
     keys = (key for key in (*ours, *theirs) if ours.get(key) != theirs.get(key))
-    return next((f"{key!r}: {ours.get(key)!r}, subword-nmt {theirs.get(key)!r}" for key in keys), "")
+    return next(
+        (f"{key!r}: {ours.get(key)!r}, subword-nmt {theirs.get(key)!r}" for key in keys), ""
+    )
 
 
 def recount(counts: volt.WordCounts, merges: list[Pair]) -> Counter[str]:
@@ -96,16 +103,29 @@ def as_applied(pieces: Iterable[str]) -> str:
     >>> as_applied(["lo", "w</w>"]).replace(SEPARATOR, "@@")
     'lo@@ w'
     """
-    return " ".join(piece.removesuffix(MARKER) if piece.endswith(MARKER) else piece + SEPARATOR for piece in pieces)
+    return " ".join(
+        piece.removesuffix(MARKER) if piece.endswith(MARKER) else piece + SEPARATOR
+        for piece in pieces
+    )
 
 
 def check_pieces(candidates: volt.Candidates, paths: list[Path], *, threshold: int) -> Check:
     """Compare the pieces of every line; a threshold leaves out the tokens that occur less often."""
-    tokens, counts = candidates.tokens_at(candidates.n_tokens), candidates.counts_at(candidates.n_tokens)
-    kept = tuple(token for token, count in zip(tokens, counts.tolist(), strict=True) if count >= threshold)
-    vocabulary = volt.Vocabulary(tuple(candidates.merges), kept, pretokenizer=candidates.counts.pretokenizer)
+    tokens, counts = (
+        candidates.tokens_at(candidates.n_tokens),
+        candidates.counts_at(candidates.n_tokens),
+    )
+    kept = tuple(
+        token for token, count in zip(tokens, counts.tolist(), strict=True) if count >= threshold
+    )
+    vocabulary = volt.Vocabulary(
+        tuple(candidates.merges), kept, pretokenizer=candidates.counts.pretokenizer
+    )
     known = {as_applied([token]) for token in kept} if threshold else None
-    encoder, bpe = volt.Encoder(vocabulary), peer_encoder(candidates.merges, separator=SEPARATOR, vocab=known)
+    encoder, bpe = (
+        volt.Encoder(vocabulary),
+        peer_encoder(candidates.merges, separator=SEPARATOR, vocab=known),
+    )
     n = 0
     for path in paths:
         lines = read_lines(path)
@@ -127,15 +147,23 @@ def checks(name: str, data: Path) -> Iterator[Check]:
     yield "words", len(words), difference(words, get_vocabulary(lines))
     candidates = volt.learn_bpe(counts, N_MERGES)
     theirs = peer_merges(lines, fingerprint=counts.fingerprint)
-    yield "merges", len(theirs), difference(dict(enumerate(candidates.merges)), dict(enumerate(theirs)))
+    yield (
+        "merges",
+        len(theirs),
+        difference(dict(enumerate(candidates.merges)), dict(enumerate(theirs))),
+    )
     yield from check_counts(candidates)
     for threshold in (0, 50):
         yield check_pieces(candidates, sorted(data.glob(encoded)), threshold=threshold)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("corpora", nargs="*", default=list(CORPORA), metavar="CORPUS", help=", ".join(CORPORA))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "corpora", nargs="*", default=list(CORPORA), metavar="CORPUS", help=", ".join(CORPORA)
+    )
     given, failed = parser.parse_args(), False
     if "VOLT_DATA" not in os.environ:
         parser.error("set VOLT_DATA to the folder that holds multi30k/ and ted/")

@@ -20,9 +20,13 @@ def draw_demo(target: Path) -> None:
         path = Path(folder, "topics.txt")
         path.write_text("\n".join(topics.values()), encoding="utf-8")
         result = volt.search(volt.learn_bpe(volt.count_words(path)))
-    console = Console(record=True, width=112, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console = Console(
+        record=True, width=112, file=io.StringIO(), force_terminal=True, color_system="truecolor"
+    )
     console.print(as_text(result))
-    svg = re.sub(r"@font-face \{.*?\}", "", console.export_svg(title="volt demo"), flags=re.DOTALL)  # no remote font
+    svg = re.sub(
+        r"@font-face \{.*?\}", "", console.export_svg(title="volt demo"), flags=re.DOTALL
+    )  # no remote font
     target.write_text(svg, encoding="utf-8")
 
 

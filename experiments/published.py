@@ -39,7 +39,17 @@ import volt
 Floats = NDArray[np.float64]
 SIZES = tuple(range(1_000, 10_000, 1_000))
 TEXTS = ("multi30k/train.en.gz", "multi30k/train.de.gz")
-REFERENCE = (2.17e-5, 4.80e-5, 4.47e-4, 4.23e-6, 5.88e-4, 1.43e-5, 8.02e-4, 7.52e-4, 7.00e-4)  # the program's own run
+REFERENCE = (
+    2.17e-5,
+    4.80e-5,
+    4.47e-4,
+    4.23e-6,
+    5.88e-4,
+    1.43e-5,
+    8.02e-4,
+    7.52e-4,
+    7.00e-4,
+)  # the program's own run
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +65,14 @@ class Variant:
 
 
 VARIANTS = {
-    "published": Variant(), "counts from 0": Variant(base=0), "counts from 10": Variant(base=10),
-    "all characters": Variant(least=1), "300 iterations": Variant(n_iters=300),
-    "rescaled": Variant(rescaled=True), "equal masses": Variant(equal=True),
-}  # fmt: skip
+    "published": Variant(),
+    "counts from 0": Variant(base=0),
+    "counts from 10": Variant(base=10),
+    "all characters": Variant(least=1),
+    "300 iterations": Variant(n_iters=300),
+    "rescaled": Variant(rescaled=True),
+    "equal masses": Variant(equal=True),
+}
 
 
 class Texts(NamedTuple):
@@ -86,12 +100,18 @@ class Score(NamedTuple):
 
 
 def read_texts(candidates: volt.Candidates) -> Texts:
-    own = dict(zip(candidates.tokens, candidates.counts_at(candidates.n_tokens).tolist(), strict=True))
-    applied = {token if token.endswith("</w>") else f"{token}@@": n for token, n in own.items() if n}
+    own = dict(
+        zip(candidates.tokens, candidates.counts_at(candidates.n_tokens).tolist(), strict=True)
+    )
+    applied = {
+        token if token.endswith("</w>") else f"{token}@@": n for token, n in own.items() if n
+    }
     within = count_within([left + right for left, right in candidates.merges], applied)
     characters: Counter[str] = Counter()
     for word, n in zip(candidates.counts.words, candidates.counts.counts.tolist(), strict=True):
-        characters.update({character: n * word.count(character) for character in set(word) if character.strip()})
+        characters.update(
+            {character: n * word.count(character) for character in set(word) if character.strip()}
+        )
     spelled = [f"{left} {right}" for left, right in candidates.merges]
     return Texts(tuple(zip(spelled, within, strict=True)), tuple(characters.most_common()))
 
@@ -110,7 +130,15 @@ def count_within(tokens: Sequence[str], pieces: dict[str, int]) -> list[int]:
     return [found[token] for token in tokens]
 
 
-def scaled(a: Floats, b: Floats, kernel: Floats, *, n_iters: int, rescaled: bool = False, close: float = 1e-9) -> Plan:
+def scaled(
+    a: Floats,
+    b: Floats,
+    kernel: Floats,
+    *,
+    n_iters: int,
+    rescaled: bool = False,
+    close: float = 1e-9,
+) -> Plan:
     """Scale by Sinkhorn: v = b / Kᵀu, u = a / Kv, until the column sums are close to b, or something overflows.
 
     a: (n_rows,), b: (n_columns,), kernel: (n_rows, n_columns) exp(−cost). Every tenth iteration checks the sums.
@@ -135,7 +163,10 @@ def scaled(a: Floats, b: Floats, kernel: Floats, *, n_iters: int, rescaled: bool
 def score(texts: Texts, size: int, variant: Variant) -> Score:
     characters = [(character, n) for character, n in texts.characters if n >= variant.least]
     tokens = texts.tokens[:size]
-    row_counts, counts = np.array([n for _, n in characters]), np.array([variant.base + n for _, n in tokens])
+    row_counts, counts = (
+        np.array([n for _, n in characters]),
+        np.array([variant.base + n for _, n in tokens]),
+    )
     a = row_counts / row_counts.sum() + 1e-4
     b = counts / counts.sum() * np.array([len(token) for token, _ in tokens]) + 1e-4
     if variant.equal:
@@ -143,7 +174,9 @@ def score(texts: Texts, size: int, variant: Variant) -> Score:
     inside = np.array([[character in token for token, _ in tokens] for character, _ in characters])
     kernel = np.exp(-np.where(inside, 0.001 * np.arange(len(tokens)), 100.0))
     plan = scaled(a, b, kernel, n_iters=variant.n_iters, rescaled=variant.rescaled)
-    return Score(size, float((plan.matrix * np.log1p(plan.matrix)).sum()), plan.n_iters, plan.stopped)
+    return Score(
+        size, float((plan.matrix * np.log1p(plan.matrix)).sum()), plan.n_iters, plan.stopped
+    )
 
 
 def picked(scores: Sequence[Score]) -> int:
@@ -152,19 +185,25 @@ def picked(scores: Sequence[Score]) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--texts", nargs="+", default=TEXTS, help="files below VOLT_DATA")
     files = [Path(os.environ.get("VOLT_DATA", "."), text) for text in parser.parse_args().texts]
     texts = read_texts(volt.learn_bpe(volt.count_words(files, pretokenizer="regex:[^ ]+"), 30_000))
     print(
-        f"| variant | picks | {' | '.join(f'{size:,}' for size in SIZES)} | stopped by |", "| --- " * 12 + "|", sep="\n"
+        f"| variant | picks | {' | '.join(f'{size:,}' for size in SIZES)} | stopped by |",
+        "| --- " * 12 + "|",
+        sep="\n",
     )
     for name, variant in VARIANTS.items():
         scores = [score(texts, size, variant) for size in SIZES]
         figures = " | ".join(f"{one.objective:.2e}" for one in scores)
         stopped = ", ".join(dict.fromkeys(one.stopped for one in scores))
         print(f"| {name} | {picked(scores):,} | {figures} | {stopped} |", flush=True)
-    print(f"\nThe program's own run on {' and '.join(TEXTS)}: {', '.join(f'{one:.2e}' for one in REFERENCE)}")
+    print(
+        f"\nThe program's own run on {' and '.join(TEXTS)}: {', '.join(f'{one:.2e}' for one in REFERENCE)}"
+    )
 
 
 if __name__ == "__main__":

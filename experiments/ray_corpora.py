@@ -33,7 +33,9 @@ SMALL, N_SERVED = 5_000, 20
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("text", type=Path)
     parser.add_argument("--nodes", type=int, default=2)
     parser.add_argument("--files", type=int, default=20_000)
@@ -49,10 +51,14 @@ def main() -> int:
                 f"one .gz of {given.packed / 1e6:,.0f} MB": str(folder / "packed.txt.gz"),
                 f"{given.refused:.0%} of requests refused": f"{url}/*.txt",
             }
-            rows = [compared(title, corpus, folder, given.nodes) for title, corpus in corpora.items()]
+            rows = [
+                compared(title, corpus, folder, given.nodes) for title, corpus in corpora.items()
+            ]
     table = [row for pair in rows for row in pair]
     header = ["corpus", "where", "wall s", "CPU s", "driver, peak MB", "worker, peak MB", "result"]
-    print(describe(machine("volt-vocab", "ray")), markdown_table(header, table, n_text=2), sep="\n\n")
+    print(
+        describe(machine("volt-vocab", "ray")), markdown_table(header, table, n_text=2), sep="\n\n"
+    )
     return int(any(row[-1] == "differs" for row in table))
 
 
@@ -108,7 +114,9 @@ def compared(title: str, corpus: str, folder: Path, n_nodes: int) -> list[list[s
 
     local, spread = folder / "local.volt", folder / "ray.volt"
     one = [title, "one process", *searched(corpus, local), ""]
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
     try:
         for _ in range(n_nodes - 1):
             cluster.add_node(num_cpus=1)
@@ -122,14 +130,26 @@ def compared(title: str, corpus: str, folder: Path, n_nodes: int) -> list[list[s
 def searched(corpus: str, output: Path, *options: str) -> list[str]:
     """Search a corpus by the command: wall and CPU seconds, the driver's and the largest worker's peak in MB."""
     before, start = cpu_seconds(), time.monotonic()
-    command = [sys.executable, "-m", "volt_cli", "search", corpus, "--select", "fixed:4000", "-q", "--force"]
+    command = [
+        sys.executable,
+        "-m",
+        "volt_cli",
+        "search",
+        corpus,
+        "--select",
+        "fixed:4000",
+        "-q",
+        "--force",
+    ]
     driver = psutil.Popen([*command, "-o", str(output), *options], stdout=subprocess.DEVNULL)
     peaks, used = {"driver": 0, "worker": 0}, before
     while driver.poll() is None:
         used = max(used, cpu_seconds())
         for process in psutil.Process().children(recursive=True):
             kind = "driver" if process.pid == driver.pid else "worker"
-            peaks[kind] = max(peaks[kind], resident(process) if kind == "driver" or is_worker(process) else 0)
+            peaks[kind] = max(
+                peaks[kind], resident(process) if kind == "driver" or is_worker(process) else 0
+            )
         time.sleep(0.1)
     if driver.returncode:
         raise SystemExit(f"the search of {corpus} failed")

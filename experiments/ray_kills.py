@@ -29,7 +29,9 @@ WORKS = 6.5  # seconds that an undisturbed driver works
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--times", type=int, default=10, help="kills of each victim")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--victims", nargs="*", choices=VICTIMS, default=list(VICTIMS))
@@ -43,7 +45,11 @@ def main() -> int:
             for number in range(given.times):
                 faults = kill(victim, corpus, out, draw)
                 wanted, found = contents(local), contents(out)
-                faults += [f"{path} differs" for path in wanted.keys() | found if wanted.get(path) != found.get(path)]
+                faults += [
+                    f"{path} differs"
+                    for path in wanted.keys() | found
+                    if wanted.get(path) != found.get(path)
+                ]
                 n_faults += bool(faults)
                 print(f"{victim} {number + 1}: {', '.join(faults) or 'equal'}", flush=True)
                 shutil.rmtree(out, ignore_errors=True)
@@ -79,18 +85,24 @@ def drive(address: str, corpus: str, out: str) -> None:
         print("connected", flush=True)
         counts = count_words(corpus, **counting)
         Path(out).mkdir(exist_ok=True)
-        Path(out, "counts.txt").write_text(f"{counts.fingerprint} {counts.n_lines} {counts.n_bytes}")
+        Path(out, "counts.txt").write_text(
+            f"{counts.fingerprint} {counts.n_lines} {counts.n_bytes}"
+        )
         vocabulary = search(learn_bpe(counts, 4000), sizes=range(2000, 4001, 1000)).vocabulary
         vocabulary.save(Path(out, "a.volt"))
         for form in ("pieces", "bin"):
             paths = sorted(map(str, Path(corpus).iterdir()))
-            for _ in encode_each(Encoder(vocabulary), paths, Path(out, form), job=EncodeJob(form), **writing):
+            for _ in encode_each(
+                Encoder(vocabulary), paths, Path(out, form), job=EncodeJob(form), **writing
+            ):
                 pass
 
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Read all files below a folder but the list of outputs, which holds times."""
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name != ".volt-encoded.json")
+    files = (
+        path for path in folder.rglob("*") if path.is_file() and path.name != ".volt-encoded.json"
+    )
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
@@ -98,7 +110,9 @@ def kill(victim: str, corpus: Path, out: Path, draw: random.Random) -> list[str]
     """Run a driver, kill the victim meanwhile, and run the driver again if it died; return faults."""
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
     try:
         machine = cluster.add_node(num_cpus=1)
         if victim == "driver":
@@ -107,7 +121,11 @@ def kill(victim: str, corpus: Path, out: Path, draw: random.Random) -> list[str]
         time.sleep(draw.uniform(0, WORKS))
         pids = [one.process.pid for one in machine.all_processes["raylet"]]
         if victim == "worker":
-            workers = [pid for pid, name in ray_processes().items() if name.startswith(("ray::_", "ray::IDLE"))]
+            workers = [
+                pid
+                for pid, name in ray_processes().items()
+                if name.startswith(("ray::_", "ray::IDLE"))
+            ]
             pids = draw.sample(workers, min(1, len(workers)))
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
@@ -133,14 +151,18 @@ def kill_driver(address: str, corpus: Path, out: Path, after: float) -> list[str
 
 
 def start(address: str, corpus: Path, out: Path) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen([sys.executable, __file__, "drive", address, corpus, out], stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, __file__, "drive", address, corpus, out], stdout=subprocess.PIPE
+    )
     assert process.stdout
     process.stdout.readline()
     return process
 
 
 def ray_processes() -> dict[int, str]:
-    lines = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, text=True, check=True).stdout.splitlines()
+    lines = subprocess.run(
+        ["ps", "-eo", "pid=,args="], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
     found = {int(pid): name for pid, name in (line.split(maxsplit=1) for line in lines)}
     return {pid: name for pid, name in found.items() if name.startswith("ray::") or "/ray/" in name}
 

@@ -31,7 +31,9 @@ class NotReady(Exception):
 
 
 def git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["git", *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise NotReady(f"git {arguments[0]}: {done.stderr.strip()}")
     return done.stdout.strip()
@@ -51,7 +53,9 @@ def checked_version(text: str, tags: list[str]) -> Version:
         raise NotReady(f"{text!r} is written {version}; give that")
     released = [Version(tag[1:]) for tag in tags if re.fullmatch(r"v\d[\w.]*", tag)]
     if released and version <= max(released):
-        raise NotReady(f"{text} is not greater than the tag v{max(released)}; choose a greater version")
+        raise NotReady(
+            f"{text} is not greater than the tag v{max(released)}; choose a greater version"
+        )
     return version
 
 
@@ -80,8 +84,15 @@ def release(folder: Path, text: str, checks: list[str]) -> None:
     if changed := git(folder, "status", "--porcelain"):
         raise NotReady(f"the tree is not clean; commit or remove:\n{changed}")
     before = {name: (folder / name).read_text(encoding="utf-8") for name in FILES}
-    changelog, changes = dated(before["CHANGELOG.md"], str(version), f"{datetime.now(UTC):%Y-%m-%d}")
-    project, n = re.subn(r'^version = "[^"]*"$', f'version = "{version}"', before["pyproject.toml"], flags=re.MULTILINE)
+    changelog, changes = dated(
+        before["CHANGELOG.md"], str(version), f"{datetime.now(UTC):%Y-%m-%d}"
+    )
+    project, n = re.subn(
+        r'^version = "[^"]*"$',
+        f'version = "{version}"',
+        before["pyproject.toml"],
+        flags=re.MULTILINE,
+    )
     if n != 1:
         raise NotReady(f"pyproject.toml: {n} lines say version = …; there must be one")
     try:
@@ -91,19 +102,34 @@ def release(folder: Path, text: str, checks: list[str]) -> None:
             print(f"{check} …", flush=True)
             if subprocess.run(shlex.split(check), cwd=folder, check=False).returncode:
                 raise NotReady(f"{check} failed; nothing was released")
-        touched = git(folder, "ls-files", "--modified", "--others", "--exclude-standard").splitlines()
+        touched = git(
+            folder, "ls-files", "--modified", "--others", "--exclude-standard"
+        ).splitlines()
         if odd := sorted({*touched} - {*FILES}):
-            raise NotReady(f"the checks left changes behind: {', '.join(odd)}; nothing was released")
+            raise NotReady(
+                f"the checks left changes behind: {', '.join(odd)}; nothing was released"
+            )
         git(folder, "commit", "--quiet", "--message", f"Release {version}", *FILES)
     except BaseException:
         for name, content in before.items():
             (folder / name).write_text(content, encoding="utf-8")
         raise
-    git(folder, "tag", "--annotate", f"v{version}", "--cleanup", "verbatim", "--message", f"{version}\n\n{changes}\n")
+    git(
+        folder,
+        "tag",
+        "--annotate",
+        f"v{version}",
+        "--cleanup",
+        "verbatim",
+        "--message",
+        f"{version}\n\n{changes}\n",
+    )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("version")
     parser.add_argument("--folder", type=Path, default=ROOT)
     parser.add_argument("--checks", nargs="*", default=[*CHECKS], metavar="COMMAND")
@@ -113,7 +139,9 @@ def main() -> int:
     except NotReady as error:
         print(f"error {error}", file=sys.stderr)
         return 1
-    print(f"committed and tagged v{options.version}; to publish: git push --follow-tags, and upload dist/")
+    print(
+        f"committed and tagged v{options.version}; to publish: git push --follow-tags, and upload dist/"
+    )
     return 0
 
 

@@ -32,7 +32,9 @@ def cut(source: Path, target: Path, n_bytes: int) -> int:
     with source.open("rb") as file:
         block = file.read(n_bytes)
     if len(block) < n_bytes:
-        raise SystemExit(f"{source}: {len(block):,} bytes are fewer than {n_bytes:,}; give a longer text")
+        raise SystemExit(
+            f"{source}: {len(block):,} bytes are fewer than {n_bytes:,}; give a longer text"
+        )
     return target.write_bytes(block[: block.rfind(b"\n") + 1])
 
 
@@ -40,7 +42,17 @@ def searched(source: Path, folder: Path, n_bytes: int, level: str) -> tuple[int,
     """Search the first bytes of a corpus: bytes of whole lines, distinct words, and the run."""
     path = folder / "corpus.txt"
     length = cut(source, path, n_bytes)
-    command = [sys.executable, "-m", "volt_cli", "search", str(path), "--level", level, "-q", "--force"]
+    command = [
+        sys.executable,
+        "-m",
+        "volt_cli",
+        "search",
+        str(path),
+        "--level",
+        level,
+        "-q",
+        "--force",
+    ]
     done = run([*command, "-o", str(folder / "corpus.volt")])
     if done.error:
         raise SystemExit(f"the search of the first {n_bytes:,} bytes failed: {done.error}")
@@ -50,27 +62,59 @@ def searched(source: Path, folder: Path, n_bytes: int, level: str) -> tuple[int,
 def rows(source: Path, folder: Path, sizes: Sequence[int], level: str) -> Iterator[list[str]]:
     """Measure all sizes, and compare the words with the prediction of the first."""
     parts = [cut(source, folder / f"{part}.txt", sizes[0] // part) for part in PARTS]
-    words = [volt.count_words(folder / f"{part}.txt", pretokenizer=LEVELS[level]).n_words for part in PARTS]
+    words = [
+        volt.count_words(folder / f"{part}.txt", pretokenizer=LEVELS[level]).n_words
+        for part in PARTS
+    ]
     beta, log_k = np.polyfit(np.log(parts), np.log(words), 1)  # Heaps' law
     measured = [searched(source, folder, n_bytes, level) for n_bytes in sizes]
     steps = [(None, measured[0]), *pairwise(measured)]
     for before, (n_bytes, n_words, done) in steps:
         exponent = log(done.cpu / before[2].cpu) / log(n_bytes / before[0]) if before else None
-        figures = [f"{n_bytes / 1e6:,.1f}", f"{n_words:,}", f"{np.exp(log_k) * n_bytes**beta:,.0f}", f"{done.cpu:.1f}"]
-        yield [*figures, f"{done.wall:.1f}", f"{done.peak:,.0f}", "–" if exponent is None else f"{exponent:.3f}"]
+        figures = [
+            f"{n_bytes / 1e6:,.1f}",
+            f"{n_words:,}",
+            f"{np.exp(log_k) * n_bytes**beta:,.0f}",
+            f"{done.cpu:.1f}",
+        ]
+        yield [
+            *figures,
+            f"{done.wall:.1f}",
+            f"{done.peak:,.0f}",
+            "–" if exponent is None else f"{exponent:.3f}",
+        ]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("corpus", type=Path, help="plain text")
-    parser.add_argument("--base", type=int, default=2_500_000, help="bytes of the smallest size (default 2.5 million)")
-    parser.add_argument("--growth", type=int, nargs="+", default=[10, 100], help="times the smallest size")
+    parser.add_argument(
+        "--base",
+        type=int,
+        default=2_500_000,
+        help="bytes of the smallest size (default 2.5 million)",
+    )
+    parser.add_argument(
+        "--growth", type=int, nargs="+", default=[10, 100], help="times the smallest size"
+    )
     parser.add_argument("--level", choices=LEVELS, default="characters")
     given = parser.parse_args()
     sizes = [given.base * times for times in sorted({1, *given.growth})]
-    header = ["MB", "distinct words", "predicted", "CPU s", "wall s", "peak MB", "exponent of CPU s"]
+    header = [
+        "MB",
+        "distinct words",
+        "predicted",
+        "CPU s",
+        "wall s",
+        "peak MB",
+        "exponent of CPU s",
+    ]
     with tempfile.TemporaryDirectory() as folder:
-        table = markdown_table(header, rows(given.corpus, Path(folder), sizes, given.level), n_text=0)
+        table = markdown_table(
+            header, rows(given.corpus, Path(folder), sizes, given.level), n_text=0
+        )
     print(describe(machine("volt-vocab", "polars", "numba")), table, sep="\n\n")
 
 

@@ -36,7 +36,12 @@ class Tracer:
 
     def __init__(self, folder: Path) -> None:
         self.functions: dict[str, set[str]] = defaultdict(set)
-        self.opened, self.folder, self.depth, self._local = Counter[str](), folder, 0, threading.local()
+        self.opened, self.folder, self.depth, self._local = (
+            Counter[str](),
+            folder,
+            0,
+            threading.local(),
+        )
 
     def profile(self, frame: FrameType, event: str, _: Any) -> None:
         """Count a call or a return: the hook of `sys.setprofile`."""
@@ -109,7 +114,9 @@ def run(name: str) -> SimpleNamespace:
         (folder / "corpus.txt").write_text(text)
         for source in "ab":
             (folder / f"{source}.tsv").write_text("".join(f"{source} {i}\n" for i in range(2000)))
-        (folder / "stream.yaml").write_text("seed: 1\nsources: {a: {path: a.tsv}, b: {path: b.tsv}}\n")
+        (folder / "stream.yaml").write_text(
+            "seed: 1\nsources: {a: {path: a.tsv}, b: {path: b.tsv}}\n"
+        )
         volt = [sys.executable, "-m", "volt_cli", "search", "corpus.txt", "-q", "-o", "corpus.volt"]
         environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}"}
         subprocess.run(volt, cwd=folder, check=True, capture_output=True, env=environment)
@@ -133,7 +140,10 @@ def main() -> None:
         result = run(name)
         n_functions = sum(map(len, result.functions.values()))
         opened = ", ".join(f"{path} {n}" for path, n in sorted(result.opened.items()))
-        print(f"{name:12} {len(result.functions):3} modules, {n_functions:4} functions, depth {result.depth:2}", end="")
+        print(
+            f"{name:12} {len(result.functions):3} modules, {n_functions:4} functions, depth {result.depth:2}",
+            end="",
+        )
         print(f"; opened: {opened}")
         for module, functions in result.functions.items() if len(names) == 1 else ():
             print(f"  {module}: {', '.join(functions)}")

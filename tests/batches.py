@@ -17,42 +17,99 @@ from volt.text.special_tokens import FIRST_HIDDEN, SpecialTokens
 from volt.vocabulary import Vocabulary
 
 PRETOKENIZERS = (
-    "whitespace", "unicode", "gpt2", "metaspace", "metaspace-runs", "metaspace-line", "bytes", r"regex:\w+|\s",
+    "whitespace",
+    "unicode",
+    "gpt2",
+    "metaspace",
+    "metaspace-runs",
+    "metaspace-line",
+    "bytes",
+    r"regex:\w+|\s",
     r"regex:[a-z]+",
-)  # fmt: skip
-NORMAL = ("nfkc+lowercase", "nfkc", "nfkc+lowercase", "nfc", "nfkc", "nfc+lowercase", "lowercase", "nfkc", "nfc")
+)
+NORMAL = (
+    "nfkc+lowercase",
+    "nfkc",
+    "nfkc+lowercase",
+    "nfc",
+    "nfkc",
+    "nfc+lowercase",
+    "lowercase",
+    "nfkc",
+    "nfc",
+)
 MARKERS = {"whitespace": "suffix", r"regex:[a-z]+": "prefix"}
 TEXT = "low lower newest widest slow-lowest «est» <url> ab ba ae\u0301 über ΣΑΣ it's 42 20 ... // naïve 中文"
 # What is hard: spaces of all kinds, marks, what normal forms turn into spaces, the marker, user tokens, final sigma.
 HARD = (
-    *" \t\r\x0b\x0c\x1c\x1f\x01\x00\x85\xa0\u2003\u2028\u3000\u200b", "▁", "\u0301", "´", "¨", "ﬁ", "Σ", "ς", "İ",
-    "</w>", "<url>", "<ur", chr(FIRST_HIDDEN), "\U0010ffff", "it's", "'ll", "12", "!?", "é", "中", "😀", "a", "b",
-    "est", "lo", "w", "x" * 17, "lowestlowestlowest",
-)  # fmt: skip
+    *" \t\r\x0b\x0c\x1c\x1f\x01\x00\x85\xa0\u2003\u2028\u3000\u200b",
+    "▁",
+    "\u0301",
+    "´",
+    "¨",
+    "ﬁ",
+    "Σ",
+    "ς",
+    "İ",
+    "</w>",
+    "<url>",
+    "<ur",
+    chr(FIRST_HIDDEN),
+    "\U0010ffff",
+    "it's",
+    "'ll",
+    "12",
+    "!?",
+    "é",
+    "中",
+    "😀",
+    "a",
+    "b",
+    "est",
+    "lo",
+    "w",
+    "x" * 17,
+    "lowestlowestlowest",
+)
 SPACED = (*"aa  \t\xa0\xa0\u3000.1", "  ", "low", "'s", chr(FIRST_HIDDEN))
 
 
-def _vocabulary(pretokenizer: str, normalizer: str, *, user: bool, byte_fallback: bool, pruned: bool) -> Vocabulary:
+def _vocabulary(
+    pretokenizer: str, normalizer: str, *, user: bool, byte_fallback: bool, pruned: bool
+) -> Vocabulary:
     special = SpecialTokens(user=("<url>",) if user else ())
     empty = Vocabulary(
-        (), (), pretokenizer=PreTokenizer.parse(pretokenizer), normalizer=Normalizer.parse(normalizer), special=special
+        (),
+        (),
+        pretokenizer=PreTokenizer.parse(pretokenizer),
+        normalizer=Normalizer.parse(normalizer),
+        special=special,
     )
     words = [
-        word for word in chain.from_iterable(split_lines(empty, [TEXT] * 3)) if not word.startswith(chr(FIRST_HIDDEN))
+        word
+        for word in chain.from_iterable(split_lines(empty, [TEXT] * 3))
+        if not word.startswith(chr(FIRST_HIDDEN))
     ]
-    counts = WordCounts.from_pairs({word: words.count(word) for word in set(words)}, pretokenizer=pretokenizer)
+    counts = WordCounts.from_pairs(
+        {word: words.count(word) for word in set(words)}, pretokenizer=pretokenizer
+    )
     candidates = learn_bpe(counts, 40, marker=MARKERS.get(pretokenizer, "none"), min_pair_count=1)
     tokens = candidates.tokens[:: 2 if pruned else 1] + candidates.tokens[: candidates.n_atoms]
     return Vocabulary(
-        tuple(candidates.merges), tuple(dict.fromkeys(tokens)), marker=candidates.marker, special=special,
-        pretokenizer=PreTokenizer.parse(pretokenizer), normalizer=Normalizer.parse(normalizer),
+        tuple(candidates.merges),
+        tuple(dict.fromkeys(tokens)),
+        marker=candidates.marker,
+        special=special,
+        pretokenizer=PreTokenizer.parse(pretokenizer),
+        normalizer=Normalizer.parse(normalizer),
         byte_fallback=byte_fallback and pretokenizer != "bytes",
-    )  # fmt: skip
+    )
 
 
 def _encoders() -> list[Encoder]:
     plain = [
-        Encoder(_vocabulary(name, "none", user=False, byte_fallback=False, pruned=False)) for name in PRETOKENIZERS
+        Encoder(_vocabulary(name, "none", user=False, byte_fallback=False, pruned=False))
+        for name in PRETOKENIZERS
     ]
     others = [
         Encoder(_vocabulary(name, normal, user=True, byte_fallback=True, pruned=True))
@@ -63,7 +120,9 @@ def _encoders() -> list[Encoder]:
 
 ENCODERS = _encoders()
 lines_of_text = st.lists(st.lists(st.sampled_from(HARD), max_size=12).map("".join), max_size=6)
-any_lines = lines_of_text | st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=4)
+any_lines = lines_of_text | st.lists(
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=4
+)
 
 
 def plain_ids(encoder: Encoder, lines: Sequence[str]) -> list[list[int]]:

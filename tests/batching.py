@@ -21,7 +21,9 @@ Row = tuple[int, ...]
 Batches = list[list[int]]
 
 
-def fairseq_batches(lengths: Sequence[Row], max_tokens: int, *, multiple: int = 8, seed: int = 0) -> Batches:
+def fairseq_batches(
+    lengths: Sequence[Row], max_tokens: int, *, multiple: int = 8, seed: int = 0
+) -> Batches:
     """Batches as fairseq makes them."""
     rows = list(range(len(lengths)))
     random.Random(seed).shuffle(rows)
@@ -31,7 +33,11 @@ def fairseq_batches(lengths: Sequence[Row], max_tokens: int, *, multiple: int = 
     top = 0  # the longest of those collected
     for row in rows:
         while collected and (len(collected) + 1) * max(top, longest[row]) > max_tokens:
-            n = len(collected) - len(collected) % multiple if len(collected) >= multiple else len(collected)
+            n = (
+                len(collected) - len(collected) % multiple
+                if len(collected) >= multiple
+                else len(collected)
+            )
             done.append(collected[:n])
             collected = collected[n:]
             top = max((longest[other] for other in collected), default=0)
@@ -40,7 +46,9 @@ def fairseq_batches(lengths: Sequence[Row], max_tokens: int, *, multiple: int = 
     return [*done, collected] if collected else done
 
 
-def sampler_batches(lengths: Sequence[Row], max_tokens: int, *, ratio: float = 0.1, seed: int = 0) -> Batches:
+def sampler_batches(
+    lengths: Sequence[Row], max_tokens: int, *, ratio: float = 0.1, seed: int = 0
+) -> Batches:
     """Batches as the max-token sampler makes them."""
     drawn, longest = random.Random(seed), list(map(max, lengths))
     keys = [length + drawn.uniform(-ratio * length, ratio * length) for length in longest]
@@ -56,17 +64,23 @@ def sampler_batches(lengths: Sequence[Row], max_tokens: int, *, ratio: float = 0
 
 def share_of_padding(batches: Batches, lengths: Sequence[Row]) -> float:
     """Padding in what is laid out for all batches, side by side."""
-    sides = [side for batch in batches for side in zip(*[lengths[row] for row in batch], strict=True)]
+    sides = [
+        side for batch in batches for side in zip(*[lengths[row] for row in batch], strict=True)
+    ]
     laid_out, full = sum(len(side) * max(side) for side in sides), sum(map(sum, sides))
     return (laid_out - full) / laid_out if laid_out else 0.0
 
 
-def naive_steps(longest: Sequence[int], max_tokens: int, max_sentences: int, multiple: int, world: int) -> list[int]:
+def naive_steps(
+    longest: Sequence[int], max_tokens: int, max_sentences: int, multiple: int, world: int
+) -> list[int]:
     """The twin of `cut_steps`: where each step's rows end."""
     ends, start, n = list[int](), 0, len(longest)
     while n - start >= world:
         rooms = [
-            k for k in range(1, n - start + 1) if fits(longest[start : start + k], max_tokens, max_sentences, world)
+            k
+            for k in range(1, n - start + 1)
+            if fits(longest[start : start + k], max_tokens, max_sentences, world)
         ]
         k = max(rooms)
         if start + k < n:
@@ -85,7 +99,10 @@ def naive_batches(lengths: Sequence[Row], kept: Sequence[int], given: Mapping[st
     kept: rows that are neither too long nor too short
     """
     widths, world = given.get("buckets"), given["world"]
-    sides = {row: tuple(min(w for w in widths if w >= n) if widths else n for n in lengths[row]) for row in kept}
+    sides = {
+        row: tuple(min(w for w in widths if w >= n) if widths else n for n in lengths[row])
+        for row in kept
+    }
     longest = {row: max(one) for row, one in sides.items()}
 
     def lean(row: int) -> int:
@@ -96,10 +113,14 @@ def naive_batches(lengths: Sequence[Row], kept: Sequence[int], given: Mapping[st
     else:
         order = sorted(kept, key=lambda row: (longest[row], lean(row)))
     most = given.get("max_sentences", len(lengths))
-    padded = [-(-longest[row] // given["pad_to_multiple"]) * given["pad_to_multiple"] for row in order]
+    padded = [
+        -(-longest[row] // given["pad_to_multiple"]) * given["pad_to_multiple"] for row in order
+    ]
     ends = naive_steps(padded, given["max_tokens"], most, given["multiple"], world)
     steps = [order[start:end] for start, end in pairwise([0, *ends])]
-    return [step[(rank + n) % world :: world] for n, step in enumerate(steps) for rank in range(world)]
+    return [
+        step[(rank + n) % world :: world] for n, step in enumerate(steps) for rank in range(world)
+    ]
 
 
 def fits(longest: Sequence[int], max_tokens: int, max_sentences: int, world: int) -> bool:
@@ -140,7 +161,13 @@ def fewest_packs(sizes: Sequence[int], space: int) -> int:
 
 
 def naive_rows(
-    samples: list[list[int]], firsts: list[int], row_ends: list[int], width: int, *, pads_left: bool, pad: int
+    samples: list[list[int]],
+    firsts: list[int],
+    row_ends: list[int],
+    width: int,
+    *,
+    pads_left: bool,
+    pad: int,
 ) -> tuple[list[tuple[int, int, bool, int]], list[int]]:
     """Return the id of each place, the id before it, whether it is an id, and its index; and where segments start."""
     places, starts = list[tuple[int, int, bool, int]](), list[int]()

@@ -35,7 +35,9 @@ def status_of(arguments: Sequence[object], *, stdin: bytes | None = None) -> int
 
     tree = all_commands()["volt"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("typer.main.get_command", lambda app: tree)  # it would make all commands anew, in 50 ms
+        patch.setattr(
+            "typer.main.get_command", lambda app: tree
+        )  # it would make all commands anew, in 50 ms
         patch.setattr(sys, "argv", ["volt", *map(str, arguments)])
         if stdin is not None:
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
@@ -53,7 +55,11 @@ def all_commands() -> dict[str, Any]:
 
     tree: Any = get_command(app)
     of_streams = tree.commands["stream"].commands.items()
-    return {"volt": tree, **tree.commands, **{f"stream {name}": command for name, command in of_streams}}
+    return {
+        "volt": tree,
+        **tree.commands,
+        **{f"stream {name}": command for name, command in of_streams},
+    }
 
 
 def options_of(arguments: Sequence[object]) -> set[str]:
@@ -61,7 +67,10 @@ def options_of(arguments: Sequence[object]) -> set[str]:
     command = all_commands()["volt"]
     for argument in map(str, arguments):
         command = getattr(command, "commands", {}).get(argument, command)
-    return {"--help", *(name for option in command.params for name in (*option.opts, *option.secondary_opts))}
+    return {
+        "--help",
+        *(name for option in command.params for name in (*option.opts, *option.secondary_opts)),
+    }
 
 
 def foreign_options(arguments: Sequence[object], message: str) -> set[str]:
@@ -71,7 +80,9 @@ def foreign_options(arguments: Sequence[object], message: str) -> set[str]:
         return set()
     hints = re.sub(r"(\bvolt [a-z]|\b(?:count|learn|learn more|import it) with)[^;]*", "", hints)
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", hints))
-    return named - options_of(arguments) - {str(argument).partition("=")[0] for argument in arguments}
+    return (
+        named - options_of(arguments) - {str(argument).partition("=")[0] for argument in arguments}
+    )
 
 
 def listed(folder: Path) -> list[str]:

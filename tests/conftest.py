@@ -39,11 +39,15 @@ def pytest_configure(config: pytest.Config) -> None:
     cache = TemporaryDirectory(prefix="volt-tests-", ignore_cleanup_errors=True)
     os.environ["XDG_CACHE_HOME"] = cache.name
     config.add_cleanup(cache.cleanup)
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads would wait for each other; tests run side by side
+    os.environ.setdefault(
+        "OMP_NUM_THREADS", "1"
+    )  # torch's threads would wait for each other; tests run side by side
     settings.register_profile("untimed", parent=settings(), deadline=None, max_examples=examples())
     settings.load_profile("untimed")
     if os.environ.get("NUMBA_DISABLE_JIT") == "1":
-        config.addinivalue_line("filterwarnings", "ignore:overflow encountered in scalar:RuntimeWarning")
+        config.addinivalue_line(
+            "filterwarnings", "ignore:overflow encountered in scalar:RuntimeWarning"
+        )
 
 
 def _let_children_hear() -> None:
@@ -70,7 +74,9 @@ def data() -> Path:
     """The folder of real corpora (multi30k/train.en.gz, ted/Finnish.txt.gz, …)."""
     folder = os.environ.get("VOLT_DATA")
     if not folder:
-        pytest.skip("set VOLT_DATA to a folder with multi30k/*.gz and ted/*.txt.gz to run this test")
+        pytest.skip(
+            "set VOLT_DATA to a folder with multi30k/*.gz and ted/*.txt.gz to run this test"
+        )
     return Path(folder)
 
 
@@ -83,7 +89,10 @@ def lines(data: Path) -> Lines:
         if not path.exists():
             pytest.skip(f"{path} is missing")
         with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
-            return [line.removesuffix("\n") for line in islice(file, None if n is None else examples(n, LINES_SHARE))]
+            return [
+                line.removesuffix("\n")
+                for line in islice(file, None if n is None else examples(n, LINES_SHARE))
+            ]
 
     return read
 
@@ -91,7 +100,9 @@ def lines(data: Path) -> Lines:
 class SubwordNmt:
     """subword-nmt, learning from word counts and applying merges, as functions of plain values."""
 
-    def learn(self, word_counts: Mapping[str, int], n_merges: int, *, min_pair_count: int = 2) -> list[tuple[str, str]]:
+    def learn(
+        self, word_counts: Mapping[str, int], n_merges: int, *, min_pair_count: int = 2
+    ) -> list[tuple[str, str]]:
         from subword_nmt.learn_bpe import learn_bpe
 
         table = io.StringIO("".join(f"{word} {count}\n" for word, count in word_counts.items()))
@@ -100,12 +111,20 @@ class SubwordNmt:
         rows = codes.getvalue().split("\n")[1:-1]
         return [(left, right) for left, right in (row.split(" ") for row in rows)]
 
-    def bpe(self, merges: Sequence[tuple[str, str]], *, kept: Sequence[str] | None = None) -> object:
+    def bpe(
+        self, merges: Sequence[tuple[str, str]], *, kept: Sequence[str] | None = None
+    ) -> object:
         """Its encoder; `kept` in our spelling, with "</w>"."""
         from subword_nmt.apply_bpe import BPE
 
-        codes = io.StringIO("#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in merges))
-        return BPE(codes, separator=JOINED, vocab=None if kept is None else {_theirs(token) for token in kept})
+        codes = io.StringIO(
+            "#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in merges)
+        )
+        return BPE(
+            codes,
+            separator=JOINED,
+            vocab=None if kept is None else {_theirs(token) for token in kept},
+        )
 
     def pieces(self, bpe: object, line: str) -> list[str]:
         """The pieces of a line, in our spelling."""
@@ -128,7 +147,9 @@ def subword_nmt() -> SubwordNmt:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Run:
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> Run:
     """Runs volt, in this process, in an empty folder that holds corpus.txt."""
     (tmp_path / "corpus.txt").write_text(TEXT, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -138,7 +159,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.Ca
         found = status_of(arguments, stdin=stdin)
         done = Done(*capsysbinary.readouterr())
         assert found == status, done.stderr.decode()
-        assert not (status and foreign_options(arguments, done.stderr.decode())), done.stderr.decode()
+        assert not (status and foreign_options(arguments, done.stderr.decode())), (
+            done.stderr.decode()
+        )
         return done
 
     return run_volt
@@ -148,7 +171,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.Ca
 def stream_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder with two sources and a configuration, which is the current one."""
     (tmp_path / "one.tsv").write_text("".join(f"a{n}\tb{n}\n" for n in range(200)))
-    (tmp_path / "two.tsv.gz").write_bytes(gzip.compress("".join(f"c{n}\td{n}\n" for n in range(300)).encode()))
+    (tmp_path / "two.tsv.gz").write_bytes(
+        gzip.compress("".join(f"c{n}\td{n}\n" for n in range(300)).encode())
+    )
     (tmp_path / "stream.yaml").write_text(CONFIG)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -164,7 +189,9 @@ def volt_stream(stream_folder: Path, capfdbinary: pytest.CaptureFixture[bytes]) 
         found = status_of(["stream", *arguments])
         done = Done(*capfdbinary.readouterr())
         assert found == status, done.stderr.decode()
-        assert not (status and foreign_options(["stream", *arguments], done.stderr.decode())), done.stderr.decode()
+        assert not (status and foreign_options(["stream", *arguments], done.stderr.decode())), (
+            done.stderr.decode()
+        )
         return done
 
     return run_volt

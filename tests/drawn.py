@@ -41,4 +41,6 @@ def in_turns(rows: Iterable[Sequence[object]], n: int) -> list[Any]:
     [False, True, True, False]
     """
     every = [(place % n == place // n % n, row) for place, row in enumerate(rows)]
-    return [pytest.param(*row, marks=[] if is_run else pytest.mark.campaign) for is_run, row in every]
+    return [
+        pytest.param(*row, marks=[] if is_run else pytest.mark.campaign) for is_run, row in every
+    ]

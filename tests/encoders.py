@@ -36,7 +36,9 @@ NORMALIZERS = ["none", "nfc", "nfkc+lowercase"]
 
 MARKUP = """</w> a</w> @@ ▁ ▁▁ <0x41> <0xE2> <unk> <s> </s> <pad> <url> <URL> <ur l> ab abc abab c a < / w > the low
     lowest don't 42 Σ ΑΣ ﬁ é e\u0301 가 ㄱ 😀 İ ß ½"""
-characters = st.characters(codec="utf-8") | st.sampled_from("\U0010f000\U0010f003\U0010fffd")  # tokens hide so
+characters = st.characters(codec="utf-8") | st.sampled_from(
+    "\U0010f000\U0010f003\U0010fffd"
+)  # tokens hide so
 spaces = [" ", "  ", "\t", "\n", "\r", "\x1c", "\x85", "\u3000", "\u200b", "\0"]
 fragments = st.sampled_from([*MARKUP.split(), *spaces])
 texts = st.lists(fragments | characters, max_size=12).map("".join)
@@ -75,7 +77,9 @@ def encoder(*args, **options) -> Encoder:
     return Encoder(vocabulary(*args, **options))
 
 
-def spelled(text: str, normalizer: str, pretokenizer: str, marker: str, user: tuple[str, ...] = ()) -> str:
+def spelled(
+    text: str, normalizer: str, pretokenizer: str, marker: str, user: tuple[str, ...] = ()
+) -> str:
     """The text that decoding must give: user tokens as they are, the rest normalised; "▁" counts as a space where it
     stands for one; a pre-tokeniser that drops white space leaves single spaces."""
     longest_first = sorted(user, key=len, reverse=True)

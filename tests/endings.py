@@ -31,9 +31,7 @@ from volt.files.threads import in_order, next_in_thread, prefetch
 
 SECONDS = 20.0  # that a process may take to end
 N = 400  # lines of a stream
-USER = (
-    "import time\n\ndef same(fields):\n    return fields\n\ndef slow(fields):\n    time.sleep(100)\n    return fields\n"
-)
+USER = "import time\n\ndef same(fields):\n    return fields\n\ndef slow(fields):\n    time.sleep(100)\n    return fields\n"
 Make = Callable[[Path], Iterator[Any]]
 KEPT: list[Any] = []  # what is alive at the end
 
@@ -161,7 +159,9 @@ GROUPS: dict[str, dict[str, Make]] = {
     "steps": {
         "steps": lambda folder: iter(steps_of(folder, N, epochs=None)),
         "steps, not ahead": lambda folder: iter(steps_of(folder, N, epochs=None, ahead=False)),
-        "steps, 2 threads": lambda folder: iter(Progress(steps_of(folder, N, epochs=None, n_workers=2))),
+        "steps, 2 threads": lambda folder: iter(
+            Progress(steps_of(folder, N, epochs=None, n_workers=2))
+        ),
         "steps, long window": lambda folder: iter(steps_of(folder, N, epochs=None, window=20_000)),
     },
     "threads": {
@@ -231,8 +231,12 @@ def alone(groups: Sequence[str]) -> Iterator[Cell]:
     """Each object in all ways at once, and each way to end."""
     for group in groups:
         for name, make in GROUPS[group].items():
-            endings = [one for one in ENDINGS if (group, one) != ("loaders", "fork")]  # it kills the workers of torch
-            yield from (Cell([(make, way) for way in _ways(group)], ending, name) for ending in endings)
+            endings = [
+                one for one in ENDINGS if (group, one) != ("loaders", "fork")
+            ]  # it kills the workers of torch
+            yield from (
+                Cell([(make, way) for way in _ways(group)], ending, name) for ending in endings
+            )
 
 
 def together(groups: Sequence[str], endings: Sequence[str]) -> Iterator[Cell]:
@@ -259,7 +263,9 @@ def outcome(pid: int, status: int, errors: Path) -> str:
     if (found := os.waitstatus_to_exitcode(ended[1])) != status:
         return f"ends with status {found}, not {status}"
     text = errors.read_text()
-    is_ours = re.search(r"Exception ignored.*\nTraceback.*\n(?: .*\n)*? .*/volt/", text)  # others complain of forks
+    is_ours = re.search(
+        r"Exception ignored.*\nTraceback.*\n(?: .*\n)*? .*/volt/", text
+    )  # others complain of forks
     return "ends, but an exception is ignored" * bool(is_ours or "Fatal" in text)
 
 
@@ -282,7 +288,8 @@ def main(folder: Path, chosen: list[Cell]) -> int:
         fault = outcome(pid, ENDINGS[cell.ending].status, errors)
         n_bad += bool(fault)
         print(  # noqa: T201
-            f"{cell.label:27} {cell.ending:22} {time.monotonic() - started:5.1f} s  {fault or 'ends'}", flush=True
+            f"{cell.label:27} {cell.ending:22} {time.monotonic() - started:5.1f} s  {fault or 'ends'}",
+            flush=True,
         )
         if fault:
             print(  # noqa: T201

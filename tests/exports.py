@@ -21,13 +21,31 @@ LINES = [
     "我们 在 这里 السلام عليكم שלום 😀👍🏽 e\u0301\u0327 \u200b\u200d \x1c \x85 \u3000 \t ﬁ ½",
 ] * 3
 
-fragments = st.sampled_from([word for line in LINES for word in line.split(" ")] + [" ", "  ", "\n", "\x1f", "</w>"])
+fragments = st.sampled_from(
+    [word for line in LINES for word in line.split(" ")] + [" ", "  ", "\n", "\x1f", "</w>"]
+)
 characters = st.characters(codec="utf-8")
-HIDDEN = set(map(chr, range(FIRST_HIDDEN, LAST_HIDDEN + 1)))  # they stand for user tokens; no text may forge these
-texts = st.lists(fragments | characters, max_size=10).map("".join).filter(lambda text: not HIDDEN & set(text))
+HIDDEN = set(
+    map(chr, range(FIRST_HIDDEN, LAST_HIDDEN + 1))
+)  # they stand for user tokens; no text may forge these
+texts = (
+    st.lists(fragments | characters, max_size=10)
+    .map("".join)
+    .filter(lambda text: not HIDDEN & set(text))
+)
 
 
-def learn(lines, marker, pretokenizer, normalizer="none", *, n_merges=150, user=(), byte_fallback=False, counts=False):
+def learn(
+    lines,
+    marker,
+    pretokenizer,
+    normalizer="none",
+    *,
+    n_merges=150,
+    user=(),
+    byte_fallback=False,
+    counts=False,
+):
     """A vocabulary of all tokens that BPE learns."""
     cut, normal = PreTokenizer(pretokenizer), Normalizer.parse(normalizer)
     words = Counter(word for line in lines for word in cut.split(normal.normalize(line)))
@@ -65,7 +83,10 @@ def corpora(lines):
     """Multi30k (val and some of train), TED, the Bible."""
     names = ("cs", "de", "en", "fr")
     yield "multi30k", [line for name in names for line in lines(f"multi30k/val.{name}.gz")]
-    yield "multi30k train", [line for name in names for line in lines(f"multi30k/train.{name}.gz", 500)]
+    yield (
+        "multi30k train",
+        [line for name in names for line in lines(f"multi30k/train.{name}.gz", 500)],
+    )
     ted = "Cantonese Catalan Estonian Finnish Georgian Latvian Marathi Urdu"
     yield "ted", [line for name in ted.split() for line in lines(f"ted/{name}.txt.gz", 1500)]
     bible = ("et", "eu", "hy", "lv", "sw", "uk")

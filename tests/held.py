@@ -8,7 +8,17 @@ from typing import Any
 import volt
 from volt.stream.running.state import Cursor, State
 
-WINGS = ("choose", "comparison", "count", "encode", "formats", "learn", "stream", "text", "vocabulary")
+WINGS = (
+    "choose",
+    "comparison",
+    "count",
+    "encode",
+    "formats",
+    "learn",
+    "stream",
+    "text",
+    "vocabulary",
+)
 COUNTS = volt.WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})
 SOURCES = {"a": COUNTS, "b": {"low": 1}}
 CANDIDATES = volt.learn_bpe(COUNTS, n_merges=9)

@@ -11,11 +11,18 @@ CODES |= {"u16": (8, "H"), "u32": (9, "I"), "u64": (10, "Q")}
 Sentences = Sequence[Sequence[int]]
 
 
-def packed(sentences: Sentences, dtype: str, *, documents: Sequence[int] | None = None) -> tuple[bytes, bytes]:
+def packed(
+    sentences: Sentences, dtype: str, *, documents: Sequence[int] | None = None
+) -> tuple[bytes, bytes]:
     """What .bin and .idx hold; with the bounds of documents, as Megatron writes them."""
     code, letter = CODES[dtype]
     data = b"".join(struct.pack("<" + letter, id_) for sentence in sentences for id_ in sentence)
-    index = b"MMIDIDX\0\0" + struct.pack("<Q", 1) + struct.pack("<B", code) + struct.pack("<Q", len(sentences))
+    index = (
+        b"MMIDIDX\0\0"
+        + struct.pack("<Q", 1)
+        + struct.pack("<B", code)
+        + struct.pack("<Q", len(sentences))
+    )
     if documents is not None:
         index += struct.pack("<Q", len(documents))
     index += b"".join(struct.pack("<i", len(sentence)) for sentence in sentences)
@@ -34,11 +41,14 @@ def unpacked(data: bytes, index: bytes) -> list[list[int]]:
     sizes = struct.unpack(f"<{n}i", index[26 : 26 + 4 * n])
     places = struct.unpack(f"<{n}q", index[26 + 4 * n :])
     return [
-        list(struct.unpack_from(f"<{size}{letter}", data, place)) for size, place in zip(sizes, places, strict=True)
+        list(struct.unpack_from(f"<{size}{letter}", data, place))
+        for size, place in zip(sizes, places, strict=True)
     ]
 
 
-def write_pair(prefix: Path, sentences: Sentences, dtype: str, *, documents: Sequence[int] | None = None) -> str:
+def write_pair(
+    prefix: Path, sentences: Sentences, dtype: str, *, documents: Sequence[int] | None = None
+) -> str:
     """Write both files; the prefix."""
     data, index = packed(sentences, dtype, documents=documents)
     Path(f"{prefix}.bin").write_bytes(data)

@@ -38,9 +38,14 @@ def opennmt_ids(text: str, min_count: int = 0) -> dict[str, int]:
     lines = text.split("\n")[:-1]
     first = lines[0].split(None, 1) if lines else []
     rows = (
-        [line.split(None, 1) for line in lines] if len(first) == 2 and first[1].isdigit() else [[s, "0"] for s in lines]
+        [line.split(None, 1) for line in lines]
+        if len(first) == 2 and first[1].isdigit()
+        else [[s, "0"] for s in lines]
     )
-    return {piece: number for number, piece in enumerate(piece for piece, n in rows if int(n) >= min_count)}
+    return {
+        piece: number
+        for number, piece in enumerate(piece for piece, n in rows if int(n) >= min_count)
+    }
 
 
 def line_ids(text: str) -> dict[str, int]:
@@ -48,4 +53,9 @@ def line_ids(text: str) -> dict[str, int]:
     return {line: number for number, line in enumerate(text.split("\n")[:-1])}
 
 
-READERS = {"fairseq": (fairseq_ids, 4), "marian": (marian_ids, 2), "opennmt": (opennmt_ids, 0), "tokens": (line_ids, 0)}
+READERS = {
+    "fairseq": (fairseq_ids, 4),
+    "marian": (marian_ids, 2),
+    "opennmt": (opennmt_ids, 0),
+    "tokens": (line_ids, 0),
+}

@@ -40,7 +40,9 @@ def all_bits(batches: Iterable[dict[str, Any]]) -> list[Bits]:
 def as_worker(number: int, of: int, *, seed: int = 7) -> Iterator[None]:
     """This process is worker `number` of a loader."""
     before = torch_worker._worker_info
-    torch_worker._worker_info = torch_worker.WorkerInfo(id=number, num_workers=of, seed=seed + number, dataset=None)
+    torch_worker._worker_info = torch_worker.WorkerInfo(
+        id=number, num_workers=of, seed=seed + number, dataset=None
+    )
     try:
         yield
     finally:
@@ -56,7 +58,10 @@ class PlayedLoader:
     def __init__(self, dataset: StreamDataset, n_workers: int) -> None:
         self.n_workers, self.n = n_workers, 0
         self.workers = [copy.deepcopy(dataset) for _ in range(n_workers)] or [dataset]
-        self.iterators = [self._as(number, lambda number=number: iter(self.workers[number])) for number in self.numbers]
+        self.iterators = [
+            self._as(number, lambda number=number: iter(self.workers[number]))
+            for number in self.numbers
+        ]
 
     @property
     def numbers(self) -> range:
@@ -83,7 +88,10 @@ class PlayedLoader:
 
     def state_dict(self) -> dict[str, Any]:
         """As StatefulDataLoader's."""
-        states = [{"dataset_state": self._as(number, self.workers[number].state_dict)} for number in self.numbers]
+        states = [
+            {"dataset_state": self._as(number, self.workers[number].state_dict)}
+            for number in self.numbers
+        ]
         if not self.n_workers:
             return states[0]
         workers = {f"worker_{number}": state for number, state in enumerate(states)}

@@ -20,7 +20,13 @@ Donaudampfschifffahrtsgesellschaftskapitän Donau Dampfschiff Gesellschaft Kapit
 aaa aaaa aaaaa baaab abababab banana bananas ananas
 tässä lisäksi asioiden asioista muiden muita , . ! ? -- " ' ( )
 ერთი ორი სამი 一二三 一二 二三 😀😀 😀 naïve cafe\u0301""".splitlines()
-LATE = [("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "d"), ("a", "bc")]  # in "abcd" the fourth follows the fifth
+LATE = [
+    ("b", "c"),
+    ("a", "b"),
+    ("ab", "c"),
+    ("abc", "d"),
+    ("a", "bc"),
+]  # in "abcd" the fourth follows the fifth
 MARKERS = ["suffix", "prefix", "none"]
 ALPHABETS = ["a", "ab", "aab", "abc", "abc<>/w", "</w>", "a▁"]
 MIXED = ["</w>", "a</w>", "<", "/w", "w>", "a", "b", "▁"]
@@ -47,7 +53,9 @@ def merge_lists(draw):
     tokens = sorted({atom for word in words for atom in naive.atoms(word, marker)} | {"a", "b"})
     merges = []
     if draw(st.booleans()):
-        merges = shuffled_cuts(draw(st.sampled_from(sorted(words))), draw(st.randoms(use_true_random=False)))
+        merges = shuffled_cuts(
+            draw(st.sampled_from(sorted(words))), draw(st.randoms(use_true_random=False))
+        )
         tokens += ["".join(merge) for merge in merges]
     for _ in range(draw(st.integers(0, 9))):
         pair = draw(st.sampled_from(tokens)), draw(st.sampled_from(tokens))
@@ -58,7 +66,9 @@ def merge_lists(draw):
 
 def learned(words, n_merges=100, *, marker="suffix", min_pair_count=1) -> Candidates:
     """What is learned from words and their counts, however rare the pairs."""
-    return learn_bpe(WordCounts.from_pairs(words), n_merges, marker=marker, min_pair_count=min_pair_count)
+    return learn_bpe(
+        WordCounts.from_pairs(words), n_merges, marker=marker, min_pair_count=min_pair_count
+    )
 
 
 def counts_of(candidates: Candidates, size: int) -> Counter[str]:
@@ -73,7 +83,9 @@ def assert_exact_at_every_size(candidates: Candidates, words) -> None:
     """The counts are those of the naive twin at every size."""
     for size in range(candidates.n_atoms, candidates.n_tokens + 1):
         merges = candidates.merges[: candidates.merges_at(size)]
-        assert counts_of(candidates, size) == naive.token_counts(words, merges, candidates.marker), size
+        assert counts_of(candidates, size) == naive.token_counts(
+            words, merges, candidates.marker
+        ), size
 
 
 def shuffled_cuts(word: str, rng: Random) -> list[naive.Pair]:

@@ -27,7 +27,9 @@ def rank_finder(merges: Sequence[Pair], merging: str) -> Callable[[str, str], in
 def one_by_one(symbols: Sequence[str], merges: Sequence[Pair], merging: str) -> list[str]:
     """Join the leftmost neighbours of the lowest rank, until no two join."""
     rank, parts = rank_finder(merges, merging), list(symbols)
-    while found := [(at, place) for place, pair in enumerate(pairwise(parts)) if (at := rank(*pair)) is not None]:
+    while found := [
+        (at, place) for place, pair in enumerate(pairwise(parts)) if (at := rank(*pair)) is not None
+    ]:
         place = min(found)[1]
         parts[place : place + 2] = [parts[place] + parts[place + 1]]
     return parts
@@ -42,7 +44,11 @@ def encoded(word: str, vocabulary: Vocabulary) -> list[str]:
         parts = naive.merged(atoms, vocabulary.merges)
     else:
         parts = one_by_one(atoms, vocabulary.merges, vocabulary.merging)
-    return [piece for part in parts for piece in naive.split_back(part, vocabulary.merges, vocabulary.tokens)]
+    return [
+        piece
+        for part in parts
+        for piece in naive.split_back(part, vocabulary.merges, vocabulary.tokens)
+    ]
 
 
 @st.composite
@@ -55,7 +61,9 @@ def merge_lists(
     longest: the most letters of what merges make
     """
     atoms = (
-        list(LETTERS) + [f"{letter}</w>" for letter in LETTERS * (marker == "suffix")] + ["▁"] * (marker == "prefix")
+        list(LETTERS)
+        + [f"{letter}</w>" for letter in LETTERS * (marker == "suffix")]
+        + ["▁"] * (marker == "prefix")
     )
     tokens, merges = list(atoms), list[Pair]()
     for _ in range(draw(st.integers(0, 14))):
@@ -77,22 +85,33 @@ def vocabularies(draw: st.DrawFn, *, longest: int = 11) -> Vocabulary:
     atoms, merges = draw(merge_lists(marker=marker, later=merging == "ranks", longest=longest))
     tokens, whole_words = [*atoms, *map("".join, merges)], draw(st.booleans())
     if whole_words:
-        more = draw(st.lists(st.text(LETTERS + "y", min_size=1, max_size=min(longest, 5)), max_size=9))
+        more = draw(
+            st.lists(st.text(LETTERS + "y", min_size=1, max_size=min(longest, 5)), max_size=9)
+        )
         tokens += ["".join(naive.atoms(word, marker)) for word in more] + more
     tokens = draw(st.permutations(list(dict.fromkeys(tokens))))
     return Vocabulary(
-        tuple(merges), tuple(tokens[: draw(st.integers(0, len(tokens)))]), marker=marker, merging=merging,
+        tuple(merges),
+        tuple(tokens[: draw(st.integers(0, len(tokens)))]),
+        marker=marker,
+        merging=merging,
         whole_words=whole_words,
-    )  # fmt: skip
+    )
 
 
-def dropped(word: str, merges: Sequence[Pair], merging: str, dropout: float, rng: Random) -> list[str]:
+def dropped(
+    word: str, merges: Sequence[Pair], merging: str, dropout: float, rng: Random
+) -> list[str]:
     """The pieces of a word where each pair that could be merged is passed over with a probability, at every step."""
     if merging == "pairs":
         return naive.encode_dropped(word, merges, dropout, rng, "none")
     rank, parts = rank_finder(merges, merging), list(word)
     while True:
-        ranks = [(at, place) for place, pair in enumerate(pairwise(parts)) if (at := rank(*pair)) is not None]
+        ranks = [
+            (at, place)
+            for place, pair in enumerate(pairwise(parts))
+            if (at := rank(*pair)) is not None
+        ]
         found = [at for at in ranks if rng.random() >= dropout]
         if not found:
             return parts

@@ -51,7 +51,9 @@ def fakes_the_end(pair: Pair, marker: str) -> bool:
     return marker == "suffix" and "".join(pair).endswith(END) and not pair[1].endswith(END)
 
 
-def pair_counts(word_counts: Mapping[str, int], symbols: Mapping[str, Sequence[str]]) -> Counter[Pair]:
+def pair_counts(
+    word_counts: Mapping[str, int], symbols: Mapping[str, Sequence[str]]
+) -> Counter[Pair]:
     """How often two symbols stand side by side; "aaa" holds ("a", "a") twice.
 
     >>> pair_counts({"aaa": 5}, {"aaa": list("aaa")})
@@ -64,7 +66,9 @@ def pair_counts(word_counts: Mapping[str, int], symbols: Mapping[str, Sequence[s
     return counts
 
 
-def learn(word_counts: Mapping[str, int], n_merges: int, marker: str = "suffix", min_pair_count: int = 2) -> list[Pair]:
+def learn(
+    word_counts: Mapping[str, int], n_merges: int, marker: str = "suffix", min_pair_count: int = 2
+) -> list[Pair]:
     """Merge the pair of the greatest (count, left, right), count everything again, and so on.
 
     >>> learn({"ab": 1, "cd": 1}, 9, "none", 1)
@@ -74,7 +78,9 @@ def learn(word_counts: Mapping[str, int], n_merges: int, marker: str = "suffix",
     merges: list[Pair] = []
     while len(merges) < n_merges:
         counts = pair_counts(word_counts, symbols)
-        allowed = [p for p, n in counts.items() if n >= min_pair_count and not fakes_the_end(p, marker)]
+        allowed = [
+            p for p, n in counts.items() if n >= min_pair_count and not fakes_the_end(p, marker)
+        ]
         if not allowed:
             break
         best = max(allowed, key=lambda pair: (counts[pair], pair))
@@ -97,20 +103,34 @@ def learn_parity(
     >>> learn_parity({"a": {"ab": 9}, "b": {"cdc": 2}}, {"a": 9, "b": 1}, 2, "none")
     [('d', 'c'), ('c', 'dc')]
     """
-    symbols = {name: {word: atoms(word, marker) for word in words} for name, words in sources.items()}
+    symbols = {
+        name: {word: atoms(word, marker) for word in words} for name, words in sources.items()
+    }
     merges: list[Pair] = []
     while len(merges) < n_merges:
         allowed = {}
         for name in sources:
             counts = pair_counts(sources[name], symbols[name])
-            often = [p for p, n in counts.items() if n >= min_pair_count and not fakes_the_end(p, marker)]
+            often = [
+                p for p, n in counts.items() if n >= min_pair_count and not fakes_the_end(p, marker)
+            ]
             if often:
-                pieces = sum(len(symbols[name][word]) * count for word, count in sources[name].items())
-                allowed[name] = float(pieces) / float(units[name]), max(often, key=lambda pair: (counts[pair], pair))
+                pieces = sum(
+                    len(symbols[name][word]) * count for word, count in sources[name].items()
+                )
+                allowed[name] = (
+                    float(pieces) / float(units[name]),
+                    max(often, key=lambda pair: (counts[pair], pair)),
+                )
         if not allowed:
             break
-        best = allowed[max(allowed, key=lambda name: allowed[name][0])][1]  # of equal ones, the first
-        symbols = {name: {word: replace(found, best) for word, found in rows.items()} for name, rows in symbols.items()}
+        best = allowed[max(allowed, key=lambda name: allowed[name][0])][
+            1
+        ]  # of equal ones, the first
+        symbols = {
+            name: {word: replace(found, best) for word, found in rows.items()}
+            for name, rows in symbols.items()
+        }
         merges.append(best)
     return merges
 
@@ -124,7 +144,9 @@ def returns(word_counts: Mapping[str, int], merges: Sequence[Pair], marker: str 
     symbols = {word: atoms(word, marker) for word in word_counts}
     for rank, merge in enumerate(merges):
         symbols = {word: replace(parts, merge) for word, parts in symbols.items()}
-        if any(pair in merges[: rank + 1] for parts in symbols.values() for pair in pairwise(parts)):
+        if any(
+            pair in merges[: rank + 1] for parts in symbols.values() for pair in pairwise(parts)
+        ):
             return True
     return False
 
@@ -169,31 +191,45 @@ def split_back(token: str, merges: Sequence[Pair], kept: Iterable[str]) -> list[
     return [piece for part in made for piece in split_back(part, merges, kept)]
 
 
-def encode(word: str, merges: Sequence[Pair], kept: Iterable[str] | None = None, marker: str = "suffix") -> list[str]:
+def encode(
+    word: str, merges: Sequence[Pair], kept: Iterable[str] | None = None, marker: str = "suffix"
+) -> list[str]:
     """The pieces of a word; without `kept` every token is kept."""
     parts = merged(atoms(word, marker), merges)
-    return parts if kept is None else [piece for part in parts for piece in split_back(part, merges, kept)]
+    return (
+        parts
+        if kept is None
+        else [piece for part in parts for piece in split_back(part, merges, kept)]
+    )
 
 
-def encode_dropped(word: str, merges: Sequence[Pair], dropout: float, rng: Random, marker: str = "suffix") -> list[str]:
+def encode_dropped(
+    word: str, merges: Sequence[Pair], dropout: float, rng: Random, marker: str = "suffix"
+) -> list[str]:
     """The pieces of a word when each applicable pair is passed over with a probability, anew at every step."""
     ranks, parts = first_ranks(merges), atoms(word, marker)
     while True:
-        applicable = [i for i, pair in enumerate(pairwise(parts)) if pair in ranks and rng.random() >= dropout]
+        applicable = [
+            i for i, pair in enumerate(pairwise(parts)) if pair in ranks and rng.random() >= dropout
+        ]
         if not applicable:
             return parts
         parts = merge_places(parts, applicable, ranks)
 
 
-def merge_places(parts: Sequence[str], places: Sequence[int], ranks: Mapping[Pair, int]) -> list[str]:
+def merge_places(
+    parts: Sequence[str], places: Sequence[int], ranks: Mapping[Pair, int]
+) -> list[str]:
     """Merge the pair of the lowest rank among those that start at `places`, from left to right.
 
     >>> merge_places(list("aaa"), [1], {("a", "a"): 0})
     ['a', 'aa']
     """
-    best = min((parts[i], parts[i + 1]) for i in places if ranks[parts[i], parts[i + 1]] == min(
-        ranks[parts[k], parts[k + 1]] for k in places
-    ))  # fmt: skip
+    best = min(
+        (parts[i], parts[i + 1])
+        for i in places
+        if ranks[parts[i], parts[i + 1]] == min(ranks[parts[k], parts[k + 1]] for k in places)
+    )
     result, i = [], 0
     while i < len(parts):
         joined = i in places and (parts[i], parts[i + 1]) == best
@@ -273,6 +309,9 @@ def chord_distances(entropies: Sequence[float], sizes: Sequence[float]) -> list[
     [0.0, 0.354, 0.0]
     """
     width, height = (sizes[-1] - sizes[0]) or 1, abs(entropies[-1] - entropies[0]) or 1
-    points = [((x - sizes[0]) / width, (y - entropies[0]) / height) for x, y in zip(sizes, entropies, strict=True)]
+    points = [
+        ((x - sizes[0]) / width, (y - entropies[0]) / height)
+        for x, y in zip(sizes, entropies, strict=True)
+    ]
     dx, dy = points[-1]
     return [(x * dy - y * dx) / (math.hypot(dx, dy) or 1) + 0.0 for x, y in points]

@@ -28,7 +28,9 @@ def topics_comparison() -> Comparison:
     """The documentation topics of this Python as two sources, with held-out text."""
     texts = list(topics.values())
     parts = {"even": texts[0:24:2], "odd": texts[1:24:2]}
-    return _compared(parts, {"even": texts[60:64], "odd": texts[64:68]}, n_candidates=800, systems=["bpe:500"])
+    return _compared(
+        parts, {"even": texts[60:64], "odd": texts[64:68]}, n_candidates=800, systems=["bpe:500"]
+    )
 
 
 @cache
@@ -51,10 +53,14 @@ def spaced_comparison(pretokenizer: str, normalizer: str) -> Comparison:
         path = Path(folder, "topics.txt")
         path.write_text("\n".join(lines), encoding="utf-8", newline="\n")
         counts = count_words(path, pretokenizer=pretokenizer, normalizer=normalizer)
-    return compare([NamedText("topics", counts, lines=tuple(lines[2:6]))], systems=[], n_candidates=300)
+    return compare(
+        [NamedText("topics", counts, lines=tuple(lines[2:6]))], systems=[], n_candidates=300
+    )
 
 
-def _compared(parts: dict[str, list[str]], heldout: dict[str, list[str]], **options: Any) -> Comparison:
+def _compared(
+    parts: dict[str, list[str]], heldout: dict[str, list[str]], **options: Any
+) -> Comparison:
     with TemporaryDirectory() as folder:
 
         def named(texts: dict[str, list[str]], ending: str) -> list[str]:
@@ -86,7 +92,9 @@ class Page(HTMLParser):
         elif tag == "tr":
             self.tables[self._table].append([])
         elif tag in ("td", "th") and "data-value" in attributes:
-            self.tables[self._table][-1].append(("", json.loads(attributes["data-value"] or "null")))
+            self.tables[self._table][-1].append(
+                ("", json.loads(attributes["data-value"] or "null"))
+            )
             self._cell = True
         elif tag == "script":
             self.scripts.append((attributes, ""))
@@ -105,7 +113,9 @@ class Page(HTMLParser):
 
     def embedded(self, name: str) -> Any:
         """The JSON of a data block."""
-        return json.loads(next(text for attributes, text in self.scripts if attributes.get("id") == name))
+        return json.loads(
+            next(text for attributes, text in self.scripts if attributes.get("id") == name)
+        )
 
     def rows(self, table: str) -> list[list[Any]]:
         """The values of a table's body."""

@@ -32,27 +32,56 @@ _LITERALS = st.sampled_from(
 )
 _CLASSES = st.sampled_from(
     [
-        r"\s", r"\S", r"\d", r"\D", r"\p{L}", r"\p{N}", r"\p{Lu}", r"\p{M}", r"\P{L}", r"\pL", r"\p{^L}", ".",
-        r"[^\s\p{L}\p{N}]", r"[^\r\n\p{L}\p{N}]", r"[\r\n]", "[a-c]", "[^a]", r"[\p{Ll}\p{Lo}\p{M}]", "[0-9]",
-        r"[一-龥\u3040-ヿ]", r"[!\-.\]\[]", "[]a-]",
+        r"\s",
+        r"\S",
+        r"\d",
+        r"\D",
+        r"\p{L}",
+        r"\p{N}",
+        r"\p{Lu}",
+        r"\p{M}",
+        r"\P{L}",
+        r"\pL",
+        r"\p{^L}",
+        ".",
+        r"[^\s\p{L}\p{N}]",
+        r"[^\r\n\p{L}\p{N}]",
+        r"[\r\n]",
+        "[a-c]",
+        "[^a]",
+        r"[\p{Ll}\p{Lo}\p{M}]",
+        "[0-9]",
+        r"[一-龥\u3040-ヿ]",
+        r"[!\-.\]\[]",
+        "[]a-]",
     ]
-)  # fmt: skip
+)
 _HOW_OFTEN = st.sampled_from(["", "", "?", "*", "+", "{2}", "{1,2}", "{1,3}", "{2,}", "{0,2}"])
 _AT_LEAST_ONCE = st.sampled_from(["", "", "+", "{2}", "{1,2}", "{1,3}", "{2,}"])
-_AHEAD = st.sampled_from(["", "", "", r"(?!\S)", r"(?=\s)", "(?!a|b)", "(?:$)", r"\z", r"(?=\p{L}|$)", "(?!$)"])
+_AHEAD = st.sampled_from(
+    ["", "", "", r"(?!\S)", r"(?=\s)", "(?!a|b)", "(?:$)", r"\z", r"(?=\p{L}|$)", "(?!$)"]
+)
 
 
 @st.composite
 def _taking(draw: st.DrawFn, how_often: st.SearchStrategy[str]) -> str:
     """A class with a quantifier, possessive or not."""
     quantifier = draw(how_often)
-    return draw(_LITERALS | _CLASSES) + quantifier + ("+" if quantifier and draw(st.booleans()) else "")
+    return (
+        draw(_LITERALS | _CLASSES)
+        + quantifier
+        + ("+" if quantifier and draw(st.booleans()) else "")
+    )
 
 
 @st.composite
 def _sequences(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
     """Parts of which at least one takes a character."""
-    before = draw(st.lists(_taking(_HOW_OFTEN) | inner.map(lambda group: f"(?:{group})?") | _AHEAD, max_size=2))
+    before = draw(
+        st.lists(
+            _taking(_HOW_OFTEN) | inner.map(lambda group: f"(?:{group})?") | _AHEAD, max_size=2
+        )
+    )
     behind = draw(st.lists(_taking(_HOW_OFTEN) | inner | _AHEAD, max_size=2))
     return "".join([*before, draw(_taking(_AT_LEAST_ONCE)), *behind])
 
@@ -68,7 +97,9 @@ def _groups(draw: st.DrawFn, sequences: st.SearchStrategy[str]) -> str:
     )
 
 
-patterns = st.lists(_sequences(_groups(_sequences(_taking(_AT_LEAST_ONCE)))), min_size=1, max_size=4).map("|".join)
+patterns = st.lists(
+    _sequences(_groups(_sequences(_taking(_AT_LEAST_ONCE)))), min_size=1, max_size=4
+).map("|".join)
 
 
 def cut(matches: Iterable[tuple[int, int]], text: str) -> list[str]:
@@ -119,10 +150,14 @@ def _ends(tree: Node, text: str, place: int) -> Iterator[int]:
             yield from _ends(Sequence(tree.parts[1:]), text, end)
 
 
-def _repeated(tree: Repetition, least: int, most: int | None, text: str, place: int) -> Iterator[int]:
+def _repeated(
+    tree: Repetition, least: int, most: int | None, text: str, place: int
+) -> Iterator[int]:
     if most is None or most > 0:
         for end in _ends(tree.part, text, place):
-            yield from _repeated(tree, max(least - 1, 0), None if most is None else most - 1, text, end)
+            yield from _repeated(
+                tree, max(least - 1, 0), None if most is None else most - 1, text, end
+            )
     if least == 0:
         yield place
 
@@ -133,7 +168,9 @@ def split_by(name: str, matcher: Callable[[str], Matcher], text: str) -> list[st
     for split in NAMED[name]:
         find = matcher(split.pattern)
         if split.from_end:
-            words = [part[::-1] for word in words for part in reversed(cut(find(word[::-1]), word[::-1]))]
+            words = [
+                part[::-1] for word in words for part in reversed(cut(find(word[::-1]), word[::-1]))
+            ]
         else:
             words = [part for word in words for part in cut(find(word), word)]
     return words

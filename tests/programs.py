@@ -19,6 +19,8 @@ def start(*words: str | Path, folder: Path, status: int = 0, **environment: str)
     python_path = os.pathsep.join([str(ROOT), str(ROOT / "cli"), os.environ.get("PYTHONPATH", "")])
     path = os.pathsep.join([str(tools), os.environ["PATH"]])
     variables = {**os.environ, "PYTHONPATH": python_path, "PATH": path, **environment}
-    done = subprocess.run([*map(str, words)], cwd=folder, env=variables, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [*map(str, words)], cwd=folder, env=variables, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == status, done.stderr
     return done.stdout

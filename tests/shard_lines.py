@@ -12,7 +12,12 @@ from volt.stream.transforms.column import Column
 
 LINES = [f"line {i}\tZeile {i}" for i in range(100)]
 TEXT = "".join(line + "\n" for line in LINES).encode()
-PACKERS = {"plain": bytes, "gz": gzip.compress, "xz": lzma.compress, "zst": zstandard.ZstdCompressor().compress}
+PACKERS = {
+    "plain": bytes,
+    "gz": gzip.compress,
+    "xz": lzma.compress,
+    "zst": zstandard.ZstdCompressor().compress,
+}
 
 
 def read_lines(shard: Shard, piece: int) -> list[bytes]:

@@ -23,17 +23,26 @@ def numbered(name: str, n: int) -> bytes:
     return b"".join(b"%s line %d\n" % (name.encode(), line) for line in range(n))
 
 
-def mono_task(folder: Path, texts: Mapping[str, bytes], *, name: str = "auto_en", **options: Any) -> Task:
+def mono_task(
+    folder: Path, texts: Mapping[str, bytes], *, name: str = "auto_en", **options: Any
+) -> Task:
     """A task with an input for each text."""
-    inputs = tuple(Input(one, (("mono", write(folder / one, text)),)) for one, text in texts.items())
+    inputs = tuple(
+        Input(one, (("mono", write(folder / one, text)),)) for one, text in texts.items()
+    )
     return Task(name, "mono", inputs, **options)
 
 
-def pair_task(folder: Path, sizes: Mapping[str, int], *, name: str = "de_en", **options: Any) -> Task:
+def pair_task(
+    folder: Path, sizes: Mapping[str, int], *, name: str = "de_en", **options: Any
+) -> Task:
     """A task with an input of so many pairs for each name."""
     inputs = []
     for one, n in sizes.items():
-        sides = ((side, write(folder / f"{one}.{side}", numbered(f"{one} {side}", n))) for side in ("src", "tgt"))
+        sides = (
+            (side, write(folder / f"{one}.{side}", numbered(f"{one} {side}", n)))
+            for side in ("src", "tgt")
+        )
         inputs.append(Input(one, tuple(sides)))
     return Task(name, "para", tuple(inputs), **options)
 
@@ -53,4 +62,8 @@ def shards_of(manifest: Manifest) -> list[tuple[list[str], ...]]:
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
     """Every file below a folder, by its name, but for the manifests' times."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }

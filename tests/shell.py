@@ -53,8 +53,14 @@ def run_line(line: str, volt: Volt) -> bytes:
     for number, program in enumerate(programs):
         data = Path(program.source).read_bytes() if program.source else data
         name, *arguments = program.words
-        limit = next((words for words, *_ in programs[number + 1 : number + 2] if words[0] == "head"), None)
-        data = volt(arguments, data) if name == "volt" else _run([_found(name), *arguments], data, limit)
+        limit = next(
+            (words for words, *_ in programs[number + 1 : number + 2] if words[0] == "head"), None
+        )
+        data = (
+            volt(arguments, data)
+            if name == "volt"
+            else _run([_found(name), *arguments], data, limit)
+        )
         if program.target:
             Path(program.target).write_bytes(data)
             data = b""

@@ -24,7 +24,9 @@ from commands import status_of
 from shell import run_line
 
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-FENCE = re.compile(r"^( *)```(\w+)(?: title=\"([^\"]*)\")?[^\n]*\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(
+    r"^( *)```(\w+)(?: title=\"([^\"]*)\")?[^\n]*\n(.*?)^\1```$", re.MULTILINE | re.DOTALL
+)
 
 
 class Block(NamedTuple):
@@ -67,7 +69,9 @@ def agrees(shown: str, *streams: str) -> bool:
     """Whether a terminal shows what a page does: seconds and blanks aside, and with anything for an ellipsis."""
     want = _timeless(shown).replace("…", "...")
     either = ("".join(streams), "".join(reversed(streams)))
-    return any(doctest.OutputChecker().check_output(want, _timeless(text), FLAGS) for text in either)
+    return any(
+        doctest.OutputChecker().check_output(want, _timeless(text), FLAGS) for text in either
+    )
 
 
 def _timeless(text: str) -> str:
@@ -100,7 +104,9 @@ def session(text: str, names: dict[str, object]) -> dict[str, object]:
     """Run a Python session as a doctest that begins with some names; the names at its end."""
     test = doctest.DocTestParser().get_doctest(text, names, "session", None, 0)
     report = list[str]()
-    results = doctest.DocTestRunner(optionflags=FLAGS).run(test, out=report.append, clear_globs=False)
+    results = doctest.DocTestRunner(optionflags=FLAGS).run(
+        test, out=report.append, clear_globs=False
+    )
     assert results.attempted
     assert not results.failed, "".join(report)
     return test.globs

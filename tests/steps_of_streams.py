@@ -27,17 +27,25 @@ def written(folder: Path, n: int, *, name: str = "pairs", longest: int = 20) -> 
     def side() -> str:
         return " ".join(drawn.choice(TOKENS[3:]) for _ in range(drawn.randint(1, longest)))
 
-    return str(path) if path.exists() else write_lines(path, [f"{side()}\t{side()}" for _ in range(n)])
-
-
-def stream_of(folder: Path, n: int, *, epochs: int | None = 1, longest: int = 20, **options: Any) -> Stream:
-    """A stream of n pairs, in blocks of few lines."""
-    return Stream(
-        [Source("pairs", (written(folder, n, longest=longest),), epochs=epochs, block_lines=32)], seed=1, **options
+    return (
+        str(path) if path.exists() else write_lines(path, [f"{side()}\t{side()}" for _ in range(n)])
     )
 
 
-def steps_of(folder: Path, n: int, *, packed: bool = False, epochs: int | None = 1, **options: Any) -> Steps:
+def stream_of(
+    folder: Path, n: int, *, epochs: int | None = 1, longest: int = 20, **options: Any
+) -> Stream:
+    """A stream of n pairs, in blocks of few lines."""
+    return Stream(
+        [Source("pairs", (written(folder, n, longest=longest),), epochs=epochs, block_lines=32)],
+        seed=1,
+        **options,
+    )
+
+
+def steps_of(
+    folder: Path, n: int, *, packed: bool = False, epochs: int | None = 1, **options: Any
+) -> Steps:
     """The steps of n pairs, or of their first sides in packs."""
     stream = stream_of(folder, n, epochs=epochs, n_workers=options.pop("n_workers", 0))
     options.setdefault("window", 50)

@@ -86,7 +86,9 @@ class Pair:
 
     def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         firsts = batch.take(np.arange(0, len(batch), 2))
-        return firsts.with_lines([" ".join(batch.lines[i : i + 2]) for i in range(0, len(batch), 2)])
+        return firsts.with_lines(
+            [" ".join(batch.lines[i : i + 2]) for i in range(0, len(batch), 2)]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,9 @@ class Refuse:
     name: str = "refuse"
 
     def __call__(self, batch: Batch, chance: LineRng) -> Batch:
-        if bad := {i: f"holds {self.text!r}" for i, line in enumerate(batch.lines) if self.text in line}:
+        if bad := {
+            i: f"holds {self.text!r}" for i, line in enumerate(batch.lines) if self.text in line
+        }:
             raise LineFault(bad)
         return batch
 

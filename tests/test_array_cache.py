@@ -109,7 +109,9 @@ def test_foreign_content_with_a_right_digest_is_ignored(folder: Path) -> None:
         assert same(cached_arrays(["a"], lambda: ARRAYS))
 
 
-def test_a_place_that_cannot_be_written_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_place_that_cannot_be_written_does_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Under a file, under a device, in a relative folder (which the standard forbids), and without a home: no cache."""
     tmp_path.joinpath("file").touch()
     monkeypatch.chdir(tmp_path)
@@ -179,7 +181,9 @@ def test_other_sources_make_other_files(folder: Path, monkeypatch: pytest.Monkey
     state = array_cache._sources()
     assert any("polars-" in str(row) for row in state)
     assert any("array_cache.py" in str(row) for row in state)
-    monkeypatch.setattr(array_cache, "_sources", lambda: [*state[:-1], ("polars-99.dist-info", 1, 1)])
+    monkeypatch.setattr(
+        array_cache, "_sources", lambda: [*state[:-1], ("polars-99.dist-info", 1, 1)]
+    )
     with pytest.raises(AssertionError, match="made again"):
         cached_arrays(["a"], never)
     monkeypatch.setattr(array_cache, "_sources", lambda: [])

@@ -23,12 +23,18 @@ def test_additions_work_as_described(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for module in (block for block in blocks if block.startswith("# ")):
         (tmp_path / module.split()[1]).write_text(module, encoding="utf-8")
     session = "\n".join(block for block in blocks if block.startswith(">>>"))
-    examples = doctest.DocTestParser().get_doctest(session, {"__name__": "contributing"}, "CONTRIBUTING", None, 0)
+    examples = doctest.DocTestParser().get_doctest(
+        session, {"__name__": "contributing"}, "CONTRIBUTING", None, 0
+    )
     assert doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(examples).failed == 0
     assert len(examples.examples) > 20
 
 
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs" / "pages").rglob("*.md")), ROOT / "examples" / "README.md"]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs" / "pages").rglob("*.md")),
+    ROOT / "examples" / "README.md",
+]
 PATHS = re.compile(r"(?<![\w/.-])(?:volt|cli|tests|experiments|docs|examples)/[\w/-]+\.(?:py|md)\b")
 NAMES = re.compile(r"(?<![\w./-])volt(?:\.[a-z]\w*)+(?:\.[A-Z]\w*)?\b(?!/)")
 FILES = {"volt.model"}  # names of files, not of modules

@@ -12,7 +12,17 @@ from rich.cells import cell_len
 from rich.console import Console
 from screens import printed, too_wide, words
 
-from volt.display import Grid, LabelledText, at_bars, column_parts, html_curve, html_page, html_table, packed, wrapped
+from volt.display import (
+    Grid,
+    LabelledText,
+    at_bars,
+    column_parts,
+    html_curve,
+    html_page,
+    html_table,
+    packed,
+    wrapped,
+)
 
 TEXT = st.lists(st.text("ab1,.字", min_size=1, max_size=30), max_size=12).map(" ".join)
 NUMBER = st.integers(-10, 10**9).map("{:,}".format)
@@ -36,7 +46,9 @@ def test_a_signature_is_put_together_again() -> None:
 
 
 @given(TEXT, st.integers(8, 60))
-def test_an_entry_is_indented_behind_its_label_and_one_line_in_a_file(text: str, width: int) -> None:
+def test_an_entry_is_indented_behind_its_label_and_one_line_in_a_file(
+    text: str, width: int
+) -> None:
     """Further lines begin where the first one does, and hold all words; where lines do not break there is one."""
     first, *rest = printed([LabelledText("label ", text.split(" "))], width).splitlines()
     assert first.startswith("label ")
@@ -48,10 +60,15 @@ def test_an_entry_is_indented_behind_its_label_and_one_line_in_a_file(text: str,
 def test_a_grid_fits_and_loses_nothing(data: st.DataObject, width: int) -> None:
     """No line is too wide and every word of every cell and head is there, whole."""
     kinds = data.draw(st.lists(st.booleans(), min_size=1, max_size=8))
-    cells = [NUMBER if is_number else st.sampled_from(["", "some words here", "x"]) for is_number in [False, *kinds]]
+    cells = [
+        NUMBER if is_number else st.sampled_from(["", "some words here", "x"])
+        for is_number in [False, *kinds]
+    ]
     rows = data.draw(st.lists(st.tuples(*cells), min_size=1, max_size=3))
     heads = ["name", *(f"head of {number}" for number in range(len(kinds)))]
-    grid = Grid(heads, rows, numbers=[place for place, is_number in enumerate([False, *kinds]) if is_number])
+    grid = Grid(
+        heads, rows, numbers=[place for place, is_number in enumerate([False, *kinds]) if is_number]
+    )
     shown = printed([grid], width)
     assert not too_wide(shown, width)
     assert words(shown) == words(" ".join([*heads, *(cell for row in rows for cell in row)]))
@@ -75,7 +92,15 @@ def test_layouts_stay() -> None:
     console.print(grid, label, LabelledText("", []), no_wrap=True)
     line = [(100, 2.5), (250, 1.25), (300, 2.0)]
     many = [(float(n), float(n % 3)) for n in range(41)]
-    curves = [html_curve(line, chosen=line[1], across="a<", upwards="b"), html_curve([(5, 5)], across="x", upwards="y")]
-    curves += [str(html_curve(many[:n], across="x", upwards="y").count("<circle")) for n in (40, 41)]
+    curves = [
+        html_curve(line, chosen=line[1], across="a<", upwards="b"),
+        html_curve([(5, 5)], across="x", upwards="y"),
+    ]
+    curves += [
+        str(html_curve(many[:n], across="x", upwards="y").count("<circle")) for n in (40, 41)
+    ]
     table = html_page("<t>", html_table(["a", "b"], [["<", 1_234], ["x", 1.5]], strong=1))
-    check("display layouts", {"screens": screens, "styles": console.file.getvalue(), "html": [*curves, table]})  # type: ignore[attr-defined]
+    check(
+        "display layouts",
+        {"screens": screens, "styles": console.file.getvalue(), "html": [*curves, table]},
+    )  # type: ignore[attr-defined]

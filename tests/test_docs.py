@@ -21,7 +21,8 @@ from snippets import Block, Terminal, agrees, blocks, examples, session
 
 FOLDER = ROOT / "docs" / "pages"
 PAGES = {
-    str(path.relative_to(FOLDER)): blocks(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.rglob("*.md"))
+    str(path.relative_to(FOLDER)): blocks(path.read_text(encoding="utf-8"))
+    for path in sorted(FOLDER.rglob("*.md"))
 }
 RUN = {"console", "pycon", "python"}
 SHOWN = {"text", "yaml", "json", "toml"}  # with a title, they are files
@@ -32,7 +33,9 @@ IS_SAME_CORPUS = sha256("\n".join(topics.values()).encode()).hexdigest()[:16] ==
 
 def is_here(name: str) -> bool:
     """Whether libraries or programs are installed, with ", " between their names."""
-    return all(" " not in part and bool(find_spec(part) or shutil.which(part)) for part in name.split(", "))
+    return all(
+        " " not in part and bool(find_spec(part) or shutil.which(part)) for part in name.split(", ")
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,7 +48,10 @@ def is_here(name: str) -> bool:
 )
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_page_works_from_top_to_bottom(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+    page: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     """In an empty folder, files are written, commands end with status 0, and what is shown is what comes out.
 
@@ -59,7 +65,9 @@ def test_a_page_works_from_top_to_bottom(
     is_compared = IS_SAME_CORPUS or "pydoc_data" not in (FOLDER / page).read_text(encoding="utf-8")
     with ExitStack() as clusters:
         for block in PAGES[page]:
-            if block.needs and not (is_here(block.needs) and (DRAWS_ALL or not starts_ranks(block))):
+            if block.needs and not (
+                is_here(block.needs) and (DRAWS_ALL or not starts_ranks(block))
+            ):
                 check_unrun(block)
                 continue
             if block.needs == "ray":
@@ -69,7 +77,11 @@ def test_a_page_works_from_top_to_bottom(
             elif block.kind == "console":
                 for line, shown in examples(block.text):
                     out, message = terminal.run(line)
-                    assert not shown or not is_compared or agrees(shown, message, out), (line, message, out)
+                    assert not shown or not is_compared or agrees(shown, message, out), (
+                        line,
+                        message,
+                        out,
+                    )
             elif block.kind == "pycon":
                 names = session(block.text, names)
             elif block.kind == "python":
@@ -105,7 +117,11 @@ def unknown_options(words: list[str]) -> list[str]:
     ['--limits']
     """
     known = options_of(words[1:])
-    return [word for word in words if words[0] == "volt" and word.startswith("-") and word not in {*known, "-"}]
+    return [
+        word
+        for word in words
+        if words[0] == "volt" and word.startswith("-") and word not in {*known, "-"}
+    ]
 
 
 def test_the_options_that_pages_name_exist() -> None:
@@ -117,8 +133,16 @@ def test_the_options_that_pages_name_exist() -> None:
             command: Any = root
             for word in words.split():
                 command = getattr(command, "commands", {}).get(word, command)
-            known = {"-h", "--help", *(name for parameter in command.params for name in parameter.opts)}
-            found = re.findall(r"(?<!\S)(--[a-z][\w-]*|-[a-zA-Z](?!\S))", options) if command is not root else []
+            known = {
+                "-h",
+                "--help",
+                *(name for parameter in command.params for name in parameter.opts),
+            }
+            found = (
+                re.findall(r"(?<!\S)(--[a-z][\w-]*|-[a-zA-Z](?!\S))", options)
+                if command is not root
+                else []
+            )
             assert set(found) <= known, f"{path.name}: volt {words}: {found}"
             n_seen += len(found)
     assert n_seen > 100
@@ -138,7 +162,15 @@ def test_few_blocks_cannot_run_here() -> None:
         "ray",
     }
     assert found.total() <= 15
-    assert sum(len(examples(block.text)) for page in PAGES.values() for block in page if block.kind == "console") > 100
+    assert (
+        sum(
+            len(examples(block.text))
+            for page in PAGES.values()
+            for block in page
+            if block.kind == "console"
+        )
+        > 100
+    )
 
 
 def test_every_fence_is_of_a_known_kind() -> None:
@@ -153,5 +185,6 @@ def test_pages_speak_of_no_machine() -> None:
     """No absolute path of a home or a work folder, and no address that a page would load from."""
     for path in FOLDER.rglob("*.md"):
         assert not re.search(
-            r"(?<![\w.~])/(?:home|root|work|tmp|Users)\b|localhost", path.read_text(encoding="utf-8")
+            r"(?<![\w.~])/(?:home|root|work|tmp|Users)\b|localhost",
+            path.read_text(encoding="utf-8"),
         ), path

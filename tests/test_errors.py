@@ -12,7 +12,12 @@ from volt.errors import CorpusError, VocabularyError, VoltError
 
 
 @pytest.mark.parametrize(
-    "kind", [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, VoltError)]
+    "kind",
+    [
+        kind
+        for kind in vars(errors).values()
+        if inspect.isclass(kind) and issubclass(kind, VoltError)
+    ],
 )
 def test_errors_cross_to_another_process(kind: type[VoltError]) -> None:
     """An error that is pickled and read back is the same: its kind, its text, and the place of a vocabulary's fault."""
@@ -28,8 +33,12 @@ def test_hints_stay_with_errors() -> None:
     error = VocabularyError("no marker; learn with", place=("merges", 0), hint={"marker": "none"})
     for same in (pickle.loads(pickle.dumps(error)), error.reworded(error.message)):
         assert str(same) == "merges, entry 1: no marker; learn with marker='none'"
-        assert same.text(lambda name, value: f"--{name} {value}") == f"{error.message} --marker none"
-    assert str(error.reworded("a.txt: learn with", CorpusError)) == "a.txt: learn with marker='none'"
+        assert (
+            same.text(lambda name, value: f"--{name} {value}") == f"{error.message} --marker none"
+        )
+    assert (
+        str(error.reworded("a.txt: learn with", CorpusError)) == "a.txt: learn with marker='none'"
+    )
 
 
 def test_messages_are_cut_at_their_limits() -> None:

@@ -19,19 +19,50 @@ BATCHES = {
 }
 ODD: list[Any] = [None, 0, -1, 1.5, "", "a", b"", [None], [1], {"a": None}, object(), object]
 USUAL: dict[str, Any] = {
-    "counts": COUNTS, "candidates": CANDIDATES, "vocabulary": VOCABULARY, "encoder": ENCODER, "sources": SOURCES,
-    "path": "nowhere/x", "paths": ["nowhere.txt"], "folder": Path("nowhere/x"), "lines": ["low"], "text": "low",
-    "size": 14, "sizes": [14], "to": "tokens", "merges": [("l", "o")], "tokens": ("a",), "n_merges": 3, "name": "a",
-    "state": STATE, "result": RESULT, "search": RESULT,
-}  # fmt: skip
+    "counts": COUNTS,
+    "candidates": CANDIDATES,
+    "vocabulary": VOCABULARY,
+    "encoder": ENCODER,
+    "sources": SOURCES,
+    "path": "nowhere/x",
+    "paths": ["nowhere.txt"],
+    "folder": Path("nowhere/x"),
+    "lines": ["low"],
+    "text": "low",
+    "size": 14,
+    "sizes": [14],
+    "to": "tokens",
+    "merges": [("l", "o")],
+    "tokens": ("a",),
+    "n_merges": 3,
+    "name": "a",
+    "state": STATE,
+    "result": RESULT,
+    "search": RESULT,
+}
 OWN = {"report", "map", "progress"}  # functions of the caller, whose errors are the caller's
 # volt alone makes them, or they hold results of hot loops, and check nothing
-UNCHECKED = ("Column", "Batch", "Parts", "Samples", "to_torch", "Error", "Warning", "FORMATS", "LineFault", "Transform")
+UNCHECKED = (
+    "Column",
+    "Batch",
+    "Parts",
+    "Samples",
+    "to_torch",
+    "Error",
+    "Warning",
+    "FORMATS",
+    "LineFault",
+    "Transform",
+)
 
 
 def _calls() -> dict[str, Callable[..., Any]]:
     public = {**PUBLIC, **BATCHES}
-    return {name: call for name, call in public.items() if callable(call) and not name.endswith(UNCHECKED)}
+    return {
+        name: call
+        for name, call in public.items()
+        if callable(call) and not name.endswith(UNCHECKED)
+    }
 
 
 def _outcome(call: Callable[..., Any], values: dict[str, Any]) -> str:
@@ -47,12 +78,18 @@ def _outcome(call: Callable[..., Any], values: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("name", _calls())
-def test_odd_values_are_taken_or_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_odd_values_are_taken_or_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No value of a wrong type, missing or out of range ends in an error that is not VOLT's."""
     monkeypatch.chdir(tmp_path)
     call = _calls()[name]
     parameters = inspect.signature(call).parameters.values()
-    named = [one for one in parameters if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL, one.POSITIONAL_ONLY)]
+    named = [
+        one
+        for one in parameters
+        if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL, one.POSITIONAL_ONLY)
+    ]
     needed = [one.name for one in named if one.default is one.empty]
     faults = {}
     for parameter in named:

@@ -52,17 +52,27 @@ GOOD = (
 def test_examples_run(name: str) -> None:
     """What the docstrings show is so."""
     if not name.endswith("__main__"):
-        assert not doctest.testmod(import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE).failed
+        assert not doctest.testmod(
+            import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE
+        ).failed
 
 
 @pytest.fixture
 def corpora(tmp_path: Path) -> Path:
     """A folder of data with one language, of made-up words."""
     chance = random.Random(1)
-    words = ["".join(chance.choice("aeiouklmnst") for _ in range(chance.randint(2, 7))) for _ in range(300)]
-    lines = [" ".join(chance.choices(words, weights=[1 / n for n in range(1, 301)], k=9)) for _ in range(1500)]
+    words = [
+        "".join(chance.choice("aeiouklmnst") for _ in range(chance.randint(2, 7)))
+        for _ in range(300)
+    ]
+    lines = [
+        " ".join(chance.choices(words, weights=[1 / n for n in range(1, 301)], k=9))
+        for _ in range(1500)
+    ]
     (tmp_path / "data" / "ted").mkdir(parents=True)
-    (tmp_path / "data" / "ted" / "Finnish.txt.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    (tmp_path / "data" / "ted" / "Finnish.txt.gz").write_bytes(
+        gzip.compress("\n".join(lines).encode())
+    )
     return tmp_path / "data"
 
 
@@ -84,16 +94,42 @@ def trained(texts: Any, **options: Any) -> dict[str, Any]:
 
 def evidence(data: Path, out: Path, *more: str) -> list[str]:
     """The command that runs small trials."""
-    given = ["run", "--data", data, "--out", out, "--work", out / "texts", "--hours", "1", "--kinds", "lm"]
-    given += ["--corpora", "ted-fi", "--sizes", "500", "--options", "characters=20000", "--nice", "0", *more]
+    given = [
+        "run",
+        "--data",
+        data,
+        "--out",
+        out,
+        "--work",
+        out / "texts",
+        "--hours",
+        "1",
+        "--kinds",
+        "lm",
+    ]
+    given += [
+        "--corpora",
+        "ted-fi",
+        "--sizes",
+        "500",
+        "--options",
+        "characters=20000",
+        "--nice",
+        "0",
+        *more,
+    ]
     return [sys.executable, "-m", "experiments.evidence", *map(str, given)]
 
 
 def test_texts_of_a_corpus_are_all_of_its_words_once(corpora: Path, tmp_path: Path) -> None:
     """Train, dev and test share no segment, and together they are the corpus."""
     texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "work")
-    found = Counter(word for split in texts_of.SPLITS for word in texts.path(split).read_text().split())
-    assert found == Counter(word for line in lm_data.lines_of(corpora, "ted-fi") for word in line.split())
+    found = Counter(
+        word for split in texts_of.SPLITS for word in texts.path(split).read_text().split()
+    )
+    assert found == Counter(
+        word for line in lm_data.lines_of(corpora, "ted-fi") for word in line.split()
+    )
     numbers = [texts.path(split).read_text().count("\n") for split in texts_of.SPLITS]
     assert numbers[0] > 10 * numbers[1] > 0
     assert abs(numbers[1] - numbers[2]) <= 1
@@ -137,9 +173,13 @@ def test_bits_per_character_are_those_of_the_ids(corpora: Path, tmp_path: Path) 
 @pytest.mark.slow
 @pytest.mark.campaign
 @pytest.mark.usefixtures("one_thread")
-def test_runs_go_on_where_they_were_killed_and_repeat_nothing(corpora: Path, tmp_path: Path) -> None:
+def test_runs_go_on_where_they_were_killed_and_repeat_nothing(
+    corpora: Path, tmp_path: Path
+) -> None:
     """SIGKILL between and during trials: each trial stands once in the file, and says what a single training says."""
-    process = subprocess.Popen(evidence(corpora, tmp_path, "--jobs", "1"), stderr=subprocess.DEVNULL, cwd=ROOT)
+    process = subprocess.Popen(
+        evidence(corpora, tmp_path, "--jobs", "1"), stderr=subprocess.DEVNULL, cwd=ROOT
+    )
     while not results.read(tmp_path / "lm.jsonl"):
         time.sleep(0.05)
         assert process.poll() is None
@@ -147,24 +187,32 @@ def test_runs_go_on_where_they_were_killed_and_repeat_nothing(corpora: Path, tmp
     process.wait()
     with (tmp_path / "lm.jsonl").open("ab") as file:
         file.write(b'{"key": "cut sh')
-    again = subprocess.run(evidence(corpora, tmp_path), check=True, capture_output=True, text=True, cwd=ROOT)
+    again = subprocess.run(
+        evidence(corpora, tmp_path), check=True, capture_output=True, text=True, cwd=ROOT
+    )
     assert "lm: 1 of 2 trials are finished" in again.stderr
     assert "\n1 new results\n" in again.stderr
     found = results.read(tmp_path / "lm.jsonl")
     assert [row["seed"] for row in found] == [1, 2]
     texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "texts")
     for row in found:
-        wanted = trained(texts, size=500, seed=row["seed"], recipe=training.TrainingRecipe(characters=20_000))
+        wanted = trained(
+            texts, size=500, seed=row["seed"], recipe=training.TrainingRecipe(characters=20_000)
+        )
         assert all(row[name] == wanted[name] for name in ("dev", "test", "tokens"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ended", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.campaign)])
+@pytest.mark.parametrize(
+    "ended", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.campaign)]
+)
 def test_a_signal_ends_a_run_at_once(corpora: Path, tmp_path: Path, ended: signal.Signals) -> None:
     """And its trials, of which nothing is said: they have not failed."""
     command = evidence(corpora, tmp_path, "--options", "characters=200000000")
     heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background may not
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, preexec_fn=heeds)
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, cwd=ROOT, preexec_fn=heeds
+    )
     assert process.stderr is not None
     try:
         lines = [process.stderr.readline() for _ in range(3)]
@@ -195,7 +243,9 @@ def test_wrong_options_are_refused_before_any_trial(
     before = signal.getsignal(signal.SIGTERM)
     try:
         with pytest.raises(SystemExit) as ended:
-            import_module("experiments.evidence.__main__").main(evidence(tmp_path, tmp_path, *given)[3:])
+            import_module("experiments.evidence.__main__").main(
+                evidence(tmp_path, tmp_path, *given)[3:]
+            )
     finally:
         signal.signal(signal.SIGTERM, before)
     assert message in f"{capsys.readouterr().err}{ended.value.code}"
@@ -208,28 +258,43 @@ def test_a_trial_whose_texts_changed_gives_no_result(
     """A result that names another text than the key of its trial is dropped. The training itself is replaced."""
     trial = grid.Trial("lm", "ted-fi", 500, 1, (("characters", 2_000),))
     right = lm_data.prepared(corpora, "ted-fi", tmp_path / "texts").fingerprint
-    answer = json.dumps({"text": right, "seconds": 1.0, "dev": [2.5], "test": [2.5], "operations": [9.0]})
-    monkeypatch.setattr(grid.Trial, "command", lambda *_, **__: [sys.executable, "-c", f"print({answer!r})"])
+    answer = json.dumps(
+        {"text": right, "seconds": 1.0, "dev": [2.5], "test": [2.5], "operations": [9.0]}
+    )
+    monkeypatch.setattr(
+        grid.Trial, "command", lambda *_, **__: [sys.executable, "-c", f"print({answer!r})"]
+    )
     for text, n in ((right, 1), ("0123456789ab", 0)):
         error_text, path = list[str](), tmp_path / f"{text}.jsonl"
         with Results.open(path, results.check) as found:
-            runner = running.Runner(corpora, tmp_path / "texts", device="cpu", note=error_text.append, nice=0)
+            runner = running.Runner(
+                corpora, tmp_path / "texts", device="cpu", note=error_text.append, nice=0
+            )
             runner.run([trial], {trial: trial.key(text)}, {"lm": found}, until=math.inf, jobs=1)
         assert (len(results.read(path)), runner.n_failed) == (n, 1 - n)
     assert error_text[-1] == "lm ted-fi 500 seed 1: its texts changed during the run; no result"
 
 
-def test_a_run_repeats_no_finished_trial(corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_repeats_no_finished_trial(
+    corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After a run that was killed while it wrote, the next one runs only the trials without a result."""
     text = lm_data.prepared(corpora, "ted-fi", tmp_path / "texts").fingerprint
-    answer = json.dumps({"text": text, "seconds": 1.0, "dev": [2.5], "test": [2.5], "operations": [9.0]})
-    monkeypatch.setattr(grid.Trial, "command", lambda *_, **__: [sys.executable, "-c", f"print({answer!r})"])
+    answer = json.dumps(
+        {"text": text, "seconds": 1.0, "dev": [2.5], "test": [2.5], "operations": [9.0]}
+    )
+    monkeypatch.setattr(
+        grid.Trial, "command", lambda *_, **__: [sys.executable, "-c", f"print({answer!r})"]
+    )
     trials, path = [grid.Trial("lm", "ted-fi", 500, seed) for seed in (1, 2)], tmp_path / "lm.jsonl"
     for n in (1, 2):
         with Results.open(path, results.check) as found:
             runner = running.Runner(corpora, tmp_path / "texts", device="cpu", note=str, nice=0)
             keys = {trial: trial.key(text) for trial in trials}
-            assert runner.run(trials[:n], keys, {"lm": found}, until=math.inf, jobs=1) == "1 new results"
+            assert (
+                runner.run(trials[:n], keys, {"lm": found}, until=math.inf, jobs=1)
+                == "1 new results"
+            )
         assert [row["seed"] for row in results.read(path)] == [1, 2][:n]
         with path.open("ab") as file:
             file.write(b'{"key": "cut sh')
@@ -260,7 +325,9 @@ def test_lines_that_are_not_results_are_reported(tmp_path: Path, line: bytes, me
     """With the file and the line."""
     path = tmp_path / "lm.jsonl"
     path.write_bytes(GOOD + b"\n" + line + b"\n")
-    with pytest.raises(ConfigError, match=rf"lm.jsonl:2: not a result \({message}.*; fix or remove the line"):
+    with pytest.raises(
+        ConfigError, match=rf"lm.jsonl:2: not a result \({message}.*; fix or remove the line"
+    ):
         results.read(path)
 
 
@@ -296,7 +363,9 @@ def test_picks_that_are_not_sizes_are_reported(tmp_path: Path, size: object) -> 
     of_rules = dict.fromkeys(picks.RULES, 4000)
     for one in [of_rules | {"median500": size}, {"balanced": 4000}]:
         (tmp_path / picks.FILE).write_text(json.dumps({"ted-fi": {"text": "a", "picks": one}}))
-        with pytest.raises(ConfigError, match=r"picks.json: not a file of `picks` .*; write it again"):
+        with pytest.raises(
+            ConfigError, match=r"picks.json: not a file of `picks` .*; write it again"
+        ):
             picks.read(tmp_path)
 
 
@@ -339,18 +408,42 @@ def test_rules_are_ranked_by_what_they_lose() -> None:
         for size, bleu in ((1000, 30.0), (4000, 32.0), (16000, 31.0))
     ]
     drawn = curves.curves(rows, curves.MEASURES["BLEU"])
-    chosen = {"median500": 1000, "knee": 4000, "always 32,000": 32_000, "tokens": 32_001, "muv": 499, "f95": 500}
+    chosen = {
+        "median500": 1000,
+        "knee": 4000,
+        "always 32,000": 32_000,
+        "tokens": 32_001,
+        "muv": 499,
+        "f95": 500,
+    }
     found = tables.regrets(drawn, {"a": chosen}, curves.MEASURES["BLEU"])
     assert [(one.rule, round(one.mean, 6)) for one in found[1:]] == [
-        ("knee", 0), ("always 32,000", 1), ("median500", 2), ("f95", 2)
-    ]  # fmt: skip
-    assert "| `f95` | 2.00 | 2.00–2.00 | 2.00 | a | 1 |" in tables.regrets_table(found, curves.MEASURES["BLEU"])
+        ("knee", 0),
+        ("always 32,000", 1),
+        ("median500", 2),
+        ("f95", 2),
+    ]
+    assert "| `f95` | 2.00 | 2.00–2.00 | 2.00 | a | 1 |" in tables.regrets_table(
+        found, curves.MEASURES["BLEU"]
+    )
 
 
 def test_equal_compute_is_what_the_cheapest_whole_training_needed() -> None:
     """A training that ended early does not set the limit; a dearer one is read before its end."""
-    cheap = {"corpus": "a", "size": 1, "dev": [3.0, 2.0], "test": [3.0, 2.0], "operations": [1.0, 2.0]}
-    dear = {"corpus": "a", "size": 2, "dev": [2.5, 1.5], "test": [2.5, 1.5], "operations": [2.0, 4.0]}
+    cheap = {
+        "corpus": "a",
+        "size": 1,
+        "dev": [3.0, 2.0],
+        "test": [3.0, 2.0],
+        "operations": [1.0, 2.0],
+    }
+    dear = {
+        "corpus": "a",
+        "size": 2,
+        "dev": [2.5, 1.5],
+        "test": [2.5, 1.5],
+        "operations": [2.0, 4.0],
+    }
     early = {"corpus": "a", "size": 3, "dev": [1.0], "test": [1.0], "operations": [0.5]}
     (curve,) = curves.curves([cheap, dear, early], curves.MEASURES["compute"])
     assert curve.means.tolist() == [2.0, 2.5, 1.0]
@@ -369,14 +462,20 @@ def test_all_committed_results_are_of_the_recipes_that_are_reported() -> None:
     usable, stored = import_module("experiments.evidence.__main__").usable, picks.read(FOLDER)
     assert {kind: usable(FOLDER, kind, stored) for kind in ("lm", "nmt")} == committed()
     longer = FOLDER / "longer"
-    assert usable(longer, "lm", stored, {"characters": 20_000_000}) == results.read(longer / "lm.jsonl") != []
+    assert (
+        usable(longer, "lm", stored, {"characters": 20_000_000})
+        == results.read(longer / "lm.jsonl")
+        != []
+    )
     assert usable(longer, "lm", stored) == []
 
 
 def test_the_tables_are_those_of_the_results() -> None:
     """TABLES.md is what the results and the picks in the folder give."""
     longer = results.read(FOLDER / "longer" / "lm.jsonl")
-    assert (FOLDER / "TABLES.md").read_text() == tables.document(committed(), picks.sizes(picks.read(FOLDER)), longer)
+    assert (FOLDER / "TABLES.md").read_text() == tables.document(
+        committed(), picks.sizes(picks.read(FOLDER)), longer
+    )
 
 
 @pytest.mark.skipif("VOLT_DATA" not in os.environ, reason="the corpora are elsewhere")
@@ -385,7 +484,10 @@ def test_the_picks_are_those_of_the_rules(tmp_path: Path) -> None:
     texts = lm_data.prepared(Path(os.environ["VOLT_DATA"]), "ted-mr", tmp_path)
     stored = picks.read(ROOT / "experiments" / "evidence")["ted-mr"]
     model = picks.trained_model(training.TrainingRecipe())
-    assert stored == {"text": texts.fingerprint, "picks": picks.picks_of([texts.path("train")], model)}
+    assert stored == {
+        "text": texts.fingerprint,
+        "picks": picks.picks_of([texts.path("train")], model),
+    }
 
 
 def made_up_bed(late: float) -> Any:
@@ -397,7 +499,9 @@ def made_up_bed(late: float) -> Any:
 
 
 @pytest.mark.parametrize(("late", "is_dropped"), [(1.9, True), (2.3, False)])
-def test_a_rule_drops_a_best_size_that_catches_up_after_it_was_stopped(late: float, is_dropped: bool) -> None:
+def test_a_rule_drops_a_best_size_that_catches_up_after_it_was_stopped(
+    late: float, is_dropped: bool
+) -> None:
     """And saves the readings after the stop, whether the size would have been the best one or not."""
     stopping = import_module("experiments.evidence.stopping")
     bed = made_up_bed(late)
@@ -408,7 +512,10 @@ def test_a_rule_drops_a_best_size_that_catches_up_after_it_was_stopped(late: flo
 @pytest.mark.slow
 def test_stopping_early_drops_best_sizes_or_saves_no_time() -> None:
     """On all stored trainings: the reason why a trial trains every size to its end."""
-    stopping, law = import_module("experiments.evidence.stopping"), import_module("experiments.evidence.law")
+    stopping, law = (
+        import_module("experiments.evidence.stopping"),
+        import_module("experiments.evidence.law"),
+    )
     table = stopping.replayed(law.stored_rows())
     assert table["3 % behind at half (before)"] == [12, 20.5, 6, 3, 0.4]
     assert table["no stopping (now)"] == [0, 0, 0, 0, 0]

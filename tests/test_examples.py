@@ -25,7 +25,9 @@ Program = Callable[..., str]
 
 
 @pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Program:
+def program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Program:
     """Run a Python program of the folder in this process, which is quicker than in its own; return its stdout."""
     monkeypatch.chdir(tmp_path)
 
@@ -52,8 +54,12 @@ def needs(*names: str) -> None:
 
 def test_the_table_lists_every_program() -> None:
     """Each file has its row, and each row its file."""
-    rows = re.findall(r"^\| \[(\S+)\]", (FOLDER / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(rows) == sorted(path.name for path in FOLDER.iterdir() if path.suffix in {".py", ".sh", ""})
+    rows = re.findall(
+        r"^\| \[(\S+)\]", (FOLDER / "README.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert sorted(rows) == sorted(
+        path.name for path in FOLDER.iterdir() if path.suffix in {".py", ".sh", ""}
+    )
 
 
 @pytest.mark.slow
@@ -61,7 +67,9 @@ def test_the_table_lists_every_program() -> None:
 def test_a_language_model_learns(tmp_path: Path) -> None:
     """Bits per byte fall, from what a model that knows nothing needs."""
     needs("torch", "transformers")
-    assert_learns(start(sys.executable, FOLDER / "language_model.py", "--steps", "40", folder=tmp_path))
+    assert_learns(
+        start(sys.executable, FOLDER / "language_model.py", "--steps", "40", folder=tmp_path)
+    )
     assert not list(tmp_path.iterdir())
 
 
@@ -94,10 +102,18 @@ def assert_learns(printed: str) -> None:
 def test_a_stream_for_marian_goes_on(tmp_path: Path) -> None:
     """Two runs give as many lines as both have; in campaigns, the lines of one run of both lengths."""
     needs("sentencepiece")
-    for name, n in (("parts", 70), ("parts", 50), ("whole", 120)) if DRAWS_ALL else (("parts", 70), ("parts", 50)):
-        found = start("bash", FOLDER / "marian.sh", name, folder=tmp_path, N_LINES=str(n), MARIAN="")
+    for name, n in (
+        (("parts", 70), ("parts", 50), ("whole", 120))
+        if DRAWS_ALL
+        else (("parts", 70), ("parts", 50))
+    ):
+        found = start(
+            "bash", FOLDER / "marian.sh", name, folder=tmp_path, N_LINES=str(n), MARIAN=""
+        )
         assert int(found) == n
-        if name == "parts" and not (tmp_path / "whole").exists():  # the same data and vocabulary, made once
+        if (
+            name == "parts" and not (tmp_path / "whole").exists()
+        ):  # the same data and vocabulary, made once
             shutil.copytree(tmp_path / "parts", tmp_path / "whole")
             for used in ("state.json", "read.tsv"):
                 (tmp_path / "whole" / used).unlink()
@@ -113,14 +129,23 @@ def test_a_loop_of_lightning_goes_on(tmp_path: Path) -> None:
     behind those of the first: tests/ext/test_trainers.py)."""
     needs("torch", "lightning")
     start("volt", "stream", "example", "batches", "-o", "steps", folder=tmp_path)
-    program = [sys.executable, FOLDER / "lightning_loop.py", "steps/stream.yaml", "--output", "run", "--steps"]
+    program = [
+        sys.executable,
+        FOLDER / "lightning_loop.py",
+        "steps/stream.yaml",
+        "--output",
+        "run",
+        "--steps",
+    ]
     assert "10 steps, loss " in start(*program, "10", folder=tmp_path)
     assert "20 steps, loss " in start(*program, "20", "--resume", "run/last.ckpt", folder=tmp_path)
     program[program.index("run")] = "whole"
     start(*program, "20", folder=tmp_path)
     import torch
 
-    resumed, whole = (torch.load(tmp_path / name / "last.ckpt")["state_dict"] for name in ("run", "whole"))
+    resumed, whole = (
+        torch.load(tmp_path / name / "last.ckpt")["state_dict"] for name in ("run", "whole")
+    )
     assert resumed.keys() == whole.keys()
     assert all(torch.equal(value, whole[name]) for name, value in resumed.items())
 
@@ -136,10 +161,13 @@ def test_a_trainer_of_transformers_goes_on(tmp_path: Path) -> None:
     (tmp_path / "steps" / "packed.yaml").write_text(config, encoding="utf-8")
     program = [sys.executable, FOLDER / "hf_trainer.py", "steps/packed.yaml", "--save-every", "2"]
     start(*program, "--output", "run", "--steps", "3", folder=tmp_path)
-    start(*program, "--output", "run", "--steps", "4", "--resume", "run/checkpoint-2", folder=tmp_path)
+    start(
+        *program, "--output", "run", "--steps", "4", "--resume", "run/checkpoint-2", folder=tmp_path
+    )
     start(*program, "--output", "whole", "--steps", "4", folder=tmp_path)
     resumed, whole = (
-        (tmp_path / name / "checkpoint-4" / "model.safetensors").read_bytes() for name in ("run", "whole")
+        (tmp_path / name / "checkpoint-4" / "model.safetensors").read_bytes()
+        for name in ("run", "whole")
     )
     assert resumed == whole
 
@@ -157,10 +185,16 @@ def test_a_job_fails_where_the_vocabulary_no_longer_fits(tmp_path: Path, program
     """Status 0 for a fresh vocabulary, 1 for one of another text, 2 for no file; a page tells more."""
     text = "\n".join(topics.values())[:100_000]
     half = len(text) // 2
-    for name, part in (("train.txt", text[:half]), ("heldout.txt", text[half:]), ("other.txt", text[:half].upper())):
+    for name, part in (
+        ("train.txt", text[:half]),
+        ("heldout.txt", text[half:]),
+        ("other.txt", text[:half].upper()),
+    ):
         (tmp_path / name).write_text(part, encoding="utf-8")
     for name in ("train", "other"):
-        assert not status_of(["search", f"{name}.txt", "--select", "fixed:500", "-o", f"{name}.volt", "-q"])
+        assert not status_of(
+            ["search", f"{name}.txt", "--select", "fixed:500", "-o", f"{name}.volt", "-q"]
+        )
     texts = ["train.txt", "heldout.txt"]
     assert program("compare_in_ci.py", "train.volt", *texts).endswith(": fine\n")
     assert (tmp_path / "report.html").stat().st_size > 10_000
@@ -177,11 +211,22 @@ def test_a_job_of_kubernetes_runs_the_script_of_its_image() -> None:
     spec = yaml.safe_load((folder / "rayjob.yaml").read_text(encoding="utf-8"))["spec"]
     cluster = spec["rayClusterSpec"]
     groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
-    images = [container["image"] for group in groups for container in group["template"]["spec"]["containers"]]
+    images = [
+        container["image"]
+        for group in groups
+        for container in group["template"]["spec"]["containers"]
+    ]
     copied = dict(re.findall(r"^COPY --chown=\S+ (\S+) (\S+)$", image, re.MULTILINE))
     assert all((ROOT / path).exists() for path in copied)
-    assert spec["entrypoint"] == f"bash {copied['examples/kubernetes/search_and_encode.sh']}search_and_encode.sh"
-    assert {f"FROM rayproject/ray:{cluster['rayVersion']}-py311"} == set(re.findall(r"^FROM.*", image, re.MULTILINE))
-    assert {f"docker build -f examples/kubernetes/Dockerfile -t {name} ." in image for name in images} == {True}
+    assert (
+        spec["entrypoint"]
+        == f"bash {copied['examples/kubernetes/search_and_encode.sh']}search_and_encode.sh"
+    )
+    assert {f"FROM rayproject/ray:{cluster['rayVersion']}-py311"} == set(
+        re.findall(r"^FROM.*", image, re.MULTILINE)
+    )
+    assert {
+        f"docker build -f examples/kubernetes/Dockerfile -t {name} ." in image for name in images
+    } == {True}
     variables = yaml.safe_load(spec["runtimeEnvYAML"])["env_vars"]
     assert set(re.findall(r"\$\{([A-Z]+):", script)) <= set(variables)

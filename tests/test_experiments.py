@@ -19,7 +19,9 @@ def audit() -> dict[str, Any]:
 def test_what_is_imported_is_declared_and_what_is_needed_is_imported(audit: dict[str, Any]) -> None:
     """Every import from elsewhere is a dependency, optional ones come late, each has a lower bound that is met here."""
     required, optional = audit["declared"]()
-    names, others = ({audit["canonicalize_name"](one.name) for one in rows} for rows in (required, optional))
+    names, others = (
+        {audit["canonicalize_name"](one.name) for one in rows} for rows in (required, optional)
+    )
     assert list(audit["faults_of_imports"](names, others)) == []
     assert list(audit["faults_of_versions"](required)) == []
     found = list(audit["faults_of_imports"]((names | {"unheard-of"}) - {"numpy"}, others))

@@ -46,7 +46,9 @@ def test_names_and_wings_are_there_in_a_fresh_process_in_any_order() -> None:
         "import volt.choose.search, volt.comparison.compare; "
         "print(light, len(wings), callable(volt.search), callable(volt.compare), volt.Encoder is volt.encode.Encoder)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+    )
     assert done.stdout == f"True {len(WINGS)} True True True\n", done.stderr
 
 

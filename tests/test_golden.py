@@ -15,7 +15,11 @@ from volt.stream import Stream
 from volt.stream.example_streams import RECIPES, write_recipe
 
 STREAMS = sorted(RECIPES)
-TEXT = "".join(f"the {a}er the {b}est words of {a}ing {b}s\n" for a in ("low", "wide", "new") for b in ("old", "big"))
+TEXT = "".join(
+    f"the {a}er the {b}est words of {a}ing {b}s\n"
+    for a in ("low", "wide", "new")
+    for b in ("old", "big")
+)
 OPTIONS: dict[str, dict[str, Any]] = {
     "words": {},
     "bytes": {"pretokenizer": "bytes"},
@@ -32,7 +36,9 @@ def test_streams_and_states(name: str, tmp_path: Path, monkeypatch: pytest.Monke
         first = "\n".join(islice(stream, 300)).encode()
         state = json.loads(json.dumps(stream.state()))
         rest = "\n".join(islice(stream, 200)).encode()
-    stored = golden(f"stream {name}", {"first": digest(first), "state": state, "rest": digest(rest)})
+    stored = golden(
+        f"stream {name}", {"first": digest(first), "state": state, "rest": digest(rest)}
+    )
     assert (digest(first), digest(rest)) == (stored["first"], stored["rest"])
     with Stream.from_config("stream.yaml") as stream:
         stream.restore(stored["state"])
@@ -44,7 +50,9 @@ def test_vocabularies_and_ids(name: str, tmp_path: Path) -> None:
     """A search writes the bytes that it wrote, and encodes to the ids that it gave."""
     corpus, path = tmp_path / "corpus.txt", tmp_path / "corpus.volt"
     corpus.write_text(TEXT)
-    result = volt.search(volt.learn_bpe(volt.count_words(str(corpus), **OPTIONS[name]), n_merges=60))
+    result = volt.search(
+        volt.learn_bpe(volt.count_words(str(corpus), **OPTIONS[name]), n_merges=60)
+    )
     result.vocabulary.save(path)
     ids = volt.Encoder(result.vocabulary).encode_batch(TEXT.splitlines()).ids
     check(f"vocabulary {name}", {"file": digest(path.read_bytes()), "ids": digest(ids.tobytes())})

@@ -16,15 +16,25 @@ from volt.errors import CandidateError, ConfigError
 
 torch = pytest.importorskip("torch", reason="the model of experiments/nmt needs torch")
 MODULES = sorted(path.stem for path in (ROOT / "experiments" / "nmt").glob("[a-z]*.py"))
-learner, model, trial = (import_module(f"experiments.nmt.{name}") for name in ("learner", "model", "trial"))
+learner, model, trial = (
+    import_module(f"experiments.nmt.{name}") for name in ("learner", "model", "trial")
+)
 Shape = import_module("volt.trial.language_model").Shape
-TINY = learner.Recipe("de", "en", vocabulary="40", width=16, inner=16, heads=2, layers=1, lr=0.02, warmup=20)
+TINY = learner.Recipe(
+    "de", "en", vocabulary="40", width=16, inner=16, heads=2, layers=1, lr=0.02, warmup=20
+)
 EOS = 2
 PAIRS = [
-    ("a dog runs", "ein Hund läuft"), ("a cat sleeps", "eine Katze schläft"), ("two dogs run", "zwei Hunde laufen"),
-    ("two cats sleep", "zwei Katzen schlafen"), ("a man sleeps", "ein Mann schläft"), ("a man runs", "ein Mann läuft"),
-    ("two men run", "zwei Männer laufen"), ("a dog sleeps", "ein Hund schläft"), ("a cat runs", "eine Katze läuft"),
-]  # fmt: skip
+    ("a dog runs", "ein Hund läuft"),
+    ("a cat sleeps", "eine Katze schläft"),
+    ("two dogs run", "zwei Hunde laufen"),
+    ("two cats sleep", "zwei Katzen schlafen"),
+    ("a man sleeps", "ein Mann schläft"),
+    ("a man runs", "ein Mann läuft"),
+    ("two men run", "zwei Männer laufen"),
+    ("a dog sleeps", "ein Hund schläft"),
+    ("a cat runs", "eine Katze läuft"),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +55,9 @@ def corpus(tmp_path: Path) -> Path:
     folder.mkdir()
     for place, language in enumerate(("en", "de")):
         for split in ("train", "val", "test2016"):
-            (folder / f"{split}.{language}").write_text("".join(f"{pair[place]}\n" for pair in PAIRS), encoding="utf-8")
+            (folder / f"{split}.{language}").write_text(
+                "".join(f"{pair[place]}\n" for pair in PAIRS), encoding="utf-8"
+            )
     return folder
 
 
@@ -77,7 +89,10 @@ def test_a_beam_that_keeps_everything_finds_the_best_translation() -> None:
 
     @torch.inference_mode()
     def mean(row: int, pieces: tuple[int, ...]) -> float:
-        before, whole = torch.tensor([[EOS, *pieces[:-1]]]), torch.ones(1, len(pieces), dtype=torch.bool)
+        before, whole = (
+            torch.tensor([[EOS, *pieces[:-1]]]),
+            torch.ones(1, len(pieces), dtype=torch.bool),
+        )
         logs = one(source[row : row + 1], mask[:1], before, whole).log_softmax(-1)
         return float(logs[range(len(pieces)), pieces].mean())
 
@@ -89,7 +104,9 @@ def test_a_beam_that_keeps_everything_finds_the_best_translation() -> None:
 def test_a_model_learns_its_lines_and_translates_them_in_order(corpus: Path) -> None:
     """Trained long enough on few lines it returns them as text, greedily and by beam."""
     recipe = replace(TINY, width=32, inner=64, dropout=0.0, smoothing=0.0)
-    one = trial.Trial(corpus, recipe, trial.Plan(updates=150, rows=9, average=0.5, readings=1), device="cpu")
+    one = trial.Trial(
+        corpus, recipe, trial.Plan(updates=150, rows=9, average=0.5, readings=1), device="cpu"
+    )
     assert len(list(one.readings())) == 1
     for beam in (1, 3):
         one.plan = replace(one.plan, beam=beam)
@@ -100,12 +117,16 @@ def test_a_trial_scores_unseen_text_and_repeats_its_result(corpus: Path) -> None
     """It ends after its updates or when val stops improving; another seed differs; faults are reported first."""
     pytest.importorskip("sacrebleu", reason="it scores translations")
     plan = trial.Plan(updates=30, rows=4, readings=6, patience=2, average=0.5)
-    first, again, other = (trial.trial(corpus, replace(TINY, seed=seed), plan) for seed in (1, 1, 2))
+    first, again, other = (
+        trial.trial(corpus, replace(TINY, seed=seed), plan) for seed in (1, 1, 2)
+    )
     names = ("updates", "dev", "test", "BLEU", "chrF2", "tokens")
     assert [first[name] for name in names] == [again[name] for name in names]
     assert first["dev"] != other["dev"]
     assert first["updates"][:2] == [5, 10]
-    assert first["test"] == min(first["dev"])  # the test is the same text, and the best weights were kept
+    assert first["test"] == min(
+        first["dev"]
+    )  # the test is the same text, and the best weights were kept
     (corpus / "test2016.en").unlink()
     with pytest.raises(ConfigError, match=r"test2016.en, plain or compressed: no such file"):
         trial.Trial(corpus, TINY, plan, device="cpu")
@@ -115,7 +136,12 @@ def test_a_trial_scores_unseen_text_and_repeats_its_result(corpus: Path) -> None
 
 def test_a_rate_that_is_too_high_ends_the_training(corpus: Path) -> None:
     """The error names the step."""
-    one = trial.Trial(corpus, replace(TINY, lr=1e30, warmup=1), trial.Plan(updates=9, rows=4, readings=1), device="cpu")
+    one = trial.Trial(
+        corpus,
+        replace(TINY, lr=1e30, warmup=1),
+        trial.Plan(updates=9, rows=4, readings=1),
+        device="cpu",
+    )
     with pytest.raises(ConfigError, match=r"step \d: the loss is (nan|inf); give a lower --lr"):
         list(one.readings())
 

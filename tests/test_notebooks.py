@@ -23,7 +23,9 @@ FOLDER = ROOT / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 IMPORTED = {"volt", "polars", "IPython", "vl_convert", "pathlib", "tempfile", "pydoc_data"}
 IMPORTED |= {"collections", "itertools", "json", "sys", "experiments"}
-PRIVATE = re.compile(r"/(?:tmp|home|root|work|usr|opt|var|Users|private)\b|[A-Z]:\\|https?://|localhost|127\.0\.0\.1")
+PRIVATE = re.compile(
+    r"/(?:tmp|home|root|work|usr|opt|var|Users|private)\b|[A-Z]:\\|https?://|localhost|127\.0\.0\.1"
+)
 named = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
@@ -69,18 +71,25 @@ def test_there_are_notebooks() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, marks=pytest.mark.campaign if _is_current(path) else []) for path in NOTEBOOKS],
+    [
+        pytest.param(path, marks=pytest.mark.campaign if _is_current(path) else [])
+        for path in NOTEBOOKS
+    ],
     ids=lambda path: path.stem,
 )
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the kernel's client
-def test_runs_and_shows_what_was_committed(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_and_shows_what_was_committed(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every cell runs within the deadline, without files or settings; under the same Python the texts are equal."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("VOLT_DATA", raising=False)
     ran, committed = _execute().executed(path), _committed(path)
     assert [len(texts) for texts in _texts(ran)] == [len(texts) for texts in _texts(committed)]
-    if platform.python_version() == committed.metadata.language_info.version:  # the corpus is part of Python
+    if (
+        platform.python_version() == committed.metadata.language_info.version
+    ):  # the corpus is part of Python
         assert _texts(ran) == _texts(committed)
     assert not list(tmp_path.iterdir())
 
@@ -115,7 +124,12 @@ def test_nothing_of_the_machine_is_in_it(path: Path) -> None:
 def test_volt_does_the_work(path: Path) -> None:
     """Notebooks import VOLT and what shows its results, and no library to compute with."""
     tree = ast.parse("\n".join(cell.source for cell in _code(_committed(path))))
-    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    names = [
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    ]
     names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     assert {name.split(".")[0] for name in names} <= IMPORTED
 

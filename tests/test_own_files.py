@@ -83,14 +83,21 @@ def test_folders_of_root_are_safe_for_other_users(inner: Path) -> None:
     ],
 )
 def test_a_group_may_write_if_it_is_this_user_alone(
-    inner: Path, monkeypatch: pytest.MonkeyPatch, user: str, primary: bool, members: list[str], is_private: bool
+    inner: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    user: str,
+    primary: bool,
+    members: list[str],
+    is_private: bool,
 ) -> None:
     """The group is the primary one, has the user's name, and lists nobody else."""
     inner.chmod(0o775)
     group = inner.stat().st_gid
     account = SimpleNamespace(pw_name="ada", pw_gid=group if primary else group + 1)
     monkeypatch.setattr(pwd, "getpwuid", lambda number: account)
-    monkeypatch.setattr(grp, "getgrgid", lambda number: SimpleNamespace(gr_name=user, gr_mem=members))
+    monkeypatch.setattr(
+        grp, "getgrgid", lambda number: SimpleNamespace(gr_name=user, gr_mem=members)
+    )
     assert is_own(inner) == is_private
     inner.chmod(0o777)
     assert not is_own(inner)
@@ -101,7 +108,9 @@ def test_a_group_may_write_if_it_is_this_user_alone(
     assert is_own(inner)
 
 
-def test_all_folders_are_trusted_where_there_are_no_owners(inner: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_folders_are_trusted_where_there_are_no_owners(
+    inner: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On Windows, Python reports no owners and no such modes."""
     inner.chmod(0o777)
     monkeypatch.delattr(os, "geteuid")

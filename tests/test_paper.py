@@ -26,7 +26,9 @@ def test_scaling_is_that_of_pot(seed: int, ratio: float, n_iters: int) -> None:
     """After any number of iterations, with equal and unequal masses, the plan is the one of POT's sinkhorn."""
     bregman = pytest.importorskip("ot.bregman")
     a, b, kernel = _problem(seed, ratio)
-    theirs = bregman.sinkhorn_knopp(a, b, -np.log(kernel), 1.0, numItermax=n_iters, stopThr=1e-9, warn=False)
+    theirs = bregman.sinkhorn_knopp(
+        a, b, -np.log(kernel), 1.0, numItermax=n_iters, stopThr=1e-9, warn=False
+    )
     ours = published.scaled(a, b, kernel, n_iters=n_iters)
     assert ours.matrix == pytest.approx(theirs, rel=1e-6)
 
@@ -58,9 +60,13 @@ def test_counts_within_pieces(tokens: list[str], pieces: dict[str, int]) -> None
 @pytest.mark.campaign
 def test_reference_values_are_reproduced(data: Path) -> None:
     """The nine objectives of the published program on Multi30k, to the three digits that are known, and its pick."""
-    counts = volt.count_words([data / f"multi30k/train.{name}.gz" for name in ("en", "de")], pretokenizer="regex:[^ ]+")
+    counts = volt.count_words(
+        [data / f"multi30k/train.{name}.gz" for name in ("en", "de")], pretokenizer="regex:[^ ]+"
+    )
     texts = published.read_texts(volt.learn_bpe(counts, 30_000))
-    scores = [published.score(texts, size, published.VARIANTS["published"]) for size in published.SIZES]
+    scores = [
+        published.score(texts, size, published.VARIANTS["published"]) for size in published.SIZES
+    ]
     found = [float(f"{score.objective:.2e}") for score in scores]
     assert found == pytest.approx(published.REFERENCE, rel=1e-9)
     assert published.picked(scores) == 7_000

@@ -12,7 +12,9 @@ from places import ROOT
 from snippets import Terminal, agrees, blocks, examples, session
 
 BLOCKS = blocks((ROOT / "README.md").read_text(encoding="utf-8"))
-COMMANDS = [example.line for block in BLOCKS if block.kind == "console" for example in examples(block.text)]
+COMMANDS = [
+    example.line for block in BLOCKS if block.kind == "console" for example in examples(block.text)
+]
 
 
 @pytest.fixture
@@ -51,7 +53,9 @@ def test_there_are_commands() -> None:
 
 def test_what_differs_is_noticed() -> None:
     """Seconds, blanks and what an ellipsis leaves out may differ; a figure or a word may not."""
-    assert agrees("wrote a.volt\n1,000  tokens  … 2.5 s\n", "1,000 tokens of 9, 31 s\n", "wrote a.volt\n")
+    assert agrees(
+        "wrote a.volt\n1,000  tokens  … 2.5 s\n", "1,000 tokens of 9, 31 s\n", "wrote a.volt\n"
+    )
     assert not agrees("1,000 tokens\n", "1,001 tokens\n", "")
     assert not agrees("1,000 tokens\n", "1,000 tokens\nand more\n", "")
 

@@ -33,7 +33,9 @@ def test_examples_run(name):
 
 
 def ranks_file(path: Path) -> Path:
-    path.write_bytes(b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in enumerate(RANKS)))
+    path.write_bytes(
+        b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in enumerate(RANKS))
+    )
     return path
 
 
@@ -70,16 +72,22 @@ def own(path: Path, shift: int) -> originals.Original:
 
     def encode(lines):
         encoded = encoder.encode_batch(lines)
-        return [[n + shift * (n == odd) for n in encoded[line].tolist()] for line in range(len(lines))]
+        return [
+            [n + shift * (n == odd) for n in encoded[line].tolist()] for line in range(len(lines))
+        ]
 
     return originals.Original("volt", encode, dict)
 
 
 @pytest.mark.parametrize("shift", [0, 1])
-def test_a_file_is_exact_if_no_id_differs_and_the_first_difference_is_made_small(shift, tmp_path, monkeypatch):
+def test_a_file_is_exact_if_no_id_differs_and_the_first_difference_is_made_small(
+    shift, tmp_path, monkeypatch
+):
     """What is counted as differing are the lines with other ids; the smallest part that differs is shown."""
     path = tmp_path / "a.volt"
-    volt.Vocabulary(merges=(), tokens=tuple("low"), marker="none", pretokenizer=PreTokenizer("bytes")).save(path)
+    volt.Vocabulary(
+        merges=(), tokens=tuple("low"), marker="none", pretokenizer=PreTokenizer("bytes")
+    ).save(path)
     monkeypatch.setitem(originals.LOADERS, "own", lambda path: own(path, shift))
     found = Found("a", path, "own")
     pair, read = comparing.read(found)
@@ -94,7 +102,9 @@ def test_refusals_are_reported_from_missing_originals(tmp_path, monkeypatch, cap
     """A file that VOLT refuses is so called, with its words; one without an original is no refusal."""
     ranks_file(tmp_path / "unheard-of")
     (tmp_path / "damaged.json").write_text(json.dumps({"model": {"type": "BPE", "vocab": 1}}))
-    monkeypatch.setitem(originals.LOADERS, "tokenizer.json", lambda path: originals.Original("none", list, dict))
+    monkeypatch.setitem(
+        originals.LOADERS, "tokenizer.json", lambda path: originals.Original("none", list, dict)
+    )
     text = tmp_path / "text.txt"
     text.write_bytes(b"low\n")
     out = tmp_path / "out.json"
@@ -111,11 +121,16 @@ def small_files() -> dict[str, dict]:
     """Two files that tokenizers trains, and one that VOLT writes, with special tokens."""
     tokenizers = pytest.importorskip("tokenizers")
     files = {}
-    for name, cut in (("bytes", tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)), ("spaces", None)):
+    for name, cut in (
+        ("bytes", tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)),
+        ("spaces", None),
+    ):
         real = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))
         real.pre_tokenizer = cut or tokenizers.pre_tokenizers.Metaspace()
         options = {"special_tokens": ["<unk>", "<s>", "<a>"], "show_progress": False}
-        real.train_from_iterator(LINES * 9, tokenizers.trainers.BpeTrainer(vocab_size=90, **options))
+        real.train_from_iterator(
+            LINES * 9, tokenizers.trainers.BpeTrainer(vocab_size=90, **options)
+        )
         files[name] = json.loads(real.to_str())
     return files
 
@@ -137,7 +152,10 @@ def test_added_tokens_and_decoded_text_are_compared(tmp_path, capsys):
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning", "ignore::volt.errors.VoltWarning")
 def test_no_change_of_a_file_is_read_silently_as_another(tmp_path):
     """Files with one change each: ids are those of tokenizers, or the import has a note on it, or it is refused."""
-    files, lines = small_files(), [*LINES, "a<unk>low", "x <s> ö", " <a>lo", *texts.hostile_lines(examples(15))]
+    files, lines = (
+        small_files(),
+        [*LINES, "a<unk>low", "x <s> ö", " <a>lo", *texts.hostile_lines(examples(15))],
+    )
     learned = volt.search(volt.learn_bpe({"low": 5, "slow": 2, "lower": 3}), select=12).vocabulary
     volt.write_vocabulary(learned.closed(), tmp_path / "v.json", to="huggingface")
     files["own"] = json.loads((tmp_path / "v.json").read_text())
@@ -155,6 +173,9 @@ def test_texts_are_the_same_each_time_and_hold_what_they_promise(tmp_path):
     assert len(lines) == 300
     text = "".join(lines)
     assert not any("\n" in line for line in lines)
-    assert all(sign in text for sign in ("\r", "\U0010ffff", "\x00", "\u2028", "<|endoftext|>", "[INST]", "ſ", "🇫🇮"))
+    assert all(
+        sign in text
+        for sign in ("\r", "\U0010ffff", "\x00", "\u2028", "<|endoftext|>", "[INST]", "ſ", "🇫🇮")
+    )
     assert max(map(len, lines)) >= 1_000
     assert len(texts.prose_lines(90, None)) == 90

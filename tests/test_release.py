@@ -15,7 +15,9 @@ PROJECT = '[project]\nname = "low"\nversion = "0.1.0"\n'
 
 def git(folder: Path, *arguments: str) -> str:
     names = ("-c", "user.name=A", "-c", "user.email=a@b.example")
-    return subprocess.run(["git", *names, *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        ["git", *names, *arguments], cwd=folder, capture_output=True, text=True, check=True
+    ).stdout
 
 
 @pytest.fixture
@@ -32,7 +34,15 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def released(repository: Path, version: str, *checks: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, ROOT / "experiments/release.py", version, "--folder", repository, "--checks", *checks]
+    command = [
+        sys.executable,
+        ROOT / "experiments/release.py",
+        version,
+        "--folder",
+        repository,
+        "--checks",
+        *checks,
+    ]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -43,9 +53,15 @@ def test_a_release_is_a_commit_and_a_tag(repository: Path) -> None:
     assert git(repository, "log", "--format=%s").splitlines() == ["Release 0.1.0", "low"]
     assert "### Added\n- low" in git(repository, "tag", "--list", "--format=%(contents)", "v0.1.0")
     changelog = (repository / "CHANGELOG.md").read_text()
-    assert changelog.index("## [Unreleased]") < changelog.index("## [0.1.0] - 20") < changelog.index("- low")
+    assert (
+        changelog.index("## [Unreleased]")
+        < changelog.index("## [0.1.0] - 20")
+        < changelog.index("- low")
+    )
     assert released(repository, "0.2.0").returncode == 1  # nothing is new
-    (repository / "CHANGELOG.md").write_text(changelog.replace("## [Unreleased]\n", "## [Unreleased]\n\n- newest\n"))
+    (repository / "CHANGELOG.md").write_text(
+        changelog.replace("## [Unreleased]\n", "## [Unreleased]\n\n- newest\n")
+    )
     git(repository, "commit", "--quiet", "--all", "--message", "newest")
     assert released(repository, "0.2.0").returncode == 0
     assert 'version = "0.2.0"' in (repository / "pyproject.toml").read_text()
@@ -54,7 +70,9 @@ def test_a_release_is_a_commit_and_a_tag(repository: Path) -> None:
 
 def test_a_section_of_the_version_gets_its_date(repository: Path) -> None:
     """The first release has a heading of its own, and nothing under Unreleased."""
-    (repository / "CHANGELOG.md").write_text("# Changelog\n\n## [Unreleased]\n\n## [0.1.0]\n\n- low\n")
+    (repository / "CHANGELOG.md").write_text(
+        "# Changelog\n\n## [Unreleased]\n\n## [0.1.0]\n\n- low\n"
+    )
     git(repository, "commit", "--quiet", "--all", "--message", "heading")
     assert released(repository, "0.1.0").returncode == 0
     assert "## [Unreleased]\n\n## [0.1.0] - 20" in (repository / "CHANGELOG.md").read_text()
@@ -70,13 +88,18 @@ def test_a_section_of_the_version_gets_its_date(repository: Path) -> None:
         ("0.2.0", ["touch odd.txt"], "the checks left changes behind"),
     ],
 )
-def test_nothing_changes_if_something_is_wrong(repository: Path, version: str, checks: list[str], message: str) -> None:
+def test_nothing_changes_if_something_is_wrong(
+    repository: Path, version: str, checks: list[str], message: str
+) -> None:
     """No commit, no tag, and the files are as they were."""
     done = released(repository, version, *checks)
     assert done.returncode == 1
     assert message in done.stderr
     assert "Traceback" not in done.stderr
-    assert ((repository / "CHANGELOG.md").read_text(), (repository / "pyproject.toml").read_text()) == (
+    assert (
+        (repository / "CHANGELOG.md").read_text(),
+        (repository / "pyproject.toml").read_text(),
+    ) == (
         CHANGELOG,
         PROJECT,
     )

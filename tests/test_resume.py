@@ -19,8 +19,20 @@ from experiments.resume.__main__ import CHANGES, Round
 def campaign(folder: Path, loader: str, change: str) -> tuple[int, list[list[object]]]:
     """Play a round whose ranks are killed by SIGKILL; return the exit status and the outcomes."""
     path = folder / "outcomes.json"
-    command = [sys.executable, "-m", "experiments.resume", "--loaders", loader, "--rounds", "1", "--changes", change]
-    done = subprocess.run([*command, "--n", "240", "--json", str(path)], cwd=ROOT, timeout=120, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "experiments.resume",
+        "--loaders",
+        loader,
+        "--rounds",
+        "1",
+        "--changes",
+        change,
+    ]
+    done = subprocess.run(
+        [*command, "--n", "240", "--json", str(path)], cwd=ROOT, timeout=120, check=False
+    )
     return done.returncode, json.loads(path.read_text())[loader]
 
 

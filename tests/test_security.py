@@ -31,7 +31,11 @@ def names(tree: ast.AST) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             yield f"import {(node.module or '').partition('.')[0]}"
         elif isinstance(node, ast.Call):
-            yield f"{node.func.id}()" if isinstance(node.func, ast.Name) else ast.unparse(node.func).split("(")[-1]
+            yield (
+                f"{node.func.id}()"
+                if isinstance(node.func, ast.Name)
+                else ast.unparse(node.func).split("(")[-1]
+            )
             yield from (f"{keyword.arg}=" for keyword in node.keywords if keyword.arg)
 
 
@@ -39,22 +43,35 @@ def names(tree: ast.AST) -> Iterator[str]:
 def names_by_file() -> dict[str, set[str]]:
     """Return the names that each file uses; parsing all files is left to the tests that need it."""
     return {
-        path.relative_to(ROOT).as_posix(): set(names(ast.parse(path.read_text(encoding="utf-8")))) for path in FILES
+        path.relative_to(ROOT).as_posix(): set(names(ast.parse(path.read_text(encoding="utf-8"))))
+        for path in FILES
     }
 
 
 @pytest.mark.parametrize(
     ("used", "where"),
     [
-        ({"exec()", "eval()", "compile()", "__import__()"}, {"volt/stream/transforms/user_file.py"}),
-        ({f"import {name}" for name in UNPICKLING}, {"volt/stream/running/processes.py", "volt/ext/torch.py"}),
+        (
+            {"exec()", "eval()", "compile()", "__import__()"},
+            {"volt/stream/transforms/user_file.py"},
+        ),
+        (
+            {f"import {name}" for name in UNPICKLING},
+            {"volt/stream/running/processes.py", "volt/ext/torch.py"},
+        ),
         ({"allow_pickle=", "np.load", "numpy.load"}, set()),
         ({"yaml.load", "yaml.unsafe_load", "yaml.full_load"}, set()),
         ({"import zipfile", "import tarfile", "shutil.unpack_archive"}, set()),
         ({"shell=", "os.system", "os.popen"}, set()),
         (
             {"import subprocess"},
-            {"volt/comparison/library_training.py", "volt/kernels/warmup.py", "volt/trial/running.py", MTDATA, WATCH},
+            {
+                "volt/comparison/library_training.py",
+                "volt/kernels/warmup.py",
+                "volt/trial/running.py",
+                MTDATA,
+                WATCH,
+            },
         ),
         ({f"import {name}" for name in NETWORK}, {REMOTE, CLUSTER}),
     ],
@@ -71,7 +88,9 @@ def test_processes_import_nothing_from_the_current_folder() -> None:
         node.elts
         for path in FILES
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.List) and node.elts and ast.unparse(node.elts[0]) == "sys.executable"
+        if isinstance(node, ast.List)
+        and node.elts
+        and ast.unparse(node.elts[0]) == "sys.executable"
     ]
     options = [ast.literal_eval(command[1]) for command in commands]
     assert len(options) >= 4

@@ -18,7 +18,9 @@ import pytest
 from places import ROOT
 
 pytest.importorskip("mkdocs", reason="mkdocs is missing: pip install 'volt-vocab[docs]'")
-pytest.importorskip("mkdocstrings", reason="mkdocstrings is missing: pip install 'volt-vocab[docs]'")
+pytest.importorskip(
+    "mkdocstrings", reason="mkdocstrings is missing: pip install 'volt-vocab[docs]'"
+)
 pytestmark = pytest.mark.slow
 CHROMIUM = shutil.which("chromium")
 WAIT = 20_000  # milliseconds; generous, so that only what hangs fails
@@ -28,19 +30,34 @@ WAIT = 20_000  # milliseconds; generous, so that only what hangs fails
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built as `make docs` does it."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-f", "docs/mkdocs.yml", "-d", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "-q",
+        "-f",
+        "docs/mkdocs.yml",
+        "-d",
+        str(folder),
+    ]
     environment = os.environ | {
         "NO_MKDOCS_2_WARNING": "1",
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "cli")]),
     }
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
     return folder
 
 
 @pytest.mark.parametrize("name", ["docstrings", "hooks", "notebook_pages"])
-def test_what_makes_pages_does_as_its_examples_say(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_makes_pages_does_as_its_examples_say(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The examples of docs/*.py."""
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
@@ -70,7 +87,10 @@ def test_every_command_key_and_public_name_has_its_place(site: Path) -> None:
         assert f'id="{name.replace("_", "-")}"' in configuration
     python = "".join(path.read_text() for path in (site / "reference").glob("python*.html"))
     functions = {
-        name for module in (volt, stream, batches) for name in module.__all__ if not hasattr(module, f"{name}.__path__")
+        name
+        for module in (volt, stream, batches)
+        for name in module.__all__
+        if not hasattr(module, f"{name}.__path__")
     }
     wings = {
         "batches",
@@ -93,18 +113,24 @@ def test_every_command_key_and_public_name_has_its_place(site: Path) -> None:
 def test_no_page_loads_from_elsewhere(site: Path) -> None:
     """No script, style, picture, frame or font of a page is at another place."""
     for path in site.rglob("*.html"):
-        loaded = re.findall(r'<(?:script|img|iframe|link)[^>]*?(?:src|href)="?(https?:[^" >]+)', path.read_text())
+        loaded = re.findall(
+            r'<(?:script|img|iframe|link)[^>]*?(?:src|href)="?(https?:[^" >]+)', path.read_text()
+        )
         assert loaded == [], path
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Chromium without a window."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install 'volt-vocab[dev]'")
+    sync_api = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is missing: pip install 'volt-vocab[dev]'"
+    )
     if CHROMIUM is None:
         pytest.skip("the browser chromium is not installed")
     with sync_api.sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=2 * WAIT)
+        launched = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"], timeout=2 * WAIT
+        )
         yield launched
         launched.close()
 
@@ -118,7 +144,9 @@ def test_pages_in_a_browser(site: Path, browser: Any, scheme: str, palette: str)
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("request", lambda request: requests.add(request.url.partition(":")[0]))
-    pages = sorted({*site.rglob("*.html")} - {site / "404.html"})  # which a server shows, at any address
+    pages = sorted(
+        {*site.rglob("*.html")} - {site / "404.html"}
+    )  # which a server shows, at any address
     for width, path in product((1280, 390), pages):
         page.set_viewport_size({"width": width, "height": 800})
         page.goto(path.as_uri())
@@ -130,7 +158,8 @@ def test_pages_in_a_browser(site: Path, browser: Any, scheme: str, palette: str)
 
 
 @pytest.mark.parametrize(
-    ("word", "found"), [("sinkhorn", "Transport"), pytest.param("max_tokens", "Batches", marks=pytest.mark.campaign)]
+    ("word", "found"),
+    [("sinkhorn", "Transport"), pytest.param("max_tokens", "Batches", marks=pytest.mark.campaign)],
 )
 def test_search_works_without_a_server(site: Path, browser: Any, word: str, found: str) -> None:
     """A word that is typed into the search leads to a page."""

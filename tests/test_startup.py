@@ -30,10 +30,16 @@ def modules(*arguments: str, text: str = "") -> set[str]:
     """The modules that a Python process with these arguments imports."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", *arguments],
-        input=text, capture_output=True, text=True, encoding="utf-8", timeout=DEADLINE,
-    )  # fmt: skip
+        input=text,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=DEADLINE,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
-    lines = [line.split("|") for line in done.stderr.splitlines() if line.startswith("import time:")]
+    lines = [
+        line.split("|") for line in done.stderr.splitlines() if line.startswith("import time:")
+    ]
     return {name.strip() for *_, name in lines}
 
 
@@ -57,7 +63,9 @@ def loaded(*arguments: str) -> frozenset[str]:
 def encoding(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """The modules that `volt encode` of one line imports, with the compiled loops on disk."""
     path = tmp_path_factory.mktemp("startup") / "small.volt"
-    vocabulary = volt.Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>"))
+    vocabulary = volt.Vocabulary(
+        merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>")
+    )
     vocabulary.save(path)
     compile_kernels("encode", "words")
     return modules(*VOLT[1:], "encode", "-m", str(path), text="low low\n")
@@ -75,7 +83,11 @@ def test_commands_are_there_before_anything_heavy_is() -> None:
 
 def test_a_worker_of_the_script_loads_no_commands() -> None:
     """A worker that is spawned imports the script `volt` anew: that loads no command."""
-    assert not modules("-c", "from volt_cli.start import main") & {"typer", "volt_cli.app", "volt_cli.command_help"}
+    assert not modules("-c", "from volt_cli.start import main") & {
+        "typer",
+        "volt_cli.app",
+        "volt_cli.command_help",
+    }
 
 
 def test_the_version_comes_without_the_libraries_that_work() -> None:
@@ -99,8 +111,11 @@ def test_help_comes_without_the_libraries_that_work() -> None:
     """Nor does the help of any command; one after the other in one process, so that the first that does is reported."""
     done = subprocess.run(
         [sys.executable, "-c", HELPS, json.dumps(COMMANDS)],
-        capture_output=True, text=True, encoding="utf-8", timeout=DEADLINE,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=DEADLINE,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [command for command, *_ in rows] == COMMANDS
@@ -154,26 +169,44 @@ MISSING = {
     "trial no --hours 1": (1, "no: no such file; check the path"),
     "trial here --hours 1 --read much": (2, "--read 'much': not a number; write 500M or 2e9, say"),
     "search no/*.gz": (1, "no/*.gz: no file matches this pattern; check the path"),
-    "search here --candidates no": (1, "no: cannot be read: no such file or directory; check the path"),
+    "search here --candidates no": (
+        1,
+        "no: cannot be read: no such file or directory; check the path",
+    ),
     "encode -m no here": (1, "no: cannot be read: no such file or directory; check the path"),
     "encode -m here no": (1, "no: no such file; check the path"),
-    "encode -m here broken": (1, "broken: cannot be read: no such file or directory; check the path"),
+    "encode -m here broken": (
+        1,
+        "broken: cannot be read: no such file or directory; check the path",
+    ),
     "decode -m no": (1, "no: cannot be read: no such file or directory; check the path"),
     "decode -m here no": (1, "no: no such file; check the path"),
     "inspect -m no": (1, "no: cannot be read: no such file or directory; check the path"),
-    "export -m no --to tiktoken -o out": (1, "no: cannot be read: no such file or directory; check the path"),
+    "export -m no --to tiktoken -o out": (
+        1,
+        "no: cannot be read: no such file or directory; check the path",
+    ),
     "export -m here --to tiktoken -o out --check no": (1, "no: no such file; check the path"),
     "import no -o out": (1, "no: cannot be read: no such file or directory; check the path"),
-    "import here --merges no -o out": (1, "no: cannot be read: no such file or directory; check the path"),
+    "import here --merges no -o out": (
+        1,
+        "no: cannot be read: no such file or directory; check the path",
+    ),
     "compare no": (1, "no: no such file; check the path"),
     "compare a=here b=no": (1, "no: no such file; check the path"),
     "compare here --heldout no": (1, "no: no such file; check the path"),
-    "compare here --sample no": (1, "no: cannot be read: no such file or directory; check the path"),
+    "compare here --sample no": (
+        1,
+        "no: cannot be read: no such file or directory; check the path",
+    ),
     **{
         f"stream {command}": (2, "no: cannot be read: no such file or directory; check the path")
         for command in ("run no", "preview no", "plan no", "audit no", "trace no 1")
     },
-    "search here --sizes 1k": (2, "--sizes '1k': write START:STOP:STEP in tokens, such as 1000:30000:1000"),
+    "search here --sizes 1k": (
+        2,
+        "--sizes '1k': write START:STOP:STEP in tokens, such as 1000:30000:1000",
+    ),
 }
 TELL = """
 import io, json, sys
@@ -198,7 +231,9 @@ def test_what_is_missing_is_reported_before_anything_heavy_is_loaded(tmp_path: P
     (tmp_path / "here").write_text("low lower\n")
     (tmp_path / "broken").symlink_to("nowhere")
     command = [sys.executable, "-c", TELL, json.dumps([*MISSING])]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE, check=True)
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE, check=True
+    )
     message, loaded = json.loads(done.stdout)
     assert [(status, text) for status, text in message] == [
         (code, f"error {text}\n") for code, text in MISSING.values()
@@ -207,7 +242,9 @@ def test_what_is_missing_is_reported_before_anything_heavy_is_loaded(tmp_path: P
 
 
 @pytest.mark.parametrize("threads", [None, "3"])
-def test_loading_leaves_the_process_as_it_was(monkeypatch: pytest.MonkeyPatch, threads: str | None) -> None:
+def test_loading_leaves_the_process_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, threads: str | None
+) -> None:
     """After `loading`, failed or not, garbage is collected and BLAS has as many threads as before, in children too."""
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     if threads:

@@ -16,10 +16,20 @@ MODULES = {
     for wing in ("volt", "cli")
     for path in sorted((ROOT / wing).rglob("*.py"))
 }
-MOST_LINES = 500  # of a module
+MOST_LINES = 620  # of a module
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 VAGUE_OPENING = re.compile(r"(What|Whether|That|Those)\b")
-CEILINGS = {"told": 0, "found": 0, "made": 3, "kept": 8, "asked": 1, "given": 2, "beside": 2, "behind": 0, "here": 0}
+CEILINGS = {
+    "told": 0,
+    "found": 0,
+    "made": 3,
+    "kept": 8,
+    "asked": 1,
+    "given": 2,
+    "beside": 2,
+    "behind": 0,
+    "here": 0,
+}
 MOST_RELEASE_NOTES = 120  # lines of a section of CHANGELOG.md
 
 
@@ -30,14 +40,23 @@ def trees() -> dict[str, ast.Module]:
 
 
 def test_modules_are_short() -> None:
-    """No module has more than 500 lines."""
+    """No module has more than 620 lines."""
     assert {path: n for path, text in MODULES.items() if (n := text.count("\n")) > MOST_LINES} == {}
 
 
 def test_a_class_name_stands_for_one_class() -> None:
     """In volt/, no two public classes share a name."""
-    nodes = [node for path, tree in trees().items() if path.startswith("volt/") for node in ast.walk(tree)]
-    counts = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))
+    nodes = [
+        node
+        for path, tree in trees().items()
+        if path.startswith("volt/")
+        for node in ast.walk(tree)
+    ]
+    counts = Counter(
+        node.name
+        for node in nodes
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
     assert [name for name, n in counts.items() if n > 1] == []
 
 
@@ -84,4 +103,6 @@ def test_notes_on_a_release_are_short() -> None:
     """Each section of CHANGELOG.md has at most 120 lines."""
     sections = re.split(r"(?m)^## ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))[1:]
     assert any(section.startswith("[0.1.0]") for section in sections)
-    assert [section.splitlines()[0] for section in sections if section.count("\n") > MOST_RELEASE_NOTES] == []
+    assert [
+        section.splitlines()[0] for section in sections if section.count("\n") > MOST_RELEASE_NOTES
+    ] == []

@@ -10,17 +10,34 @@ from volt.errors import CorpusError, shown_path, unreadable
 from volt.files.paths import expand
 from volt.urls import bare, name_of, plain_path, same, url_of, without_secrets
 
-SECRET = "https://me:hunter2@host:8080/corpus/a.txt?X-Amz-Signature=hunter2&X-Amz-Credential=hunter2/x"
+SECRET = (
+    "https://me:hunter2@host:8080/corpus/a.txt?X-Amz-Signature=hunter2&X-Amz-Credential=hunter2/x"
+)
 
 
 def test_urls_are_told_from_paths():
     """A Path of a URL is read as that URL; an unknown scheme or one without an address is a path, and so is file:."""
     for url in ("s3://bucket/a b/ü.txt", "https://host/a.txt?key=5", "hf://datasets/x/y/a.txt"):
         assert url_of(Path(url)) == url == url_of(url)
-    for path in ("-", "a.txt", "./s3:/bucket", "en=s3://bucket/a", "/s3://x", "C:/a", "s3:", "s3://", ""):
+    for path in (
+        "-",
+        "a.txt",
+        "./s3:/bucket",
+        "en=s3://bucket/a",
+        "/s3://x",
+        "C:/a",
+        "s3:",
+        "s3://",
+        "",
+    ):
         assert url_of(path) is None
         assert bare(path) == plain_path(path) == path
-    for path in ("file:///a/b.txt", "file:/a/b.txt", "FILE://localhost/a/b.txt", Path("file:///a/b.txt")):
+    for path in (
+        "file:///a/b.txt",
+        "file:/a/b.txt",
+        "FILE://localhost/a/b.txt",
+        Path("file:///a/b.txt"),
+    ):
         assert plain_path(str(path)) == "/a/b.txt"
     assert plain_path("file:///file:///a") == "/file:///a"
 
@@ -42,21 +59,30 @@ def test_no_secret_is_shown(path):
 
 def test_a_text_without_secrets_stays_as_it_is():
     """Messages of other kinds are left alone."""
-    for text in ("a.txt:17: low?", "give s3://bucket/*.gz or https://host/a.txt", "a:/b:c@d", "key: value, x@y"):
+    for text in (
+        "a.txt:17: low?",
+        "give s3://bucket/*.gz or https://host/a.txt",
+        "a:/b:c@d",
+        "key: value, x@y",
+    ):
         assert without_secrets(text).replace("a:/d", "a:/b:c@d") == text
 
 
 def test_spellings_of_one_url_are_the_same():
     """Nothing is written over what is read, however it is spelled; no awkward secret is shown."""
     for one, other in {
-        "s3://bucket/a//b": "s3a://bucket/./a/b", "gs://bucket/a": "gcs:/bucket/a", "memory:///a": "memory://a",
+        "s3://bucket/a//b": "s3a://bucket/./a/b",
+        "gs://bucket/a": "gcs:/bucket/a",
+        "memory:///a": "memory://a",
         "http://HOST:80/a": "http://me:secret@host/a",
-    }.items():  # fmt: skip
+    }.items():
         assert same(one) == same(other) != same(f"{other}.txt")
     for url, shown in {
-        "http://u:p@ss@h/x": "http://h/x", "http://joe:pa'S#?ECW@h/none.txt": "http://h/none.txt",
-        "s3://KEY:SECRET@bucket/none.txt": "s3://bucket/none.txt", "s3://bucket/a@b": "s3://bucket/a@b",
-    }.items():  # fmt: skip
+        "http://u:p@ss@h/x": "http://h/x",
+        "http://joe:pa'S#?ECW@h/none.txt": "http://h/none.txt",
+        "s3://KEY:SECRET@bucket/none.txt": "s3://bucket/none.txt",
+        "s3://bucket/a@b": "s3://bucket/a@b",
+    }.items():
         assert bare(url) == shown
         assert without_secrets(f"error {url}: cannot be read") == f"error {shown}: cannot be read"
 
@@ -64,7 +90,9 @@ def test_spellings_of_one_url_are_the_same():
 @pytest.mark.parametrize("url", ["ftp://host/a.txt", "gopher://host/*.txt"])
 def test_schemes_that_are_not_read_are_reported(url: str) -> None:
     """Not as a file that is missing."""
-    with pytest.raises(CorpusError, match=r"(ftp|gopher):// is not supported; copy it, or use one of s3, gs, hf"):
+    with pytest.raises(
+        CorpusError, match=r"(ftp|gopher):// is not supported; copy it, or use one of s3, gs, hf"
+    ):
         expand(url)
 
 

@@ -15,11 +15,17 @@ from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import Transform
 
 _ANY = st.characters(exclude_characters=" \t\n", exclude_categories=["Cs"])
-_HARD = st.sampled_from(["", "▁", "▁a", "a", "▁▁a", "▁b", "é一𐐀", "\xa0", "\u2581"[:1] * 3, "x" * 63, "x" * 64])
+_HARD = st.sampled_from(
+    ["", "▁", "▁a", "a", "▁▁a", "▁b", "é一𐐀", "\xa0", "\u2581"[:1] * 3, "x" * 63, "x" * 64]
+)
 TOKEN = _HARD | st.text(_ANY, max_size=4)
-LINES = st.lists(st.lists(TOKEN, max_size=14).map(" ".join), max_size=6)  # an empty token makes several spaces
+LINES = st.lists(
+    st.lists(TOKEN, max_size=14).map(" ".join), max_size=6
+)  # an empty token makes several spaces
 ID_LINES = st.lists(st.lists(st.integers(-2, 9), max_size=14), max_size=6)
-AMOUNTS = st.sampled_from([(0.0, None), (0.5, None), (2.0, None), (50.0, None), (None, 0.0), (None, 0.3), (None, 1.0)])
+AMOUNTS = st.sampled_from(
+    [(0.0, None), (0.5, None), (2.0, None), (50.0, None), (None, 0.0), (None, 0.3), (None, 1.0)]
+)
 SEEDS = st.integers(0, 99)
 
 
@@ -46,7 +52,9 @@ def noisy_text(noise: Transform, values: Sequence[str], chance: LineRng) -> list
     return noise(Batch.of(values), chance).column(1).strings()
 
 
-def numbers_of(counts: Sequence[int], amount: tuple[float | None, float | None], chance: LineRng) -> list[int]:
+def numbers_of(
+    counts: Sequence[int], amount: tuple[float | None, float | None], chance: LineRng
+) -> list[int]:
     """How many tokens of field 1 of each line are hit, by temperature or rate."""
     (temperature, rate), origins, found = amount, np.arange(len(counts)), list[int]()
     draws = zip(counts, chance.at(1).uniform(origins), chance.at(1).words(origins), strict=True)
@@ -57,7 +65,9 @@ def numbers_of(counts: Sequence[int], amount: tuple[float | None, float | None],
         elif not n or not temperature:
             found.append(int(uniform * n))
         else:
-            found.append(min(n - 1, int(-math.log1p(uniform * math.expm1(-temperature * n)) / temperature)))
+            found.append(
+                min(n - 1, int(-math.log1p(uniform * math.expm1(-temperature * n)) / temperature))
+            )
     return found
 
 
@@ -80,6 +90,12 @@ def hit_lines(
     spared: int = 0,
 ) -> list[list[int | None]]:
     """What is drawn for each token of field 1 of each line."""
-    numbers, seeds = numbers_of(counts, amount, chance), chance.at(1).at("tokens").words(np.arange(len(counts)))
+    numbers, seeds = (
+        numbers_of(counts, amount, chance),
+        chance.at(1).at("tokens").words(np.arange(len(counts))),
+    )
     draws = zip(counts, numbers, seeds, strict=True)
-    return [hits_of(n, max(min(number, n - spared), 0), n_choices, int(seed)) for n, number, seed in draws]
+    return [
+        hits_of(n, max(min(number, n - spared), 0), n_choices, int(seed))
+        for n, number, seed in draws
+    ]

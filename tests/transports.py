@@ -37,7 +37,9 @@ def random_problem(seed, **parameters):
     mask = random_support(rng, n_rows=n_rows, n_cols=n_cols)
     cost = csr(mask, np.log(rng.integers(1, 9, mask.shape)))
     row_mass, column_mass = 10 ** rng.uniform(-3, 0, n_rows), 10 ** rng.uniform(-3, 0, n_cols)
-    return TransportProblem(cost, row_mass / row_mass.sum(), column_mass / column_mass.sum(), **parameters)
+    return TransportProblem(
+        cost, row_mass / row_mass.sum(), column_mass / column_mass.sum(), **parameters
+    )
 
 
 def balanced_problem(seed, *, epsilon):
@@ -62,12 +64,16 @@ def dense_cost(problem):
 def objective(problem, plan):
     """<P,D> − ε H(P) + ρ_a KL(P1|a) + ρ_b KL(Pᵀ1|b) of a csr plan; a hard marginal adds nothing."""
     entries = plan.data
-    value = entries @ problem.cost.data + problem.epsilon * (xlogy(entries, entries) - entries).sum()
+    value = (
+        entries @ problem.cost.data + problem.epsilon * (xlogy(entries, entries) - entries).sum()
+    )
     sides = (0, problem.column_mass, problem.column_tau), (1, problem.row_mass, problem.row_tau)
     for axis, mass, tau in sides:
         if tau < 1:
             moved = plan.sum(axis=axis)
-            value += penalty(tau, problem.epsilon) * (xlogy(moved, moved / mass) - moved + mass).sum()
+            value += (
+                penalty(tau, problem.epsilon) * (xlogy(moved, moved / mass) - moved + mass).sum()
+            )
     return value
 
 
@@ -82,9 +88,16 @@ def naive_update(problem, potentials):
 
 def check_plan(problem, plan):
     """No NaN or infinity anywhere, and the reported masses and residuals are those of the matrix."""
-    assert all(np.isfinite(x).all() for x in (plan.matrix.data, plan.row_mass, plan.token_mass, plan.change))
+    assert all(
+        np.isfinite(x).all()
+        for x in (plan.matrix.data, plan.row_mass, plan.token_mass, plan.change)
+    )
     scale = max(1.0, plan.row_mass.max(), plan.token_mass.max())
     np.testing.assert_allclose(plan.matrix.sum(axis=1), plan.row_mass, rtol=1e-7, atol=1e-9 * scale)
-    np.testing.assert_allclose(plan.matrix.sum(axis=0), plan.token_mass, rtol=1e-7, atol=1e-9 * scale)
+    np.testing.assert_allclose(
+        plan.matrix.sum(axis=0), plan.token_mass, rtol=1e-7, atol=1e-9 * scale
+    )
     assert plan.row_residual == pytest.approx(np.abs(plan.row_mass - problem.row_mass).sum())
-    assert plan.column_residual == pytest.approx(np.abs(plan.token_mass - problem.column_mass).sum())
+    assert plan.column_residual == pytest.approx(
+        np.abs(plan.token_mass - problem.column_mass).sum()
+    )

@@ -17,7 +17,9 @@ def vocabularies(draw):
     """Any merges, any of their tokens, counts or none, any settings."""
     words, merges, marker = draw(merge_lists())
     merges += draw(st.just([]) | st.just([("😀", "\u2028"), ('"', "\\")]))
-    tokens = dict.fromkeys([*(atom for word in sorted(words) for atom in naive.atoms(word, marker)), "\n", '"', "é"])
+    tokens = dict.fromkeys(
+        [*(atom for word in sorted(words) for atom in naive.atoms(word, marker)), "\n", '"', "é"]
+    )
     tokens |= dict.fromkeys(map("".join, merges))
     kept = tuple(draw(st.permutations([*tokens]))[: draw(st.integers(0, len(tokens)))])
     special = draw(st.text("abü<>", min_size=3, max_size=5).map(lambda text: f"§{text}"))
@@ -28,10 +30,16 @@ def vocabularies(draw):
         counts=tuple(draw(st.integers(0, 2**70)) for _ in kept) if draw(st.booleans()) else (),
         marker=marker,
         normalizer=Normalizer.parse(draw(st.sampled_from(["none", "nfc", "nfkc+lowercase"]))),
-        pretokenizer=PreTokenizer(draw(st.sampled_from(["whitespace", "gpt2", 'regex:[^ "\\\\]+']))),
-        special=SpecialTokens(user=(special,), unk=draw(st.sampled_from(["<unk>", "§§"])), **unusual),
+        pretokenizer=PreTokenizer(
+            draw(st.sampled_from(["whitespace", "gpt2", 'regex:[^ "\\\\]+']))
+        ),
+        special=SpecialTokens(
+            user=(special,), unk=draw(st.sampled_from(["<unk>", "§§"])), **unusual
+        ),
         byte_fallback=draw(st.booleans()),
-        provenance=draw(st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=3)),
+        provenance=draw(
+            st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=3)
+        ),
         merging=draw(st.sampled_from(["pairs", "pairs", "steps", "ranks"])),
         whole_words=draw(st.booleans()),
     )

@@ -61,7 +61,9 @@ def web_server(*, behind: int = 0, **options: object) -> Iterator[Web]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _proxy(web, behind) if behind else _handler(web))
     server.daemon_threads = True
     web.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     try:
         yield web
@@ -115,7 +117,9 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
             self._send(200, page, {"Content-Type": "text/html"}, body=True)
 
         def _file(self, data: bytes, asked: str, *, body: bool) -> None:
-            head = {"ETag": f'"{blake2b(data, digest_size=8).hexdigest()}"'} if web.has_version else {}
+            head = (
+                {"ETag": f'"{blake2b(data, digest_size=8).hexdigest()}"'} if web.has_version else {}
+            )
             if found := re.fullmatch(r"bytes=(\d+)-(\d+)", asked):
                 first, last = int(found[1]), min(int(found[2]), len(data) - 1)
                 head["Content-Range"] = f"bytes {first}-{last}/{len(data)}"
@@ -151,7 +155,10 @@ def _proxy(web: Web, port: int) -> type[BaseHTTPRequestHandler]:
 
         def _pass_on(self) -> None:
             web.asked.append(f"{self.command} {self.path}")
-            body, fault = self.rfile.read(int(self.headers.get("Content-Length") or 0)), next(web.faults, "")
+            body, fault = (
+                self.rfile.read(int(self.headers.get("Content-Length") or 0)),
+                next(web.faults, ""),
+            )
             other = HTTPConnection("127.0.0.1", port)
             other.request(self.command, self.path, body, dict(self.headers))
             answer = other.getresponse()

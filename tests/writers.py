@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 class Writer:
     """Stands in for `volt.files.blocks.is_ready`. report: called with the number of parts written, before a wait."""
 
-    def __init__(self, parts: Sequence[bytes], message: Callable[[int], object] = lambda _: None) -> None:
+    def __init__(
+        self, parts: Sequence[bytes], message: Callable[[int], object] = lambda _: None
+    ) -> None:
         self._parts, self._report, self.n_written = list(parts), message, 0
         self._reader, self._writer = os.pipe()
         self.path = f"/dev/fd/{self._reader}"
@@ -48,7 +50,9 @@ class Writer:
 
 
 @contextmanager
-def writing(parts: Sequence[bytes], message: Callable[[int], object] = lambda _: None) -> Iterator[Writer]:
+def writing(
+    parts: Sequence[bytes], message: Callable[[int], object] = lambda _: None
+) -> Iterator[Writer]:
     """A pipe into which these parts, each of 1 to 65,536 bytes, are written one by one."""
     writer = Writer(parts, message)
     try:
@@ -68,7 +72,10 @@ def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
 
 
 def check_answers(
-    text: bytes, places: Sequence[int], answers: Callable[[str, Wait], Iterator[bytes]], expected: bytes
+    text: bytes,
+    places: Sequence[int],
+    answers: Callable[[str, Wait], Iterator[bytes]],
+    expected: bytes,
 ) -> None:
     """Write text cut at these places: whenever more is waited for, all whole lines that have come are answered.
 

@@ -76,9 +76,14 @@ def mapping(value: Any, name: str, *, remedy: str = "give a dict") -> Mapping[An
 
 
 def whole(
-    value: Any, name: str, *, low: int | None = None, high: int | None = None, kind: type[VoltError] = ConfigError,
+    value: Any,
+    name: str,
+    *,
+    low: int | None = None,
+    high: int | None = None,
+    kind: type[VoltError] = ConfigError,
     remedy: str = "give a whole number",
-) -> int:  # fmt: skip
+) -> int:
     """Return a whole number: an int, an integer of numpy, or a float without a fraction, but not a bool.
 
     low, high: inclusive limits; a number outside them raises `kind`
@@ -108,7 +113,11 @@ def wholes(values: Any, name: str) -> list[int]:
     >>> wholes((1, 2.0), "sizes")
     [1, 2]
     """
-    result = values.tolist() if getattr(values, "ndim", 0) and hasattr(values, "tolist") else several(values, name)
+    result = (
+        values.tolist()
+        if getattr(values, "ndim", 0) and hasattr(values, "tolist")
+        else several(values, name)
+    )
     if not set(map(type, result)) <= {int}:
         return [whole(value, f"{name}[{place}]") for place, value in enumerate(result)]
     return result
@@ -157,7 +166,9 @@ def storable(value: Any, name: str) -> str:
         text(value, name).encode()
     except UnicodeEncodeError as error:
         code = f"U+{ord(value[error.start]):04X}"
-        raise ConfigError(f"{name} contains the lone surrogate {code}, which UTF-8 cannot encode; remove it") from None
+        raise ConfigError(
+            f"{name} contains the lone surrogate {code}, which UTF-8 cannot encode; remove it"
+        ) from None
     return str(value)
 
 
@@ -181,7 +192,9 @@ def choice(value: Any, name: str, choices: Collection[str]) -> Any:
     'suffix'
     """
     if text(value, name, remedy=f"choose from {', '.join(choices)}") not in choices:
-        raise ConfigError(f"unknown {name} {shortened(repr(value))}; choose from {', '.join(choices)}")
+        raise ConfigError(
+            f"unknown {name} {shortened(repr(value))}; choose from {', '.join(choices)}"
+        )
     return value
 
 
@@ -201,7 +214,9 @@ def path(value: Any, name: str = "path", *, remedy: str = "give the path of a fi
     with suppress(UnicodeEncodeError):
         if b"\0" not in os.fsencode(result):
             return plain_path(result)
-    raise ConfigError(f"{name} {shortened(repr(result))} contains a character that no path can contain; {remedy}")
+    raise ConfigError(
+        f"{name} {shortened(repr(result))} contains a character that no path can contain; {remedy}"
+    )
 
 
 def several(values: Any, name: str, *, one: str = "", remedy: str = "") -> list[Any]:
@@ -219,7 +234,9 @@ def several(values: Any, name: str, *, one: str = "", remedy: str = "") -> list[
         return values
     if isinstance(values, str | bytes | bytearray) and one:
         raise refusal(values, name, one)
-    is_single = isinstance(values, str | bytes | bytearray | memoryview | Mapping | IOBase | os.PathLike | type)
+    is_single = isinstance(
+        values, str | bytes | bytearray | memoryview | Mapping | IOBase | os.PathLike | type
+    )
     is_array = hasattr(values, "__iter__") and getattr(values, "ndim", 1) > 0
     if is_single or hasattr(values, "columns") or not is_array:
         raise refusal(values, name, remedy or f"give a list of {name}")
@@ -239,7 +256,10 @@ def texts(values: Any, name: str, *, one: str = "", remedy: str = "give strings"
     """
     result = several(values, name, one=one)
     if not set(map(type, result)) <= {str}:
-        return [str(text(value, f"{name}[{place}]", remedy=remedy)) for place, value in enumerate(result)]
+        return [
+            str(text(value, f"{name}[{place}]", remedy=remedy))
+            for place, value in enumerate(result)
+        ]
     return result
 
 
@@ -296,11 +316,15 @@ def parse_max_line(text: str, name: str = "max_line") -> int | None:
     """Parse a limit such as 1000 or 64M; "none" and 0 mean no limit. Raises ConfigError. name: the option in errors"""
     if text.strip().lower() == "none":
         return None
-    return checked_max_line(parse_bytes(text, name, such_as="1000, 64M or 1G, or none for no limit"))
+    return checked_max_line(
+        parse_bytes(text, name, such_as="1000, 64M or 1G, or none for no limit")
+    )
 
 
 def checked_max_line(most: int | None) -> int | None:
     """Return a limit in bytes, or None if it is 0 or None. Raises ConfigError if it is negative or not whole."""
     if most is None:
         return None
-    return whole(most, "max_line", low=0, remedy="give bytes, 1 or more, or None for no limit") or None
+    return (
+        whole(most, "max_line", low=0, remedy="give bytes, 1 or more, or None for no limit") or None
+    )

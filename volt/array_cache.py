@@ -89,6 +89,11 @@ def _digest(data: bytes) -> bytes:
 @cache
 def _sources() -> list[object]:
     """Return the state of VOLT's files and of Polars, whose regular expressions define the classes of characters."""
-    polars = Path(getattr(find_spec("polars"), "origin", __file__)).parents[1].glob("polars*.dist-info")
+    polars = (
+        Path(getattr(find_spec("polars"), "origin", __file__)).parents[1].glob("polars*.dist-info")
+    )
     files = sorted(Path(__file__).parent.rglob("*.py"))
-    return [(str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in files and [*files, *sorted(polars)]]
+    return [
+        (str(path), path.stat().st_mtime_ns, path.stat().st_size)
+        for path in files and [*files, *sorted(polars)]
+    ]

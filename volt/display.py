@@ -53,7 +53,9 @@ def packed(parts: Iterable[str], room: int, *, gap: str = " ") -> list[str]:
 
 def wrapped(text: str, room: int) -> str:
     """Break a text at spaces into lines of at most `room` columns."""
-    return "\n".join(line for message in text.split("\n") for line in packed(message.split(" "), room))
+    return "\n".join(
+        line for message in text.split("\n") for line in packed(message.split(" "), room)
+    )
 
 
 def at_bars(signature: str) -> list[str]:
@@ -89,7 +91,9 @@ class LabelledText:
             lines = packed(self.parts, max(options.max_width - indent, 1), gap=self.gap) or [""]
         for number, line in enumerate(lines):
             label = " " * indent if number else self.label
-            yield Text.assemble((label, self.label_style), (line, self.style), no_wrap=True, overflow="ignore")
+            yield Text.assemble(
+                (label, self.label_style), (line, self.style), no_wrap=True, overflow="ignore"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,14 +243,21 @@ _LEFT, _RIGHT = "text-align: left; padding-right: 1em", "text-align: right; padd
 
 
 def _row(row: Sequence[object], *, is_strong: bool) -> str:
-    cells = ((f"{cell:,}", _RIGHT) if isinstance(cell, int) else (escape(str(cell)), _LEFT) for cell in row)
+    cells = (
+        (f"{cell:,}", _RIGHT) if isinstance(cell, int) else (escape(str(cell)), _LEFT)
+        for cell in row
+    )
     mark = ("<b>", "</b>") if is_strong else ("", "")
     shown = (f'<td style="{side}">{mark[0]}{text}{mark[1]}</td>' for text, side in cells)
     return f"<tr>{''.join(shown)}</tr>"
 
 
 def html_curve(
-    points: Sequence[tuple[float, float]], *, chosen: tuple[float, float] | None = None, across: str, upwards: str
+    points: Sequence[tuple[float, float]],
+    *,
+    chosen: tuple[float, float] | None = None,
+    across: str,
+    upwards: str,
 ) -> str:
     """Return a line through points as inline SVG, its axes labelled with their least and greatest numbers.
 
@@ -264,11 +275,16 @@ def html_curve(
     dots = "".join(_dot(spot, 2) for spot in spots[: len(spots) if len(spots) <= 40 else 0])
     dots += _dot(_place(chosen, xs, ys), 5) if chosen else ""
     words = [
-        (0, 12, "start", f"{max(ys):.4g}"), (0, _HEIGHT - _MARGIN, "start", f"{min(ys):.4g}"),
-        (_MARGIN * 2, _HEIGHT - 6, "start", f"{min(xs):,.0f}"), (_WIDTH - 4, _HEIGHT - 6, "end", f"{max(xs):,.0f}"),
+        (0, 12, "start", f"{max(ys):.4g}"),
+        (0, _HEIGHT - _MARGIN, "start", f"{min(ys):.4g}"),
+        (_MARGIN * 2, _HEIGHT - 6, "start", f"{min(xs):,.0f}"),
+        (_WIDTH - 4, _HEIGHT - 6, "end", f"{max(xs):,.0f}"),
         (_WIDTH / 2 + _MARGIN, _HEIGHT - 6, "middle", f"{upwards} over {across}"),
-    ]  # fmt: skip
-    texts = "".join(f'<text x="{x:g}" y="{y}" text-anchor="{side}">{escape(text)}</text>' for x, y, side, text in words)
+    ]
+    texts = "".join(
+        f'<text x="{x:g}" y="{y}" text-anchor="{side}">{escape(text)}</text>'
+        for x, y, side, text in words
+    )
     return (
         f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
         f'aria-label="{escape(upwards)} over {escape(across)}" font-size="12" fill="currentColor">'
@@ -276,10 +292,14 @@ def html_curve(
     )
 
 
-def _place(point: tuple[float, float], xs: Sequence[float], ys: Sequence[float]) -> tuple[float, float]:
+def _place(
+    point: tuple[float, float], xs: Sequence[float], ys: Sequence[float]
+) -> tuple[float, float]:
     across = (point[0] - min(xs)) / ((max(xs) - min(xs)) or 1)
     upwards = (point[1] - min(ys)) / ((max(ys) - min(ys)) or 1)
-    return 2 * _MARGIN + across * (_WIDTH - 2 * _MARGIN - 8), 8 + (1 - upwards) * (_HEIGHT - _MARGIN - 16)
+    return 2 * _MARGIN + across * (_WIDTH - 2 * _MARGIN - 8), 8 + (1 - upwards) * (
+        _HEIGHT - _MARGIN - 16
+    )
 
 
 def _dot(spot: tuple[float, float], radius: int) -> str:

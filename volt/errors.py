@@ -20,7 +20,10 @@ from typing import TypeVar
 from volt.urls import bare, without_secrets
 
 MOST_SHOWN = 60  # characters that a message shows of a token, a line or a name
-_LONGEST, _TAIL = 2000, 500  # limit of a message's line in characters; characters kept from the end of a longer line
+_LONGEST, _TAIL = (
+    2000,
+    500,
+)  # limit of a message's line in characters; characters kept from the end of a longer line
 _MOST_LINES = 500
 
 
@@ -38,7 +41,9 @@ def visible(text: str) -> str:
 def _visible_character(character: str) -> str:
     if character.isprintable():
         return character
-    if "\udc80" <= character <= "\udcff":  # Python's stand-in for a byte of a file name that is not UTF-8
+    if (
+        "\udc80" <= character <= "\udcff"
+    ):  # Python's stand-in for a byte of a file name that is not UTF-8
         return f"\\x{ord(character) - 0xDC00:02x}"
     return character.encode("unicode_escape").decode()
 
@@ -125,7 +130,11 @@ class VoltError(Exception):
         >>> VoltError("too long; pass", hint={"max_line": None}).text(lambda name, value: f"{name}: {value}")
         'too long; pass max_line: None'
         """
-        return f"{self.message} {' or '.join(starmap(spelled, self.hint.items()))}" if self.hint else self.message
+        return (
+            f"{self.message} {' or '.join(starmap(spelled, self.hint.items()))}"
+            if self.hint
+            else self.message
+        )
 
     def reworded(self, message: str, kind: type[Kind] | None = None) -> VoltError:
         """Return an error with another message and this error's hint.
@@ -174,9 +183,15 @@ class VocabularyError(VoltError):
     """
 
     def __init__(
-        self, message: str, *, place: tuple[str, int] | None = None, hint: Mapping[str, object] | None = None
+        self,
+        message: str,
+        *,
+        place: tuple[str, int] | None = None,
+        hint: Mapping[str, object] | None = None,
     ) -> None:
-        super().__init__(message if place is None else f"{place[0]}, entry {place[1] + 1}: {message}", hint=hint)
+        super().__init__(
+            message if place is None else f"{place[0]}, entry {place[1] + 1}: {message}", hint=hint
+        )
         self.fault, self.place = bounded(message), place
 
 
@@ -192,7 +207,9 @@ class OutputError(VoltError):
     """A file or folder cannot be written; the message says if nothing was changed."""
 
 
-def unreadable(path: object, error: OSError | ValueError, *, kind: type[Kind], remedy: str = "") -> Kind:
+def unreadable(
+    path: object, error: OSError | ValueError, *, kind: type[Kind], remedy: str = ""
+) -> Kind:
     """Return an error of class `kind` for a file that cannot be read. remedy: by default, to check the path
 
     >>> unreadable("a.txt", OSError(13, "Permission denied"), kind=CorpusError)
@@ -216,7 +233,9 @@ def missing(library: str, *, extra: str = "interop", remedy: str = "") -> Missin
     MissingLibraryError("tiktoken is not installed; pip install 'volt-vocab[interop]'")
     """
     command = f"pip install 'volt-vocab[{extra}]'"
-    return MissingLibraryError(f"{library} is not installed; {f'{command}, or {remedy}' if remedy else command}")
+    return MissingLibraryError(
+        f"{library} is not installed; {f'{command}, or {remedy}' if remedy else command}"
+    )
 
 
 def reason(error: OSError | ValueError) -> str:

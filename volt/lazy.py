@@ -45,6 +45,8 @@ def _imported(package: str) -> dict[str, str]:
     for step in dis.get_instructions(spec.loader.get_code(package)):
         if step.opname == "IMPORT_NAME":
             module = step.argval
-        elif step.opname == "IMPORT_FROM" and module.startswith(f"{package}.") and module != __name__:
+        elif (
+            step.opname == "IMPORT_FROM" and module.startswith(f"{package}.") and module != __name__
+        ):
             result[step.argval] = module
     return result

@@ -25,7 +25,9 @@ def find_shared(folder: Path) -> Path | None:
     (None, True)
     """
     if is_own(folder):
-        others = (parent for parent in folder.parents if not is_own(parent, any_mode=_is_sticky(parent)))
+        others = (
+            parent for parent in folder.parents if not is_own(parent, any_mode=_is_sticky(parent))
+        )
         return next(others, None)
     return folder
 

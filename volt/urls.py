@@ -14,8 +14,12 @@ import re
 _URL = re.compile(r"(s3a?|gs|gcs|hf|https?|memory):/+(?=[^/])", re.IGNORECASE)
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(?=/[^/])", re.IGNORECASE)
 _USER = re.compile(r"(?<=:)(/{1,2})[^\s/]*@")
-_QUERY = r"[?#][^\s'\"<>]*?(?=(?::\d+)?[:;,.)\]]*(?:[\s'\"<>]|$))"  # without the sentence's punctuation
-_IN_TEXT = re.compile(rf"\b([a-z][a-z0-9+.-]*:/{{1,2}}(?!/)(?:[^\s/]*@)?[^\s'\"<>?#]*)(?:{_QUERY})?", re.IGNORECASE)
+_QUERY = (
+    r"[?#][^\s'\"<>]*?(?=(?::\d+)?[:;,.)\]]*(?:[\s'\"<>]|$))"  # without the sentence's punctuation
+)
+_IN_TEXT = re.compile(
+    rf"\b([a-z][a-z0-9+.-]*:/{{1,2}}(?!/)(?:[^\s/]*@)?[^\s'\"<>?#]*)(?:{_QUERY})?", re.IGNORECASE
+)
 _FOREIGN = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 SCHEMES = "s3, gs, hf, https, http, memory and file"
 _SAME = {"s3a": "s3", "gcs": "gs"}
@@ -49,7 +53,9 @@ def foreign_scheme(path: str) -> str | None:
     ('ftp', None, None)
     """
     result = _FOREIGN.match(path)
-    return result[1].lower() if result and url_of(path) is None and plain_path(path) == path else None
+    return (
+        result[1].lower() if result and url_of(path) is None and plain_path(path) == path else None
+    )
 
 
 def is_web(url: str) -> bool:
@@ -79,7 +85,11 @@ def without_secrets(text: str) -> str:
     >>> without_secrets("https://me:secret@host/a.txt?key=5:17: not UTF-8; see s3:/bucket/b.txt")
     'https://host/a.txt:17: not UTF-8; see s3://bucket/b.txt'
     """
-    return _IN_TEXT.sub(lambda match: _USER.sub(r"\1", url_of(match[1]) or match[1]), text) if ":/" in text else text
+    return (
+        _IN_TEXT.sub(lambda match: _USER.sub(r"\1", url_of(match[1]) or match[1]), text)
+        if ":/" in text
+        else text
+    )
 
 
 def same(url: str) -> str:

@@ -47,10 +47,14 @@ def described() -> str:
     import volt
 
     python = f"{platform.python_implementation()} {platform.python_version()}, {platform.system()} {platform.machine()}"
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    usable = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     rows = {"python": python, **{name: _version(name) for name in LIBRARIES}}
     rows["cpu"] = f"{_processor()}, {usable} of {os.cpu_count()} cores"
-    return "\n".join([f"volt {volt.__version__}", *(f"{name:9} {text}" for name, text in rows.items())])
+    return "\n".join(
+        [f"volt {volt.__version__}", *(f"{name:9} {text}" for name, text in rows.items())]
+    )
 
 
 def _version(library: str) -> str:
@@ -65,16 +69,34 @@ def _processor(table: Path = Path("/proc/cpuinfo")) -> str:
         rows = table.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         rows = []
-    names = [row.partition(":")[2].strip() for row in rows if row.startswith(("model name", "Processor", "uarch"))]
+    names = [
+        row.partition(":")[2].strip()
+        for row in rows
+        if row.startswith(("model name", "Processor", "uarch"))
+    ]
     return next(filter(None, names), "") or platform.processor() or platform.machine() or "unknown"
 
 
-app = group("volt", "Find the subword vocabulary that a corpus deserves, and apply it.", add_completion=True)
+app = group(
+    "volt", "Find the subword vocabulary that a corpus deserves, and apply it.", add_completion=True
+)
 COMMANDS: dict[str, Callable[..., None]] = {
-    "search": search, "trial": trial, "encode": encode, "binarize": binarize, "decode": decode, "inspect": inspect,
-    "export": export, "import": import_, "compare": compare, "shrink": shrink, "shard": shard,
-    "translate-input": translate_input, "translate-output": translate_output, "demo": demo, "warmup": warmup,
-}  # fmt: skip
+    "search": search,
+    "trial": trial,
+    "encode": encode,
+    "binarize": binarize,
+    "decode": decode,
+    "inspect": inspect,
+    "export": export,
+    "import": import_,
+    "compare": compare,
+    "shrink": shrink,
+    "shard": shard,
+    "translate-input": translate_input,
+    "translate-output": translate_output,
+    "demo": demo,
+    "warmup": warmup,
+}
 for name, function in COMMANDS.items():
     add(app, name, function)
 app.add_typer(stream)
@@ -82,9 +104,16 @@ app.add_typer(stream)
 
 @app.callback(invoke_without_command=True)
 def top(
-    version: Annotated[bool, flag("Show versions and the machine's properties, and exit.", "--version")] = False,
+    version: Annotated[
+        bool, flag("Show versions and the machine's properties, and exit.", "--version")
+    ] = False,
     patience: Annotated[
-        str | None, option("TIME", "How long a failing server is retried: 30s, 10m or 2h; default: 5m.", "--retry-for")
+        str | None,
+        option(
+            "TIME",
+            "How long a failing server is retried: 30s, 10m or 2h; default: 5m.",
+            "--retry-for",
+        ),
     ] = None,
 ) -> None:
     """Find the subword vocabulary that a corpus deserves, and apply it."""
@@ -100,7 +129,9 @@ def top(
 def main() -> None:
     """Run a command; report a failure that users can fix in one message."""
     gc.freeze()  # imported objects stay: the garbage collector need not examine them, now or at exit
-    warnings.filterwarnings("ignore", message="volt compiles its loops")  # commands report it themselves
+    warnings.filterwarnings(
+        "ignore", message="volt compiles its loops"
+    )  # commands report it themselves
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     prepare_standard_files()
     try:
@@ -118,7 +149,10 @@ def main() -> None:
         _silence_stdout()
         messages().print(f"[bold red]ended[/] by {end.name}")
         status = int(end.code or 0)
-    except (BrokenPipeError, SystemExit) as end:  # typer and rich end the process with 1 when a pipe is closed
+    except (
+        BrokenPipeError,
+        SystemExit,
+    ) as end:  # typer and rich end the process with 1 when a pipe is closed
         if BrokenPipeError not in (type(end), type(end.__context__)):
             raise
         _silence_stdout()

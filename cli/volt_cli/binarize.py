@@ -26,7 +26,9 @@ NONE = "none"
 class FrameOptions:
     PANEL = "Around each line"
 
-    bos: Annotated[str, option("ID|TOKEN", "Before each line; default: none.", show_default=False)] = NONE
+    bos: Annotated[
+        str, option("ID|TOKEN", "Before each line; default: none.", show_default=False)
+    ] = NONE
     prepend: Annotated[
         str,
         option(
@@ -35,13 +37,20 @@ class FrameOptions:
             show_default=False,
         ),
     ] = NONE
-    eos: Annotated[str | None, option("ID|TOKEN", "After each line; default: MODEL's eos; none: nothing.")] = None
+    eos: Annotated[
+        str | None, option("ID|TOKEN", "After each line; default: MODEL's eos; none: nothing.")
+    ] = None
 
     def frame(self, encoder: Encoder) -> Frame:
         from volt.encode.frames import Frame
 
         eos = encoder.vocabulary.special.eos if self.eos is None else self.eos
-        return Frame.of(encoder.vocabulary, bos=_token(self.bos), prepend=_token(self.prepend), eos=eos and _token(eos))
+        return Frame.of(
+            encoder.vocabulary,
+            bos=_token(self.bos),
+            prepend=_token(self.prepend),
+            eos=eos and _token(eos),
+        )
 
 
 def binarize(
@@ -50,15 +59,26 @@ def binarize(
     speed: SpeedOptions,
     engine: EngineOptions,
     out: Annotated[
-        str, option("PLACE", "Prefix of the two files, or a folder (a/) for a pair per input.", "-o", "--output")
+        str,
+        option(
+            "PLACE",
+            "Prefix of the two files, or a folder (a/) for a pair per input.",
+            "-o",
+            "--output",
+        ),
     ],
     dtype: Annotated[
         Literal["u8", "i8", "i16", "i32", "i64", "u16", "u32", "u64"] | None,
-        option("KIND", "Type of the ids in .bin; default: u16 for fewer than 65,500 ids, else i32."),
+        option(
+            "KIND", "Type of the ids in .bin; default: u16 for fewer than 65,500 ids, else i32."
+        ),
     ] = None,
     documents: Annotated[
         Literal["line", "file", "blank"] | None,
-        option("UNIT", "Write Megatron's index: a document is a line, a file, or the lines up to a blank line."),
+        option(
+            "UNIT",
+            "Write Megatron's index: a document is a line, a file, or the lines up to a blank line.",
+        ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -82,20 +102,41 @@ def binarize(
         if not quiet:
             warn_of_columns(files, "encoded", "extract it first")
         engine.check(files)
-        encoder = Encoder(load_model(text.model, texts=files, pattern=text.pattern), cache_words=speed.cache_words)
+        encoder = Encoder(
+            load_model(text.model, texts=files, pattern=text.pattern), cache_words=speed.cache_words
+        )
         frame = around.frame(encoder)
         prepare_kernels(phases, "encode", "words")
-    with phases.phase("binarize", total=total_size(files), unit="B") as advance, engine.running(connects=False):
-        options: dict[str, Any] = {"frame": frame, "dtype": dtype, "documents": documents, "job": job}
+    with (
+        phases.phase("binarize", total=total_size(files), unit="B") as advance,
+        engine.running(connects=False),
+    ):
+        options: dict[str, Any] = {
+            "frame": frame,
+            "dtype": dtype,
+            "documents": documents,
+            "job": job,
+        }
         options["progress"] = advance
         writer = engine.writer(quiet=quiet)
         if is_folder(out):
-            written = binarize_each(encoder, files, Path(out), write=writer.each if writer else None, **options)
+            written = binarize_each(
+                encoder, files, Path(out), write=writer.each if writer else None, **options
+            )
         else:
-            written = iter([binarize(encoder, files, Path(out), parts=writer.parts if writer else None, **options)])
+            written = iter(
+                [
+                    binarize(
+                        encoder, files, Path(out), parts=writer.parts if writer else None, **options
+                    )
+                ]
+            )
         for output in written:
             if not quiet:
-                sizes = [counted(output.n_lines, "line"), f"{counted(output.n_ids, 'id')} as {output.dtype}"]
+                sizes = [
+                    counted(output.n_lines, "line"),
+                    f"{counted(output.n_ids, 'id')} as {output.dtype}",
+                ]
                 if output.n_documents is not None:
                     sizes.insert(0, counted(output.n_documents, "document"))
                 say(f"{shown_path(output.prefix)}: {', '.join(sizes)}")
@@ -106,7 +147,9 @@ def _outputs(paths: list[str], out: str) -> list[Path]:
     from volt.encode.files import outputs_of
 
     if is_stdout(out):
-        raise ConfigError(f"-o {out}: ids are two files, .bin and .idx, but stdout takes only one; name a file")
+        raise ConfigError(
+            f"-o {out}: ids are two files, .bin and .idx, but stdout takes only one; name a file"
+        )
     prefixes = outputs_of(paths, Path(out), "").values() if is_folder(out) else [Path(out)]
     return [file for prefix in prefixes for file in pair_files(prefix)]
 

@@ -158,15 +158,26 @@ def _without_types(parameters: list[Any]) -> list[Any]:
 
 def group(name: str, help: str, *, add_completion: bool = False) -> typer.Typer:
     return typer.Typer(
-        name=name, cls=Group, help=help, epilog=epilog(name), context_settings=SETTINGS, no_args_is_help=True,
-        add_completion=add_completion, pretty_exceptions_enable=False, rich_markup_mode="rich",
-    )  # fmt: skip
+        name=name,
+        cls=Group,
+        help=help,
+        epilog=epilog(name),
+        context_settings=SETTINGS,
+        no_args_is_help=True,
+        add_completion=add_completion,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+    )
 
 
 def add(app: typer.Typer, name: str, function: Callable[..., None], *, within: str = "") -> None:
     """Add a function as a command, with its docstring as help. within: the command's group, such as stream"""
-    help = "\n\n".join(" ".join(text.split()) for text in (inspect.getdoc(function) or "").split("\n\n"))
-    app.command(name, cls=Command, help=help, epilog=epilog(f"{within} {name}".strip()))(expanded(function))
+    help = "\n\n".join(
+        " ".join(text.split()) for text in (inspect.getdoc(function) or "").split("\n\n")
+    )
+    app.command(name, cls=Command, help=help, epilog=epilog(f"{within} {name}".strip()))(
+        expanded(function)
+    )
 
 
 def epilog(command: str) -> str:

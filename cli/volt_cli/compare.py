@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 from volt.arguments import MAX_LINE
 from volt.errors import ConfigError, CorpusError
 from volt_cli.console import messages, prepare_kernels, print_json, show
-from volt_cli.io import check_outputs, check_places, is_stdout, report_console, say_written, write_bytes, written
+from volt_cli.io import (
+    check_outputs,
+    check_places,
+    is_stdout,
+    report_console,
+    say_written,
+    write_bytes,
+    written,
+)
 from volt_cli.options import (
     Json,
     MaxLine,
@@ -35,10 +43,17 @@ N_SAMPLES = 20  # lines of --sample that are shown
 class ReportOptions:
     PANEL = "Reports"
 
-    out: Annotated[Path | None, option("FILE", "The report as an HTML page, or - for stdout.", "-o", "--output")] = None
-    markdown: Annotated[Path | None, option("FILE", "The tables as Markdown, or - for stdout.")] = None
+    out: Annotated[
+        Path | None,
+        option("FILE", "The report as an HTML page, or - for stdout.", "-o", "--output"),
+    ] = None
+    markdown: Annotated[Path | None, option("FILE", "The tables as Markdown, or - for stdout.")] = (
+        None
+    )
     plots: Annotated[Path | None, option("FOLDER", "The charts, as PNG and SVG.")] = None
-    sample: Annotated[Path | None, option("FILE", "Lines that the page splits.", callback=readable(CorpusError))] = None
+    sample: Annotated[
+        Path | None, option("FILE", "Lines that the page splits.", callback=readable(CorpusError))
+    ] = None
     as_json: Json = False
     quiet: Quiet = False
 
@@ -47,19 +62,29 @@ class ReportOptions:
 class LearningOptions:
     PANEL = "Learning"
 
-    candidates: Annotated[int | None, option("N", "Merges to learn; default: enough for the pick.", min=1)] = None
-    temperature: Annotated[float, option("T", "Rescale the texts' totals n to n^(1/T) for learning.", min=1)] = 1.0
-    separate: Annotated[bool, flag("Also learn a separate vocabulary for each text.", "--separate/--joint")] = False
+    candidates: Annotated[
+        int | None, option("N", "Merges to learn; default: enough for the pick.", min=1)
+    ] = None
+    temperature: Annotated[
+        float, option("T", "Rescale the texts' totals n to n^(1/T) for learning.", min=1)
+    ] = 1.0
+    separate: Annotated[
+        bool, flag("Also learn a separate vocabulary for each text.", "--separate/--joint")
+    ] = False
 
 
 def compare(
-    corpus: Annotated[list[str], argument("CORPUS", "Texts, NAME=FILE or FILE; tables show NAME, such as a language.")],
+    corpus: Annotated[
+        list[str],
+        argument("CORPUS", "Texts, NAME=FILE or FILE; tables show NAME, such as a language."),
+    ],
     reports: ReportOptions,
     sizing: SizeOptions,
     training: TrainingOptions,
     learning: LearningOptions,
     heldout: Annotated[
-        list[str] | None, option("TEXT", "Text only to measure on, NAME=FILE or FILE; may be repeated.", "--heldout")
+        list[str] | None,
+        option("TEXT", "Text only to measure on, NAME=FILE or FILE; may be repeated.", "--heldout"),
     ] = None,
     systems: Annotated[
         list[str] | None,
@@ -83,7 +108,9 @@ def compare(
     from volt.count.file_arguments import source_paths
     from volt_cli.console import Phases
 
-    texts = input_paths([path for group in (corpus, heldout or []) for path in source_paths(group).values()])
+    texts = input_paths(
+        [path for group in (corpus, heldout or []) for path in source_paths(group).values()]
+    )
     from volt.comparison.compare import compare as run_compare
     from volt.comparison.systems import DEFAULT_SYSTEMS
 
@@ -93,11 +120,20 @@ def compare(
     prepare_kernels(Phases(quiet=reports.quiet), "learn", "words", "replay")
     with nullcontext() if reports.quiet else messages().status("count") as status:
         comparison = run_compare(
-            corpus, heldout=heldout or (), systems=systems or DEFAULT_SYSTEMS, sizes=requested, select=sizing.select,
-            n_candidates=learning.candidates, temperature=learning.temperature, separate=learning.separate,
-            training=training.length(), model=model, samples=lines, max_line=max_line,
+            corpus,
+            heldout=heldout or (),
+            systems=systems or DEFAULT_SYSTEMS,
+            sizes=requested,
+            select=sizing.select,
+            n_candidates=learning.candidates,
+            temperature=learning.temperature,
+            separate=learning.separate,
+            training=training.length(),
+            model=model,
+            samples=lines,
+            max_line=max_line,
             report=status.update if status else None,
-        )  # fmt: skip
+        )
     _write(comparison, reports)
 
 
@@ -106,10 +142,14 @@ def _check_files(texts: list[str], systems: list[str], reports: ReportOptions) -
     from volt.formats.registry import files_read
 
     if is_stdout(reports.plots):
-        raise ConfigError("--plots -: charts are several files, but stdout takes only one; name a folder")
+        raise ConfigError(
+            "--plots -: charts are several files, but stdout takes only one; name a folder"
+        )
     if reports.plots is not None and reports.plots.exists() and not reports.plots.is_dir():
         raise ConfigError(f"--plots {reports.plots}: is a file; give a folder")
-    vocabularies = [file for system in systems if (path := parse_spec(system).path) for file in files_read(path)]
+    vocabularies = [
+        file for system in systems if (path := parse_spec(system).path) for file in files_read(path)
+    ]
     outputs: list[Path | None] = [reports.out, reports.markdown]
     if reports.plots:
         from volt.comparison.page.page import plot_files

@@ -85,7 +85,9 @@ def print_json(data: object, *, indent: int | None = None) -> None:
     sys.stdout.flush()
 
 
-def print_result(data: object, *parts: RenderableType, as_json: bool, indent: int | None = None) -> None:
+def print_result(
+    data: object, *parts: RenderableType, as_json: bool, indent: int | None = None
+) -> None:
     if as_json:
         print_json(data, indent=indent)
     else:
@@ -104,7 +106,9 @@ class Phases:
             self._bar = bar(messages())
 
     @contextmanager
-    def phase(self, name: str, *, total: float | None = None, unit: str = "") -> Iterator[Callable[..., object]]:
+    def phase(
+        self, name: str, *, total: float | None = None, unit: str = ""
+    ) -> Iterator[Callable[..., object]]:
         """Time a phase; yield a function that reports the work done so far."""
         start = time.perf_counter()
         try:
@@ -118,7 +122,9 @@ _NO_BAR = nullcontext[Callable[..., object]](lambda done, total=None: None)
 
 
 @contextmanager
-def _row(bar: Progress, name: str, total: float | None, unit: str) -> Iterator[Callable[..., object]]:
+def _row(
+    bar: Progress, name: str, total: float | None, unit: str
+) -> Iterator[Callable[..., object]]:
     with nullcontext() if bar.live.is_started else bar:
         task = bar.add_task(name, total=total, unit=unit)
         try:
@@ -152,7 +158,10 @@ def prepare_kernels(phases: Phases, *jobs: Job) -> None:
         absent = missing(*jobs)
         if absent:
             say("compiling, once on this machine: up to a minute")
-            with phases.phase("compiling", total=len(absent), unit="loops") as advance, helping(absent):
+            with (
+                phases.phase("compiling", total=len(absent), unit="loops") as advance,
+                helping(absent),
+            ):
                 for number, place in enumerate(absent, 1):
                     compile_loop(place)
                     advance(number)

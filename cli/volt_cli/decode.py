@@ -10,7 +10,15 @@ from volt.display import counted
 from volt.errors import CorpusError
 from volt.text.atoms import PREFIX, SUFFIX
 from volt_cli.console import say
-from volt_cli.io import check_places, lines_of, load_model, open_output, text_blocks, waiting_for, write_each
+from volt_cli.io import (
+    check_places,
+    lines_of,
+    load_model,
+    open_output,
+    text_blocks,
+    waiting_for,
+    write_each,
+)
 from volt_cli.options import ModelAndText, Separator, checked_separator, option
 
 if TYPE_CHECKING:
@@ -24,9 +32,12 @@ SHOWN, N_LINES = 40, 1 << 16  # characters of a word; lines of an array that are
 
 def decode(
     text: ModelAndText,
-    out: Annotated[Path, option("FILE", "Where to write, or - for stdout.", "-o", "--output")] = Path("-"),
+    out: Annotated[
+        Path, option("FILE", "Where to write, or - for stdout.", "-o", "--output")
+    ] = Path("-"),
     form: Annotated[
-        Literal["pieces", "ids", "npy", "bin"], option("FORM", "Form of the input, as in volt encode.")
+        Literal["pieces", "ids", "npy", "bin"],
+        option("FORM", "Form of the input, as in volt encode."),
     ] = "pieces",
     separator: Separator = None,
 ) -> None:
@@ -41,7 +52,9 @@ def decode(
     mark = checked_separator(separator)
     vocabulary = load_model(text.model, texts=text.files, pattern=text.pattern)
     if mark and (form != "pieces" or vocabulary.marker != "suffix"):
-        raise ConfigError("--separator works only with pieces of a vocabulary whose marker is suffix; remove it")
+        raise ConfigError(
+            "--separator works only with pieces of a vocabulary whose marker is suffix; remove it"
+        )
     reading = {**text.limits, "wait": waiting_for(out)}
     check = _Check(vocabulary)
     if form in ("npy", "bin"):
@@ -125,12 +138,17 @@ class _Check:
             self._first = self._first or f"{block.place(number)}: {piece[:SHOWN]!r}"
         words = {piece for row in rows for piece in row}
         if self._n_strange and self._n_lines == len(rows) and words.isdisjoint(self._known):
-            raise CorpusError(f"{self._first} is not a piece of the vocabulary, nor is any other word; give its pieces")
+            raise CorpusError(
+                f"{self._first} is not a piece of the vocabulary, nor is any other word; give its pieces"
+            )
 
     def _strange(self, row: list[str]) -> str | None:
         """Return the first piece that is neither known nor one character, or that lacks its mark."""
         for piece in row:
-            if piece not in self._known and len(piece.removesuffix(SUFFIX).removeprefix(PREFIX)) > 1:
+            if (
+                piece not in self._known
+                and len(piece.removesuffix(SUFFIX).removeprefix(PREFIX)) > 1
+            ):
                 return piece
         marker, cut = self._vocabulary.marker, self._vocabulary.pretokenizer
         if marker == "suffix" and not cut.keeps_spaces and row and not row[-1].endswith(SUFFIX):

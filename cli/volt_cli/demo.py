@@ -12,7 +12,8 @@ from volt_cli.options import Select, option
 
 def demo(
     out: Annotated[
-        Path | None, option("FILE", "Also write the vocabulary here, or to - (stdout).", "-o", "--output")
+        Path | None,
+        option("FILE", "Also write the vocabulary here, or to - (stdout).", "-o", "--output"),
     ] = None,
     select: Select = "trained",
 ) -> None:
@@ -44,7 +45,10 @@ def demo(
         "Subclasses override __getattr__ only if they understand the consequences.",
     )
     pieces = encoder.encode(sentence)
-    parts = LabelledText("encode  ", pieces), LabelledText("decode  ", encoder.decode(pieces).split(" "))
+    parts = (
+        LabelledText("encode  ", pieces),
+        LabelledText("decode  ", encoder.decode(pieces).split(" ")),
+    )
     show(report.as_text(result, seconds=phases.seconds), "", *parts, console=report_console(out))
     if out:
         save(result.vocabulary, out)

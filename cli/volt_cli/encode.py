@@ -13,7 +13,15 @@ from volt.errors import ConfigError, shown_path
 from volt.urls import plain_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.engine_options import EngineOptions
-from volt_cli.io import check_places, is_conversation, is_stdout, load_model, waiting_for, warn_of_columns, write_each
+from volt_cli.io import (
+    check_places,
+    is_conversation,
+    is_stdout,
+    load_model,
+    waiting_for,
+    warn_of_columns,
+    write_each,
+)
 from volt_cli.options import ModelAndText, Quiet, Separator, checked_separator, flag, option
 
 CACHE_WORDS, N_SHOWN = 1 << 20, 8
@@ -37,7 +45,8 @@ class LineOptions:
         int | None, option("N", "Maximum number of ids in a line; the last ids are removed.", min=1)
     ] = None
     pad_to: Annotated[
-        int | None, option("N", "Number of ids in each line; shorter lines end in the id of pad.", min=1)
+        int | None,
+        option("N", "Number of ids in each line; shorter lines end in the id of pad.", min=1),
     ] = None
 
 
@@ -45,7 +54,9 @@ class LineOptions:
 class SpeedOptions:
     PANEL = "Speed"
 
-    threads: Annotated[int | None, option("N", "Number of threads; default: one for each core.", min=1)] = None
+    threads: Annotated[
+        int | None, option("N", "Number of threads; default: one for each core.", min=1)
+    ] = None
     cache_words: Annotated[
         int,
         option(
@@ -64,11 +75,20 @@ def encode(
     speed: SpeedOptions,
     engine: EngineOptions,
     out: Annotated[
-        str, option("PLACE", "A file, a folder (a/) for one output per file, or - for stdout.", "-o", "--output")
+        str,
+        option(
+            "PLACE",
+            "A file, a folder (a/) for one output per file, or - for stdout.",
+            "-o",
+            "--output",
+        ),
     ] = "-",
     form: Annotated[
         Literal["pieces", "ids", "npy", "bin"],
-        option("FORM", "pieces or ids as text; npy or bin: ids as int32, with the lines' offsets in a second file."),
+        option(
+            "FORM",
+            "pieces or ids as text; npy or bin: ids as int32, with the lines' offsets in a second file.",
+        ),
     ] = "pieces",
     separator: Separator = None,
     quiet: Quiet = False,
@@ -81,22 +101,41 @@ def encode(
     """
     with loading():
         from volt.encode.encoder import Encoder
-        from volt.encode.files import EncodeJob, encode_each, encode_one, encode_stream, output_files
+        from volt.encode.files import (
+            EncodeJob,
+            encode_each,
+            encode_one,
+            encode_stream,
+            output_files,
+        )
         from volt.files.paths import total_size
 
         job = EncodeJob(
-            form, checked_separator(separator), dropout=sampling.dropout, seed=sampling.seed,
-            n_threads=speed.threads, bos=lines.bos, eos=lines.eos, truncate=lines.truncate, pad_to=lines.pad_to,
+            form,
+            checked_separator(separator),
+            dropout=sampling.dropout,
+            seed=sampling.seed,
+            n_threads=speed.threads,
+            bos=lines.bos,
+            eos=lines.eos,
+            truncate=lines.truncate,
+            pad_to=lines.pad_to,
             **text.limits,
-        )  # fmt: skip
+        )
         out = plain_path(out)
         paths, phases = _inputs(text.files, out, quiet=quiet), Phases(quiet=quiet)
-        outputs = [out] if is_stdout(out) else output_files(paths, Path(out), job=job, each=is_folder(out))
+        outputs = (
+            [out]
+            if is_stdout(out)
+            else output_files(paths, Path(out), job=job, each=is_folder(out))
+        )
         check_places(outputs, paths, model=text.model)
         if not quiet:
             warn_of_columns(paths, "encoded", "extract it first")
         engine.check(paths)
-        encoder = Encoder(load_model(text.model, texts=paths, pattern=text.pattern), cache_words=speed.cache_words)
+        encoder = Encoder(
+            load_model(text.model, texts=paths, pattern=text.pattern), cache_words=speed.cache_words
+        )
         prepare_kernels(phases, "encode", "words", "dropout" if sampling.dropout else "words")
     total = total_size(paths)
     shown = Phases(quiet=quiet or is_conversation(paths, out))
@@ -105,20 +144,30 @@ def encode(
         write = engine.writer(quiet=quiet)
         parts = write.parts if write else None
         if is_stdout(out):
-            texts = encode_stream(encoder, paths, job=job, progress=advance, wait=waiting_for(out), parts=parts)
+            texts = encode_stream(
+                encoder, paths, job=job, progress=advance, wait=waiting_for(out), parts=parts
+            )
             write_each(stdout, texts)
         elif not is_folder(out):
             encode_one(encoder, paths, Path(out), job=job, progress=advance, parts=parts)
         else:
-            for outcome in encode_each(encoder, paths, Path(out), job=job, progress=advance, write=write):
+            for outcome in encode_each(
+                encoder, paths, Path(out), job=job, progress=advance, write=write
+            ):
                 if not quiet:
-                    done = "is up to date" if outcome.n_lines is None else counted(outcome.n_lines, "line")
+                    done = (
+                        "is up to date"
+                        if outcome.n_lines is None
+                        else counted(outcome.n_lines, "line")
+                    )
                     say(f"{shown_path(outcome.output)}: {done}")
     if not quiet and (unknown := encoder.unknown_characters):
         from volt_cli.terminal import harmless
 
         what = f"{counted(len(unknown), 'character')} of the text {'is' if len(unknown) == 1 else 'are'} unknown"
-        say(f"note: {what}: {' '.join(map(harmless, unknown[:N_SHOWN]))}{' …' * (len(unknown) > N_SHOWN)}")
+        say(
+            f"note: {what}: {' '.join(map(harmless, unknown[:N_SHOWN]))}{' …' * (len(unknown) > N_SHOWN)}"
+        )
 
 
 def _inputs(paths: list[str], out: str, *, quiet: bool) -> list[str]:

@@ -32,10 +32,15 @@ class Bounds:
             show_default=False,
         ),
     ] = None
-    approximate: Annotated[bool, flag("With --memory: drop rare words; report the error.", "--approximate")] = False
+    approximate: Annotated[
+        bool, flag("With --memory: drop rare words; report the error.", "--approximate")
+    ] = False
     keep: Annotated[
         str | None,
-        option("FOLDER", "Keep partial counts in a folder or bucket; after an interruption, count only the rest."),
+        option(
+            "FOLDER",
+            "Keep partial counts in a folder or bucket; after an interruption, count only the rest.",
+        ),
     ] = None
 
     def budget(self) -> Budget | None:
@@ -52,10 +57,15 @@ class Bounds:
 class EngineOptions:
     PANEL = "Engine"
 
-    engine: Annotated[Literal["local", "ray"], option("NAME", "local: this process; ray: a Ray cluster.")] = "local"
+    engine: Annotated[
+        Literal["local", "ray"], option("NAME", "local: this process; ray: a Ray cluster.")
+    ] = "local"
     address: Annotated[
         str | None,
-        option("HOST:PORT", "A running Ray cluster: auto, HOST:PORT or ray://HOST:PORT; default: only this machine."),
+        option(
+            "HOST:PORT",
+            "A running Ray cluster: auto, HOST:PORT or ray://HOST:PORT; default: only this machine.",
+        ),
     ] = None
 
     @property
@@ -65,7 +75,9 @@ class EngineOptions:
     def check(self, paths: Iterable[str]) -> None:
         """Raise ConfigError if workers cannot read a path."""
         if self.address is not None and not self.is_ray:
-            raise ConfigError("--address works only with --engine ray; add --engine ray, or remove --address")
+            raise ConfigError(
+                "--address works only with --engine ray; add --engine ray, or remove --address"
+            )
         if self.is_ray:
             from volt.ext.ray import WHY
             from volt.files.paths import check_files

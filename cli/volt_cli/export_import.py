@@ -62,7 +62,9 @@ Texts = Annotated[
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions(Reading):
     text: Texts = None
-    check: Annotated[bool, flag("Also encode TEXT with the format's library; fail on differences.", "--check")] = False
+    check: Annotated[
+        bool, flag("Also encode TEXT with the format's library; fail on differences.", "--check")
+    ] = False
     pattern: Pattern = None
 
     def refuse(self, format: str | None) -> None:
@@ -72,7 +74,9 @@ class CheckOptions(Reading):
         if self.text and not self.check:
             raise ConfigError("TEXT works only with --check; add --check, or remove TEXT")
         if self.check and format is not None and peer_loader(format) is None:
-            raise ConfigError(f"--check: no library can split text with {format} alone; remove --check")
+            raise ConfigError(
+                f"--check: no library can split text with {format} alone; remove --check"
+            )
 
     def lines(self, vocabulary: Vocabulary) -> list[str]:
         """Return the lines of TEXT or, without TEXT, lines made of the vocabulary's tokens."""
@@ -97,7 +101,9 @@ def print_agreement(agreement: Agreement, out: Path) -> None:
     if not agreement.n_lines:
         say("note: --check: TEXT contains no lines, so nothing was compared")
     if not agreement.is_complete:
-        say(f"note: --check: the encoders differ; {'stdout' if is_stdout(out) else shown_path(out)} was written")
+        say(
+            f"note: --check: the encoders differ; {'stdout' if is_stdout(out) else shown_path(out)} was written"
+        )
         raise typer.Exit(1)
 
 
@@ -111,7 +117,11 @@ class NamedTokens:
 
     special: Annotated[
         list[str] | None,
-        option(_METAVAR, "A token never split; default id: the file's, or the next; may be repeated.", "--special"),
+        option(
+            _METAVAR,
+            "A token never split; default id: the file's, or the next; may be repeated.",
+            "--special",
+        ),
     ] = None
     unk: Annotated[str | None, option(_METAVAR, "The unknown token.")] = None
     bos: Annotated[str | None, option(_METAVAR, "The begin-of-sentence token.")] = None
@@ -121,7 +131,9 @@ class NamedTokens:
     def ids(self) -> dict[str, dict[str, int | None]]:
         result: dict[str, dict[str, int | None]] = {}
         for name, value in vars(self).items():
-            for token, number in map(token_and_id, [value] if isinstance(value, str) else value or ()):
+            for token, number in map(
+                token_and_id, [value] if isinstance(value, str) else value or ()
+            ):
                 if result.setdefault(name, {}).setdefault(token, number) != number:
                     raise ConfigError(f"--{name} {quoted(token)} has two different ids; remove one")
         return result
@@ -140,13 +152,20 @@ def token_and_id(argument: str) -> tuple[str, int | None]:
 
 
 def import_(
-    path: Annotated[Path, argument("PATH", "A file; for huggingface, a folder.", callback=readable(VocabularyError))],
-    out: Annotated[Path, option("FILE", "Where to write the vocabulary, or - for stdout.", "-o", "--output")],
+    path: Annotated[
+        Path,
+        argument("PATH", "A file; for huggingface, a folder.", callback=readable(VocabularyError)),
+    ],
+    out: Annotated[
+        Path, option("FILE", "Where to write the vocabulary, or - for stdout.", "-o", "--output")
+    ],
     named: NamedTokens,
     checking: CheckOptions,
     format: Annotated[
         str,
-        option("FORMAT", "Format of PATH; default: detected from the content.", "--from", words=FORMATS),
+        option(
+            "FORMAT", "Format of PATH; default: detected from the content.", "--from", words=FORMATS
+        ),
     ] = "",
     merges: Annotated[
         Path | None,
@@ -166,12 +185,16 @@ def import_(
     from volt.formats.registry import files_read, format_of, read_with_format
 
     checking.refuse(None)
-    check_outputs({"output": out}, [*files_read(path, format=format or None), merges, *(checking.text or ())])
+    check_outputs(
+        {"output": out}, [*files_read(path, format=format or None), merges, *(checking.text or ())]
+    )
     with read_once(path) as place:
         if checking.check:
             checking.refuse(format or format_of(place))
         pattern = checking.pattern
-        vocabulary, name = read_with_format(place, format=format or None, merges=merges, pattern=pattern, **named.ids())
+        vocabulary, name = read_with_format(
+            place, format=format or None, merges=merges, pattern=pattern, **named.ids()
+        )
         lines = checking.lines(vocabulary) if checking.check else []
         save(vocabulary, out)
         if not quiet:
@@ -179,7 +202,9 @@ def import_(
             say_written(out, f"{vocabulary.size:,} tokens, {len(vocabulary.merges):,} merges")
         if checking.check:
             if vocabulary.provenance.get("pattern") == "assumed" and not quiet:
-                say("note: --check: the library used a pattern that VOLT assumed; give the real one with --pattern")
+                say(
+                    "note: --check: the library used a pattern that VOLT assumed; give the real one with --pattern"
+                )
             agreement = check_import(vocabulary, place, name, lines, pattern=pattern)
             print_agreement(agreement, out)
 
@@ -190,7 +215,9 @@ WRITE_SEVERAL = ("subword-nmt", "sentencepiece", "huggingface")  # formats of mo
 def export(
     model: Model,
     to: Annotated[str, option("FORMAT", f"{', '.join(FORMATS)}.", "--to", words=FORMATS)],
-    out: Annotated[Path, option("PLACE", "The file or folder to write, or - for stdout.", "-o", "--output")],
+    out: Annotated[
+        Path, option("PLACE", "The file or folder to write, or - for stdout.", "-o", "--output")
+    ],
     checking: CheckOptions,
     closed: Annotated[
         bool,
@@ -201,7 +228,9 @@ def export(
     ] = False,
     chat_template: Annotated[
         Path | None,
-        option("FILE", "For huggingface: a Jinja template of chats.", callback=readable(ConfigError)),
+        option(
+            "FILE", "For huggingface: a Jinja template of chats.", callback=readable(ConfigError)
+        ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -213,7 +242,9 @@ def export(
     from volt.formats.registry import closing_order, files_written, write_vocabulary
 
     if is_stdout(out) and to in WRITE_SEVERAL:
-        raise ConfigError(f"-o -: {to} writes more than one file, but stdout takes only one; name a file or folder")
+        raise ConfigError(
+            f"-o -: {to} writes more than one file, but stdout takes only one; name a file or folder"
+        )
     checking.refuse(to)
     texts = checking.text or ()
     outputs = [out] if is_stdout(out) else files_written(out, to=to)
@@ -238,13 +269,19 @@ def export(
         exported.save(companion)
     if not quiet:
         if has_new_ids:
-            remedy = f"encode with {shown_path(companion)}" if companion else "import it to encode with its ids"
+            remedy = (
+                f"encode with {shown_path(companion)}"
+                if companion
+                else "import it to encode with its ids"
+            )
             what = f"ids differ from those of {name_of(model) or model}"
             rows = f"{len(exported):,} ids (rows of an embedding) instead of {len(vocabulary):,}"
             say(f"note: {what}: the export has {rows}; from now on, {remedy}")
         for note in notes:
             say(f"note: {with_options(named_stdout(out, path, note))}")
-        place = outputs[0] if outputs and outputs[0].parent == out.parent else out  # the outputs may be inside it
+        place = (
+            outputs[0] if outputs and outputs[0].parent == out.parent else out
+        )  # the outputs may be inside it
         say_written(place, f"{exported.size:,} tokens for {to}")
     if agreement:
         print_agreement(agreement, out)

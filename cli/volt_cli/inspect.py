@@ -52,9 +52,19 @@ def inspect(
     with loading():
         data = _data(model, vocabulary, line, n)
     special, is_bytes = set(vocabulary.special.all), vocabulary.pretokenizer.is_bytes
-    rows = [*_rows(data, line, n, lambda token: _readable(token) if is_bytes and token not in special else token)]
+    rows = [
+        *_rows(
+            data,
+            line,
+            n,
+            lambda token: _readable(token) if is_bytes and token not in special else token,
+        )
+    ]
     width = max(len(name) for name, _, _ in rows) + 2
-    parts = (LabelledText(f"{name.replace('_', ' '):{width}}", words, gap=gap) for name, words, gap in rows)
+    parts = (
+        LabelledText(f"{name.replace('_', ' '):{width}}", words, gap=gap)
+        for name, words, gap in rows
+    )
     print_result(data, *parts, as_json=as_json, indent=1)
 
 
@@ -67,7 +77,9 @@ def _data(model: Path, vocabulary: Vocabulary, line: str, n: int) -> dict[str, A
     result = reach(vocabulary)
     reasons = {**result.never, **dict.fromkeys(result.undecided, "undecided")}
     unreachable = {
-        why: tokens for why in UNREACHED if (tokens := [token for token, of in reasons.items() if of == why])
+        why: tokens
+        for why in UNREACHED
+        if (tokens := [token for token, of in reasons.items() if of == why])
     }
     counted = list(zip(vocabulary.tokens, vocabulary.counts or [0] * vocabulary.size, strict=True))
     return {
@@ -94,14 +106,20 @@ def _readable(token: str) -> str:
     return _RUN.sub(lambda run: f"{run[1]}×{len(run[0])}", text)
 
 
-def _rows(data: dict[str, Any], line: str, n: int, spell: Spell) -> Iterator[tuple[str, list[str], str]]:
+def _rows(
+    data: dict[str, Any], line: str, n: int, spell: Spell
+) -> Iterator[tuple[str, list[str], str]]:
     from volt.display import at_bars
 
     for name, value in data.items():
         if name == "provenance":
             for key, entry in value.items():
                 shown_key, text = shown(key), _plain(entry)
-                yield (shown_key, at_bars(text), "") if key == "signature" else (shown_key, text.split(" "), " ")
+                yield (
+                    (shown_key, at_bars(text), "")
+                    if key == "signature"
+                    else (shown_key, text.split(" "), " ")
+                )
         elif name in ("most_frequent", "longest"):
             yield name, [f"{shown(spell(token))} {count:,}" for token, count in value], "  "
         elif name == "unreachable":

@@ -55,7 +55,10 @@ def check_place(place: Path) -> None:
 
 
 def check_places(
-    outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None] = (), *, model: Path | None = None
+    outputs: Iterable[str | Path | None],
+    inputs: Iterable[str | Path | None] = (),
+    *,
+    model: Path | None = None,
 ) -> None:
     """Raise ConfigError if an output is also an input, a file of the model, or another output."""
     from volt.files.atomic import STDOUT, check_distinct
@@ -64,13 +67,18 @@ def check_places(
     read = [path for path in inputs if path is not None] + [
         file for file in (files_read(model) if model else ()) if file.exists() or file == model
     ]
-    check_distinct([STDOUT if is_stdout(place) else place for place in outputs if place is not None], read)
+    check_distinct(
+        [STDOUT if is_stdout(place) else place for place in outputs if place is not None], read
+    )
 
 
 def check_outputs(
-    outputs: Mapping[str, Path | None], inputs: Iterable[str | Path | None] = (), *, model: Path | None = None,
+    outputs: Mapping[str, Path | None],
+    inputs: Iterable[str | Path | None] = (),
+    *,
+    model: Path | None = None,
     json: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """Raise ConfigError for outputs that collide (see `check_places`) or cannot be written. outputs: option → place"""
     check_one_for_stdout(json=json, **{name: is_stdout(place) for name, place in outputs.items()})
     check_places(outputs.values(), inputs, model=model)
@@ -93,7 +101,9 @@ def written(place: Path) -> Iterator[Path]:
         except VoltError as error:
             raise error.reworded(named_stdout(place, path, error.message)) from error
         if not path.is_file() or len(list(folder.iterdir())) > 1:
-            raise ConfigError("-o -: this is more than one file, but stdout takes only one; name a file or folder")
+            raise ConfigError(
+                "-o -: this is more than one file, but stdout takes only one; name a file or folder"
+            )
         with path.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.flush()
@@ -119,7 +129,9 @@ def count_text(files: list[str], phases: Phases, **options: Any) -> WordCounts:
     from volt.count.corpus import count_words
 
     with phases.phase("count", unit="B") as advance:
-        return count_words(files, progress=lambda path, done, total: advance(done, total), **options)
+        return count_words(
+            files, progress=lambda path, done, total: advance(done, total), **options
+        )
 
 
 def report_console(*places: Path | None) -> Console:
@@ -130,7 +142,9 @@ def report_console(*places: Path | None) -> Console:
 def check_one_for_stdout(**claims: bool) -> None:
     claimed = [f"--{name}" for name, claim in claims.items() if claim]
     if len(claimed) > 1:
-        raise ConfigError(f"{' and '.join(claimed)} would both write to stdout; give one of them another place")
+        raise ConfigError(
+            f"{' and '.join(claimed)} would both write to stdout; give one of them another place"
+        )
 
 
 def say_written(place: Path, what: str = "") -> None:
@@ -140,11 +154,15 @@ def say_written(place: Path, what: str = "") -> None:
 BLOCK_SIZE = 1 << 20  # maximum bytes of text that is decoded at once
 
 
-def text_blocks(files: list[str], *, errors: Errors, max_line: int | None, wait: Wait | None = None) -> Iterator[Block]:
+def text_blocks(
+    files: list[str], *, errors: Errors, max_line: int | None, wait: Wait | None = None
+) -> Iterator[Block]:
     from volt.files.blocks import read_blocks
 
     for path in files:
-        yield from read_blocks(path, block_size=BLOCK_SIZE, errors=errors, max_line=max_line, wait=wait)
+        yield from read_blocks(
+            path, block_size=BLOCK_SIZE, errors=errors, max_line=max_line, wait=wait
+        )
 
 
 def lines_of(block: Block) -> list[str]:
@@ -199,7 +217,9 @@ def load_model(
     option: the option that names the file
     """
     if str(path) == "-" and "-" in texts:
-        raise ConfigError(f"{option} -: stdin cannot be both the vocabulary and the text; name a file for one of them")
+        raise ConfigError(
+            f"{option} -: stdin cannot be both the vocabulary and the text; name a file for one of them"
+        )
     from volt.formats.registry import VOLT, read_with_format
 
     with read_once(path) as copy:
@@ -230,11 +250,16 @@ def read_once(path: Path) -> Iterator[Path]:
     if not is_stdin and not is_pipe(path):
         yield path
         return
-    with scratch_folder() as folder, nullcontext(sys.stdin.buffer) if is_stdin else path.open("rb") as source:
+    with (
+        scratch_folder() as folder,
+        nullcontext(sys.stdin.buffer) if is_stdin else path.open("rb") as source,
+    ):
         copy = folder / ("stdin" if is_stdin else path.name)
         with copy.open("wb") as file:
             shutil.copyfileobj(source, file)
         try:
             yield copy
         except VoltError as error:
-            raise error.reworded(error.message.replace(str(copy), "stdin" if is_stdin else str(path))) from None
+            raise error.reworded(
+                error.message.replace(str(copy), "stdin" if is_stdin else str(path))
+            ) from None

@@ -55,7 +55,9 @@ def expanded(command: Command) -> Command:
     def run(**values: Any) -> None:
         _called(command, values)
 
-    parameters = sorted(_parameters(command), key=lambda parameter: parameter.default is not Parameter.empty)
+    parameters = sorted(
+        _parameters(command), key=lambda parameter: parameter.default is not Parameter.empty
+    )
     vars(run)["__signature__"] = Signature(parameters)
     return run
 
@@ -67,7 +69,10 @@ def _called(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     hints = _hints(function)
     names = signature(function).parameters
     return function(
-        **{name: _called(hints[name], values) if is_dataclass(hints[name]) else values[name] for name in names}
+        **{
+            name: _called(hints[name], values) if is_dataclass(hints[name]) else values[name]
+            for name in names
+        }
     )
 
 
@@ -131,13 +136,26 @@ NORMALIZERS = ("none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowerc
 PATTERNS = ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "qwen3.5", "tekken", "deepseek3", "kimi2")
 PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace")
 # the names of volt.choose.rules.rules(), and scaling; importing that module would load numpy
-RULES = ("trained", "balanced", "utility", "median500", "knee", "f95", "muv", "renyi", "tokens", "scaling")
+RULES = (
+    "trained",
+    "balanced",
+    "utility",
+    "median500",
+    "knee",
+    "f95",
+    "muv",
+    "renyi",
+    "tokens",
+    "scaling",
+)
 
 
 def option(metavar: str, help: str, *names: str, words: Sequence[str] = (), **others: Any) -> Any:
     """Return an option, by default named after its parameter. words: values that the shell completes"""
     if words:
-        others["autocompletion"] = lambda incomplete: [word for word in words if word.startswith(incomplete)]
+        others["autocompletion"] = lambda incomplete: [
+            word for word in words if word.startswith(incomplete)
+        ]
     return typer.Option(*names, metavar=metavar, help=help, **others)
 
 
@@ -153,7 +171,9 @@ def readable(kind: type[VoltError]) -> Callable[[Path | None], Path | None]:
     """Return an option's callback, which raises an error of class `kind` if the option's file cannot be read."""
 
     def checked(path: Path | None) -> Path | None:
-        is_name = kind is VocabularyError and os.path.isfile(f"{path}.model")  # sentencepiece, without .model
+        is_name = kind is VocabularyError and os.path.isfile(
+            f"{path}.model"
+        )  # sentencepiece, without .model
         if path and not is_name:
             check_readable(path, kind=kind)
         return path and Path(plain_path(str(path)))
@@ -205,7 +225,9 @@ Json = Annotated[bool, flag("Print JSON on stdout instead of text.", "--json")]
 Quiet = Annotated[bool, flag("Print errors only.", "-q", "--quiet")]
 EncodingErrors = Annotated[
     Literal["strict", "replace", "skip"],
-    option("HOW", "Lines that are not UTF-8: strict stops, replace inserts U+FFFD, skip drops them."),
+    option(
+        "HOW", "Lines that are not UTF-8: strict stops, replace inserts U+FFFD, skip drops them."
+    ),
 ]
 MaxLine = Annotated[
     int | None,
@@ -216,18 +238,40 @@ MaxLine = Annotated[
         show_default=False,
     ),
 ]
-Separator = Annotated[str | None, option("MARK", "Mark after pieces that do not end a word, such as subword-nmt's @@.")]
-Select = Annotated[str, option("RULE", f"Rule that picks the size: {', '.join(RULES)}, fixed:N.", words=RULES)]
+Separator = Annotated[
+    str | None,
+    option("MARK", "Mark after pieces that do not end a word, such as subword-nmt's @@."),
+]
+Select = Annotated[
+    str, option("RULE", f"Rule that picks the size: {', '.join(RULES)}, fixed:N.", words=RULES)
+]
 Config = Annotated[
-    Path, argument("CONFIG", "A YAML file; `volt stream schema` documents every key.", callback=readable(ConfigError))
+    Path,
+    argument(
+        "CONFIG",
+        "A YAML file; `volt stream schema` documents every key.",
+        callback=readable(ConfigError),
+    ),
 ]
 Trust = Annotated[bool, flag("Run the Python files that the configuration names.", "--trust")]
 Seed = Annotated[int | None, option("N", "Seed that replaces the configuration's.", min=0)]
 Workers = Annotated[
-    int | None, option("N", "Workers that compute ahead; any number gives the same output.", min=0, max=MOST_WORKERS)
+    int | None,
+    option(
+        "N",
+        "Workers that compute ahead; any number gives the same output.",
+        min=0,
+        max=MOST_WORKERS,
+    ),
 ]
-Rank = Annotated[int | None, option("N", "This process's number, from 0; default: set by torchrun, MPI or Slurm.")]
-World = Annotated[int | None, option("N", "Number of processes that share the stream; default: set as for --rank.")]
+Rank = Annotated[
+    int | None,
+    option("N", "This process's number, from 0; default: set by torchrun, MPI or Slurm."),
+]
+World = Annotated[
+    int | None,
+    option("N", "Number of processes that share the stream; default: set as for --rank."),
+]
 
 
 def parse_characters(text: str) -> float:
@@ -240,12 +284,16 @@ def parse_characters(text: str) -> float:
     try:
         return float(number) * 1000.0 ** " KMGT".index(unit or " ")
     except ValueError:
-        raise ConfigError(f"--read {shortened(repr(text))}: not a number; write 500M or 2e9, say") from None
+        raise ConfigError(
+            f"--read {shortened(repr(text))}: not a number; write 500M or 2e9, say"
+        ) from None
 
 
 def checked_separator(mark: str | None) -> str:
     if mark == "":
-        raise ConfigError("--separator '': marks nothing; give a mark such as @@, or remove the option")
+        raise ConfigError(
+            "--separator '': marks nothing; give a mark such as @@, or remove the option"
+        )
     return mark or ""
 
 
@@ -270,9 +318,13 @@ class ModelAndText(Reading):
 class SizeOptions:
     PANEL = "Sizes"
 
-    sizes: Annotated[str, option("START:STOP:STEP", "Sizes to measure besides the picks; default: about 20.")] = ""
+    sizes: Annotated[
+        str, option("START:STOP:STEP", "Sizes to measure besides the picks; default: about 20.")
+    ] = ""
     select: Select = "trained"
-    multiple_of: Annotated[int, option("N", "Round the number of ids up to a multiple of N, such as 64.", min=1)] = 1
+    multiple_of: Annotated[
+        int, option("N", "Round the number of ids up to a multiple of N, such as 64.", min=1)
+    ] = 1
 
 
 @dataclass(frozen=True)
@@ -280,11 +332,16 @@ class LengthOptions:
     PANEL = "Training"
 
     epochs: Annotated[
-        float | None, option("E", "How often a training reads the corpus; default: 5.", show_default=False)
+        float | None,
+        option("E", "How often a training reads the corpus; default: 5.", show_default=False),
     ] = None
     read: Annotated[
         float | None,
-        option("N", "Instead: characters that a training reads, such as 500M or 2e9.", parser=parse_characters),
+        option(
+            "N",
+            "Instead: characters that a training reads, such as 500M or 2e9.",
+            parser=parse_characters,
+        ),
     ] = None
 
     def length(self) -> Training:
@@ -298,7 +355,9 @@ class LengthOptions:
 class TrainingOptions(LengthOptions):
     PANEL = "Training and model"
 
-    model_params: Annotated[float | None, option("N", "Parameters except the embedding's, such as 1.2e9.")] = None
+    model_params: Annotated[
+        float | None, option("N", "Parameters except the embedding's, such as 1.2e9.")
+    ] = None
     model_width: Annotated[int | None, option("N", "Width d of the model, such as 2048.")] = None
 
     def model(self, rule: str) -> LanguageModel | None:
@@ -308,11 +367,15 @@ class TrainingOptions(LengthOptions):
 
         if self.model_params is None and self.model_width is None:
             if rule == SCALING:
-                raise ConfigError(f"the rule {SCALING} needs a language model; give --model-params and --model-width")
+                raise ConfigError(
+                    f"the rule {SCALING} needs a language model; give --model-params and --model-width"
+                )
             return None
         if self.model_params is None or self.model_width is None:
             missing = "--model-params" if self.model_params is None else "--model-width"
-            raise ConfigError(f"{missing} is missing: a language model needs both --model-params and --model-width")
+            raise ConfigError(
+                f"{missing} is missing: a language model needs both --model-params and --model-width"
+            )
         return LanguageModel(self.model_params, self.model_width)
 
 
@@ -320,10 +383,16 @@ class TrainingOptions(LengthOptions):
 class CountOptions(Reading):
     PANEL = "Reading and counting"
 
-    normalizer: Annotated[str, option("NAME", f"Normalisation: {', '.join(NORMALIZERS)}.", words=NORMALIZERS)] = "none"
+    normalizer: Annotated[
+        str, option("NAME", f"Normalisation: {', '.join(NORMALIZERS)}.", words=NORMALIZERS)
+    ] = "none"
     pretokenizer: Annotated[
         str,
-        option("NAME", "Split by whitespace, unicode, gpt2, metaspace or regex:PATTERN.", words=PRETOKENIZERS),
+        option(
+            "NAME",
+            "Split by whitespace, unicode, gpt2, metaspace or regex:PATTERN.",
+            words=PRETOKENIZERS,
+        ),
     ] = "whitespace"
     pattern: Annotated[
         str | None,
@@ -335,11 +404,18 @@ class CountOptions(Reading):
     ] = None
     level: Annotated[
         Literal["characters", "bytes"],
-        option("WHAT", "Merge characters or bytes. For bytes, words are split as in GPT-2, or by --pattern."),
+        option(
+            "WHAT",
+            "Merge characters or bytes. For bytes, words are split as in GPT-2, or by --pattern.",
+        ),
     ] = "characters"
-    fields: Annotated[str, option("N,N", "Columns of tab-separated text, counted from 1: 2 or 1,2.")] = ""
+    fields: Annotated[
+        str, option("N,N", "Columns of tab-separated text, counted from 1: 2 or 1,2.")
+    ] = ""
     column: Annotated[str, option("NAME", "Text column of .jsonl or .parquet files.")] = ""
-    word_counts: Annotated[bool, flag("The corpus is a table: word, count.", "--word-counts")] = False
+    word_counts: Annotated[bool, flag("The corpus is a table: word, count.", "--word-counts")] = (
+        False
+    )
     min_count: Annotated[int, option("N", "Drop words that occur less than N times.", min=1)] = 1
 
     def cut(self) -> PreTokenizer:
@@ -347,12 +423,16 @@ class CountOptions(Reading):
 
         if self.pattern is not None:
             if self.pretokenizer != "whitespace":
-                raise ConfigError("--pattern and --pretokenizer both define how text is split; remove one")
+                raise ConfigError(
+                    "--pattern and --pretokenizer both define how text is split; remove one"
+                )
             return PreTokenizer.of_pattern(self.pattern, level=self.level)
         if self.level == "characters":
             return PreTokenizer(self.pretokenizer)
         if self.pretokenizer not in ("whitespace", "gpt2", "bytes"):
-            raise ConfigError("--level bytes splits with GPT-2's pattern; remove --pretokenizer, or give --pattern")
+            raise ConfigError(
+                "--level bytes splits with GPT-2's pattern; remove --pretokenizer, or give --pattern"
+            )
         return PreTokenizer("bytes")
 
 
@@ -363,15 +443,24 @@ class CandidateOptions:
     candidates: Annotated[
         str,
         option(
-            "N|FILE", "Number of merges to learn, or a file of merges (codes, .model); default: enough for the pick."
+            "N|FILE",
+            "Number of merges to learn, or a file of merges (codes, .model); default: enough for the pick.",
         ),
     ] = ""
     marker: Annotated[
         Literal["suffix", "prefix", "none"] | None,
-        option("KIND", "suffix: </w> after a word; prefix: ▁ before a word; none; default: depends on the words."),
+        option(
+            "KIND",
+            "suffix: </w> after a word; prefix: ▁ before a word; none; default: depends on the words.",
+        ),
     ] = None
     min_pair_count: Annotated[
-        int, option("N", "Minimum count of a pair to merge; with --parity, in the source that chooses.", min=1)
+        int,
+        option(
+            "N",
+            "Minimum count of a pair to merge; with --parity, in the source that chooses.",
+            min=1,
+        ),
     ] = 2
 
     extend: Annotated[
@@ -384,11 +473,17 @@ class CandidateOptions:
     ] = None
     new_atoms: Annotated[
         Literal["add", "leave"] | None,
-        option("HOW", "With --extend: add or omit characters that MODEL lacks; default: add, unless bytes spell them."),
+        option(
+            "HOW",
+            "With --extend: add or omit characters that MODEL lacks; default: add, unless bytes spell them.",
+        ),
     ] = None
     coverage: Annotated[
         float,
-        option("SHARE", "Keep the most frequent characters, up to this share of the text, such as 0.9995."),
+        option(
+            "SHARE",
+            "Keep the most frequent characters, up to this share of the text, such as 0.9995.",
+        ),
     ] = 1.0
 
     @property
@@ -401,7 +496,9 @@ class CandidateOptions:
             return None
         number = self.candidates.lstrip("+")
         if len(number) > len(str(MOST_ASKED)) or not 1 <= int(number) <= MOST_ASKED:
-            raise ConfigError(f"--candidates {shown(self.candidates)}: give 1 to {MOST_ASKED:,} merges, or a file")
+            raise ConfigError(
+                f"--candidates {shown(self.candidates)}: give 1 to {MOST_ASKED:,} merges, or a file"
+            )
         return int(number)
 
 
@@ -409,12 +506,16 @@ class CandidateOptions:
 class SpecialOptions:
     PANEL = "Special tokens"
 
-    special: Annotated[list[str] | None, option("TOKEN", "A token never split; may be repeated.", "--special")] = None
+    special: Annotated[
+        list[str] | None, option("TOKEN", "A token never split; may be repeated.", "--special")
+    ] = None
     unk: Annotated[str, option("TOKEN", "Spelling of the unknown token.")] = "<unk>"
     bos: Annotated[str, option("TOKEN", "Spelling of the begin-of-sentence token.")] = "<s>"
     eos: Annotated[str, option("TOKEN", "Spelling of the end-of-sentence token.")] = "</s>"
     pad: Annotated[str, option("TOKEN", "Spelling of the padding token.")] = "<pad>"
-    byte_fallback: Annotated[bool, flag("Spell unknown characters as bytes.", "--byte-fallback")] = False
+    byte_fallback: Annotated[
+        bool, flag("Spell unknown characters as bytes.", "--byte-fallback")
+    ] = False
 
     def tokens(self) -> SpecialTokens:
         from volt.text.special_tokens import SpecialTokens
@@ -426,17 +527,26 @@ class SpecialOptions:
 class TransportOptions:
     PANEL = "Transport"
 
-    length: Annotated[Literal["type", "occurrence"], option("OVER", "Eq. 2 averages over types or occurrences.")] = (
-        "type"
-    )
+    length: Annotated[
+        Literal["type", "occurrence"], option("OVER", "Eq. 2 averages over types or occurrences.")
+    ] = "type"
     mass: Annotated[
-        Literal["tokens", "characters"], option("OF", "Marginal of tokens: shares of pieces or of characters.")
+        Literal["tokens", "characters"],
+        option("OF", "Marginal of tokens: shares of pieces or of characters."),
     ] = "tokens"
     epsilon: Annotated[float, option("X", "Entropy regularisation ε.")] = 1.0
-    row_tau: Annotated[float, option("X", "Hardness τ of the character marginal; 1 enforces it.")] = 1.0
-    column_tau: Annotated[float, option("X", "Hardness τ of the token marginal; 1 enforces it.")] = 0.5
-    min_share: Annotated[float, option("X", "Drop tokens that get less than this share of their mass.")] = 0.001
-    solver: Annotated[Literal["sinkhorn", "pot"], option("NAME", "Solver: sinkhorn or pot.")] = "sinkhorn"
+    row_tau: Annotated[
+        float, option("X", "Hardness τ of the character marginal; 1 enforces it.")
+    ] = 1.0
+    column_tau: Annotated[
+        float, option("X", "Hardness τ of the token marginal; 1 enforces it.")
+    ] = 0.5
+    min_share: Annotated[
+        float, option("X", "Drop tokens that get less than this share of their mass.")
+    ] = 0.001
+    solver: Annotated[Literal["sinkhorn", "pot"], option("NAME", "Solver: sinkhorn or pot.")] = (
+        "sinkhorn"
+    )
     max_iters: Annotated[int, option("N", "Maximum number of iterations per transport.")] = 1_000
 
     def parameters(self) -> SearchParameters:

@@ -78,7 +78,9 @@ def replaceable(place: Path) -> dict[str, Any]:
     try:
         provenance = dict(Vocabulary.load(place).provenance)
     except VocabularyError:
-        raise ConfigError(f"{place}: exists, but is not a vocabulary that can be read; {_REMEDY}") from None
+        raise ConfigError(
+            f"{place}: exists, but is not a vocabulary that can be read; {_REMEDY}"
+        ) from None
     if not isinstance(provenance.get("signature"), str):
         raise ConfigError(f"{place}: exists, but was not made by volt search; {_REMEDY}")
     return provenance
@@ -87,8 +89,14 @@ def replaceable(place: Path) -> dict[str, Any]:
 def _refuse_other(place: Path, provenance: Mapping[str, Any], counts: WordCounts) -> None:
     fingerprint = _FINGERPRINT.search(provenance.get("signature", ""))
     same_words = fingerprint is not None and fingerprint[1] == counts.fingerprint
-    same_size = counts.n_bad_lines > 0 or counts.n_bytes == provenance.get("bytes")  # repairs change the bytes
-    if provenance and not same_words and not (same_size and counts.n_lines == provenance.get("lines")):
+    same_size = counts.n_bad_lines > 0 or counts.n_bytes == provenance.get(
+        "bytes"
+    )  # repairs change the bytes
+    if (
+        provenance
+        and not same_words
+        and not (same_size and counts.n_lines == provenance.get("lines"))
+    ):
         raise ConfigError(
             f"{place}: exists, but was made from another corpus ({provenance.get('words', '?')} words; "
             f"this one has {counts.total}); {_REMEDY}"
@@ -117,11 +125,19 @@ def search(
     engine: EngineOptions,
     out: Annotated[
         Path | None,
-        option("FILE", "Where to write; default: ./CORPUS.volt. With --per-source: a folder.", "-o", "--output"),
+        option(
+            "FILE",
+            "Where to write; default: ./CORPUS.volt. With --per-source: a folder.",
+            "-o",
+            "--output",
+        ),
     ] = None,
-    force: Annotated[bool, flag("Without -o: replace a CORPUS.volt of another corpus.", "--force")] = False,
+    force: Annotated[
+        bool, flag("Without -o: replace a CORPUS.volt of another corpus.", "--force")
+    ] = False,
     every: Annotated[
-        bool, flag("Print all measured sizes instead of ten, and the result of each transport.", "--all")
+        bool,
+        flag("Print all measured sizes instead of ten, and the result of each transport.", "--all"),
     ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -136,12 +152,16 @@ def search(
     from volt.files.paths import check_readable
 
     if not corpus and sys.stdin.isatty():
-        raise ConfigError("CORPUS is missing: name files, or give a text on stdin, as in volt search < corpus.txt")
+        raise ConfigError(
+            "CORPUS is missing: name files, or give a text on stdin, as in volt search < corpus.txt"
+        )
     corpus = corpus or ["-"]
     named = named_files(corpus)
     columns = {name: file.column for name, file in named.items()}
     is_table = bool(counting.fields or counting.column or counting.word_counts)
-    files = {name: input_paths([file.path]) for name, file in named.items()} or {"": input_paths(corpus)}
+    files = {name: input_paths([file.path]) for name, file in named.items()} or {
+        "": input_paths(corpus)
+    }
     if learning.file:
         check_readable(learning.file, kind=CandidateError)
     requested = parse_sizes(sizing.sizes)
@@ -155,11 +175,15 @@ def search(
 
     bounds.budget()
     if sum(file.path == "-" for file in named.values()) > 1 or corpus.count("-") > 1:
-        raise ConfigError("stdin (-) can be read only once; save it as a file, and name columns of the file")
+        raise ConfigError(
+            "stdin (-) can be read only once; save it as a file, and name columns of the file"
+        )
     check_alone(learning, counting, special, naming)
     naming.check(named, learning.file, word_counts=counting.word_counts, coverage=learning.coverage)
     if bounds.approximate and engine.is_ray:
-        raise ConfigError("--approximate counts files in order, but --engine ray counts several at once; remove one")
+        raise ConfigError(
+            "--approximate counts files in order, but --engine ray counts several at once; remove one"
+        )
     engine.check(chain.from_iterable(files.values()))
     targets = {"": out or (joint_output(named) if named else default_output(corpus))}
     if naming.per_source:
@@ -171,13 +195,21 @@ def search(
     parse_rule(sizing.select)
     length, model = training.length(), training.model(sizing.select)
     if checked_share(learning.coverage, is_bytes=counting.cut().is_bytes) < 1 and learning.file:
-        raise ConfigError("--coverage works only when merges are learned; remove it, or the file of --candidates")
+        raise ConfigError(
+            "--coverage works only when merges are learned; remove it, or the file of --candidates"
+        )
     check_one_for_stdout(json=as_json, output=any(map(is_stdout, targets.values())))
-    check_places(targets.values(), [*chain.from_iterable(files.values()), learning.file], model=learning.extend)
+    check_places(
+        targets.values(),
+        [*chain.from_iterable(files.values()), learning.file],
+        model=learning.extend,
+    )
     is_to_make = naming.per_source and out and url_of(out) is None and not out.exists()
     for target in [first_to_make(out)] if out and is_to_make else targets.values():
         check_place(target)
-    replaced = {name: replaceable(target) for name, target in targets.items() if out is None and not force}
+    replaced = {
+        name: replaceable(target) for name, target in targets.items() if out is None and not force
+    }
     if not quiet:
         naming.warn([files[name] for name in files if not (is_table or columns.get(name))])
     phases = Phases(quiet=quiet)
@@ -188,12 +220,20 @@ def search(
         options: dict[str, Any] = {
             "normalizer": old.normalizer if old else counting.normalizer,
             "pretokenizer": old.pretokenizer if old else counting.cut(),
-            "column": counting.column or None, "word_counts": counting.word_counts, "min_count": counting.min_count,
-            "special": tokens, "memory": bounds.memory, "approximate": bounds.approximate, "keep": bounds.keep,
-            "map": engine.shard_map(add_up=bounds.memory is None, quiet=quiet), **counting.limits,
-        }  # fmt: skip
+            "column": counting.column or None,
+            "word_counts": counting.word_counts,
+            "min_count": counting.min_count,
+            "special": tokens,
+            "memory": bounds.memory,
+            "approximate": bounds.approximate,
+            "keep": bounds.keep,
+            "map": engine.shard_map(add_up=bounds.memory is None, quiet=quiet),
+            **counting.limits,
+        }
         sources = {
-            name: count_text(paths, phases, fields=columns.get(name) or counting.fields or None, **options)
+            name: count_text(
+                paths, phases, fields=columns.get(name) or counting.fields or None, **options
+            )
             for name, paths in files.items()
         }
     if naming.per_source:
@@ -209,14 +249,25 @@ def search(
     for name, counts in corpora.items():
         try:
             candidates = _candidates(
-                counts, learning, (length, model), phases, naming.learner(old, sources, counts, learning)
+                counts,
+                learning,
+                (length, model),
+                phases,
+                naming.learner(old, sources, counts, learning),
             )
             with phases.phase("search", unit="sizes") as advance:
                 results[name] = run_search(
-                    candidates, sizes=requested, select=sizing.select, parameters=parameters,
-                    special=None if old else tokens, byte_fallback=special.byte_fallback, training=length,
-                    model=model, multiple_of=sizing.multiple_of, report=advance,
-                )  # fmt: skip
+                    candidates,
+                    sizes=requested,
+                    select=sizing.select,
+                    parameters=parameters,
+                    special=None if old else tokens,
+                    byte_fallback=special.byte_fallback,
+                    training=length,
+                    model=model,
+                    multiple_of=sizing.multiple_of,
+                    report=advance,
+                )
         except VoltError as error:
             raise error.reworded(f"{shown(name)}: {error.message}") if name else error from error
     if naming.per_source and out:
@@ -230,18 +281,29 @@ def search(
     [result], parity = results.values(), None
     if naming.parity:
         with phases.phase("parity"):
-            parity = measure_parity(sources, result.candidates, size=result.best.size, unit=naming.unit)
+            parity = measure_parity(
+                sources, result.candidates, size=result.best.size, unit=naming.unit
+            )
     if as_json or not quiet:
         _report(result, targets[""], parity, phases, as_json=as_json, full=every)
 
 
 def _report(
-    result: SearchResult, target: Path, parity: Parity | None, phases: Phases, *, as_json: bool, full: bool
+    result: SearchResult,
+    target: Path,
+    parity: Parity | None,
+    phases: Phases,
+    *,
+    as_json: bool,
+    full: bool,
 ) -> None:
     from volt.choose.report import as_data, as_text
 
     if as_json:
-        data = {**as_data(result, seconds=phases.seconds), **({"parity": parity_data(parity)} if parity else {})}
+        data = {
+            **as_data(result, seconds=phases.seconds),
+            **({"parity": parity_data(parity)} if parity else {}),
+        }
         print_json({**data, "output": str(target)}, indent=1)
         return
     text = as_text(result, seconds=phases.seconds, full=full, hint="--all shows all")
@@ -250,12 +312,20 @@ def _report(
 
 
 def _report_each(
-    results: Mapping[str, SearchResult], phases: Phases, targets: Mapping[str, Path], *, as_json: bool, quiet: bool
+    results: Mapping[str, SearchResult],
+    phases: Phases,
+    targets: Mapping[str, Path],
+    *,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     from volt.choose.report import as_data
 
     if as_json:
-        each = {name: {**as_data(result), "output": str(targets[name])} for name, result in results.items()}
+        each = {
+            name: {**as_data(result), "output": str(targets[name])}
+            for name, result in results.items()
+        }
         print_json({"sources": each, "seconds": phases.seconds}, indent=1)
     elif not quiet:
         show(each_text(results))
@@ -268,10 +338,14 @@ def parse_sizes(text: str) -> range | None:
         return None
     parts = text.split(":")
     if len(parts) != 3 or not all(part.isdecimal() for part in parts):
-        raise ConfigError(f"--sizes {text!r}: write START:STOP:STEP in tokens, such as 1000:30000:1000")
+        raise ConfigError(
+            f"--sizes {text!r}: write START:STOP:STEP in tokens, such as 1000:30000:1000"
+        )
     start, stop, step = map(int, parts)
     if step < 1 or start > stop:
-        raise ConfigError(f"--sizes {text!r}: sizes must increase; write START ≤ STOP and a STEP of at least 1")
+        raise ConfigError(
+            f"--sizes {text!r}: sizes must increase; write START ≤ STOP and a STEP of at least 1"
+        )
     return range(start, stop + 1, step)
 
 
@@ -288,9 +362,12 @@ def default_output(corpus: list[str]) -> Path:
 
 
 def _candidates(
-    counts: WordCounts, requested: CandidateOptions, needs: tuple[Training, LanguageModel | None], phases: Phases,
+    counts: WordCounts,
+    requested: CandidateOptions,
+    needs: tuple[Training, LanguageModel | None],
+    phases: Phases,
     learn: Callable[..., Candidates],
-) -> Candidates:  # fmt: skip
+) -> Candidates:
     from volt.choose.learning import learned_until_decided
 
     if requested.file:
@@ -322,4 +399,6 @@ def _replayed(counts: WordCounts, requested: CandidateOptions, phases: Phases) -
             f"{requested.candidates}: its merges join {units}, but words are counted in {other}; {remedy} --level bytes"
         )
     with phases.phase("replay", total=counts.n_words, unit="words") as advance:
-        return replay_bpe(counts, merges.pairs, marker=requested.marker or merges.marker, report=advance)
+        return replay_bpe(
+            counts, merges.pairs, marker=requested.marker or merges.marker, report=advance
+        )

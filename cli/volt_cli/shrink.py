@@ -18,18 +18,36 @@ if TYPE_CHECKING:
 
 def shrink(
     model: Annotated[
-        Path, argument("MODEL", "A file of VOLT or of another library.", callback=readable(VocabularyError))
+        Path,
+        argument(
+            "MODEL", "A file of VOLT or of another library.", callback=readable(VocabularyError)
+        ),
     ],
-    to: Annotated[int, option("N", "Number of remaining ids, including special and byte tokens.", "--to")],
+    to: Annotated[
+        int, option("N", "Number of remaining ids, including special and byte tokens.", "--to")
+    ],
     texts: Annotated[
-        list[str], option("TEXT", "Files, globs or folders to encode; may be repeated.", "--on", callback=input_paths)
+        list[str],
+        option(
+            "TEXT",
+            "Files, globs or folders to encode; may be repeated.",
+            "--on",
+            callback=input_paths,
+        ),
     ],
     reading: Reading,
-    out: Annotated[Path, option("FILE", "Where to write the vocabulary, or - for stdout.", "-o", "--output")],
+    out: Annotated[
+        Path, option("FILE", "Where to write the vocabulary, or - for stdout.", "-o", "--output")
+    ],
     id_map: Annotated[
-        Path | None, option("FILE", "Where to write each old id's new id, -1 if dropped: .npy or .json.", "--map")
+        Path | None,
+        option(
+            "FILE", "Where to write each old id's new id, -1 if dropped: .npy or .json.", "--map"
+        ),
     ] = None,
-    closed: Annotated[bool, flag("Keep tokens that longer ones need, for other libraries.", "--closed")] = False,
+    closed: Annotated[
+        bool, flag("Keep tokens that longer ones need, for other libraries.", "--closed")
+    ] = False,
     drop_atoms: Annotated[
         bool, flag("Also drop characters that TEXT lacks; they become unknown.", "--drop-atoms")
     ] = False,
@@ -50,7 +68,12 @@ def shrink(
     phases = Phases(quiet=quiet)
     prepare_kernels(phases, "words")
     counts = count_text(
-        texts, phases, normalizer=old.normalizer, pretokenizer=old.pretokenizer, special=old.special, **reading.limits
+        texts,
+        phases,
+        normalizer=old.normalizer,
+        pretokenizer=old.pretokenizer,
+        special=old.special,
+        **reading.limits,
     )
     with phases.phase("shrink"):
         result = run_shrink(old, counts, to=to, closed=closed, keep_atoms=not drop_atoms)
@@ -92,7 +115,9 @@ def _say(result: Shrunk, summary: dict[str, Any], out: Path, id_map: Path | None
     say(f"{before:.2f} pieces a line become {after:.2f}: {after / before - 1:+.1%}")
     if n := summary["scaffolding"]:
         tokens = "token" if n == 1 else "tokens"
-        say(f"note: encoding still merges {n:,} dropped {tokens}, and splits the result; --closed keeps such tokens")
+        say(
+            f"note: encoding still merges {n:,} dropped {tokens}, and splits the result; --closed keeps such tokens"
+        )
     n_ids, n_merges = len(result.new_ids), len(result.vocabulary.merges)
     say_written(out, f"{summary['ids']:,} ids of {n_ids:,}, {n_merges:,} merges")
     if id_map is not None:

@@ -40,7 +40,9 @@ def _is_closed(number: int) -> bool:
 
 def _text(number: int) -> io.TextIOWrapper:
     whole = io.BufferedWriter(io.FileIO(number, "wb", closefd=False))
-    return io.TextIOWrapper(whole, "utf-8", "backslashreplace" if number == 2 else "strict", line_buffering=True)
+    return io.TextIOWrapper(
+        whole, "utf-8", "backslashreplace" if number == 2 else "strict", line_buffering=True
+    )
 
 
 class Ended(SystemExit):
@@ -58,7 +60,11 @@ class Ended(SystemExit):
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
     """Raise Ended in the block on SIGTERM or SIGHUP, unless the signal is ignored, as under nohup."""
-    default = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    default = [
+        number
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is signal.SIG_DFL
+    ]
     if threading.current_thread() is not threading.main_thread():
         default = []  # only the main thread may set signal handlers
     handlers: dict[int, Callable[[int, FrameType | None], object]] = dict.fromkeys(default, _end)

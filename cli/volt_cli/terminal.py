@@ -25,7 +25,9 @@ _OTHERS = re.compile("[^\n\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
 class SafeConsole(Console):
     """A rich console that prints control characters in texts as escapes."""
 
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=harmless(segment.text))
 
@@ -48,6 +50,10 @@ class _Rate(ProgressColumn):
 
 def bar(console: Console) -> Progress:
     return Progress(
-        TextColumn("{task.description}"), BarColumn(), _Rate(), TimeElapsedColumn(),
-        console=console, transient=True,
-    )  # fmt: skip
+        TextColumn("{task.description}"),
+        BarColumn(),
+        _Rate(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )

@@ -17,7 +17,8 @@ class StrictReading(Reading):
     PANEL = "Reading"
 
     encoding_errors: Annotated[  # without `skip`, so that every line has an answer
-        Literal["strict", "replace"], option("HOW", "Lines that are not UTF-8: strict stops, replace fixes.")
+        Literal["strict", "replace"],
+        option("HOW", "Lines that are not UTF-8: strict stops, replace fixes."),
     ] = "strict"
 
 
@@ -26,7 +27,9 @@ class TranslateOptions:
     source: ConfigOptions
     files: Files
     task: Annotated[str, option("NAME", "The task, of any split, whose transforms are applied.")]
-    out: Annotated[Path, option("FILE", "Where to write, or - for stdout.", "-o", "--output")] = Path("-")
+    out: Annotated[Path, option("FILE", "Where to write, or - for stdout.", "-o", "--output")] = (
+        Path("-")
+    )
     reading: StrictReading
 
 
@@ -57,8 +60,13 @@ def _translate(options: TranslateOptions, *, is_input: bool) -> None:
         check_places([out], [source.config, *files])
         prepare_kernels(Phases(quiet=True), "stream")
         lead_descriptor()
-        translation = Translation(source.config, options.task, values=source.values, user_code=source.trust)
+        translation = Translation(
+            source.config, options.task, values=source.values, user_code=source.trust
+        )
     check_places([out], translation.files)
     blocks = text_blocks(files, **options.reading.limits, wait=waiting_for(out))
     with open_output(out) as file:
-        write_each(file, translation.input_blocks(blocks) if is_input else translation.output_blocks(blocks))
+        write_each(
+            file,
+            translation.input_blocks(blocks) if is_input else translation.output_blocks(blocks),
+        )

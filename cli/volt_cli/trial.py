@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 from volt.errors import ConfigError
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
 from volt_cli.io import check_places, is_stdout, say_written
-from volt_cli.options import EncodingErrors, Json, LengthOptions, Quiet, argument, input_paths, option
+from volt_cli.options import (
+    EncodingErrors,
+    Json,
+    LengthOptions,
+    Quiet,
+    argument,
+    input_paths,
+    option,
+)
 from volt_cli.search import default_output
 
 if TYPE_CHECKING:
@@ -40,11 +48,21 @@ def trial(
     reading: ReadingOptions,
     out: Annotated[
         Path | None,
-        option("FOLDER", "For texts and results; a rerun continues. Default: ./CORPUS.trial.", "-o", "--output"),
+        option(
+            "FOLDER",
+            "For texts and results; a rerun continues. Default: ./CORPUS.trial.",
+            "-o",
+            "--output",
+        ),
     ] = None,
-    device: Annotated[str, option("NAME", "auto (a GPU, if there is one), cpu, cuda or cuda:N.")] = "auto",
+    device: Annotated[
+        str, option("NAME", "auto (a GPU, if there is one), cpu, cuda or cuda:N.")
+    ] = "auto",
     jobs: Annotated[
-        int | None, option("N", "Trainings at a time; default: the cores, at most 8; 1 on a GPU.", min=1, max=256)
+        int | None,
+        option(
+            "N", "Trainings at a time; default: the cores, at most 8; 1 on a GPU.", min=1, max=256
+        ),
     ] = None,
     seed: Annotated[int, option("N", "Seed of the first trainings.", min=0)] = 1,
     as_json: Json = False,
@@ -59,11 +77,15 @@ def trial(
     from volt.files.atomic import refuse_strays
 
     if not corpus and sys.stdin.isatty():
-        raise ConfigError("CORPUS is missing: name files, or give a text on stdin, as in volt trial < corpus.txt")
+        raise ConfigError(
+            "CORPUS is missing: name files, or give a text on stdin, as in volt trial < corpus.txt"
+        )
     corpus = corpus or ["-"]
     paths = input_paths(corpus)
     if is_stdout(out):
-        raise ConfigError(f"-o {out}: the results are several files, but stdout takes only one; name a folder")
+        raise ConfigError(
+            f"-o {out}: the results are several files, but stdout takes only one; name a folder"
+        )
     folder = out or default_output(corpus).with_suffix(".trial")
     main = folder / "trial.jsonl"
     others = [folder / name for name in ("train.txt", "dev.txt", "test.txt", "trial.html")]
@@ -74,9 +96,16 @@ def trial(
 
     prepare_kernels(Phases(quiet=quiet), "learn", "words", "encode", "stream", "batches", "samples")
     result = run(
-        paths, folder, hours=hours, training=training, jobs=jobs, device=device, seed=seed,
-        errors=reading.encoding_errors, report=None if quiet else say,
-    )  # fmt: skip
+        paths,
+        folder,
+        hours=hours,
+        training=training,
+        jobs=jobs,
+        device=device,
+        seed=seed,
+        errors=reading.encoding_errors,
+        report=None if quiet else say,
+    )
     _report(result, folder, " ".join(map(shlex.quote, corpus)), as_json=as_json, quiet=quiet)
 
 
@@ -85,7 +114,9 @@ def _report(result: TrialResult, folder: Path, corpus: str, *, as_json: bool, qu
     from volt.trial.report import as_data, as_text
 
     with write_atomic(folder / "trial.html") as file:
-        file.write(f'<!doctype html><meta charset="utf-8"><title>volt trial</title>{result._repr_html_()}'.encode())
+        file.write(
+            f'<!doctype html><meta charset="utf-8"><title>volt trial</title>{result._repr_html_()}'.encode()
+        )
     if as_json:
         print_json({**as_data(result), "output": str(folder)}, indent=1)
     elif not quiet:

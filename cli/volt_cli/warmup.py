@@ -28,7 +28,9 @@ def warmup(quiet: Quiet = False) -> None:
 
     place = code_folder()
     if place is None:
-        raise CannotKeep("compiled loops cannot be stored; set NUMBA_CACHE_DIR to a writable folder")
+        raise CannotKeep(
+            "compiled loops cannot be stored; set NUMBA_CACHE_DIR to a writable folder"
+        )
     absent = missing(*JOBS)
     start = time.perf_counter()
     prepare_kernels(Phases(quiet=quiet), *JOBS)
@@ -38,5 +40,7 @@ def warmup(quiet: Quiet = False) -> None:
         )
     if not quiet:
         seconds = time.perf_counter() - start
-        result = f"compiled {len(absent)} loops in {seconds:.1f} s" if absent else "already compiled"
+        result = (
+            f"compiled {len(absent)} loops in {seconds:.1f} s" if absent else "already compiled"
+        )
         say(f"{result}: {place}")

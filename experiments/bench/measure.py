@@ -92,15 +92,21 @@ def _seconds(run: Run, *, phased: bool) -> dict[str, float]:
     text = run.stdout.strip()
     phases = json.loads(text)["seconds"] if text.startswith("{") else {}
     whole = {} if phased else {"wall": run.wall, "cpu": run.cpu}
-    return whole | {name: median(times) if isinstance(times, list) else times for name, times in phases.items()}
+    return whole | {
+        name: median(times) if isinstance(times, list) else times for name, times in phases.items()
+    }
 
 
 def run(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> Run:
     """Run a command in a fresh wrapper, with additions to the environment; a failure is a Run with `error`."""
     wrapper = [sys.executable, "-I", "-S", __file__, *command]
-    done = subprocess.run(wrapper, env={**os.environ, **(env or {})}, capture_output=True, text=True, encoding="utf-8")
+    done = subprocess.run(
+        wrapper, env={**os.environ, **(env or {})}, capture_output=True, text=True, encoding="utf-8"
+    )
     if done.returncode:
-        return Run(0, 0, 0, 0, error=done.stderr.strip() or f"the wrapper ended with {done.returncode}")
+        return Run(
+            0, 0, 0, 0, error=done.stderr.strip() or f"the wrapper ended with {done.returncode}"
+        )
     return Run(**json.loads(done.stdout))
 
 
@@ -108,12 +114,20 @@ def run_in_wrapper(command: Sequence[str]) -> Run:
     import resource
 
     busy, start = busy_seconds(), time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace")
+    done = subprocess.run(
+        command, capture_output=True, text=True, encoding="utf-8", errors="replace"
+    )
     wall, busy = time.perf_counter() - start, busy_seconds() - busy
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = used.ru_utime + used.ru_stime
-    unit = 1e6 if sys.platform == "darwin" else 1e6 / 1024  # ru_maxrss is in bytes on macOS, in KiB elsewhere
-    error = f"exit {done.returncode}: {done.stderr.strip().rpartition(chr(10))[2]}" if done.returncode else ""
+    unit = (
+        1e6 if sys.platform == "darwin" else 1e6 / 1024
+    )  # ru_maxrss is in bytes on macOS, in KiB elsewhere
+    error = (
+        f"exit {done.returncode}: {done.stderr.strip().rpartition(chr(10))[2]}"
+        if done.returncode
+        else ""
+    )
     return Run(wall, cpu, used.ru_maxrss / unit, max(0.0, busy - cpu) / wall, done.stdout, error)
 
 
@@ -133,7 +147,9 @@ def run_rounds(jobs: Sequence[Job], *, repeats: int, budget: float = 1e9) -> lis
     for repeat in range(-1, repeats):
         for row in rows:
             job, spent = row.job, sum(one.wall for one in row.runs)
-            is_over = repeat >= job.max_runs or (row.runs and (row.error or spent * (1 + 1 / len(row.runs)) > budget))
+            is_over = repeat >= job.max_runs or (
+                row.runs and (row.error or spent * (1 + 1 / len(row.runs)) > budget)
+            )
             if is_over or (repeat < 0 and not job.warm_up):
                 continue
             one = run(job.command, env=environment(job.threads) | dict(job.env))
@@ -148,7 +164,10 @@ def run_rounds(jobs: Sequence[Job], *, repeats: int, budget: float = 1e9) -> lis
 
 def environment(threads: int) -> dict[str, str]:
     names = ("RAYON_NUM_THREADS", "POLARS_MAX_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
-    return {**dict.fromkeys(names, str(threads)), "TOKENIZERS_PARALLELISM": "true" if threads > 1 else "false"}
+    return {
+        **dict.fromkeys(names, str(threads)),
+        "TOKENIZERS_PARALLELISM": "true" if threads > 1 else "false",
+    }
 
 
 def with_ratios(rows: list[Row]) -> list[Row]:
@@ -156,10 +175,16 @@ def with_ratios(rows: list[Row]) -> list[Row]:
         job = row.job
         alike = [one for one in rows if (one.job.case, one.job.program) == (job.case, job.against)]
         alike = [one for one in alike if one.job.threads == job.threads and not one.error]
-        other = next((one for one in alike if one.job.text == job.text), alike[0] if alike else None)
+        other = next(
+            (one for one in alike if one.job.text == job.text), alike[0] if alike else None
+        )
         if other:
             scale, theirs = (job.amount or 1.0) / (other.job.amount or 1.0), other.seconds
-            row.ratios = {name: own / scale / theirs[name] for name, own in row.seconds.items() if theirs.get(name)}
+            row.ratios = {
+                name: own / scale / theirs[name]
+                for name, own in row.seconds.items()
+                if theirs.get(name)
+            }
     return rows
 
 
@@ -171,7 +196,10 @@ def publish(title: str, rows: Sequence[Row], *, packages: Sequence[str], path: P
     print(f"{MARK} Other processes kept more than {BUSY} cores busy.")
     if path:
         figures = [
-            {name: getattr(row.job, name) for name in ("case", "text", "program", "amount", "unit", "threads")}
+            {
+                name: getattr(row.job, name)
+                for name in ("case", "text", "program", "amount", "unit", "threads")
+            }
             | {"seconds": row.seconds, "ratios": row.ratios, "equal": row.equal, "error": row.error}
             | {"runs": [asdict(run) | {"stdout": ""} for run in row.runs]}
             for row in rows
@@ -183,7 +211,10 @@ def as_table(rows: Sequence[Row]) -> str:
     """Format rows: speeds where an amount of work is known, else seconds."""
     phases = list(dict.fromkeys(phase for row in rows for phase in row.seconds))
     unit = next((f"{row.job.unit}/s" for row in rows if row.job.amount), "s")
-    labels = [f"{phase}, {'s' if phase in PLAIN else unit}" if "%" not in phase else phase for phase in phases]
+    labels = [
+        f"{phase}, {'s' if phase in PLAIN else unit}" if "%" not in phase else phase
+        for phase in phases
+    ]
     header = ["program", "text", "threads", *labels, "peak MB", "runs", "ratio"]
     return markdown_table(header, [_cells(row, phases) for row in rows], n_text=2)
 
@@ -193,14 +224,22 @@ def _cells(row: Row, phases: Sequence[str]) -> list[str]:
     if row.error:
         return [job.program, job.text, str(job.threads), *["–"] * len(phases), "–", "0", row.error]
     speeds = {
-        name: job.amount / one if job.amount and name not in PLAIN else one for name, one in seconds.items() if one
+        name: job.amount / one if job.amount and name not in PLAIN else one
+        for name, one in seconds.items()
+        if one
     }
     notes = [f"{phase} {ratio:.2f}" for phase, ratio in row.ratios.items() if phase not in PLAIN]
     notes += [f"equal: {row.equal}"] if row.equal else []
     mark = MARK if row.middle("others") > BUSY else ""
     figures = [f"{speeds[phase]:,.2f}" if phase in speeds else "–" for phase in phases]
     labels = [job.program, job.text, f"{job.threads}{mark}"]
-    return [*labels, *figures, f"{row.middle('peak'):,.0f}", str(len(row.runs)), ", ".join(notes) or "–"]
+    return [
+        *labels,
+        *figures,
+        f"{row.middle('peak'):,.0f}",
+        str(len(row.runs)),
+        ", ".join(notes) or "–",
+    ]
 
 
 def machine(*packages: str) -> dict[str, Any]:
@@ -214,11 +253,14 @@ def machine(*packages: str) -> dict[str, Any]:
         lines = (line for line in info.read_text().split("\n") if line.startswith("model name"))
         cpu = next(lines, f": {platform.machine()}").split(":", 1)[1].strip()
     return {
-        "cores": os.cpu_count(), "cpu": cpu, "system": platform.platform(terse=True),
-        "python": platform.python_version(), "date": datetime.now(UTC).date().isoformat(),
+        "cores": os.cpu_count(),
+        "cpu": cpu,
+        "system": platform.platform(terse=True),
+        "python": platform.python_version(),
+        "date": datetime.now(UTC).date().isoformat(),
         "versions": {name: versions.get(name, "not installed") for name in packages},
         "load": [round(load, 2) for load in os.getloadavg()],
-    }  # fmt: skip
+    }
 
 
 def describe(facts: Mapping[str, Any]) -> str:
@@ -240,8 +282,12 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, n_te
 
 
 def parser(description: str | None, *, repeats: int = 3) -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--repeats", type=int, default=repeats, help=f"runs of each row (default {repeats})")
+    made = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument(
+        "--repeats", type=int, default=repeats, help=f"runs of each row (default {repeats})"
+    )
     made.add_argument("--json", type=Path, help="also write all figures to this file")
     return made
 

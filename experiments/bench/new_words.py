@@ -33,18 +33,22 @@ from texts import TABLES, Text, data_folder, models, ted, temporary_folder, writ
 PACKAGES = ("volt-vocab", "numba", "gigatoken", "tokenizers", "sentencepiece", "tiktoken")
 FILES = {  # by the kind of vocabulary: the programs and their files
     "bytes": {
-        "volt": "bytes.volt", "gigatoken": "hf/tokenizer.json", "huggingface": "hf/tokenizer.json",
+        "volt": "bytes.volt",
+        "gigatoken": "hf/tokenizer.json",
+        "huggingface": "hf/tokenizer.json",
         "tiktoken": "bytes.tiktoken",
     },
     "prefix": {"volt": "prefix.volt", "sentencepiece": "prefix.model"},
-}  # fmt: skip
+}
 
 
 def halves(folder: Path) -> tuple[Text, Text]:
     """Return two texts, each with half of the words of the word lists."""
     found = dict[str, None]()
     for name in TABLES:
-        with gzip.open(data_folder() / f"wordfreq/{name}.txt.gz", "rt", encoding="utf-8", newline="\n") as file:
+        with gzip.open(
+            data_folder() / f"wordfreq/{name}.txt.gz", "rt", encoding="utf-8", newline="\n"
+        ) as file:
             found.update((line.rsplit(" ", 1)[0], None) for line in file)
     words = random.Random(0).sample(list(found), len(found))
     lines = [f"{' '.join(words[i : i + 20])}\n".encode() for i in range(0, len(words), 20)]
@@ -57,12 +61,22 @@ def cases(folder: Path, *, size: int) -> Iterator[tuple[Text, str, dict[str, Pat
     for text, sample in ((words, others), (ted(folder), ted(folder, every=4))):
         home = models(folder, sample, size=size, kinds=tuple(FILES))
         for kind, files in FILES.items():
-            yield text, kind, {one: home / name for one, name in files.items() if one != "gigatoken" or find_spec(one)}
+            yield (
+                text,
+                kind,
+                {
+                    one: home / name
+                    for one, name in files.items()
+                    if one != "gigatoken" or find_spec(one)
+                },
+            )
 
 
 def run_child(program: str, text: Text, model: Path) -> dict[str, float]:
     command = [sys.executable, __file__, "--child", program, str(text.path), str(model)]
-    done = subprocess.run(command, env={**os.environ, **environment(1)}, stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(
+        command, env={**os.environ, **environment(1)}, stdout=subprocess.PIPE, check=True
+    )
     return dict(json.loads(done.stdout))
 
 
@@ -70,7 +84,11 @@ def child(program: str, path: str, model: str) -> dict[str, float]:
     make = partial(ENCODERS[program], Task(program, path, model))
     make()[0](path)  # loads compiled code
     (call, _), seconds = timed(make)
-    return {"make": seconds, "new": timed(partial(call, path))[1], "warm": timed(partial(call, path))[1]}
+    return {
+        "make": seconds,
+        "new": timed(partial(call, path))[1],
+        "warm": timed(partial(call, path))[1],
+    }
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:
@@ -85,14 +103,32 @@ def main() -> None:
     options, rows, facts = made.parse_args(), list[list[str]](), machine(*PACKAGES)
     with temporary_folder() as folder:
         for text, kind, files in cases(folder, size=options.size):
-            runs = [{one: run_child(one, text, path) for one, path in files.items()} for _ in range(options.repeats)]
+            runs = [
+                {one: run_child(one, text, path) for one, path in files.items()}
+                for _ in range(options.repeats)
+            ]
             for one in files:
-                make, new, warm = (median(run[one][phase] for run in runs) for phase in ("make", "new", "warm"))
+                make, new, warm = (
+                    median(run[one][phase] for run in runs) for phase in ("make", "new", "warm")
+                )
                 ratio = median(run[one]["new"] / run["volt"]["new"] for run in runs)
-                figures = [f"{make:.3f}", f"{text.mb / new:,.1f}", f"{text.mb / warm:,.1f}", f"{ratio:.2f}"]
+                figures = [
+                    f"{make:.3f}",
+                    f"{text.mb / new:,.1f}",
+                    f"{text.mb / warm:,.1f}",
+                    f"{ratio:.2f}",
+                ]
                 rows.append([text.name, kind, one, *figures])
                 say(" · ".join(rows[-1]))
-    header = ["text", "vocabulary", "program", "make, s", "new, MB/s", "warm, MB/s", "new, times VOLT's seconds"]
+    header = [
+        "text",
+        "vocabulary",
+        "program",
+        "make, s",
+        "new, MB/s",
+        "warm, MB/s",
+        "new, times VOLT's seconds",
+    ]
     print(f"{describe(facts)}; CPU seconds\n\n{markdown_table(header, rows, n_text=3)}")
     if options.json:
         write_json(options.json, {"machine": facts, "rows": [header, *rows]})

@@ -58,7 +58,9 @@ def gigatoken_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
         sizes = awkward.to_numpy(awkward.num(encoded))
         return awkward.to_numpy(awkward.flatten(encoded)).astype(np.int32), _offsets(sizes)
 
-    return lambda path: tokenizer.encode_files(gigatoken.TextFileSource([path], separator="\n")), flat
+    return lambda path: tokenizer.encode_files(
+        gigatoken.TextFileSource([path], separator="\n")
+    ), flat
 
 
 def huggingface_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
@@ -66,7 +68,9 @@ def huggingface_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
     from tokenizers import Tokenizer
 
     encode = partial(Tokenizer.from_file(task.model).encode_batch_fast, add_special_tokens=False)
-    return lambda path: encode(read_lines(path)), lambda encoded: _flat([one.ids for one in encoded])
+    return lambda path: encode(read_lines(path)), lambda encoded: _flat(
+        [one.ids for one in encoded]
+    )
 
 
 def sentencepiece_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
@@ -84,14 +88,21 @@ def tiktoken_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
 
     rows = (line.split() for line in Path(task.model).read_bytes().splitlines())
     ranks = {b64decode(token): int(rank) for token, rank in rows}
-    encoding = tiktoken.Encoding("bench", pat_str=GPT2_PATTERN, mergeable_ranks=ranks, special_tokens={})
-    return lambda path: encoding.encode_ordinary_batch(read_lines(path), num_threads=task.threads), _flat
+    encoding = tiktoken.Encoding(
+        "bench", pat_str=GPT2_PATTERN, mergeable_ranks=ranks, special_tokens={}
+    )
+    return lambda path: encoding.encode_ordinary_batch(
+        read_lines(path), num_threads=task.threads
+    ), _flat
 
 
 ENCODERS = {
-    "volt": volt_encoder, "gigatoken": gigatoken_encoder, "huggingface": huggingface_encoder,
-    "sentencepiece": sentencepiece_encoder, "tiktoken": tiktoken_encoder,
-}  # fmt: skip
+    "volt": volt_encoder,
+    "gigatoken": gigatoken_encoder,
+    "huggingface": huggingface_encoder,
+    "sentencepiece": sentencepiece_encoder,
+    "tiktoken": tiktoken_encoder,
+}
 
 
 def read_lines(path: str) -> list[str]:

@@ -53,10 +53,27 @@ def size_steps(n_candidates: int) -> str:
     return f"{step}:{step * N_STEPS}:{step}"
 
 
-def volt_job(source: str, path: Path, size: int, *, folder: Path, level: str = "characters", **more: Any) -> Job:
-    options = ["--candidates", str(size), "--sizes", size_steps(size), "--level", level, "--json", "-q"]
+def volt_job(
+    source: str, path: Path, size: int, *, folder: Path, level: str = "characters", **more: Any
+) -> Job:
+    options = [
+        "--candidates",
+        str(size),
+        "--sizes",
+        size_steps(size),
+        "--level",
+        level,
+        "--json",
+        "-q",
+    ]
     options += ["--word-counts"] if source == "word counts" else []
-    command = [str(Path(sys.executable).with_name("volt")), "search", str(path), "-o", str(folder / "out.volt")]
+    command = [
+        str(Path(sys.executable).with_name("volt")),
+        "search",
+        str(path),
+        "-o",
+        str(folder / "out.volt"),
+    ]
     name = more.pop("name", f"volt search, {N_STEPS} sizes")
     return Job(f"{size:,} tokens", source, name, [*command, *options], against=HF, **more)
 
@@ -79,10 +96,14 @@ def jobs(text: Text, *, folder: Path) -> Iterator[Job]:
     yield volt_job("text", lines, small, folder=folder, warm_up=True)
     yield volt_job("word counts", spaced, small, folder=folder, warm_up=True)
     fresh = {"NUMBA_CACHE_DIR": str(folder / "numba")}
-    yield volt_job("text", lines, small, folder=folder, name="volt search, first use", env=fresh, max_runs=1)
+    yield volt_job(
+        "text", lines, small, folder=folder, name="volt search, first use", env=fresh, max_runs=1
+    )
     yield peer_job(HF, "text", small, HUGGING_FACE, lines, hf, small, "words")
     yield peer_job("sentencepiece BPE", "text", small, SENTENCEPIECE, lines, sp, small, "text")
-    yield peer_job("sentencepiece BPE", "word counts", small, SENTENCEPIECE, tabbed, sp, small, "tsv")
+    yield peer_job(
+        "sentencepiece BPE", "word counts", small, SENTENCEPIECE, tabbed, sp, small, "tsv"
+    )
     yield volt_job("text", lines, 100_000, folder=folder, warm_up=True)
     yield peer_job(HF, "text", 100_000, HUGGING_FACE, lines, hf, 100_000, "words")
 
@@ -90,10 +111,19 @@ def jobs(text: Text, *, folder: Path) -> Iterator[Job]:
 def main() -> None:
     made = parser(__doc__)
     made.add_argument("--corpus", type=Path, help="a text file")
-    made.add_argument("--words", type=int, default=4_000_000, help="length of the text to draw (default 4 million)")
+    made.add_argument(
+        "--words",
+        type=int,
+        default=4_000_000,
+        help="length of the text to draw (default 4 million)",
+    )
     options = made.parse_args()
     with temporary_folder() as folder:
-        text = Text(options.corpus.name, options.corpus) if options.corpus else drawn(folder, n_words=options.words)
+        text = (
+            Text(options.corpus.name, options.corpus)
+            if options.corpus
+            else drawn(folder, n_words=options.words)
+        )
         rows = run_rounds(list(jobs(text, folder=folder)), repeats=options.repeats)
         publish(f"{text.name}, {text.mb:,.0f} MB", rows, packages=PACKAGES, path=options.json)
 

@@ -35,12 +35,21 @@ def jobs(text: Text, size: int, *, folder: Path) -> Iterator[Job]:
 def main() -> None:
     made = parser(__doc__)
     made.add_argument("--corpus", type=Path, help="a text file")
-    made.add_argument("--mb", type=float, default=250.0, help="length of the text to make (default 250)")
+    made.add_argument(
+        "--mb", type=float, default=250.0, help="length of the text to make (default 250)"
+    )
     made.add_argument("--size", type=int, default=32_000, help="tokens, or merges (default 32,000)")
     options = made.parse_args()
     with temporary_folder() as folder:
-        text = Text(options.corpus.name, options.corpus) if options.corpus else natural(folder, mb=options.mb)
-        todo = [replace(job, case=f"bytes, {job.case}") for job in jobs(text, options.size, folder=folder)]
+        text = (
+            Text(options.corpus.name, options.corpus)
+            if options.corpus
+            else natural(folder, mb=options.mb)
+        )
+        todo = [
+            replace(job, case=f"bytes, {job.case}")
+            for job in jobs(text, options.size, folder=folder)
+        ]
         rows = run_rounds(todo, repeats=options.repeats)
         publish(f"{text.name}, {text.mb:,.0f} MB", rows, packages=PACKAGES, path=options.json)
 

@@ -45,7 +45,9 @@ def misspelt(stream: Lines, rate: float) -> Lines:
             place, kind = int(random.random() * len(text)), int(random.random() * 4)
             before, at, after = text[:place], text[place : place + 1], text[place + 1 :]
             letter = LETTERS[int(random.random() * 26)]
-            text = before + (after[:1] + at + after[1:], after, at + at + after, letter + after)[kind]
+            text = (
+                before + (after[:1] + at + after[1:], after, at + at + after, letter + after)[kind]
+            )
         line[0] = text
         yield line
 
@@ -97,7 +99,9 @@ class User(Pipeline):
 
     def __init__(self, data: str, **options: Any) -> None:
         super().__init__(**options)
-        self.stream = self.create_data_stream(data, processor=partial(read_changed, function=self.function))
+        self.stream = self.create_data_stream(
+            data, processor=partial(read_changed, function=self.function)
+        )
 
     @classmethod
     def get_data_sources_for_argparse(cls) -> list[tuple[str, str]]:

@@ -28,7 +28,10 @@ LIBRARIES = {  # by the suffix of files: the library, and the code that loads th
         f"tiktoken.Encoding('a', pat_str={NAMED['cl100k'][0].pattern!r}, mergeable_ranks=ranks, special_tokens={{}})"
         ".encode('a line')",
     ),
-    ".json": ("tokenizers", "from tokenizers import Tokenizer; Tokenizer.from_file(path).encode('a line').ids"),
+    ".json": (
+        "tokenizers",
+        "from tokenizers import Tokenizer; Tokenizer.from_file(path).encode('a line').ids",
+    ),
     ".model": (
         "sentencepiece",
         "from sentencepiece import SentencePieceProcessor; SentencePieceProcessor(model_file=path).Encode('a line')",
@@ -38,7 +41,9 @@ LIBRARIES = {  # by the suffix of files: the library, and the code that loads th
 
 def jobs(folder: Path, *, size: int, first_use: bool) -> Iterator[Job]:
     home = models(folder, multi30k(folder, times=1), size=size, kinds=("words", "bytes"))
-    line = str(write(folder, "line", [b"Two young, White males are outside near many bushes.\n"]).path)
+    line = str(
+        write(folder, "line", [b"Two young, White males are outside near many bushes.\n"]).path
+    )
     volt = str(Path(sys.executable).with_name("volt"))
     encode = [volt, "encode", line, "-q", "-m"]
     commands = {
@@ -50,7 +55,14 @@ def jobs(folder: Path, *, size: int, first_use: bool) -> Iterator[Job]:
         "volt encode --help": [volt, "encode", "--help"],
         "volt encode": [*encode, str(home / "words.volt")],
         "volt encode, bytes": [*encode, str(home / "bytes.volt")],
-        "volt encode, npy": [*encode, str(home / "words.volt"), "--form", "npy", "-o", str(folder / "out")],
+        "volt encode, npy": [
+            *encode,
+            str(home / "words.volt"),
+            "--form",
+            "npy",
+            "-o",
+            str(folder / "out"),
+        ],
         "volt inspect": [volt, "inspect", "-m", str(home / "words.volt")],
         "volt inspect, a line": [volt, "inspect", "-m", str(home / "words.volt"), "a line"],
     }
@@ -58,27 +70,46 @@ def jobs(folder: Path, *, size: int, first_use: bool) -> Iterator[Job]:
         yield Job("start", "one line", name, command, warm_up=True)
     if first_use:
         env = {"NUMBA_CACHE_DIR": str(folder / "numba")}
-        yield Job("start", "one line", "volt encode, first use", commands["volt encode"], env=env, max_runs=1)
+        yield Job(
+            "start",
+            "one line",
+            "volt encode, first use",
+            commands["volt encode"],
+            env=env,
+            max_runs=1,
+        )
 
 
 def loads(model: Path, folder: Path) -> Iterator[Job]:
     """Make the rows of a file: VOLT without and with its cache of arrays, and the library of the format."""
     volt = "import volt; volt.Encoder(volt.read_vocabulary(path)).encode_ids('a line')"
-    empty = "import os, tempfile; os.environ['XDG_CACHE_HOME'] = tempfile.mkdtemp(dir=sys.argv[2]); "
+    empty = (
+        "import os, tempfile; os.environ['XDG_CACHE_HOME'] = tempfile.mkdtemp(dir=sys.argv[2]); "
+    )
     rows = {"volt, first": empty + volt, "volt": volt}
     if library := LIBRARIES.get(model.suffix):
         rows[library[0]] = library[1]
     for name, code in rows.items():
-        command = [sys.executable, "-c", f"import sys; path = sys.argv[1]; {code}", str(model), str(folder)]
+        command = [
+            sys.executable,
+            "-c",
+            f"import sys; path = sys.argv[1]; {code}",
+            str(model),
+            str(folder),
+        ]
         env = {"XDG_CACHE_HOME": str(folder / "cache")}
         yield Job("load", model.name, name, command, against="volt", env=env, warm_up=True)
 
 
 def main() -> None:
     made = parser(__doc__, repeats=15)
-    made.add_argument("--models", type=Path, nargs="+", default=[], help="files of vocabularies to load")
+    made.add_argument(
+        "--models", type=Path, nargs="+", default=[], help="files of vocabularies to load"
+    )
     made.add_argument("--size", type=int, default=8_000, help="of the vocabulary (default 8,000)")
-    made.add_argument("--first-use", action="store_true", help="also start once without the compiled loops")
+    made.add_argument(
+        "--first-use", action="store_true", help="also start once without the compiled loops"
+    )
     options = made.parse_args()
     with temporary_folder() as folder:
         if options.models:

@@ -82,7 +82,9 @@ def make_data(folder: Path, *, languages: Sequence[str], size: int, max_tokens: 
 
     sides = []
     for language in languages:  # single spaces between words, which all libraries read alike
-        text = gzip.decompress((data_folder() / f"multi30k/train.{language}.gz").read_bytes()).decode()
+        text = gzip.decompress(
+            (data_folder() / f"multi30k/train.{language}.gz").read_bytes()
+        ).decode()
         sides.append([" ".join(line.split()) for line in text.split("\n")[:-1]])
     joint = write(folder, "joint", ("\n".join([*side, ""]).encode() for side in sides))
     vocabulary = learned(joint, kind="prefix", size=size)
@@ -91,12 +93,25 @@ def make_data(folder: Path, *, languages: Sequence[str], size: int, max_tokens: 
     pairs = list(zip(*sides, strict=True))
     for number in range(N_SHARDS):
         part, place = pairs[number::N_SHARDS], folder / f"pairs-{number}"
-        place.with_suffix(".tsv").write_text("".join(f"{source}\t{target}\n" for source, target in part))
-        rows = (json.dumps({"src": source, "tgt": target}, ensure_ascii=False) for source, target in part)
+        place.with_suffix(".tsv").write_text(
+            "".join(f"{source}\t{target}\n" for source, target in part)
+        )
+        rows = (
+            json.dumps({"src": source, "tgt": target}, ensure_ascii=False)
+            for source, target in part
+        )
         place.with_suffix(".jsonl").write_text("\n".join([*rows, ""]))
     for name, lines in zip(("src", "tgt"), sides, strict=True):
         text = write(folder, name, ["\n".join([*lines, ""]).encode()])
-        binarize = [sys.executable, "-m", "volt_cli", "binarize", "-q", "-m", str(folder / "joint.volt")]
+        binarize = [
+            sys.executable,
+            "-m",
+            "volt_cli",
+            "binarize",
+            "-q",
+            "-m",
+            str(folder / "joint.volt"),
+        ]
         subprocess.run([*binarize, str(text.path), "-o", str(folder / f"ids.{name}")], check=True)
     (folder / FACTS).write_text(json.dumps({"n_rows": len(pairs), "max_tokens": max_tokens}))
     return Data(folder, len(pairs), max_tokens)
@@ -128,8 +143,12 @@ SIDES = {
     "litdata, packed": Side("litdata_packed", "count_packed", ("litdata",), workers=(0,)),
     "mosaicml, packed": Side("mosaicml_packed", "count_packed", ("streaming",), workers=(0,)),
     "tokenizers, text": Side("tokenizers", "count_gathered", ("tokenizers",), workers=(0,)),
-    "datasets, mapped": Side("mapped", "count_gathered", ("datasets", "tokenizers"), workers=(0, 1, 2)),
-    "datasets, text": Side("datasets", "count_datasets", ("datasets", "tokenizers", "transformers")),
+    "datasets, mapped": Side(
+        "mapped", "count_gathered", ("datasets", "tokenizers"), workers=(0, 1, 2)
+    ),
+    "datasets, text": Side(
+        "datasets", "count_datasets", ("datasets", "tokenizers", "transformers")
+    ),
 }
 OURS = "volt, text"
 
@@ -142,15 +161,26 @@ def volt_ids(data: Data, n_workers: int) -> Iterator[Any]:
     return volt_ids_steps(data, n_workers, ("src", "tgt"))
 
 
-def volt_ids_steps(data: Data, n_workers: int, sides: tuple[str, ...], rule: Any = None) -> Iterator[Any]:
-    paths, names = [str(data.folder / f"ids.{side}.bin") for side in sides], sides if len(sides) > 1 else ()
+def volt_ids_steps(
+    data: Data, n_workers: int, sides: tuple[str, ...], rule: Any = None
+) -> Iterator[Any]:
+    paths, names = (
+        [str(data.folder / f"ids.{side}.bin") for side in sides],
+        sides if len(sides) > 1 else (),
+    )
     return volt_steps(data, n_workers, paths, names=names, sides=sides, rule=rule, eos=False)
 
 
 def volt_steps(
-    data: Data, n_workers: int, paths: list[str], *, names: tuple[str, ...] = (),
-    sides: tuple[str, ...] = ("src", "tgt"), rule: Any = None, **form: Any,
-) -> Iterator[Any]:  # fmt: skip
+    data: Data,
+    n_workers: int,
+    paths: list[str],
+    *,
+    names: tuple[str, ...] = (),
+    sides: tuple[str, ...] = ("src", "tgt"),
+    rule: Any = None,
+    **form: Any,
+) -> Iterator[Any]:
     from volt.batches import ByTokens, SampleFormat, Steps, to_torch
     from volt.stream import Source, Stream
 
@@ -174,7 +204,12 @@ def measure_side(name: str, folder: Path, n_workers: int, seconds: float) -> dic
     count: Callable[[Any], Counted] = functions[side.count]
     batches = functions[side.make](data, n_workers)
     next(batches)
-    first, cpu, totals, goal = time.perf_counter(), cpu_seconds(os.getpgrp()), [0, 0, 0], data.n_rows
+    first, cpu, totals, goal = (
+        time.perf_counter(),
+        cpu_seconds(os.getpgrp()),
+        [0, 0, 0],
+        data.n_rows,
+    )
     for batch in batches:
         totals = [a + b for a, b in zip(totals, count(batch), strict=True)]
         if totals[0] >= goal and time.perf_counter() >= first + seconds:
@@ -204,7 +239,9 @@ def main() -> None:
     made = parser(__doc__)
     made.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
     made.add_argument("--seconds", type=float, default=2, help="least length of a run")
-    made.add_argument("--max-tokens", type=int, default=4096, help="places of a batch in its longer side")
+    made.add_argument(
+        "--max-tokens", type=int, default=4096, help="places of a batch in its longer side"
+    )
     made.add_argument("--size", type=int, default=8000, help="of the vocabulary")
     made.add_argument("--languages", nargs=2, default=["de", "en"], help="source and target")
     given, todo = made.parse_args(), list[Job]()
@@ -213,11 +250,29 @@ def main() -> None:
         for name in given.sides:
             missing = [one for one in ("torch", *SIDES[name].needs) if find_spec(one) is None]
             for n in () if missing else SIDES[name].workers:
-                command = [sys.executable, __file__, "supervise", name, str(folder), str(n), str(given.seconds)]
-                todo.append(Job(
-                    f"{n} workers", "Multi30k", name, command, 1.0, threads=1, against=OURS, env=OFFLINE,
-                    unit="M tokens", phased=True,
-                ))  # fmt: skip
+                command = [
+                    sys.executable,
+                    __file__,
+                    "supervise",
+                    name,
+                    str(folder),
+                    str(n),
+                    str(given.seconds),
+                ]
+                todo.append(
+                    Job(
+                        f"{n} workers",
+                        "Multi30k",
+                        name,
+                        command,
+                        1.0,
+                        threads=1,
+                        against=OURS,
+                        env=OFFLINE,
+                        unit="M tokens",
+                        phased=True,
+                    )
+                )
             if missing:
                 say(f"{name}: not installed: {', '.join(missing)}")
         rows = run_rounds(sorted(todo, key=lambda job: job.case), repeats=given.repeats)

@@ -41,7 +41,10 @@ class IndexedIds:
         index = np.memmap(f"{prefix}.idx", mode="r")
         n = int(index[18:26].view("<u8")[0])
         self.dtype = np.dtype(DTYPES[int(index[17])])
-        self.sizes, self.starts = index[26 : 26 + 4 * n].view("<i4"), index[26 + 4 * n : 26 + 12 * n].view("<i8")
+        self.sizes, self.starts = (
+            index[26 : 26 + 4 * n].view("<i4"),
+            index[26 + 4 * n : 26 + 12 * n].view("<i8"),
+        )
         self.data = memoryview(np.memmap(f"{prefix}.bin", mode="r"))  # type: ignore[arg-type]
 
     def __getitem__(self, i: int) -> torch.Tensor:
@@ -65,7 +68,9 @@ class Pairs:
         return batches_of(np.array(self.source.sizes), np.array(self.target.sizes), max_tokens)
 
 
-def batches_of(source: NDArray[np.int32], target: NDArray[np.int32], max_tokens: int) -> list[list[int]]:
+def batches_of(
+    source: NDArray[np.int32], target: NDArray[np.int32], max_tokens: int
+) -> list[list[int]]:
     """Shuffle rows, sort them by the lengths of target and source, and cut them into batches."""
     order = np.random.default_rng(1).permutation(len(source))
     for sizes in (target, source):
@@ -113,10 +118,17 @@ def fairseq_collate(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "prev_output_tokens": filled(targets, eos_first=True),
     }
     about = {"id": torch.tensor([item["id"] for item in items]), "nsentences": len(items)}
-    return {**about, "ntokens": sum(map(len, targets)), "net_input": net_input, "target": filled(targets)}
+    return {
+        **about,
+        "ntokens": sum(map(len, targets)),
+        "net_input": net_input,
+        "target": filled(targets),
+    }
 
 
-def filled(rows: Sequence[torch.Tensor], *, left: bool = False, eos_first: bool = False) -> torch.Tensor:
+def filled(
+    rows: Sequence[torch.Tensor], *, left: bool = False, eos_first: bool = False
+) -> torch.Tensor:
     """Pad rows on the right or left; move the EOS of each to its front on request."""
     width = max(map(len, rows))
     padded = rows[0].new_full((len(rows), width), PAD)
@@ -133,13 +145,17 @@ def filled(rows: Sequence[torch.Tensor], *, left: bool = False, eos_first: bool 
 def fairseq(data: Data, n_workers: int) -> Iterator[Any]:
     pairs = Pairs(data.folder)
     sampler: Any = Epochs(pairs.batches(data.max_tokens))
-    return iter(DataLoader(pairs, batch_sampler=sampler, collate_fn=fairseq_collate, **workers(n_workers)))  # type: ignore[arg-type]
+    return iter(
+        DataLoader(pairs, batch_sampler=sampler, collate_fn=fairseq_collate, **workers(n_workers))
+    )  # type: ignore[arg-type]
 
 
 def count_fairseq(batch: Mapping[str, Any]) -> Counted:
     inputs = batch["net_input"]
     tokens = int(inputs["src_lengths"].sum()) + batch["ntokens"]
-    return Counted(batch["nsentences"], tokens, inputs["src_tokens"].numel() + batch["target"].numel())
+    return Counted(
+        batch["nsentences"], tokens, inputs["src_tokens"].numel() + batch["target"].numel()
+    )
 
 
 def workers(n: int) -> dict[str, Any]:
@@ -157,22 +173,36 @@ def datasets(data: Data, n_workers: int) -> Iterator[Any]:
     from transformers import DataCollatorForSeq2Seq, PreTrainedTokenizerFast
 
     roles = {"unk_token": "<unk>", "eos_token": "</s>", "pad_token": "<pad>"}
-    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(data.folder / "hf" / "tokenizer.json"), **roles)
-    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", EOS)])
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_file=str(data.folder / "hf" / "tokenizer.json"), **roles
+    )
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="$A </s>", special_tokens=[("</s>", EOS)]
+    )
 
     def tokenized(rows: Mapping[str, list[str]]) -> Any:
         return tokenizer(rows["src"], text_target=rows["tgt"])
 
     cache = str(data.folder / "datasets")
-    text = load_dataset("json", data_files=data.shards("jsonl"), split="train", streaming=True, cache_dir=cache)
-    ids = text.shuffle(seed=1, buffer_size=WINDOW).map(tokenized, batched=True, remove_columns=["src", "tgt"])
+    text = load_dataset(
+        "json", data_files=data.shards("jsonl"), split="train", streaming=True, cache_dir=cache
+    )
+    ids = text.shuffle(seed=1, buffer_size=WINDOW).map(
+        tokenized, batched=True, remove_columns=["src", "tgt"]
+    )
     collate = DataCollatorForSeq2Seq(tokenizer, label_pad_token_id=IGNORED)
-    return iter(DataLoader(ids.repeat(None), batch_size=rows_of(data), collate_fn=collate, **workers(n_workers)))
+    return iter(
+        DataLoader(
+            ids.repeat(None), batch_size=rows_of(data), collate_fn=collate, **workers(n_workers)
+        )
+    )
 
 
 def count_datasets(batch: Mapping[str, torch.Tensor]) -> Counted:
     mask, labels = batch["attention_mask"], batch["labels"]
-    return Counted(len(labels), int(mask.sum()) + int((labels != IGNORED).sum()), mask.numel() + labels.numel())
+    return Counted(
+        len(labels), int(mask.sum()) + int((labels != IGNORED).sum()), mask.numel() + labels.numel()
+    )
 
 
 def grid(
@@ -181,7 +211,9 @@ def grid(
     """Gather rows of flat ids into one padded array of int64, (n_rows, longest). Also return which places have ids."""
     columns = np.arange(sizes.max())
     inside = columns < sizes[:, None]
-    return np.where(inside, data[np.where(inside, starts[:, None] + columns, 0)], PAD).astype(np.int64), inside
+    return np.where(inside, data[np.where(inside, starts[:, None] + columns, 0)], PAD).astype(
+        np.int64
+    ), inside
 
 
 def gathered(sides: Sequence[Any], rows: NDArray[np.int64]) -> dict[str, Any]:
@@ -192,7 +224,12 @@ def gathered(sides: Sequence[Any], rows: NDArray[np.int64]) -> dict[str, Any]:
     before = np.full_like(target, EOS)
     before[:, 1:] = target[:, :-1]
     before[~target_mask] = PAD
-    arrays = {"source": source, "source_mask": source_mask, "target": target, "target_mask": target_mask}
+    arrays = {
+        "source": source,
+        "source_mask": source_mask,
+        "target": target,
+        "target_mask": target_mask,
+    }
     arrays |= {"before": before, "lengths": source_mask.sum(axis=1), "rows": rows}
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
@@ -220,13 +257,22 @@ def count_gathered(batch: Mapping[str, Any]) -> Counted:
 def tokenizers(data: Data, n_workers: int) -> Iterator[Any]:
     from tokenizers import Tokenizer
 
-    tokenizer, draw = Tokenizer.from_file(str(data.folder / "hf" / "tokenizer.json")), np.random.default_rng(1)
-    pairs = [line.split("\t") for path in data.shards("tsv") for line in Path(path).read_text().split("\n")[:-1]]
+    tokenizer, draw = (
+        Tokenizer.from_file(str(data.folder / "hf" / "tokenizer.json")),
+        np.random.default_rng(1),
+    )
+    pairs = [
+        line.split("\t")
+        for path in data.shards("tsv")
+        for line in Path(path).read_text().split("\n")[:-1]
+    ]
     while True:
         order = draw.permutation(len(pairs))
         for start in range(0, len(order), WINDOW):
             texts = zip(*(pairs[row] for row in order[start : start + WINDOW]), strict=True)
-            sides = [flat([one.ids for one in tokenizer.encode_batch_fast(list(side))]) for side in texts]
+            sides = [
+                flat([one.ids for one in tokenizer.encode_batch_fast(list(side))]) for side in texts
+            ]
             longest = np.maximum(*(sizes for _, _, sizes in sides))
             rows, ends = np.argsort(longest, kind="stable"), np.empty(len(longest), np.int64)
             n = cut(longest[rows].astype(np.int32), data.max_tokens, ends)
@@ -238,7 +284,11 @@ def tokenizers(data: Data, n_workers: int) -> Iterator[Any]:
 def flat(rows: Sequence[Ids]) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
     """Return the ids of all rows, each ending in EOS, and where each row starts, and its size."""
     sizes = np.array([len(row) + 1 for row in rows])
-    return np.array([number for row in rows for number in (*row, EOS)]), np.cumsum(sizes) - sizes, sizes
+    return (
+        np.array([number for row in rows for number in (*row, EOS)]),
+        np.cumsum(sizes) - sizes,
+        sizes,
+    )
 
 
 def mapped(data: Data, n_workers: int) -> Iterator[Any]:
@@ -246,14 +296,24 @@ def mapped(data: Data, n_workers: int) -> Iterator[Any]:
     from datasets import load_dataset
     from tokenizers import Tokenizer
 
-    tokenizer, cache = Tokenizer.from_file(str(data.folder / "hf" / "tokenizer.json")), str(data.folder / "datasets")
+    tokenizer, cache = (
+        Tokenizer.from_file(str(data.folder / "hf" / "tokenizer.json")),
+        str(data.folder / "datasets"),
+    )
 
     def ids_of(rows: Mapping[str, list[str]]) -> dict[str, list[Ids]]:
-        return {side: [[*one.ids, EOS] for one in tokenizer.encode_batch_fast(rows[side])] for side in ("src", "tgt")}
+        return {
+            side: [[*one.ids, EOS] for one in tokenizer.encode_batch_fast(rows[side])]
+            for side in ("src", "tgt")
+        }
 
     text = load_dataset("json", data_files=data.shards("jsonl"), split="train", cache_dir=cache)
-    ids = text.map(ids_of, batched=True, num_proc=2, load_from_cache_file=False).with_format("numpy")
-    source, target = (compute.list_value_length(ids.data.column(side)).to_numpy() for side in ("src", "tgt"))
+    ids = text.map(ids_of, batched=True, num_proc=2, load_from_cache_file=False).with_format(
+        "numpy"
+    )
+    source, target = (
+        compute.list_value_length(ids.data.column(side)).to_numpy() for side in ("src", "tgt")
+    )
     sampler: Any = Epochs(batches_of(source, target, data.max_tokens))
     return iter(DataLoader(ids, batch_sampler=sampler, collate_fn=padded, **workers(n_workers)))
 

@@ -36,7 +36,10 @@ Array = NDArray[Any]
 def pairs_of(folder: Path, first: int = 0, end: int | None = None) -> Iterator[dict[str, Array]]:
     pairs = Pairs(folder)
     for i in range(first, min(len(pairs), end or len(pairs))):
-        yield {"src": pairs.source[i].numpy().astype(np.int32), "tgt": pairs.target[i].numpy().astype(np.int32)}
+        yield {
+            "src": pairs.source[i].numpy().astype(np.int32),
+            "tgt": pairs.target[i].numpy().astype(np.int32),
+        }
 
 
 def stream_of_ids(data: Data) -> Array:
@@ -92,8 +95,15 @@ def numpy_packed(data: Data, n_workers: int) -> Iterator[Any]:
     while True:  # as nanoGPT's get_batch, which maps the file anew for each batch
         ids = np.memmap(path, "<u2", "r")
         starts = torch.randint(len(ids) - LENGTH, (ROWS,), generator=generator).tolist()
-        inputs = torch.stack([torch.from_numpy(ids[i : i + LENGTH].astype(np.int64)) for i in starts])
-        yield inputs, torch.stack([torch.from_numpy(ids[i + 1 : i + 1 + LENGTH].astype(np.int64)) for i in starts])
+        inputs = torch.stack(
+            [torch.from_numpy(ids[i : i + LENGTH].astype(np.int64)) for i in starts]
+        )
+        yield (
+            inputs,
+            torch.stack(
+                [torch.from_numpy(ids[i + 1 : i + 1 + LENGTH].astype(np.int64)) for i in starts]
+            ),
+        )
 
 
 class GptRows(Dataset[dict[str, Array]]):
@@ -106,7 +116,9 @@ class GptRows(Dataset[dict[str, Array]]):
         self.rows = draw.permutation((int(self.ends[-1]) - 1) // LENGTH)
         self.mask, self.positions = np.ones(LENGTH, np.float32), np.arange(LENGTH)
         first = self.rows * LENGTH
-        self.first, self.last = (np.searchsorted(self.ends, at, side="right") for at in (first, first + LENGTH))
+        self.first, self.last = (
+            np.searchsorted(self.ends, at, side="right") for at in (first, first + LENGTH)
+        )
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -116,16 +128,27 @@ class GptRows(Dataset[dict[str, Array]]):
         numbers = self.order[self.first[i] : self.last[i] + 1]
         start = at - self.ends[self.first[i]] + documents.sizes[numbers[0]]
         slices = [
-            np.frombuffer(documents.data, documents.dtype, documents.sizes[one], documents.starts[one])
+            np.frombuffer(
+                documents.data, documents.dtype, documents.sizes[one], documents.starts[one]
+            )
             for one in numbers
         ]
         ids = np.concatenate(slices)[start : start + LENGTH + 1].astype(np.int64)
-        return {"tokens": ids[:-1], "labels": ids[1:], "loss_mask": self.mask, "position_ids": self.positions}
+        return {
+            "tokens": ids[:-1],
+            "labels": ids[1:],
+            "loss_mask": self.mask,
+            "position_ids": self.positions,
+        }
 
 
 def megatron_packed(data: Data, n_workers: int) -> Iterator[Any]:
     loader = DataLoader(
-        GptRows(data.folder), batch_size=ROWS, drop_last=True, persistent_workers=n_workers > 0, **workers(n_workers)
+        GptRows(data.folder),
+        batch_size=ROWS,
+        drop_last=True,
+        persistent_workers=n_workers > 0,
+        **workers(n_workers),
     )
     return itertools.chain.from_iterable(itertools.repeat(loader))
 
@@ -162,7 +185,9 @@ def write_litdata(data: Data, folder: Path, *, packed: bool) -> None:
 
     options: dict[str, Any] = {"item_loader": TokensLoader()} if packed else {}
     inputs = [(str(data.folder), start, packed) for start in range(0, data.n_rows, 1000)]
-    optimize(litdata_items, inputs, output_dir=str(folder), chunk_bytes="4MB", num_workers=1, **options)
+    optimize(
+        litdata_items, inputs, output_dir=str(folder), chunk_bytes="4MB", num_workers=1, **options
+    )
 
 
 def litdata_items(given: tuple[str, int, bool]) -> Iterator[Any]:
@@ -174,7 +199,11 @@ def litdata_items(given: tuple[str, int, bool]) -> Iterator[Any]:
 def write_mosaicml(data: Data, folder: Path, *, packed: bool) -> None:
     from streaming import MDSWriter
 
-    columns = {"ids": f"ndarray:int32:{LENGTH + 1}"} if packed else dict.fromkeys(("src", "tgt"), "ndarray:int32")
+    columns = (
+        {"ids": f"ndarray:int32:{LENGTH + 1}"}
+        if packed
+        else dict.fromkeys(("src", "tgt"), "ndarray:int32")
+    )
     with MDSWriter(out=str(folder), columns=columns, size_limit="4mb") as file:
         for row in ({"ids": row} for row in packed_rows(data)) if packed else pairs_of(data.folder):
             file.write(row)
@@ -202,10 +231,19 @@ def grain_batches(folder: Path, decode: Any, n: int, collate: Any, n_workers: in
     import grain as library
 
     source = library.sources.ArrayRecordDataSource(sorted(map(str, folder.iterdir())))
-    rows = library.MapDataset.source(source).seed(1).shuffle().repeat().map(decode).batch(n, batch_fn=collate)
+    rows = (
+        library.MapDataset.source(source)
+        .seed(1)
+        .shuffle()
+        .repeat()
+        .map(decode)
+        .batch(n, batch_fn=collate)
+    )
     batches = rows.to_iter_dataset(library.ReadOptions(num_threads=2, prefetch_buffer_size=16))
     if n_workers:
-        batches = batches.mp_prefetch(library.MultiprocessingOptions(num_workers=n_workers, per_worker_buffer_size=8))
+        batches = batches.mp_prefetch(
+            library.MultiprocessingOptions(num_workers=n_workers, per_worker_buffer_size=8)
+        )
     return iter(batches)
 
 
@@ -217,14 +255,18 @@ def litdata_packed(data: Data, n_workers: int) -> Iterator[Any]:
     from litdata.streaming.item_loader import TokensLoader
 
     loader = TokensLoader(block_size=LENGTH + 1)
-    return litdata_batches(data.folder / "litdata packed", ROWS, shifted_stack, n_workers, item_loader=loader)
+    return litdata_batches(
+        data.folder / "litdata packed", ROWS, shifted_stack, n_workers, item_loader=loader
+    )
 
 
 def shifted_stack(rows: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
     return shifted(torch.stack(list(rows)))
 
 
-def litdata_batches(folder: Path, n: int, collate: Any, n_workers: int, **options: Any) -> Iterator[Any]:
+def litdata_batches(
+    folder: Path, n: int, collate: Any, n_workers: int, **options: Any
+) -> Iterator[Any]:
     from litdata import StreamingDataLoader, StreamingDataset
 
     rows = StreamingDataset(str(folder), shuffle=True, drop_last=True, seed=1, **options)
@@ -245,6 +287,11 @@ def mosaicml_batches(folder: Path, n: int, collate: Any, n_workers: int) -> Iter
 
     rows = StreamingDataset(local=str(folder), shuffle=True, batch_size=n, shuffle_seed=1)
     loader = DataLoader(
-        rows, batch_size=n, collate_fn=collate, drop_last=True, persistent_workers=n_workers > 0, **workers(n_workers)
+        rows,
+        batch_size=n,
+        collate_fn=collate,
+        drop_last=True,
+        persistent_workers=n_workers > 0,
+        **workers(n_workers),
     )  # type: ignore[arg-type]
     return itertools.chain.from_iterable(itertools.repeat(loader))

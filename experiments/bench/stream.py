@@ -84,7 +84,9 @@ def jobs(options: Namespace, folder: Path) -> Iterator[Job]:
     """Make the data and all rows. The first run of a pipeline indexes its shards, uncounted."""
     names = [] if options.config else options.pipelines
     make_data(folder, names, texts=options.lines, n_shards=options.n_shards)
-    configs = {name: folder / f"{name}.yaml" for name in names} or {"given": Path(options.config).absolute()}
+    configs = {name: folder / f"{name}.yaml" for name in names} or {
+        "given": Path(options.config).absolute()
+    }
     count = [sys.executable, HERE, "count", str(options.seconds)]
     for name, config in configs.items():
         for n in (0, 1, 2):
@@ -95,17 +97,28 @@ def jobs(options: Namespace, folder: Path) -> Iterator[Job]:
                 rows.append(("sotastream", theirs, str(folder)))
             for program, command, home in rows:
                 yield Job(
-                    name, f"{n} workers", program, [*count, home, *command], 1.0, against="volt", unit="M lines",
-                    phased=True, warm_up=program == "volt" and n == 0,
-                )  # fmt: skip
+                    name,
+                    f"{n} workers",
+                    program,
+                    [*count, home, *command],
+                    1.0,
+                    against="volt",
+                    unit="M lines",
+                    phased=True,
+                    warm_up=program == "volt" and n == 0,
+                )
 
 
 def main() -> None:
     made = parser(__doc__)
-    made.add_argument("--lines", type=Path, nargs="+", required=True, help="parallel texts, plain or .gz")
+    made.add_argument(
+        "--lines", type=Path, nargs="+", required=True, help="parallel texts, plain or .gz"
+    )
     made.add_argument("--config", help="a configuration instead of the pipelines")
     made.add_argument("--pipelines", nargs="+", choices=PIPELINES, default=list(PIPELINES))
-    made.add_argument("--peers", type=Path, metavar="VENV", help="a virtual environment with sotastream")
+    made.add_argument(
+        "--peers", type=Path, metavar="VENV", help="a virtual environment with sotastream"
+    )
     made.add_argument("--n-shards", type=int, default=10)
     made.add_argument("--seconds", type=float, default=4, help="length of a run")
     options = made.parse_args()
@@ -118,6 +131,14 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["feed"]:
         feed(sys.argv[2], sys.argv[3], int(sys.argv[4]))
     elif sys.argv[1:2] == ["count"]:
-        print(json.dumps({"seconds": count_lines(sys.argv[4:], folder=sys.argv[3], seconds=float(sys.argv[2]))}))
+        print(
+            json.dumps(
+                {
+                    "seconds": count_lines(
+                        sys.argv[4:], folder=sys.argv[3], seconds=float(sys.argv[2])
+                    )
+                }
+            )
+        )
     else:
         main()

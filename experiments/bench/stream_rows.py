@@ -17,11 +17,15 @@ from pathlib import Path
 
 SHARD_LINES = 100_000
 HERE = Path(__file__).parent
-_CASES = (
-    "choice: [{weight: 0.95}, {weight: 0.04, transforms: [lower: {fields: [1]}]}, {weight: 0.01, transforms: [title]}]"
-)
+_CASES = "choice: [{weight: 0.95}, {weight: 0.04, transforms: [lower: {fields: [1]}]}, {weight: 0.01, transforms: [title]}]"
 _NOISE = (_CASES, "keep_fields: [1, 2]")
-_FILTERS = ("bitext", "length: {max: 100, unit: words}", "ratio: 3", _CASES, "typos: {rate: 0.01, fields: [1]}")
+_FILTERS = (
+    "bitext",
+    "length: {max: 100, unit: words}",
+    "ratio: 3",
+    _CASES,
+    "typos: {rate: 0.01, fields: [1]}",
+)
 
 
 def source(name: str, transforms: Iterable[str] = ()) -> str:
@@ -42,9 +46,12 @@ PIPELINES = {
     "user": source("lines", ["user: {file: user_steps.py, function: tidy}"]),
 }
 PEERS = {  # sotastream's name of a pipeline, and its sources
-    "default": ("default", 1), "case-noise": ("example", 2), "filters": ("filters", 2),
-    "user": ("user", 1), "user-light": ("user-light", 1),
-}  # fmt: skip
+    "default": ("default", 1),
+    "case-noise": ("example", 2),
+    "filters": ("filters", 2),
+    "user": ("user", 1),
+    "user-light": ("user-light", 1),
+}
 
 
 def make_data(folder: Path, names: Sequence[str], *, texts: Sequence[Path], n_shards: int) -> None:

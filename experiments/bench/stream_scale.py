@@ -54,9 +54,11 @@ def make(folder: Path, n_links: int) -> dict[str, list[list[str]]]:
     for link in links:
         os.link(long, link)
     return {
-        "one": [write(folder / "one", lines, [len(lines)])], "many": [[path] for path in many],
-        "shards": [write(folder / "shards", lines, [N_LINES] * N_SHARDS)], "long": [links],
-    }  # fmt: skip
+        "one": [write(folder / "one", lines, [len(lines)])],
+        "many": [[path] for path in many],
+        "shards": [write(folder / "shards", lines, [N_LINES] * N_SHARDS)],
+        "long": [links],
+    }
 
 
 def measure(sources: Sequence[Sequence[str]], cache: str, n_lines: int) -> dict[str, float]:
@@ -73,9 +75,20 @@ def measure(sources: Sequence[Sequence[str]], cache: str, n_lines: int) -> dict[
         pass
     n, used = stream.n - before, time.process_time() - used
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return dict(zip(FIGURES, (
-        opened - start, first - opened, cpu, n / (time.perf_counter() - begun), n / used, peak,
-    ), strict=True))  # fmt: skip
+    return dict(
+        zip(
+            FIGURES,
+            (
+                opened - start,
+                first - opened,
+                cpu,
+                n / (time.perf_counter() - begun),
+                n / used,
+                peak,
+            ),
+            strict=True,
+        )
+    )
 
 
 def main() -> None:
@@ -89,24 +102,43 @@ def main() -> None:
             (folder / f"{case}.json").write_text(json.dumps(sources))
         for repeat in range(given.repeats + 1):
             for case in given.cases:
-                command = [sys.executable, __file__, "measure", str(folder / f"{case}.json"), str(folder / "cache")]
+                command = [
+                    sys.executable,
+                    __file__,
+                    "measure",
+                    str(folder / f"{case}.json"),
+                    str(folder / "cache"),
+                ]
                 done = run([*command, str(given.lines)])
                 if done.error:
                     sys.exit(f"{case}: {done.error}")
                 name = f"{case}, empty cache" if repeat == 0 else case
-                rows.setdefault(name, []).append([json.loads(done.stdout)[figure] for figure in FIGURES])
+                rows.setdefault(name, []).append(
+                    [json.loads(done.stdout)[figure] for figure in FIGURES]
+                )
     cells = [
         [
             name,
-            *(f"{median(one):,.3g}" if median(one) < 100 else f"{median(one):,.0f}" for one in zip(*runs, strict=True)),
+            *(
+                f"{median(one):,.3g}" if median(one) < 100 else f"{median(one):,.0f}"
+                for one in zip(*runs, strict=True)
+            ),
         ]
         for name, runs in rows.items()
     ]
-    print(describe(machine("volt-vocab", "numpy", "numba")), markdown_table(["case", *FIGURES], cells), sep="\n\n")
+    print(
+        describe(machine("volt-vocab", "numpy", "numba")),
+        markdown_table(["case", *FIGURES], cells),
+        sep="\n\n",
+    )
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["measure"]:
-        print(json.dumps(measure(json.loads(Path(sys.argv[2]).read_text()), sys.argv[3], int(sys.argv[4]))))
+        print(
+            json.dumps(
+                measure(json.loads(Path(sys.argv[2]).read_text()), sys.argv[3], int(sys.argv[4]))
+            )
+        )
     else:
         main()

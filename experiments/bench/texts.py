@@ -27,7 +27,11 @@ from volt.vocabulary import Vocabulary
 LANGUAGES = ("en", "de", "fr", "cs")
 TABLES = ("lt", "is", "ka")
 NATURAL = ("multi30k/train", "ted/", "bible/")
-KINDS = {"words": ("whitespace", "suffix"), "prefix": ("whitespace", "prefix"), "bytes": ("bytes", "none")}
+KINDS = {
+    "words": ("whitespace", "suffix"),
+    "prefix": ("whitespace", "prefix"),
+    "bytes": ("bytes", "none"),
+}
 EXPORTS = {
     "bytes": (("huggingface", "hf"), ("tiktoken", "bytes.tiktoken")),
     "words": (("subword-nmt", "words.codes"),),
@@ -51,7 +55,9 @@ class Text:
 def data_folder() -> Path:
     """Return the folder of the corpora; end the program if it is not set."""
     if "VOLT_DATA" not in os.environ:
-        raise SystemExit("set VOLT_DATA to the folder that holds multi30k/, ted/, bible/ and wordfreq/")
+        raise SystemExit(
+            "set VOLT_DATA to the folder that holds multi30k/, ted/, bible/ and wordfreq/"
+        )
     return Path(os.environ["VOLT_DATA"])
 
 
@@ -75,14 +81,19 @@ def write(folder: Path, name: str, parts: Iterable[bytes]) -> Text:
 
 
 def multi30k(folder: Path, *, times: int) -> Text:
-    parts = [gzip.decompress((data_folder() / f"multi30k/train.{one}.gz").read_bytes()) for one in LANGUAGES]
+    parts = [
+        gzip.decompress((data_folder() / f"multi30k/train.{one}.gz").read_bytes())
+        for one in LANGUAGES
+    ]
     return write(folder, f"Multi30k ×{times}", (part for _ in range(times) for part in parts))
 
 
 def ted(folder: Path, *, every: int = 1) -> Text:
     paths = sorted((data_folder() / "ted").glob("*.gz"))
     name = "TED" if every == 1 else f"TED, every {every}th line"
-    return write(folder, name, (line for path in paths for line in islice(gzip.open(path), 0, None, every)))
+    return write(
+        folder, name, (line for path in paths for line in islice(gzip.open(path), 0, None, every))
+    )
 
 
 def natural(folder: Path, *, mb: float) -> Text:
@@ -91,7 +102,9 @@ def natural(folder: Path, *, mb: float) -> Text:
     for path in sorted(data_folder().rglob("*.gz")):
         if (name := path.relative_to(data_folder()).as_posix()).startswith(NATURAL):
             lines = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
-            parts += [line.partition(b"\t")[2] if name.startswith("bible/") else line for line in lines]
+            parts += [
+                line.partition(b"\t")[2] if name.startswith("bible/") else line for line in lines
+            ]
     whole = b"".join(parts)
     return write(folder, f"natural, {mb:g} MB", [whole] * max(1, round(mb * 1e6 / len(whole))))
 
@@ -100,17 +113,24 @@ def drawn(folder: Path, *, n_words: int) -> Text:
     """Draw words by their counts in the word-count tables (seed 0), 20 a line."""
     counts = Counter[str]()
     for name in TABLES:
-        with gzip.open(data_folder() / f"wordfreq/{name}.txt.gz", "rt", encoding="utf-8", newline="\n") as file:
+        with gzip.open(
+            data_folder() / f"wordfreq/{name}.txt.gz", "rt", encoding="utf-8", newline="\n"
+        ) as file:
             for word, count in (line.rsplit(" ", 1) for line in file):
                 counts[word] += int(count)
-    words, shares = np.array(list(counts), dtype=object), np.array(list(counts.values()), dtype=float)
+    words, shares = (
+        np.array(list(counts), dtype=object),
+        np.array(list(counts.values()), dtype=float),
+    )
     edges, rng = np.cumsum(shares / shares.sum()), np.random.default_rng(0)
 
     def parts() -> Iterator[bytes]:
         for start in range(0, n_words, CHUNK):
             places = np.searchsorted(edges, rng.random(min(CHUNK, n_words - start)), side="right")
             chosen = words[np.minimum(places, len(words) - 1)]
-            yield "".join(f"{' '.join(chosen[i : i + 20])}\n" for i in range(0, len(chosen), 20)).encode()
+            yield "".join(
+                f"{' '.join(chosen[i : i + 20])}\n" for i in range(0, len(chosen), 20)
+            ).encode()
 
     return write(folder, f"drawn, {n_words / 1e6:g} M words", parts())
 
@@ -134,6 +154,10 @@ def models(folder: Path, text: Text, *, size: int, kinds: Sequence[str] = tuple(
 def learned(text: Text, *, kind: str, size: int) -> Vocabulary:
     """Learn a vocabulary that keeps its scaffolding, numbered as all libraries can."""
     pretokenizer, marker = KINDS[kind]
-    found = volt.learn_bpe(volt.count_words(text.path, pretokenizer=pretokenizer), 2 * size, marker=marker)
-    result = volt.search(found, sizes=[size], select=f"fixed:{size}", parameters=volt.SearchParameters(min_share=0.0))
+    found = volt.learn_bpe(
+        volt.count_words(text.path, pretokenizer=pretokenizer), 2 * size, marker=marker
+    )
+    result = volt.search(
+        found, sizes=[size], select=f"fixed:{size}", parameters=volt.SearchParameters(min_share=0.0)
+    )
     return result.vocabulary.closed(order="merges")

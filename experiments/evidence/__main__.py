@@ -46,7 +46,9 @@ def option(text: str) -> tuple[str, Any]:
     name, _, value = text.partition("=")
     readers = {name: read for known in OPTIONS.values() for name, read in known.items()}
     if name not in readers:
-        raise argparse.ArgumentTypeError(f"{text}: give NAME=VALUE, with {', '.join(readers)} as NAME")
+        raise argparse.ArgumentTypeError(
+            f"{text}: give NAME=VALUE, with {', '.join(readers)} as NAME"
+        )
     return name, readers[name](value)
 
 
@@ -55,11 +57,23 @@ def run(given: argparse.Namespace) -> int:
     names = {kind: named(kind, given.corpora) for kind in given.kinds}
     kinds = [kind for kind in names if names[kind]]
     with ExitStack() as stack:
-        results = {kind: stack.enter_context(Results.open(given.out / f"{kind}.jsonl", check)) for kind in kinds}
-        known = {name: Corpus.of(name, given.data, given.work) for kind in kinds for name in names[kind]}
+        results = {
+            kind: stack.enter_context(Results.open(given.out / f"{kind}.jsonl", check))
+            for kind in kinds
+        }
+        known = {
+            name: Corpus.of(name, given.data, given.work) for kind in kinds for name in names[kind]
+        }
         most = {name: one.most for name, one in known.items()}
         trials = list(
-            grid(kinds, corpora=[*known], sizes=given.sizes, seeds=given.seeds, options=dict(given.options), most=most)
+            grid(
+                kinds,
+                corpora=[*known],
+                sizes=given.sizes,
+                seeds=given.seeds,
+                options=dict(given.options),
+                most=most,
+            )
         )
         if not trials:
             raise ConfigError("no trial has these kinds, corpora and sizes; leave one of them out")
@@ -89,7 +103,9 @@ def report(given: argparse.Namespace) -> int:
     longer = usable(given.out / "longer", "lm", stored, LONGER)
     files = {given.out / "TABLES.md": tables.document(rows, chosen, longer).encode()}
     for measure in (MEASURES[name] for name in PICTURES):
-        if drawn := [curve for curve in curves(rows[measure.kind], measure) if len(curve.sizes) > 2]:
+        if drawn := [
+            curve for curve in curves(rows[measure.kind], measure) if len(curve.sizes) > 2
+        ]:
             files[given.pictures / f"evidence-{measure.kind}.svg"] = picture(drawn, measure, chosen)
     make_folder(given.pictures)
     for path, content in files.items():
@@ -111,12 +127,16 @@ def usable(
     def is_usable(row: Mapping[str, Any]) -> bool:
         trial = Trial(row["kind"], row["corpus"], row["size"], row["seed"], more)
         return (
-            row["kind"] == kind and row["corpus"] in stored and row["key"] == trial.key(stored[row["corpus"]]["text"])
+            row["kind"] == kind
+            and row["corpus"] in stored
+            and row["key"] == trial.key(stored[row["corpus"]]["text"])
         )
 
     kept = [row for row in rows if is_usable(row)]
     if len(kept) < len(rows):
-        note(f"{kind}: {len(rows) - len(kept)} results of other recipes, texts or kinds are left out")
+        note(
+            f"{kind}: {len(rows) - len(kept)} results of other recipes, texts or kinds are left out"
+        )
     return kept
 
 
@@ -125,25 +145,40 @@ def note(line: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(required=True)
     runs = commands.add_parser("run", help="run trials")
     picking = commands.add_parser("picks", help="write the picks of the rules")
     reports = commands.add_parser("report", help="write the tables and the pictures")
     for one in runs, picking:
         one.add_argument("--data", type=Path, required=True, help="holds multi30k, ted and bible")
-        one.add_argument("--work", type=Path, default=Path("build/trials"), help="holds the texts of each corpus")
+        one.add_argument(
+            "--work", type=Path, default=Path("build/trials"), help="holds the texts of each corpus"
+        )
     for one in runs, picking, reports:
-        one.add_argument("--out", type=Path, default=FOLDER, help="holds lm.jsonl, nmt.jsonl and picks.json")
-    runs.add_argument("--hours", type=float, required=True, help="trials that would end later do not start")
+        one.add_argument(
+            "--out", type=Path, default=FOLDER, help="holds lm.jsonl, nmt.jsonl and picks.json"
+        )
+    runs.add_argument(
+        "--hours", type=float, required=True, help="trials that would end later do not start"
+    )
     runs.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     runs.add_argument(
-        "--corpora", nargs="+", default=(), help="only these, such as ted-fi, ted-fi/8, ted-fi+ted-et, de-en"
+        "--corpora",
+        nargs="+",
+        default=(),
+        help="only these, such as ted-fi, ted-fi/8, ted-fi+ted-et, de-en",
     )
     runs.add_argument("--sizes", nargs="+", type=int, default=(), help="only these")
-    runs.add_argument("--options", nargs="+", type=option, default=(), metavar="NAME=VALUE", help="of the recipes")
+    runs.add_argument(
+        "--options", nargs="+", type=option, default=(), metavar="NAME=VALUE", help="of the recipes"
+    )
     for name, value in {"seeds": 2, "jobs": 2, "nice": 10}.items():
-        runs.add_argument(f"--{name}", type=int, default=value, help=f"of the trials (default {value})")
+        runs.add_argument(
+            f"--{name}", type=int, default=value, help=f"of the trials (default {value})"
+        )
     runs.add_argument("--device", default="cpu", help="cpu or cuda")
     runs.set_defaults(does=run)
     picking.set_defaults(does=pick)

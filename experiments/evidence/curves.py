@@ -46,7 +46,9 @@ def bits(row: Row, most: float) -> float:
 MEASURES = {
     "text": Measure("bits per character, same text", "lm", bits, "%"),
     "compute": Measure("bits per character, same compute", "lm", bits, "%", by_compute=True),
-    "translation": Measure("bits per character of translations", "nmt", lambda row, _: float(row["test"]), "%"),
+    "translation": Measure(
+        "bits per character of translations", "nmt", lambda row, _: float(row["test"]), "%"
+    ),
     "BLEU": Measure("BLEU", "nmt", lambda row, _: float(row["BLEU"]), "points", -1),
     "chrF2": Measure("chrF2", "nmt", lambda row, _: float(row["chrF2"]), "points", -1),
 }
@@ -60,9 +62,13 @@ def curves(rows: Sequence[Row], measure: Measure) -> list[Curve]:
 
 
 def _curve(corpus: str, rows: Mapping[int, Sequence[Row]], measure: Measure) -> Curve:
-    most = allowed([row for alike in rows.values() for row in alike]) if measure.by_compute else np.inf
+    most = (
+        allowed([row for alike in rows.values() for row in alike]) if measure.by_compute else np.inf
+    )
     sizes = sorted(rows)
-    scores = tuple(np.array([measure.sign * measure.read(row, most) for row in rows[size]]) for size in sizes)
+    scores = tuple(
+        np.array([measure.sign * measure.read(row, most) for row in rows[size]]) for size in sizes
+    )
     return Curve(corpus, np.array(sizes), scores)
 
 

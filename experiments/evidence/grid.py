@@ -32,10 +32,23 @@ LARGEST = {"lm": 32_000, "nmt": 16_000}
 NAMED = {"lm": tuple(lm_data.CORPORA), "nmt": DIRECTIONS}
 LONGER = {"characters": 20_000_000}  # the options of the trials in longer/
 OPTIONS: dict[str, dict[str, Callable[[str], Any]]] = {  # of the recipes, and how each is read
-    "lm": {"characters": int, "width": int, "inner": int, "dropout": float, "lr": float, "products": str},
+    "lm": {
+        "characters": int,
+        "width": int,
+        "inner": int,
+        "dropout": float,
+        "lr": float,
+        "products": str,
+    },
     "nmt": {"updates": int, "dropout": float, "lr": float},
 }
-_DERIVED = ("source", "target", "vocabulary", "seed", "end")  # by the corpus, the size, the seed and the updates
+_DERIVED = (
+    "source",
+    "target",
+    "vocabulary",
+    "seed",
+    "end",
+)  # by the corpus, the size, the seed and the updates
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +69,12 @@ class Trial:
             source, target = self.corpus.split("-")
             options |= {"data": data / "multi30k", "source": source, "target": target}
         module = "experiments.lm.train" if self.kind == "lm" else "experiments.nmt.trial"
-        return [sys.executable, "-m", module, *(f"--{name}={value}" for name, value in options.items())]
+        return [
+            sys.executable,
+            "-m",
+            module,
+            *(f"--{name}={value}" for name, value in options.items()),
+        ]
 
     def key(self, fingerprint: str) -> str:
         """Name everything the result follows from.
@@ -64,16 +82,31 @@ class Trial:
         >>> Trial("lm", "ted-fi", 4000, 1, (("characters", 100),)).key("0a1b")[:56]
         'lm|ted-fi|text:0a1b|size:4000|seed:1|characters:100|rows'
         """
-        recipe = asdict(TrainingRecipe()) if self.kind == "lm" else asdict(nmt.Plan()) | asdict(nmt.MODEL)
+        recipe = (
+            asdict(TrainingRecipe())
+            if self.kind == "lm"
+            else asdict(nmt.Plan()) | asdict(nmt.MODEL)
+        )
         parts = {"text": fingerprint, "size": self.size, "seed": self.seed}
-        parts |= {name: value for name, value in (recipe | dict(self.options)).items() if name not in _DERIVED}
-        return "|".join([self.kind, self.corpus, *(f"{name}:{value}" for name, value in parts.items())])
+        parts |= {
+            name: value
+            for name, value in (recipe | dict(self.options)).items()
+            if name not in _DERIVED
+        }
+        return "|".join(
+            [self.kind, self.corpus, *(f"{name}:{value}" for name, value in parts.items())]
+        )
 
 
 def grid(
-    kinds: Sequence[str] = KINDS, *, corpora: Sequence[str] = (), sizes: Sequence[int] = (), seeds: int = 2,
-    options: Mapping[str, Any] | None = None, most: Mapping[str, int] | None = None,
-) -> Iterator[Trial]:  # fmt: skip
+    kinds: Sequence[str] = KINDS,
+    *,
+    corpora: Sequence[str] = (),
+    sizes: Sequence[int] = (),
+    seeds: int = 2,
+    options: Mapping[str, Any] | None = None,
+    most: Mapping[str, int] | None = None,
+) -> Iterator[Trial]:
     """Return all trials, each once, in the order of their information.
 
     corpora, sizes: limit them;  options: of the recipes;  most: pieces of corpora, which stand for larger sizes
@@ -82,7 +115,9 @@ def grid(
     others = tuple(size for size in sizes if size not in {one for near in ROUNDS for one in near})
     for seed, near in product(range(1, seeds + 1), (*ROUNDS, others)):
         for kind in kinds:
-            chosen = tuple((name, value) for name, value in (options or {}).items() if name in OPTIONS[kind])
+            chosen = tuple(
+                (name, value) for name, value in (options or {}).items() if name in OPTIONS[kind]
+            )
             for size, corpus in product(near, named(kind, corpora)):
                 if size <= LARGEST[kind] and size in (sizes or near):
                     capped = min(size, (most or {}).get(corpus, size))
@@ -96,7 +131,11 @@ def named(kind: str, corpora: Sequence[str]) -> Sequence[str]:
     >>> named("lm", ["ted-fi/8", "de-en"]), named("nmt", ())
     (['ted-fi/8'], ('de-en', 'en-fr'))
     """
-    return [name for name in corpora if (name in DIRECTIONS) == (kind == "nmt")] if corpora else NAMED[kind]
+    return (
+        [name for name in corpora if (name in DIRECTIONS) == (kind == "nmt")]
+        if corpora
+        else NAMED[kind]
+    )
 
 
 class Corpus(NamedTuple):
@@ -118,4 +157,6 @@ class Corpus(NamedTuple):
 
 def _pieces(texts: Sequence[Path]) -> int:
     largest = max(LARGEST.values())
-    return min(volt.learn_bpe(volt.count_words([str(text) for text in texts]), largest).n_tokens, largest)
+    return min(
+        volt.learn_bpe(volt.count_words([str(text) for text in texts]), largest).n_tokens, largest
+    )

@@ -32,7 +32,9 @@ from volt.trial.results import Curve, score
 HOME = Path(__file__).parent
 FOLDER = HOME / "law"
 TRIALS = ("lm.jsonl", "longer/lm.jsonl", "law/lm.jsonl")
-GRID = [round(125 * 2 ** (n / 4)) for n in range(41)]  # sizes whose code lengths are stored, 125 to 128,000
+GRID = [
+    round(125 * 2 ** (n / 4)) for n in range(41)
+]  # sizes whose code lengths are stored, 125 to 128,000
 LEAST = 2e6  # characters read by the trials that choose constants; before, all models have hardly begun to learn
 READS = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 15.0, 20.0)  # D, in million characters
 Features = Mapping[str, Any]
@@ -50,15 +52,24 @@ def features(data: Path, work: Path, name: str) -> dict[str, Any]:
     sizes = [size for size in GRID if candidates.smallest <= size <= candidates.n_tokens]
     at = np.searchsorted(candidates.sizes_after(), sizes, side="right") - 1
     n = candidates.curve(lambda counts, _: counts)[at]
-    code = n * np.log2(n) - candidates.curve(lambda counts, _: counts * np.log2(np.maximum(counts, 1)))[at]
+    code = (
+        n * np.log2(n)
+        - candidates.curve(lambda counts, _: counts * np.log2(np.maximum(counts, 1)))[at]
+    )
     return {
-        "text": texts.fingerprint, "C": texts.characters["train"], "bytes": texts.n_bytes["train"],
-        "words": int(counts.total), "types": int(counts.n_words), "atoms": int(candidates.n_atoms),
+        "text": texts.fingerprint,
+        "C": texts.characters["train"],
+        "bytes": texts.n_bytes["train"],
+        "words": int(counts.total),
+        "types": int(counts.n_words),
+        "atoms": int(candidates.n_atoms),
         "most": int(candidates.n_tokens),
-        "picks": {rule: pick.size for rule, pick in volt.search(volt.learn_enough(counts)).picks.items()},
+        "picks": {
+            rule: pick.size for rule, pick in volt.search(volt.learn_enough(counts)).picks.items()
+        },
         "pieces": dict(zip(map(str, sizes), n.astype(int).tolist(), strict=True)),
         "bits": dict(zip(map(str, sizes), code.round().astype(int).tolist(), strict=True)),
-    }  # fmt: skip
+    }
 
 
 # Rules without a free constant
@@ -94,7 +105,9 @@ def saved(text: Features) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     code = {int(size): value for size, value in text["bits"].items()}
     sizes = [size for size in code if size // 2 in code or round(size / 2) in code]
     halves = [code.get(size // 2, code.get(round(size / 2), 0)) for size in sizes]
-    return np.array(sizes), np.array([2 * (half - code[size]) / size for size, half in zip(sizes, halves, strict=True)])
+    return np.array(sizes), np.array(
+        [2 * (half - code[size]) / size for size, half in zip(sizes, halves, strict=True)]
+    )
 
 
 def description_length(k: float, text: Features, read: float) -> float:
@@ -107,19 +120,27 @@ def description_length(k: float, text: Features, read: float) -> float:
 FAMILIES = {
     "k·C/√D": Family(lambda c, text, read: c[0] * text["C"] / read**0.5, [(k,) for k in KS]),
     "k·√(C/max(E, 2))": Family(
-        lambda c, text, read: c[0] * (text["C"] / max(read / text["C"], 2)) ** 0.5, [(k,) for k in KS]
+        lambda c, text, read: c[0] * (text["C"] / max(read / text["C"], 2)) ** 0.5,
+        [(k,) for k in KS],
     ),
     "k·√(C/max(E, 1))": Family(
-        lambda c, text, read: c[0] * (text["C"] / max(read / text["C"], 1)) ** 0.5, [(k,) for k in KS]
+        lambda c, text, read: c[0] * (text["C"] / max(read / text["C"], 1)) ** 0.5,
+        [(k,) for k in KS],
     ),
     "k·C^a·D^b": Family(
         lambda c, text, read: c[0] * 1000 * (text["C"] / 1e6) ** c[1] * (read / 1e6) ** c[2],
-        [*product(np.geomspace(1, 20, 31).tolist(), np.arange(0.3, 1.21, 0.1), np.arange(-0.7, 0.01, 0.1))],
+        [
+            *product(
+                np.geomspace(1, 20, 31).tolist(),
+                np.arange(0.3, 1.21, 0.1),
+                np.arange(-0.7, 0.01, 0.1),
+            )
+        ],
     ),
     "MDL: bits saved for each new type ≥ k·√D": Family(
         lambda c, text, read: description_length(c[0], text, read), [(k / 100,) for k in KS]
     ),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,7 +163,9 @@ class Point:
 
 def points(rows: Sequence[Mapping[str, Any]]) -> list[Point]:
     """Return the points at all D that every size of a corpus has reached, or ended before by its dev readings."""
-    by_corpus: dict[tuple[str, int], dict[int, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    by_corpus: dict[tuple[str, int], dict[int, list[Mapping[str, Any]]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for row in rows:
         by_corpus[row["corpus"], row["width"]][row["size"]].append(row)
     result = list[Point]()
@@ -186,7 +209,9 @@ def size_of(rule: Rule, text: Features, read: float) -> int:
 def judged(known: Sequence[Point], texts: Mapping[str, Features]) -> dict[str, dict[Point, float]]:
     """Return rule → point → regret, the constants chosen without the point's corpus, and its parts and wholes."""
     result = {
-        name: {point: point.regret(size_of(rule, texts[point.corpus], point.read)) for point in known}
+        name: {
+            point: point.regret(size_of(rule, texts[point.corpus], point.read)) for point in known
+        }
         for name, rule in FIXED.items()
     }
     for (name, family), floor in product(FAMILIES.items(), FLOORS):
@@ -194,7 +219,9 @@ def judged(known: Sequence[Point], texts: Mapping[str, Features]) -> dict[str, d
         label = f"max({floor}, {name})" if floor else name
         result[label] = {}
         for at, point in enumerate(known):
-            others = np.array([other.read >= LEAST and not related(point.corpus, other.corpus) for other in known])
+            others = np.array(
+                [other.read >= LEAST and not related(point.corpus, other.corpus) for other in known]
+            )
             chosen = int(np.argmin(criterion(all_regrets[:, others]))) if others.any() else 0
             result[label][point] = float(all_regrets[chosen, at])
     return result
@@ -202,14 +229,16 @@ def judged(known: Sequence[Point], texts: Mapping[str, Features]) -> dict[str, d
 
 def regrets(
     family: Family, floor: str, known: Sequence[Point], texts: Mapping[str, Features]
-) -> NDArray[np.float64]:  # fmt: skip
+) -> NDArray[np.float64]:
     """Return the regret of all constants at all points, (n_constants, n_points)."""
     result = list[NDArray[np.float64]]()
     for point in known:
         text, curve = texts[point.corpus], point.curve
         rules = [floored(family, floor, constants) for constants in family.constants]
         sizes = [size_of(rule, text, point.read) for rule in rules]
-        result.append(100 * (np.interp(np.log(sizes), np.log(curve.sizes), curve.means) / curve.best - 1))
+        result.append(
+            100 * (np.interp(np.log(sizes), np.log(curve.sizes), curve.means) / curve.best - 1)
+        )
     return np.array(result).T
 
 
@@ -228,11 +257,18 @@ def related(one: str, other: str) -> bool:
     return bool({*lm_data.parse(one)[0]} & {*lm_data.parse(other)[0]})
 
 
-def chosen(known: Sequence[Point], texts: Mapping[str, Features]) -> dict[str, tuple[tuple[float, ...], Rule]]:
+def chosen(
+    known: Sequence[Point], texts: Mapping[str, Features]
+) -> dict[str, tuple[tuple[float, ...], Rule]]:
     """Return the constants of each rule that suit all points best, and the rule."""
-    result, known = dict[str, tuple[tuple[float, ...], Rule]](), [point for point in known if point.read >= LEAST]
+    result, known = (
+        dict[str, tuple[tuple[float, ...], Rule]](),
+        [point for point in known if point.read >= LEAST],
+    )
     for (name, family), floor in product(FAMILIES.items(), FLOORS):
-        constants = family.constants[int(np.argmin(criterion(regrets(family, floor, known, texts))))]
+        constants = family.constants[
+            int(np.argmin(criterion(regrets(family, floor, known, texts))))
+        ]
         label = f"max({floor}, {name})" if floor else name
         result[label] = (constants, floored(family, floor, constants))
     return result
@@ -257,11 +293,19 @@ def predict(names: Sequence[str]) -> None:
     texts, known = stored_texts(), points(stored_rows())
     rules = {name: rule for name, (_, rule) in chosen(known, texts).items()} | FIXED
     sizes = {
-        name: {rule: [size_of(made, texts[name], read * 1e6) for read in READS] for rule, made in rules.items()}
+        name: {
+            rule: [size_of(made, texts[name], read * 1e6) for read in READS]
+            for rule, made in rules.items()
+        }
         for name in names
     }
     constants = {name: found for name, (found, _) in chosen(known, texts).items()}
-    document = {"trials": len(stored_rows()), "reads": READS, "constants": constants, "sizes": sizes}
+    document = {
+        "trials": len(stored_rows()),
+        "reads": READS,
+        "constants": constants,
+        "sizes": sizes,
+    }
     write(FOLDER / "predictions.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -274,7 +318,9 @@ def report() -> None:
     rows = stored_rows()
     texts, known = stored_texts(), points(rows)
     epochs = {point: point.read / texts[point.corpus]["C"] for point in known}
-    found = {FLOOR: {point: point.regret(smooth_best(point.curve)) for point in known}} | judged(known, texts)
+    found = {FLOOR: {point: point.regret(smooth_best(point.curve)) for point in known}} | judged(
+        known, texts
+    )
     beds: dict[str, Callable[[Point, float], bool]] = {
         "all": lambda point, epochs: True,
         "D ≤ 1 M": lambda point, epochs: point.planned <= 1e6,
@@ -291,8 +337,12 @@ def report() -> None:
     ]
     lines[0] += " / worst, and the number of points.\n"
     lines += [f"| rule | {' | '.join(beds)} |", f"|---|{'---|' * len(beds)}"]
-    for rule, by_point in sorted(found.items(), key=lambda item: float(np.mean([*item[1].values()]))):
-        chosen = [[point for point in by_point if holds(point, epochs[point])] for holds in beds.values()]
+    for rule, by_point in sorted(
+        found.items(), key=lambda item: float(np.mean([*item[1].values()]))
+    ):
+        chosen = [
+            [point for point in by_point if holds(point, epochs[point])] for holds in beds.values()
+        ]
         cells = [cell({point: by_point[point] for point in some}) for some in chosen]
         if not any(line.endswith(f" | {' | '.join(cells)} |") for line in lines):
             lines.append(f"| {rule} | {' | '.join(cells)} |")
@@ -315,7 +365,9 @@ def cell(regrets: Mapping[Point, float]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("task", choices=("features", "predict", "report"))
     parser.add_argument("corpora", nargs="*")
     parser.add_argument("--data", type=Path)

@@ -31,13 +31,17 @@ def picks_of(texts: Sequence[Path], model: volt.LanguageModel | None = None) -> 
     found = volt.search(candidates, model=model).picks
     named = (*RULES, "scaling") if model else RULES
     most = candidates.n_tokens if candidates.left == 0 else max(FIXED)
-    return {rule: found[rule].size for rule in named} | {f"always {size:,}": min(size, most) for size in FIXED}
+    return {rule: found[rule].size for rule in named} | {
+        f"always {size:,}": min(size, most) for size in FIXED
+    }
 
 
 def trained_model(recipe: TrainingRecipe) -> volt.LanguageModel:
     """Describe the model of the trainings for the rule `scaling`: weights without the embedding, and width."""
     model = CausalTransformer(recipe.shape(n_ids=1))
-    return volt.LanguageModel(sum(one.numel() for one in model.parameters()) - recipe.width, recipe.width)
+    return volt.LanguageModel(
+        sum(one.numel() for one in model.parameters()) - recipe.width, recipe.width
+    )
 
 
 def all_picks(data: Path, work: Path) -> dict[str, dict[str, Any]]:
@@ -49,14 +53,19 @@ def all_picks(data: Path, work: Path) -> dict[str, dict[str, Any]]:
     for name in DIRECTIONS:
         source, target = name.split("-")
         files = [file_of(data / "multi30k", "train", language) for language in (source, target)]
-        found[name] = {"text": fingerprint(data / "multi30k", (source, target)), "picks": picks_of(files)}
+        found[name] = {
+            "text": fingerprint(data / "multi30k", (source, target)),
+            "picks": picks_of(files),
+        }
     return found
 
 
 def read(folder: Path) -> dict[str, Any]:
     path = folder / FILE
     if not path.exists():
-        raise ConfigError(f"{path}: no such file; python -m experiments.evidence picks --data … writes it")
+        raise ConfigError(
+            f"{path}: no such file; python -m experiments.evidence picks --data … writes it"
+        )
     try:
         found: Any = json.loads(path.read_bytes())
         for one in found.values():

@@ -7,7 +7,14 @@ from typing import Any
 
 from volt.trial.results import Row, parse
 
-_NEEDED = {"key": str, "kind": str, "corpus": str, "size": int, "seed": int, "seconds": (int, float)}
+_NEEDED = {
+    "key": str,
+    "kind": str,
+    "corpus": str,
+    "size": int,
+    "seed": int,
+    "seconds": (int, float),
+}
 _SCORES = {
     "lm": dict.fromkeys(("dev", "test", "operations"), list),
     "nmt": dict.fromkeys(("test", "BLEU", "chrF2"), (int, float)),

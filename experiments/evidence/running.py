@@ -23,25 +23,39 @@ from volt.trial.running import ChildProcesses, run_each
 class Runner:
     """Runs trials in processes, which end when it does. note: reports a line;  nice: of the processes."""
 
-    def __init__(self, data: Path, work: Path, *, device: str, note: Callable[[str], object], nice: int = 10) -> None:
+    def __init__(
+        self, data: Path, work: Path, *, device: str, note: Callable[[str], object], nice: int = 10
+    ) -> None:
         self.data, self.work, self.device, self.note = data, work, device, note
         self.n_failed = 0
         self._processes = ChildProcesses(nice)
 
     def run(
-        self, trials: Sequence[Trial], keys: Mapping[Trial, str], results: Mapping[str, Results], *, until: float,
+        self,
+        trials: Sequence[Trial],
+        keys: Mapping[Trial, str],
+        results: Mapping[str, Results],
+        *,
+        until: float,
         jobs: int,
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Run the trials without a result, and return a summary.
 
         keys: of the trials;  results: by kind;  until: the time.monotonic() at which the last trial should have ended
         """
-        waiting, late, n_new = [one for one in trials if keys[one] not in results[one.kind]], list[Trial](), 0
+        waiting, late, n_new = (
+            [one for one in trials if keys[one] not in results[one.kind]],
+            list[Trial](),
+            0,
+        )
 
         def upcoming(_: object) -> Iterator[Trial]:
             while waiting:
                 trial = waiting.pop(0)
-                if time.monotonic() + expected(trial, keys[trial], results[trial.kind].rows) < until:
+                if (
+                    time.monotonic() + expected(trial, keys[trial], results[trial.kind].rows)
+                    < until
+                ):
                     yield trial
                 else:
                     late.append(trial)
@@ -55,7 +69,13 @@ class Runner:
                 results[trial.kind].add(row)
                 n_new += 1
 
-        run_each(upcoming, lambda trial: self._one(trial, keys[trial]), done, jobs=jobs, processes=self._processes)
+        run_each(
+            upcoming,
+            lambda trial: self._one(trial, keys[trial]),
+            done,
+            jobs=jobs,
+            processes=self._processes,
+        )
         failed = f"; {self.n_failed} failed" if self.n_failed else ""
         too_late = f"; {len(late)} would end too late: give more hours" if late else ""
         return f"{n_new} new results{failed}{too_late}"
@@ -73,7 +93,9 @@ class Runner:
         if f"text:{result.pop('text')}" not in key.split("|"):
             self.note(f"{name}: its texts changed during the run; no result")
             return None
-        scores = ", ".join(f"{score} {result[score]:.2f}" for score in ("BLEU", "chrF2") if score in result)
+        scores = ", ".join(
+            f"{score} {result[score]:.2f}" for score in ("BLEU", "chrF2") if score in result
+        )
         self.note(f"{name}: {result['seconds']:.0f} s, dev {min(result['dev']):.4f} {scores}")
         return result
 
@@ -89,7 +111,10 @@ def expected(trial: Trial, key: str, rows: Sequence[Mapping[str, Any]]) -> float
     """
     alike = [row for row in rows if recipe_of(row["key"]) == recipe_of(key)]
     nearest = min((abs(row["size"] - trial.size) for row in alike), default=0)
-    return max((row["seconds"] for row in alike if abs(row["size"] - trial.size) <= 2 * nearest), default=0.0)
+    return max(
+        (row["seconds"] for row in alike if abs(row["size"] - trial.size) <= 2 * nearest),
+        default=0.0,
+    )
 
 
 def recipe_of(key: str) -> tuple[str, ...]:

@@ -31,7 +31,9 @@ from volt.trial.schedule import Sizes, wanted
 LENGTHS = (2, 4, 6, 8, 10)  # readings
 NEAR = 2.01  # a size within this factor of the best one is never stopped
 
-Rule = Callable[["Run", "Run", int, int], bool]  # a training, the best other one, readings done, readings in all
+Rule = Callable[
+    ["Run", "Run", int, int], bool
+]  # a training, the best other one, readings done, readings in all
 
 
 class Run(NamedTuple):
@@ -144,7 +146,10 @@ def best_of(runs: Mapping[int, Sequence[Run]]) -> int:
 def all_known(bed: Bed, rule: Rule) -> tuple[bool, float, float]:
     """Return whether the best size is dropped, the seconds of all trainings, and those that the rule needs."""
     runs = [run for alike in bed.runs.values() for run in alike]
-    ends = {id(run): stop(run, [one for one in runs if one is not run], rule, bed.n_readings) for run in runs}
+    ends = {
+        id(run): stop(run, [one for one in runs if one is not run], rule, bed.n_readings)
+        for run in runs
+    }
     is_dropped = any(ends[id(run)] < len(run.dev) for run in bed.runs[best_of(bed.runs)])
     spent = sum(run.seconds * ends[id(run)] for run in runs)
     return is_dropped, sum(run.seconds * len(run.dev) for run in runs), spent
@@ -153,7 +158,9 @@ def all_known(bed: Bed, rule: Rule) -> tuple[bool, float, float]:
 def trial(bed: Bed, rule: Rule) -> tuple[int, float, bool]:
     """Return the answer of a trial, its seconds, and whether a training of the answer was stopped."""
     tried = sorted(bed.runs)
-    sizes = Sizes.around(Training(read=bed.n_read).size(bed.n_characters), low=tried[0], high=tried[-1])
+    sizes = Sizes.around(
+        Training(read=bed.n_read).size(bed.n_characters), low=tried[0], high=tried[-1]
+    )
     cut, whole = dict[tuple[int, int], Run](), defaultdict[int, list[Run]](list)
     stopped, seconds = set[int](), 0.0
     while ahead := wanted({one: run.score for one, run in cut.items()}, sizes):
@@ -175,9 +182,14 @@ def replayed(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
     expected = [trial(bed, RULES["no stopping (now)"]) for bed in lengths]
     result = dict[str, list[float]]()
     for name, rule in RULES.items():
-        known, trials = [all_known(bed, rule) for bed in lengths], [trial(bed, rule) for bed in lengths]
+        known, trials = (
+            [all_known(bed, rule) for bed in lengths],
+            [trial(bed, rule) for bed in lengths],
+        )
         n_dropped = sum(is_dropped for is_dropped, _, _ in known)
-        saved = 100 * (1 - sum(spent for _, _, spent in known) / sum(seconds for _, seconds, _ in known))
+        saved = 100 * (
+            1 - sum(spent for _, _, spent in known) / sum(seconds for _, seconds, _ in known)
+        )
         n_changed = sum(one[0] != other[0] for one, other in zip(trials, expected, strict=True))
         n_stopped = sum(is_stopped for _, _, is_stopped in trials)
         in_trials = 100 * (1 - sum(one[1] for one in trials) / sum(one[1] for one in expected))
@@ -187,7 +199,14 @@ def replayed(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
 
 def main() -> None:
     rows = stored_rows()
-    heads = ["rule", "best sizes dropped", "time saved, %", "answers changed", "answers stopped", "time saved, %"]
+    heads = [
+        "rule",
+        "best sizes dropped",
+        "time saved, %",
+        "answers changed",
+        "answers stopped",
+        "time saved, %",
+    ]
     print(f"{len([*beds(rows)])} lengths; columns 2 and 3: all known, columns 4 to 6: trials\n")
     print(table(heads, [[name, *map(str, values)] for name, values in replayed(rows).items()]))
 

@@ -79,7 +79,9 @@ class Regret:
         return max(self.by_corpus, key=self.by_corpus.__getitem__)
 
 
-def regrets(curves: Sequence[Curve], picks: Mapping[str, Mapping[str, int]], measure: Measure) -> list[Regret]:
+def regrets(
+    curves: Sequence[Curve], picks: Mapping[str, Mapping[str, int]], measure: Measure
+) -> list[Regret]:
     """Return the floor and the losses of all rules, least first; nothing if too few sizes were tried.
 
     picks: corpus → rule → size
@@ -89,9 +91,12 @@ def regrets(curves: Sequence[Curve], picks: Mapping[str, Mapping[str, int]], mea
         return []
     floor = Regret.of(FLOOR, {one.corpus: measure.regret(one, smooth_best(one)) for one in judged})
     rules = [
-        rule for rule in picks[judged[0].corpus]
-        if all(rule in picks[one.corpus] and is_near(one, picks[one.corpus][rule]) for one in judged)
-    ]  # fmt: skip
+        rule
+        for rule in picks[judged[0].corpus]
+        if all(
+            rule in picks[one.corpus] and is_near(one, picks[one.corpus][rule]) for one in judged
+        )
+    ]
     found = [_of_rule(rule, judged, picks, measure) for rule in rules]
     return [floor, *sorted(found, key=lambda one: (one.mean, one.worst))]
 
@@ -104,19 +109,27 @@ def is_near(curve: Curve, size: int) -> bool:
 def smooth_best(curve: Curve) -> int:
     """Return the best size of a parabola over log size, fitted through all scores."""
     places = np.repeat(np.log(curve.sizes), [len(one) for one in curve.scores])
-    fit = np.polynomial.Polynomial.fit(places, np.concatenate(curve.scores), min(2, len(curve.sizes) - 1))
+    fit = np.polynomial.Polynomial.fit(
+        places, np.concatenate(curve.scores), min(2, len(curve.sizes) - 1)
+    )
     inner = np.linspace(places.min(), places.max(), 1001)
     return round(float(np.exp(inner[np.argmin(fit(inner))])))
 
 
-def _of_rule(rule: str, curves: Sequence[Curve], picks: Mapping[str, Mapping[str, int]], measure: Measure) -> Regret:
+def _of_rule(
+    rule: str, curves: Sequence[Curve], picks: Mapping[str, Mapping[str, int]], measure: Measure
+) -> Regret:
     chosen = {one.corpus: picks[one.corpus][rule] for one in curves}
     lost = {one.corpus: measure.regret(one, chosen[one.corpus]) for one in curves}
     n_beyond = sum(not one.sizes[0] <= chosen[one.corpus] <= one.sizes[-1] for one in curves)
     return Regret.of(rule, lost, n_beyond=n_beyond)
 
 
-def document(rows: Mapping[str, Sequence[Mapping[str, Any]]], picks: Picks, longer: Sequence[Mapping[str, Any]]) -> str:
+def document(
+    rows: Mapping[str, Sequence[Mapping[str, Any]]],
+    picks: Picks,
+    longer: Sequence[Mapping[str, Any]],
+) -> str:
     """Write TABLES.md. rows: kind → results;  longer: results of language models that learned from more text."""
     parts = ["# What each size scored, and what each rule loses", _ABOUT]
     for name, measure in MEASURES.items():
@@ -125,7 +138,9 @@ def document(rows: Mapping[str, Sequence[Mapping[str, Any]]], picks: Picks, long
     return "\n\n".join(parts) + "\n"
 
 
-def section(title: str, rows: Sequence[Mapping[str, Any]], measure: Measure, picks: Picks) -> Iterator[str]:
+def section(
+    title: str, rows: Sequence[Mapping[str, Any]], measure: Measure, picks: Picks
+) -> Iterator[str]:
     if not rows:
         return
     drawn = curves(rows, measure)
@@ -148,13 +163,17 @@ def about(rows: Sequence[Mapping[str, Any]], measure: Measure) -> str:
 def scores_table(drawn: Sequence[Curve], measure: Measure, picks: Picks) -> str:
     """Write a row for each corpus and a column for each size; the best is bold, a text with fewer pieces says so."""
     sizes = sorted({asked(int(size)) for curve in drawn for size in curve.sizes})
-    rows = [[curve.corpus, *_cells(curve, sizes, measure), f"{picks[curve.corpus]['balanced']:,}"] for curve in drawn]
+    rows = [
+        [curve.corpus, *_cells(curve, sizes, measure), f"{picks[curve.corpus]['balanced']:,}"]
+        for curve in drawn
+    ]
     return table(["corpus", *map(short, sizes), "`balanced`"], rows)
 
 
 def _cells(curve: Curve, sizes: Sequence[int], measure: Measure) -> Iterator[str]:
     by_column = {
-        asked(size): (size, mean) for size, mean in zip(curve.sizes.tolist(), curve.means.tolist(), strict=True)
+        asked(size): (size, mean)
+        for size, mean in zip(curve.sizes.tolist(), curve.means.tolist(), strict=True)
     }
     digits = 3 if measure.unit == "%" else 1
     for column in sizes:
@@ -175,11 +194,19 @@ def asked(size: int) -> int:
 
 def regrets_table(found: Sequence[Regret], measure: Measure) -> str:
     rows = [
-        [named(one.rule), f"{one.mean:.2f}", f"{one.low:.2f}–{one.high:.2f}",
-         f"{one.worst:.2f}", one.worst_corpus, str(one.n_beyond or "")]
+        [
+            named(one.rule),
+            f"{one.mean:.2f}",
+            f"{one.low:.2f}–{one.high:.2f}",
+            f"{one.worst:.2f}",
+            one.worst_corpus,
+            str(one.n_beyond or ""),
+        ]
         for one in found
-    ]  # fmt: skip
-    return table(["rule", f"loses on average, {measure.unit}", "95 %", "at worst", "on", "beyond"], rows)
+    ]
+    return table(
+        ["rule", f"loses on average, {measure.unit}", "95 %", "at worst", "on", "beyond"], rows
+    )
 
 
 def named(rule: str) -> str:

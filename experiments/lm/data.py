@@ -16,16 +16,26 @@ from volt.stream import Source, Stream
 from volt.trial.texts import SPLITS, Texts, encode, fingerprint, segments, split_of, write_texts
 
 CORPORA = {
-    "multi30k-en": "multi30k/train.en.gz", "multi30k-de": "multi30k/train.de.gz",
-    "ted-fi": "ted/Finnish.txt.gz", "ted-et": "ted/Estonian.txt.gz", "ted-lv": "ted/Latvian.txt.gz",
-    "ted-ka": "ted/Georgian.txt.gz", "ted-mr": "ted/Marathi.txt.gz",
-    "bible-eu": "bible/eu.tsv.gz", "bible-sw": "bible/sw.tsv.gz", "bible-uk": "bible/uk.tsv.gz",
-}  # fmt: skip
+    "multi30k-en": "multi30k/train.en.gz",
+    "multi30k-de": "multi30k/train.de.gz",
+    "ted-fi": "ted/Finnish.txt.gz",
+    "ted-et": "ted/Estonian.txt.gz",
+    "ted-lv": "ted/Latvian.txt.gz",
+    "ted-ka": "ted/Georgian.txt.gz",
+    "ted-mr": "ted/Marathi.txt.gz",
+    "bible-eu": "bible/eu.tsv.gz",
+    "bible-sw": "bible/sw.tsv.gz",
+    "bible-uk": "bible/uk.tsv.gz",
+}
 FURTHER = {  # in joined texts only
-    "multi30k-fr": "multi30k/train.fr.gz", "multi30k-cs": "multi30k/train.cs.gz", "ted-ca": "ted/Catalan.txt.gz",
-    "ted-ur": "ted/Urdu.txt.gz", "bible-et": "bible/et.tsv.gz", "bible-hy": "bible/hy.tsv.gz",
+    "multi30k-fr": "multi30k/train.fr.gz",
+    "multi30k-cs": "multi30k/train.cs.gz",
+    "ted-ca": "ted/Catalan.txt.gz",
+    "ted-ur": "ted/Urdu.txt.gz",
+    "bible-et": "bible/et.tsv.gz",
+    "bible-hy": "bible/hy.tsv.gz",
     "bible-lv": "bible/lv.tsv.gz",
-}  # fmt: skip
+}
 
 
 def parse(name: str) -> tuple[list[str], int]:
@@ -37,7 +47,9 @@ def parse(name: str) -> tuple[list[str], int]:
     joined, _, step = name.partition("/")
     names = joined.split("+")
     if unknown := [one for one in names if one not in CORPORA | FURTHER]:
-        raise ConfigError(f"{name}: no corpus {unknown[0]}; choose from {', '.join(CORPORA | FURTHER)}")
+        raise ConfigError(
+            f"{name}: no corpus {unknown[0]}; choose from {', '.join(CORPORA | FURTHER)}"
+        )
     if step and not (step.isdecimal() and int(step)):
         raise ConfigError(f"{name}: give a whole number after /, such as ted-fi/8")
     return names, int(step or 1)
@@ -51,7 +63,9 @@ def prepared(data: Path, name: str, work: Path) -> Texts:
             lines[split_of(number)].append(segment)
     lines["train"] = lines["train"][::step]
     if not all(lines.values()):
-        raise ConfigError(f"{data}: {name} has no segment for one of {', '.join(SPLITS)}; give more text")
+        raise ConfigError(
+            f"{data}: {name} has no segment for one of {', '.join(SPLITS)}; give more text"
+        )
     encoded = encode(lines)
     return write_texts(encoded, work / f"{name.replace('/', '-every-')}-{fingerprint(encoded)}")
 
@@ -60,7 +74,9 @@ def lines_of(data: Path, name: str) -> Iterator[str]:
     """Read the lines of a corpus, verses without their numbers. Raises ConfigError without the file."""
     path = data / (CORPORA | FURTHER)[name]
     if not path.exists():
-        raise ConfigError(f"{path}: no such file; --data is the folder that holds multi30k, ted and bible")
+        raise ConfigError(
+            f"{path}: no such file; --data is the folder that holds multi30k, ted and bible"
+        )
     with Stream([Source(name, (str(path),), epochs=1, shuffle="none")]) as stream:
         for line in stream:
             yield line.partition("\t")[2] if path.suffixes[0] == ".tsv" else line

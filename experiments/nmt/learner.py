@@ -75,15 +75,22 @@ class Learner:
         self.recipe, self.device = recipe, device
         self.model = Transformer(recipe.shape(n_ids)).to(device)
         self.products = torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9)
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9
+        )
 
     def learn(self, arrays: dict[str, Any], step: int) -> tuple[float, int]:
         """Learn from a step; return the loss in nats per token, and the tokens. Raises ConfigError if it diverges."""
-        rows = {name: tensor.to(self.device, non_blocking=True) for name, tensor in tensors(arrays).items()}
+        rows = {
+            name: tensor.to(self.device, non_blocking=True)
+            for name, tensor in tensors(arrays).items()
+        }
         target = rows.pop("target")[rows["tgt_mask"]]
         with self.products:
             scores = self.model(**rows)
-        loss = F.cross_entropy(scores.float(), target, label_smoothing=self.recipe.smoothing, reduction="sum")
+        loss = F.cross_entropy(
+            scores.float(), target, label_smoothing=self.recipe.smoothing, reduction="sum"
+        )
         mean = loss.item() / len(target)
         if not math.isfinite(mean):
             raise ConfigError(f"step {step:,}: the loss is {mean}; give a lower --lr")
@@ -108,12 +115,16 @@ def file_of(data: Path, split: str, language: str) -> Path:
     files = sorted(data.glob(name)) + sorted(data.glob(f"{name}.*"))
     if len(files) != 1:
         listed = ", ".join(path.name for path in files) or "no such file"
-        raise ConfigError(f"{data}: {split}.{language}, plain or compressed: {listed}; there must be one")
+        raise ConfigError(
+            f"{data}: {split}.{language}, plain or compressed: {listed}; there must be one"
+        )
     return files[0]
 
 
 def lines_of(data: Path, split: str, language: str) -> list[str]:
-    with Stream([Source(split, (str(file_of(data, split, language)),), epochs=1, shuffle="none")]) as lines:
+    with Stream(
+        [Source(split, (str(file_of(data, split, language)),), epochs=1, shuffle="none")]
+    ) as lines:
         return list(lines)
 
 
@@ -124,7 +135,12 @@ def vocabulary_of(data: Path, languages: tuple[str, str], size: int) -> volt.Voc
 
 
 def ordered_steps(
-    data: Path, vocabulary: volt.Vocabulary, split: str, *, languages: tuple[str, str], max_tokens: int
+    data: Path,
+    vocabulary: volt.Vocabulary,
+    split: str,
+    *,
+    languages: tuple[str, str],
+    max_tokens: int,
 ) -> Steps:
     """Return each line of a split once, in batches; the ids of a batch are the numbers of its lines."""
     paths = tuple(str(file_of(data, split, language)) for language in languages)

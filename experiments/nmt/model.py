@@ -29,7 +29,9 @@ class Attention(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.heads, self.dropout = shape.heads, shape.dropout
-        self.query, self.key, self.value, self.out = (nn.Linear(shape.width, shape.width) for _ in range(4))
+        self.query, self.key, self.value, self.out = (
+            nn.Linear(shape.width, shape.width) for _ in range(4)
+        )
 
     def forward(self, x: Tensor, seen: Tensor, mask: Tensor, turns: Tensor | None = None) -> Tensor:
         """Attend from x to seen.
@@ -38,7 +40,11 @@ class Attention(nn.Module):
         mask: true where a place of x may look, (rows or 1, 1, n or 1, m)
         turns: rotations of x in self-attention, (2, rows or 1, 1, n, width / heads / 2)
         """
-        query, key, value = self._split(self.query(x)), self._split(self.key(seen)), self._split(self.value(seen))
+        query, key, value = (
+            self._split(self.query(x)),
+            self._split(self.key(seen)),
+            self._split(self.value(seen)),
+        )
         if turns is not None:
             query, key = rotated(query, turns), rotated(key, turns)
         dropout = self.dropout if self.training else 0.0
@@ -63,7 +69,12 @@ class Layer(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(
-        self, x: Tensor, mask: Tensor, turns: Tensor, source: Tensor | None = None, src_mask: Tensor | None = None
+        self,
+        x: Tensor,
+        mask: Tensor,
+        turns: Tensor,
+        source: Tensor | None = None,
+        src_mask: Tensor | None = None,
     ) -> Tensor:
         """Return the input of the next layer; source and its mask are for a decoder."""
         normed = self.own_norm(x)
@@ -90,7 +101,9 @@ class Transformer(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
         initialise(self)
 
-    def forward(self, src_tokens: Tensor, src_mask: Tensor, prev_output_tokens: Tensor, tgt_mask: Tensor) -> Tensor:
+    def forward(
+        self, src_tokens: Tensor, src_mask: Tensor, prev_output_tokens: Tensor, tgt_mask: Tensor
+    ) -> Tensor:
         """Return the scores of every id at the places of the target without padding, (n_tokens, n_ids)."""
         states = self.decode(prev_output_tokens, self.encode(src_tokens, src_mask), src_mask)
         return self.scores(states[tgt_mask])
@@ -122,8 +135,16 @@ class Transformer(nn.Module):
 
 
 @torch.inference_mode()
-def search(model: Transformer, src_tokens: Tensor, src_mask: Tensor, *, eos: int, pad: int, beam: int = 4,
-           most: int = 200) -> list[list[int]]:  # fmt: skip
+def search(
+    model: Transformer,
+    src_tokens: Tensor,
+    src_mask: Tensor,
+    *,
+    eos: int,
+    pad: int,
+    beam: int = 4,
+    most: int = 200,
+) -> list[list[int]]:
     """Return the best translation of each row by beam search, without EOS: the one with the greatest mean log p.
 
     src_tokens, src_mask: (rows, n);  beam: prefixes per translation;  most: pieces of a translation
@@ -152,4 +173,6 @@ def search(model: Transformer, src_tokens: Tensor, src_mask: Tensor, *, eos: int
             break
     lengths = (prefixes[:, 1:] != pad).sum(1).reshape(rows, beam)
     best = (sums / lengths).argmax(1) + torch.arange(rows, device=device) * beam
-    return [[piece for piece in row if piece not in (eos, pad)] for row in prefixes[best, 1:].tolist()]
+    return [
+        [piece for piece in row if piece not in (eos, pad)] for row in prefixes[best, 1:].tolist()
+    ]

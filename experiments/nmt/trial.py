@@ -29,7 +29,15 @@ from torch.nn import functional as F
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import volt
-from experiments.nmt.learner import Learner, Recipe, file_of, lines_of, ordered_steps, tensors, vocabulary_of
+from experiments.nmt.learner import (
+    Learner,
+    Recipe,
+    file_of,
+    lines_of,
+    ordered_steps,
+    tensors,
+    vocabulary_of,
+)
 from experiments.nmt.model import Transformer, search
 from volt.batches import ByTokens, SampleFormat, Steps
 from volt.errors import ConfigError, VoltError
@@ -70,15 +78,22 @@ class Trial:
             with self.read(split) as steps:
                 if not any(True for _ in steps):
                     raise ConfigError(f"{data}: {split} has no lines")
-        learned = replace(recipe, end=plan.updates, warmup=min(recipe.warmup, max(1, plan.updates // 10)))
+        learned = replace(
+            recipe, end=plan.updates, warmup=min(recipe.warmup, max(1, plan.updates // 10))
+        )
         self.learner = Learner(learned, len(self.vocabulary), device=self.device)
-        self.mean = AveragedModel(self.learner.model, multi_avg_fn=get_ema_multi_avg_fn(plan.average))
+        self.mean = AveragedModel(
+            self.learner.model, multi_avg_fn=get_ema_multi_avg_fn(plan.average)
+        )
         self.best: dict[str, torch.Tensor] = {}
         self.updates, self.tokens = 0, 0
 
     def readings(self) -> Iterator[tuple[int, float]]:
         """Learn, and yield the updates and val's bits per character on the way."""
-        at = {round(self.plan.updates * n / self.plan.readings) for n in range(1, self.plan.readings + 1)}
+        at = {
+            round(self.plan.updates * n / self.plan.readings)
+            for n in range(1, self.plan.readings + 1)
+        }
         lowest, since = math.inf, 0
         torch.manual_seed(self.recipe.seed + 1)
         with self.steps() as steps:
@@ -90,26 +105,36 @@ class Trial:
                 if self.updates not in at:
                     continue
                 if not math.isfinite(bits := self.bits(DEV)):
-                    raise ConfigError(f"update {self.updates:,}: {bits} bits per character; give a lower --lr")
+                    raise ConfigError(
+                        f"update {self.updates:,}: {bits} bits per character; give a lower --lr"
+                    )
                 yield self.updates, bits
                 since = 0 if bits < lowest else since + 1
                 if bits < lowest:
                     lowest = bits
-                    self.best = {name: one.clone() for name, one in self.mean.module.state_dict().items()}
+                    self.best = {
+                        name: one.clone() for name, one in self.mean.module.state_dict().items()
+                    }
                 if since == self.plan.patience or self.updates == self.plan.updates:
                     return
 
     def steps(self) -> Steps:
         paths = tuple(str(file_of(self.data, "train", language)) for language in self.languages)
         source = Source("train", paths, names=("src", "tgt"), shuffle="lines")
-        lines = Stream([source], seed=self.recipe.seed, policy=ErrorPolicy(on_fault="skip"))  # a line holds a tab
+        lines = Stream(
+            [source], seed=self.recipe.seed, policy=ErrorPolicy(on_fault="skip")
+        )  # a line holds a tab
         return Steps(
-            lines, SampleFormat({"src": self.vocabulary, "tgt": self.vocabulary}),
-            ByTokens(max_tokens=_ANY, max_sentences=self.plan.rows, noise=0.1), window="epoch",
-        )  # fmt: skip
+            lines,
+            SampleFormat({"src": self.vocabulary, "tgt": self.vocabulary}),
+            ByTokens(max_tokens=_ANY, max_sentences=self.plan.rows, noise=0.1),
+            window="epoch",
+        )
 
     def read(self, split: str, *, max_tokens: int = 8192) -> Steps:
-        return ordered_steps(self.data, self.vocabulary, split, languages=self.languages, max_tokens=max_tokens)
+        return ordered_steps(
+            self.data, self.vocabulary, split, languages=self.languages, max_tokens=max_tokens
+        )
 
     @torch.inference_mode()
     def bits(self, split: str) -> float:
@@ -120,7 +145,11 @@ class Trial:
                 rows = {name: one.to(self.device) for name, one in tensors(arrays).items()}
                 target = rows.pop("target")[rows["tgt_mask"]]
                 nats += F.cross_entropy(self.mean.module(**rows), target, reduction="sum").item()
-        return nats / math.log(2) / sum(len(line) + 1 for line in lines_of(self.data, split, self.recipe.target))
+        return (
+            nats
+            / math.log(2)
+            / sum(len(line) + 1 for line in lines_of(self.data, split, self.recipe.target))
+        )
 
     def translated(self, model: Transformer, split: str) -> list[str]:
         encoder, lines, beam = volt.Encoder(self.vocabulary), dict[int, str](), self.plan.beam
@@ -130,7 +159,9 @@ class Trial:
             for arrays in steps:
                 rows = {name: one.to(self.device) for name, one in tensors(arrays).items()}
                 most = rows["src_tokens"].shape[1] * 3 // 2 + 10
-                found = search(model, rows["src_tokens"], rows["src_mask"], beam=beam, most=most, **roles)
+                found = search(
+                    model, rows["src_tokens"], rows["src_mask"], beam=beam, most=most, **roles
+                )
                 lines |= zip(arrays["id"].tolist(), encoder.decode_batch(found), strict=True)
         return [lines[number] for number in sorted(lines)]
 
@@ -144,9 +175,10 @@ class Trial:
         wanted = lines_of(self.data, TEST, self.recipe.target)
         scores = [metric.corpus_score(found, [wanted]) for metric in metrics]
         return {
-            "test": round(bits, 5), **{one.name: round(one.score, 2) for one in scores},
+            "test": round(bits, 5),
+            **{one.name: round(one.score, 2) for one in scores},
             "signatures": [str(metric.get_signature()) for metric in metrics],
-        }  # fmt: skip
+        }
 
 
 def fingerprint(data: Path, languages: tuple[str, str]) -> str:
@@ -166,20 +198,32 @@ def trial(data: Path, recipe: Recipe, plan: Plan, *, device: str = "cpu") -> dic
     readings = list[tuple[int, float]]()
     for reading in one.readings():
         readings.append(reading)
-        print(f"{recipe.source}-{recipe.target} {recipe.vocabulary}: {reading}", file=sys.stderr, flush=True)
+        print(
+            f"{recipe.source}-{recipe.target} {recipe.vocabulary}: {reading}",
+            file=sys.stderr,
+            flush=True,
+        )
     learned = time.perf_counter() - began
     return {
-        "text": text, "ids": len(one.vocabulary),
+        "text": text,
+        "ids": len(one.vocabulary),
         "parameters": sum(part.numel() for part in one.learner.model.parameters()),
-        "updates": [updates for updates, _ in readings], "dev": [round(bits, 5) for _, bits in readings],
-        **one.scored(), "tokens": one.tokens, "seconds": round(time.perf_counter() - began, 1),
+        "updates": [updates for updates, _ in readings],
+        "dev": [round(bits, 5) for _, bits in readings],
+        **one.scored(),
+        "tokens": one.tokens,
+        "seconds": round(time.perf_counter() - began, 1),
         "tokens_per_second": round(one.tokens / learned),
-    }  # fmt: skip
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="holds train.de, train.en, val.de and so on")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data", type=Path, required=True, help="holds train.de, train.en, val.de and so on"
+    )
     parser.add_argument("--source", required=True)
     parser.add_argument("--target", required=True)
     parser.add_argument("--size", type=int, required=True)
@@ -192,9 +236,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
     recipe = replace(
-        MODEL, source=given.source, target=given.target, vocabulary=str(given.size), seed=given.seed,
-        dropout=given.dropout, lr=given.lr,
-    )  # fmt: skip
+        MODEL,
+        source=given.source,
+        target=given.target,
+        vocabulary=str(given.size),
+        seed=given.seed,
+        dropout=given.dropout,
+        lr=given.lr,
+    )
     try:
         result = trial(given.data, recipe, Plan(updates=given.updates), device=given.device)
     except (VoltError, OSError) as error:

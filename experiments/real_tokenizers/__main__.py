@@ -30,17 +30,25 @@ from experiments.real_tokenizers.texts import make_texts
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """What the command line asks for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", type=Path, help="where files of tokenizers are, at any depth; or one file")
+    parser.add_argument(
+        "folder", type=Path, help="where files of tokenizers are, at any depth; or one file"
+    )
     parser.add_argument("--text", type=Path, nargs="+", help="texts, one line each line")
     parser.add_argument("--data", type=Path, help="corpora for the texts that are made")
     parser.add_argument("--lines", type=int, help="the first N lines of each text")
-    parser.add_argument("--only", nargs="+", default=[""], help="files whose names hold one of these")
+    parser.add_argument(
+        "--only", nargs="+", default=[""], help="files whose names hold one of these"
+    )
     parser.add_argument("--no-speed", action="store_true", help="compare ids alone")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write all that is found as JSON, too")
+    parser.add_argument(
+        "--json", type=Path, metavar="OUT", help="write all that is found as JSON, too"
+    )
     return parser.parse_args(given)
 
 
-def rows(asked: argparse.Namespace, paths: Sequence[Path]) -> Iterator[tuple[Comparison, list[Speed]]]:
+def rows(
+    asked: argparse.Namespace, paths: Sequence[Path]
+) -> Iterator[tuple[Comparison, list[Speed]]]:
     """What comes of each file, one after the other."""
     texts = {path.stem: _lines(path) for path in paths}
     for found in find(asked.folder):
@@ -86,7 +94,10 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def _plain(comparison: Comparison, speeds: Sequence[Speed]) -> dict[str, Any]:
-    return asdict(comparison) | {"is_exact": comparison.is_exact, "speeds": [asdict(speed) for speed in speeds]}
+    return asdict(comparison) | {
+        "is_exact": comparison.is_exact,
+        "speeds": [asdict(speed) for speed in speeds],
+    }
 
 
 if __name__ == "__main__":

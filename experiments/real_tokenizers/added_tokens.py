@@ -82,7 +82,9 @@ class Outcome:
         return f"announced ({share})" if self.is_announced else f"{share} differ"
 
 
-def compared(ours: Sequence[Any], theirs: Sequence[Any], lines: Sequence[Any], *, notes: Sequence[str]) -> Outcome:
+def compared(
+    ours: Sequence[Any], theirs: Sequence[Any], lines: Sequence[Any], *, notes: Sequence[str]
+) -> Outcome:
     """Compare results line by line. notes: those that may announce a difference"""
     differing = [n for n, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other]
     example = ""
@@ -92,12 +94,18 @@ def compared(ours: Sequence[Any], theirs: Sequence[Any], lines: Sequence[Any], *
     return Outcome(len(lines), len(differing), bool(notes), example)
 
 
-def encodings(encoder: volt.Encoder, real: Any, lines: list[str], notes: list[str]) -> Iterator[Outcome]:
+def encodings(
+    encoder: volt.Encoder, real: Any, lines: list[str], notes: list[str]
+) -> Iterator[Outcome]:
     """Compare ids of batches, of single lines, of spans and of text, with the ids of the library."""
     theirs = [one.ids for one in real.encode_batch(lines, add_special_tokens=False)]
-    yield compared([ids.tolist() for ids in encoder.encode_batch(lines)], theirs, lines, notes=notes)
+    yield compared(
+        [ids.tolist() for ids in encoder.encode_batch(lines)], theirs, lines, notes=notes
+    )
     some, expected = lines[::5], theirs[::5]
-    yield compared([encoder.encode_ids(line).tolist() for line in some], expected, some, notes=notes)
+    yield compared(
+        [encoder.encode_ids(line).tolist() for line in some], expected, some, notes=notes
+    )
     spans = encoder.encode_spans(some)
     rows = [spans.ids[first:last].tolist() for first, last in pairwise(spans.offsets)]
     yield compared(rows, expected, some, notes=notes)
@@ -108,19 +116,29 @@ def encodings(encoder: volt.Encoder, real: Any, lines: list[str], notes: list[st
     yield compared(rows, [theirs[n] for n in whole], [lines[n] for n in whole], notes=notes)
 
 
-def decodings(encoder: volt.Encoder, real: Any, rows: list[list[int]], notes: list[str]) -> Iterator[Outcome]:
+def decodings(
+    encoder: volt.Encoder, real: Any, rows: list[list[int]], notes: list[str]
+) -> Iterator[Outcome]:
     """Compare decoded text, with special tokens and without, of batches and of some rows alone."""
     for skip in (False, True):
         theirs = real.decode_batch(rows, skip_special_tokens=skip)
         yield compared(encoder.decode_batch(rows, skip_special=skip), theirs, rows, notes=notes)
         some = rows[::5]
-        yield compared([encoder.decode_ids(row, skip_special=skip) for row in some], theirs[::5], some, notes=notes)
+        yield compared(
+            [encoder.decode_ids(row, skip_special=skip) for row in some],
+            theirs[::5],
+            some,
+            notes=notes,
+        )
 
 
 def lines_of(added: Sequence[str], n: int, rng: random.Random) -> list[str]:
     """Return random lines of added tokens, white space and words."""
     parts = [*added[:50], *added[-50:]] or WORDS
-    return ["".join(rng.choice(rng.choice((parts, SPACES, SPACES, WORDS))) for _ in range(10)) for _ in range(n)]
+    return [
+        "".join(rng.choice(rng.choice((parts, SPACES, SPACES, WORDS))) for _ in range(10))
+        for _ in range(n)
+    ]
 
 
 def rows_of(vocabulary: volt.Vocabulary, n: int, rng: random.Random) -> list[list[int]]:
@@ -129,12 +147,18 @@ def rows_of(vocabulary: volt.Vocabulary, n: int, rng: random.Random) -> list[lis
     special = [vocabulary.ids[token] for token in vocabulary.special.all] or known
     letters = [vocabulary.ids[token] for token in BYTE_TOKENS if token in vocabulary.ids] or known
     kinds = ((known,), (known, special), (known, letters))
-    return [[rng.choice(rng.choice(kinds[row % 3])) for _ in range(rng.randint(1, 9))] for row in range(n)]
+    return [
+        [rng.choice(rng.choice(kinds[row % 3])) for _ in range(rng.randint(1, 9))]
+        for row in range(n)
+    ]
 
 
 def joined(outcomes: Sequence[Outcome]) -> Outcome:
     """Return the worst of several outcomes."""
-    return max(outcomes, key=lambda one: (one.n_differing > 0 and not one.is_announced, one.n_differing, one.n))
+    return max(
+        outcomes,
+        key=lambda one: (one.n_differing > 0 and not one.is_announced, one.n_differing, one.n),
+    )
 
 
 def outcomes_of(path: Path, *, n_lines: int, n_rows: int) -> tuple[dict[str, Outcome], str]:
@@ -153,7 +177,9 @@ def outcomes_of(path: Path, *, n_lines: int, n_rows: int) -> tuple[dict[str, Out
     notes = [note for note in lost if not any(part in note for part in SILENT)]
     decoding = [note for note in lost if "decode" in note]
     added = [row["content"] for row in json.loads(path.read_text())["added_tokens"]]
-    prompts = [line for name, lines in CHATS.items() if {*MARKS[name]} <= {*added} for line in lines]
+    prompts = [
+        line for name, lines in CHATS.items() if {*MARKS[name]} <= {*added} for line in lines
+    ]
     lines = lines_of(added, n_lines, rng)
     rows = rows_of(vocabulary, n_rows, rng)
     decoded = list(decodings(encoder, real, rows, decoding))
@@ -168,10 +194,14 @@ def outcomes_of(path: Path, *, n_lines: int, n_rows: int) -> tuple[dict[str, Out
 def main(given: Sequence[str] | None = None) -> int:
     """Print the table, and an example of each difference; 1 if a difference is not announced."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", type=Path, help="where tokenizer.json files are, at any depth; or one file")
+    parser.add_argument(
+        "folder", type=Path, help="where tokenizer.json files are, at any depth; or one file"
+    )
     parser.add_argument("--lines", type=int, default=1_000, help="random lines of each file")
     parser.add_argument("--rows", type=int, default=1_500, help="random rows of ids of each file")
-    parser.add_argument("--only", nargs="+", default=[""], help="files whose names contain one of these")
+    parser.add_argument(
+        "--only", nargs="+", default=[""], help="files whose names contain one of these"
+    )
     asked = parser.parse_args(given)
     names, counts = ("prompts", "added tokens", "decoded", "decoded, skip_special"), Counter[str]()
     lines, examples = list[list[str]](), list[str]()
@@ -179,12 +209,19 @@ def main(given: Sequence[str] | None = None) -> int:
         if found.kind != "tokenizer.json" or not any(part in found.name for part in asked.only):
             continue
         outcomes, refused = outcomes_of(found.path, n_lines=asked.lines, n_rows=asked.rows)
-        lines.append([found.name, *(outcomes[name].text if outcomes else f"refused: {refused}" for name in names)])
+        lines.append(
+            [
+                found.name,
+                *(outcomes[name].text if outcomes else f"refused: {refused}" for name in names),
+            ]
+        )
         counts.update(
             one.text.split(" ")[0] if one.n_differing == 0 or one.is_announced else "different"
             for one in outcomes.values()
         )
-        examples += [f"{found.name}, {name}: {one.example}" for name, one in outcomes.items() if one.example]
+        examples += [
+            f"{found.name}, {name}: {one.example}" for name, one in outcomes.items() if one.example
+        ]
         sys.stderr.write(" | ".join(lines[-1]) + "\n")
     sys.stdout.write(table(["file", *names], lines) + "\n\n")
     sys.stdout.write("\n".join(example[:300] for example in examples) + "\n\n")

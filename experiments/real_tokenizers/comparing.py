@@ -62,7 +62,11 @@ class Comparison:
     @property
     def is_exact(self) -> bool:
         """Whether every id of every line is equal, and every piece."""
-        return self.n_differing is not None and not any(self.n_differing.values()) and not self.n_pieces
+        return (
+            self.n_differing is not None
+            and not any(self.n_differing.values())
+            and not self.n_pieces
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +88,12 @@ def read(found: Found) -> tuple[Pair | None, Comparison]:
     except (VoltError, RecursionError, MemoryError) as error:
         return None, Comparison(found, original.library, _one_line(error), is_refusal=True)
     except Exception as error:  # a fault of VOLT is what this looks for
-        return None, Comparison(found, original.library, f"FAULT {type(error).__name__}: {error}", is_refusal=True)
-    return Pair(original, vocabulary), Comparison(found, original.library, signature=vocabulary.fingerprint)
+        return None, Comparison(
+            found, original.library, f"FAULT {type(error).__name__}: {error}", is_refusal=True
+        )
+    return Pair(original, vocabulary), Comparison(
+        found, original.library, signature=vocabulary.fingerprint
+    )
 
 
 def read_with_volt(path: Path, pattern: str | None) -> volt.Vocabulary:
@@ -140,7 +148,9 @@ def _alike(ours: str, kind: str, theirs: bytes | str) -> bool:
 
 
 def differing_lines(
-    lines: Sequence[str], ours: Callable[[Sequence[str]], Rows], theirs: Callable[[Sequence[str]], Rows]
+    lines: Sequence[str],
+    ours: Callable[[Sequence[str]], Rows],
+    theirs: Callable[[Sequence[str]], Rows],
 ) -> list[int]:
     """The numbers, from 0, of the lines whose ids differ."""
     rows = ours(lines)
@@ -152,9 +162,12 @@ def differing_lines(
 
 
 def difference(
-    name: str, lines: Sequence[str], differing: Sequence[int], ours: Callable[[Sequence[str]], Rows],
+    name: str,
+    lines: Sequence[str],
+    differing: Sequence[int],
+    ours: Callable[[Sequence[str]], Rows],
     theirs: Callable[[Sequence[str]], Rows],
-) -> Difference:  # fmt: skip
+) -> Difference:
     """The shortest of the first lines that differ, made as small as can be."""
     number = min(differing[:100], key=lambda number: len(lines[number]))
     text = smallest(lines[number], lambda text: ours([text]) != theirs([text]))

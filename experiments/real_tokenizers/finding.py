@@ -22,7 +22,9 @@ from typing import Any
 Kind = str  # a key of `originals.LOADERS`
 _LARGEST = 1 << 28  # bytes: no published tokenizer is larger
 _FOLDERS = (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe"))
-_FIRST_PIECE = re.compile(rb"\n.{1,2}\n", re.DOTALL)  # the first field of a model of sentencepiece holds a string
+_FIRST_PIECE = re.compile(
+    rb"\n.{1,2}\n", re.DOTALL
+)  # the first field of a model of sentencepiece holds a string
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,13 @@ from volt.errors import VoltError
 
 BULK = ("vocab", "merges")
 VALUES = (None, True, False, 0, 1, 2.5, "", "a", " ", "Ġ", "▁", "</w>", "<unk>", [], {}, ["a", "b"])
-NO_TEXT = ("that no merge makes: kept", "adds to a line", "Truncation", "Padding", "decode")  # notes on no line of text
+NO_TEXT = (
+    "that no merge makes: kept",
+    "adds to a line",
+    "Truncation",
+    "Padding",
+    "decode",
+)  # notes on no line of text
 
 
 class Outcome(NamedTuple):
@@ -55,10 +61,15 @@ class Outcome(NamedTuple):
 
 def shortened(data: Any, n_merges: int) -> Any:
     """The file with its first merges alone, and the tokens that these or no merges make, numbered without gaps."""
-    model, rows = data["model"], [row.split(" ") if isinstance(row, str) else row for row in data["model"]["merges"]]
+    model, rows = (
+        data["model"],
+        [row.split(" ") if isinstance(row, str) else row for row in data["model"]["merges"]],
+    )
     later = {"".join(row) for row in rows[n_merges:]} - {"".join(row) for row in rows[:n_merges]}
     added = {row["content"]: row["id"] for row in data["added_tokens"]}
-    ids = {token: number for token, number in {**model["vocab"], **added}.items() if token not in later}
+    ids = {
+        token: number for token, number in {**model["vocab"], **added}.items() if token not in later
+    }
     new = {token: number for number, token in enumerate(sorted(ids, key=ids.__getitem__))}
     vocab = {token: new[token] for token in model["vocab"] if token in new}
     merges = [row for row in rows[:n_merges] if later.isdisjoint(row)]
@@ -68,7 +79,13 @@ def shortened(data: Any, n_merges: int) -> Any:
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
     """Each container below a value, with the key of an entry; the tokens and the merges of a model as one entry."""
-    for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+    for key in (
+        list(value)
+        if isinstance(value, dict)
+        else range(len(value))
+        if isinstance(value, list)
+        else ()
+    ):
         yield value, key
         if key not in BULK:
             yield from places(value[key])
@@ -78,7 +95,11 @@ def change(data: Any, rng: random.Random, steps: Sequence[Any]) -> str:
     """Change one place of a file. steps: those of all files' pipelines. Returns a word for it."""
     model, (owner, key) = data["model"], rng.choice([*places(data)])
     vocab, merges = model["vocab"], model["merges"]
-    one, other, at, to = *rng.sample([*vocab], 2), rng.randrange(len(merges)), rng.randrange(len(merges))
+    one, other, at, to = (
+        *rng.sample([*vocab], 2),
+        rng.randrange(len(merges)),
+        rng.randrange(len(merges)),
+    )
     kind = rng.choice(KINDS)
     if kind == "delete":
         del owner[key]
@@ -105,14 +126,20 @@ def change(data: Any, rng: random.Random, steps: Sequence[Any]) -> str:
     elif kind == "lost merge":
         del merges[at]
     elif kind == "added":
-        number, content = rng.choice(((vocab[one], one), (300_000, rng.choice(("<new>", " ", "ab", "<s")))))
-        data["added_tokens"].append({"id": number, "content": content} | {flag: rng.random() < 0.3 for flag in FLAGS})
+        number, content = rng.choice(
+            ((vocab[one], one), (300_000, rng.choice(("<new>", " ", "ab", "<s"))))
+        )
+        data["added_tokens"].append(
+            {"id": number, "content": content} | {flag: rng.random() < 0.3 for flag in FLAGS}
+        )
     elif kind == "flag" and data["added_tokens"]:
         row = rng.choice(data["added_tokens"])
         flag = rng.choice(FLAGS)
         row[flag] = not row[flag]
     elif kind == "step":
-        section, several = rng.choice((("normalizer", "normalizers"), ("pre_tokenizer", "pretokenizers")))
+        section, several = rng.choice(
+            (("normalizer", "normalizers"), ("pre_tokenizer", "pretokenizers"))
+        )
         now = data.get(section)
         rows = [] if now is None else [*now[several]] if now["type"] == "Sequence" else [now]
         rows.insert(rng.randint(0, len(rows)), json.loads(json.dumps(rng.choice(steps))))
@@ -122,7 +149,19 @@ def change(data: Any, rng: random.Random, steps: Sequence[Any]) -> str:
 
 
 KINDS = (
-    *("delete", "delete", "value", "value", "option", "option", "swap", "rename", "token", "lost token", "merge"),
+    *(
+        "delete",
+        "delete",
+        "value",
+        "value",
+        "option",
+        "option",
+        "swap",
+        "rename",
+        "token",
+        "lost token",
+        "merge",
+    ),
     *("merge order", "lost merge", "added", "flag", "step"),
 )
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
@@ -134,7 +173,9 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
 }
 
 
-def outcome(data: Any, lines: Sequence[str], folder: Path, before: Outcome | None = None) -> Outcome:
+def outcome(
+    data: Any, lines: Sequence[str], folder: Path, before: Outcome | None = None
+) -> Outcome:
     """Read a file with both libraries, and compare. before: the outcome of the unchanged file"""
     path = folder / "a.json"
     path.write_text(json.dumps(data))
@@ -155,7 +196,9 @@ def outcome(data: Any, lines: Sequence[str], folder: Path, before: Outcome | Non
     differing = frozenset(differing_lines(lines, ours, theirs))
     if not differing:
         return Outcome("equal", notes=notes)
-    text = smallest(min((lines[n] for n in differing), key=len), lambda text: ours([text]) != theirs([text]))
+    text = smallest(
+        min((lines[n] for n in differing), key=len), lambda text: ours([text]) != theirs([text])
+    )
     if before is None or differing <= before.lines:
         return Outcome("announced" if before else "unchanged", differing, notes, text)
     is_new = any(not any(part in note for part in NO_TEXT) for note in notes - before.notes)
@@ -166,7 +209,12 @@ def outcomes(
     files: Sequence[tuple[str, Any]], lines: Sequence[str], n: int, rng: random.Random, folder: Path
 ) -> Iterator[tuple[str, str, Outcome]]:
     """The name of a file, the change, and what came of it; n times."""
-    steps = [step for _, data in files for step in (data.get("normalizer"), data.get("pre_tokenizer")) if step]
+    steps = [
+        step
+        for _, data in files
+        for step in (data.get("normalizer"), data.get("pre_tokenizer"))
+        if step
+    ]
     before = {name: outcome(data, lines, folder) for name, data in files}
     for number in range(n):
         name, data = files[number % len(files)]
@@ -200,7 +248,8 @@ def main() -> int:
     asked = parser.parse_args()
     one_thread()
     files = [
-        (path.name, shortened(json.loads(path.read_text()), asked.merges)) for path in sorted(asked.folder.glob("*"))
+        (path.name, shortened(json.loads(path.read_text()), asked.merges))
+        for path in sorted(asked.folder.glob("*"))
     ]
     lines = [*prose_lines(asked.lines // 2, asked.data), *hostile_lines(asked.lines // 2)]
     found, rng = Counter[str](), random.Random(asked.seed)
@@ -208,7 +257,9 @@ def main() -> int:
         for name, change, one in outcomes(files, lines, asked.n, rng, Path(folder)):
             found[one.kind] += 1
             if one.kind in ("silent", "fault") or (asked.verbose and one.kind == "announced"):
-                sys.stdout.write(f"{one.kind}: {name}, {change}: {one.text!r}, {sorted(one.notes)}\n")
+                sys.stdout.write(
+                    f"{one.kind}: {name}, {change}: {one.text!r}, {sorted(one.notes)}\n"
+                )
     sys.stdout.write(", ".join(f"{kind} {n:,}" for kind, n in sorted(found.items())) + "\n")
     return int(found["silent"] + found["fault"] > 0)
 

@@ -61,12 +61,19 @@ def _tiktoken(path: Path) -> Original:
         raise NoOriginalError("the file names no pattern, and none is declared for its content")
     rows = (line.split() for line in data.splitlines() if line)
     ranks = {base64.b64decode(token): int(rank) for token, rank in rows}
-    encoding = tiktoken.Encoding(known.name, pat_str=known.pattern, mergeable_ranks=ranks, special_tokens={})
+    encoding = tiktoken.Encoding(
+        known.name, pat_str=known.pattern, mergeable_ranks=ranks, special_tokens={}
+    )
 
     def encode(lines: Sequence[str]) -> Rows:
         return [encoding.encode_ordinary(line) for line in lines]
 
-    return Original(_named("tiktoken"), encode, lambda: {rank: token for token, rank in ranks.items()}, known.known_as)
+    return Original(
+        _named("tiktoken"),
+        encode,
+        lambda: {rank: token for token, rank in ranks.items()},
+        known.known_as,
+    )
 
 
 def _tekken(path: Path) -> Original:
@@ -93,7 +100,9 @@ def _sentencepiece(path: Path) -> Original:
         return found
 
     return Original(
-        _named("sentencepiece"), encode, lambda: {number: model.id_to_piece(number) for number in range(len(model))}
+        _named("sentencepiece"),
+        encode,
+        lambda: {number: model.id_to_piece(number) for number in range(len(model))},
     )
 
 
@@ -137,10 +146,14 @@ def _of_huggingface(tokenizer: Any, library: str) -> Original:
     tokenizer.no_truncation()
 
     def encode(lines: Sequence[str]) -> Rows:
-        return [row.ids for row in tokenizer.encode_batch_fast(list(lines), add_special_tokens=False)]
+        return [
+            row.ids for row in tokenizer.encode_batch_fast(list(lines), add_special_tokens=False)
+        ]
 
     def pieces() -> dict[int, bytes | str]:
-        return {number: piece for piece, number in tokenizer.get_vocab(with_added_tokens=True).items()}
+        return {
+            number: piece for piece, number in tokenizer.get_vocab(with_added_tokens=True).items()
+        }
 
     return Original(library, encode, pieces)
 

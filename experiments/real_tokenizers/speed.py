@@ -50,7 +50,10 @@ class Speed:
 def measure(found: Found, pair: Pair, path: Path, name: str, *, n_rounds: int = N_ROUNDS) -> Speed:
     """Both sides on one file of text."""
     volt.Encoder(pair.vocabulary).encode_file(path, n_threads=1, max_line=None)
-    rows = [(_timed(lambda: _theirs(found), path), _timed(lambda: _ours(found, pair), path)) for _ in range(n_rounds)]
+    rows = [
+        (_timed(lambda: _theirs(found), path), _timed(lambda: _ours(found, pair), path))
+        for _ in range(n_rounds)
+    ]
     theirs, ours = (_medians([row[side] for row in rows]) for side in (0, 1))
     return Speed(name, path.stat().st_size, theirs, ours)
 

@@ -24,13 +24,21 @@ def report(done: Sequence[Row]) -> str:
     ]
     differences = [row for one, _ in done for row in _differences(one)]
     if differences:
-        parts.append(table(("file", "text", "line", "smallest text", "VOLT", "original"), differences))
+        parts.append(
+            table(("file", "text", "line", "smallest text", "VOLT", "original"), differences)
+        )
     speeds = [row for one, found in done for row in _speeds(one, found)]
     if speeds:
-        head = ["file", "text", *(cell for name in NAMES for cell in (f"{name}: original, s", "VOLT, s", "times"))]
+        head = [
+            "file",
+            "text",
+            *(cell for name in NAMES for cell in (f"{name}: original, s", "VOLT, s", "times")),
+        ]
         parts.append(table(head, speeds))
     n_exact = sum(one.is_exact for one, _ in done)
-    parts.append(f"{n_exact} of {len(done)} files exact, {sum(one.is_refusal for one, _ in done)} refused")
+    parts.append(
+        f"{n_exact} of {len(done)} files exact, {sum(one.is_refusal for one, _ in done)} refused"
+    )
     return "\n\n".join(parts) + "\n"
 
 

@@ -29,8 +29,19 @@ N_LINES, N_HOSTILE = 20_000, 1_500
 LONGEST = 1_000  # characters of a line of code: a table of numbers is no code
 
 REAL = (
-    *("multi30k/train.en.gz", "multi30k/train.de.gz", "multi30k/train.fr.gz", "multi30k/train.cs.gz"),
-    *("ted/Finnish.txt.gz", "ted/Catalan.txt.gz", "ted/Latvian.txt.gz", "bible/uk.tsv.gz", "bible/hy.tsv.gz"),
+    *(
+        "multi30k/train.en.gz",
+        "multi30k/train.de.gz",
+        "multi30k/train.fr.gz",
+        "multi30k/train.cs.gz",
+    ),
+    *(
+        "ted/Finnish.txt.gz",
+        "ted/Catalan.txt.gz",
+        "ted/Latvian.txt.gz",
+        "bible/uk.tsv.gz",
+        "bible/hy.tsv.gz",
+    ),
     *("ted/Georgian.txt.gz", "ted/Marathi.txt.gz", "ted/Urdu.txt.gz", "ted/Cantonese.txt.gz"),
 )
 ALPHABETS = {  # the first and the last code point of their letters and marks
@@ -50,12 +61,59 @@ WHITE = (
 )
 INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff\xad\u180e\u202a\u202e\u2066\u2069\ufe0f\U000e0041"
 SPECIAL = (
-    *("<unk>", "<s>", "</s>", "<pad>", "<mask>", "[INST]", "[/INST]", "[TOOL_CALLS]", "<EOT>", "<META>", "<0x0A>"),
-    *("<|endoftext|>", "<|im_start|>", "<|begin_of_text|>", "<|startoftranscript|>", "<start_of_text>", "<0x41>"),
-    *("<｜begin▁of▁sentence｜>", "<｜User｜>", "<think>", "▁", "▁▁", "Ġ", "Ċ", "</w>", "@@", "##", "⁇", "<|newline|>"),
+    *(
+        "<unk>",
+        "<s>",
+        "</s>",
+        "<pad>",
+        "<mask>",
+        "[INST]",
+        "[/INST]",
+        "[TOOL_CALLS]",
+        "<EOT>",
+        "<META>",
+        "<0x0A>",
+    ),
+    *(
+        "<|endoftext|>",
+        "<|im_start|>",
+        "<|begin_of_text|>",
+        "<|startoftranscript|>",
+        "<start_of_text>",
+        "<0x41>",
+    ),
+    *(
+        "<｜begin▁of▁sentence｜>",
+        "<｜User｜>",
+        "<think>",
+        "▁",
+        "▁▁",
+        "Ġ",
+        "Ċ",
+        "</w>",
+        "@@",
+        "##",
+        "⁇",
+        "<|newline|>",
+    ),
 )
 SHORT = (
-    *("'s", "'S", "'T", "'re", "'LL", "'ſ", "\u2019s", "'d", "'D", "''", "can't", "I'Ve", "HTTPServer", "iPhone"),
+    *(
+        "'s",
+        "'S",
+        "'T",
+        "'re",
+        "'LL",
+        "'ſ",
+        "\u2019s",
+        "'d",
+        "'D",
+        "''",
+        "can't",
+        "I'Ve",
+        "HTTPServer",
+        "iPhone",
+    ),
     *(
         "K",
         "ſ",
@@ -77,7 +135,16 @@ SHORT = (
     ),
 )
 EMOJI = ("😀", "👍🏽", "👨‍👩‍👧‍👦", "🏳️‍🌈", "🇫🇮", "❤️", "1️⃣", "🫠", "🧑🏿‍🚀", "☺", "⛹🏻‍♀️")
-DIGITS = "0123456789", "٠١٢٣٤٥٦٧٨٩", "०१२३४५६७८९", "０１２３４５６７８９", "²³¹⁰⁴", "ⅠⅡⅢⅳⅴ", "½¼¾⅓", "一二三四"
+DIGITS = (
+    "0123456789",
+    "٠١٢٣٤٥٦٧٨٩",
+    "०१२३४५६७८९",
+    "０１２３４５６７８９",
+    "²³¹⁰⁴",
+    "ⅠⅡⅢⅳⅴ",
+    "½¼¾⅓",
+    "一二三四",
+)
 LATIN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZäöüéñçøåßđł"
 PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~«»„“”‚‘’–—…¿¡、。「」·؟،؛₹€§¶†‡"
 
@@ -90,7 +157,10 @@ def prose_lines(n: int, data: Path | None, *, seed: int = 18) -> list[str]:
         for name in REAL:
             real += itertools.islice(_lines_of_archive(data / name), share)
     rng = random.Random(seed)
-    made = [_words(rng, ALPHABETS[name]) for name, _ in zip(itertools.cycle(ALPHABETS), range(n - len(real)))]
+    made = [
+        _words(rng, ALPHABETS[name])
+        for name, _ in zip(itertools.cycle(ALPHABETS), range(n - len(real)))
+    ]
     return [*real, *made][:n]
 
 
@@ -101,7 +171,9 @@ def code_lines(n: int) -> list[str]:
     library = Path(sysconfig.get_path("stdlib"))
     headers = (Path(sysconfig.get_path("include")), Path(np.get_include()), Path("/usr/include"))
     rows = list(itertools.islice(_lines_of_files(sorted(library.glob("*.py"))), n // 2))
-    c = _lines_of_files(itertools.chain.from_iterable(sorted(path.rglob("*.h")) for path in headers))
+    c = _lines_of_files(
+        itertools.chain.from_iterable(sorted(path.rglob("*.h")) for path in headers)
+    )
     return [*rows, *itertools.islice(c, n - len(rows))]
 
 
@@ -130,7 +202,9 @@ def _lines_of_files(paths: Iterable[Path]) -> Iterator[str]:
 @cache
 def _letters(first: int, last: int) -> str:
     """The letters and marks between two code points."""
-    return "".join(filter(lambda char: unicodedata.category(char)[0] in "LM", map(chr, range(first, last + 1))))
+    return "".join(
+        filter(lambda char: unicodedata.category(char)[0] in "LM", map(chr, range(first, last + 1)))
+    )
 
 
 def _words(rng: random.Random, alphabet: tuple[int, int]) -> str:
@@ -145,7 +219,9 @@ def _some(rng: random.Random, choices: Iterable[str], most: int) -> str:
 
 def _any_points(rng: random.Random) -> str:
     """Code points of all planes: half of them below U+3000."""
-    points = (rng.randrange(0x3000) if rng.random() < 0.5 else rng.randrange(0x110000) for _ in range(60))
+    points = (
+        rng.randrange(0x3000) if rng.random() < 0.5 else rng.randrange(0x110000) for _ in range(60)
+    )
     return "".join(chr(point) for point in points if not 0xD800 <= point < 0xE000)
 
 
@@ -155,15 +231,32 @@ def _private(rng: random.Random) -> str:
 
 
 def _marks(rng: random.Random) -> str:
-    marks = [chr(point) for point in (*range(0x300, 0x370), 0x20DD, 0x93C, 0xBCD, 0x5BC, 0x64E, 0x1D165, 0xE47)]
-    return "".join(rng.choice(LATIN) + _some(rng, marks, 4) + rng.choice(("", "", " ")) for _ in range(20))
+    marks = [
+        chr(point)
+        for point in (*range(0x300, 0x370), 0x20DD, 0x93C, 0xBCD, 0x5BC, 0x64E, 0x1D165, 0xE47)
+    ]
+    return "".join(
+        rng.choice(LATIN) + _some(rng, marks, 4) + rng.choice(("", "", " ")) for _ in range(20)
+    )
 
 
 def _long_word(rng: random.Random) -> str:
     letters = rng.choice(
-        (LATIN, LATIN[:26], "a", "ab", "\u4e00\u4e8c\u4e09", "=-", "\u0915\u093f", "0123456789", "😀👍")
+        (
+            LATIN,
+            LATIN[:26],
+            "a",
+            "ab",
+            "\u4e00\u4e8c\u4e09",
+            "=-",
+            "\u0915\u093f",
+            "0123456789",
+            "😀👍",
+        )
     )
-    return "".join(rng.choices(letters, k=rng.choice((100, 300, 1_000, 3_000)))) + rng.choice(("", " end"))
+    return "".join(rng.choices(letters, k=rng.choice((100, 300, 1_000, 3_000)))) + rng.choice(
+        ("", " end")
+    )
 
 
 def _mixture(*kinds: Iterable[str]) -> Callable[[random.Random], str]:
@@ -173,7 +266,10 @@ def _mixture(*kinds: Iterable[str]) -> Callable[[random.Random], str]:
 
 
 def _scripts(rng: random.Random) -> str:
-    return "".join(_words(rng, rng.choice([*ALPHABETS.values(), (0x41, 0x5A), (0x61, 0x7A)]))[:7] for _ in range(12))
+    return "".join(
+        _words(rng, rng.choice([*ALPHABETS.values(), (0x41, 0x5A), (0x61, 0x7A)]))[:7]
+        for _ in range(12)
+    )
 
 
 KINDS: tuple[Callable[[random.Random], str], ...] = (
@@ -195,10 +291,16 @@ KINDS: tuple[Callable[[random.Random], str], ...] = (
 )
 
 
-def make_texts(folder: Path, data: Path | None, *, n_lines: int = N_LINES, n_hostile: int = N_HOSTILE) -> list[Path]:
+def make_texts(
+    folder: Path, data: Path | None, *, n_lines: int = N_LINES, n_hostile: int = N_HOSTILE
+) -> list[Path]:
     """Write prose.txt, code.txt and hostile.txt into a folder; their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    texts = {"prose": prose_lines(n_lines, data), "code": code_lines(n_lines), "hostile": hostile_lines(n_hostile)}
+    texts = {
+        "prose": prose_lines(n_lines, data),
+        "code": code_lines(n_lines),
+        "hostile": hostile_lines(n_hostile),
+    }
     for name, lines in texts.items():
         (folder / f"{name}.txt").write_bytes("".join(f"{line}\n" for line in lines).encode())
     return [folder / f"{name}.txt" for name in texts]
@@ -208,7 +310,9 @@ def main() -> None:
     """Write the three texts."""
     parser = argparse.ArgumentParser(description="Write the texts that tokenizers are compared on.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--data", type=Path, help="the corpora; without them, prose is random words alone")
+    parser.add_argument(
+        "--data", type=Path, help="the corpora; without them, prose is random words alone"
+    )
     asked = parser.parse_args()
     for path in make_texts(asked.folder, asked.data):
         sys.stdout.write(f"{path}\n")

@@ -36,9 +36,26 @@ from typing import Any, NamedTuple
 from experiments.resume.loaders import LOADERS, Loader, Place
 
 CHANGES = ("nothing", "workers", "world", "both")
-WORLDS, WORKERS, BATCHES, EVERY = (1, 2, 3, 4), (0, 1, 2, 3), (1, 3, 4, 8, 16, 25, 32), (1, 1, 2, 3, 5)
+WORLDS, WORKERS, BATCHES, EVERY = (
+    (1, 2, 3, 4),
+    (0, 1, 2, 3),
+    (1, 3, 4, 8, 16, 25, 32),
+    (1, 1, 2, 3, 5),
+)
 PATIENCE = 60.0  # seconds without a step, after which a rank hangs
-HEAD = ["loader", "versions", "changed", "rounds", "exact", "lost", "repeated", "refused", "errors", "hangs", "message"]
+HEAD = [
+    "loader",
+    "versions",
+    "changed",
+    "rounds",
+    "exact",
+    "lost",
+    "repeated",
+    "refused",
+    "errors",
+    "hangs",
+    "message",
+]
 FORK = multiprocessing.get_context("fork")
 
 
@@ -63,7 +80,11 @@ class Round:
         """
         chance = random.Random(name)
         world, workers = chance.choice(WORLDS), chance.choice(WORKERS if has_workers else (0,))
-        new_world = chance.choice([one for one in WORLDS if one != world]) if change in ("world", "both") else world
+        new_world = (
+            chance.choice([one for one in WORLDS if one != world])
+            if change in ("world", "both")
+            else world
+        )
         new_workers = workers
         if change in ("workers", "both") and has_workers:
             new_workers = chance.choice([one for one in WORKERS if one != workers])
@@ -108,7 +129,9 @@ def be_rank(loader: Loader, place: Place, state: bytes | None, every: int, line:
     line.recv()
 
 
-def play_leg(loader: Loader, places: Sequence[Place], states: Sequence[Any], made: Round, kill: int | None) -> Any:
+def play_leg(
+    loader: Loader, places: Sequence[Place], states: Sequence[Any], made: Round, kill: int | None
+) -> Any:
     """Run the ranks of a leg; return the consumed samples and the states to resume from. Raises Trouble."""
     lines, ranks = [], []
     for place, state in zip(places, states, strict=True):
@@ -161,15 +184,24 @@ def play(loader: Loader, made: Round, change: str, data: Path, *, n: int) -> Out
     try:
         for number, (world, workers) in enumerate(made.legs):
             meet = data.parent / f"meet-{made.seed}-{number}"
-            places = [Place(data, meet, rank, world, workers, made.batch, n, made.seed) for rank in range(world)]
-            states = [saved[rank % len(saved) if loader.state_of == "own" else 0] for rank in range(world)]
-            found, saved = play_leg(loader, places, states, made, made.kill if number == 0 else None)
+            places = [
+                Place(data, meet, rank, world, workers, made.batch, n, made.seed)
+                for rank in range(world)
+            ]
+            states = [
+                saved[rank % len(saved) if loader.state_of == "own" else 0] for rank in range(world)
+            ]
+            found, saved = play_leg(
+                loader, places, states, made, made.kill if number == 0 else None
+            )
             consumed, saved = consumed + found, saved or [None]
     except Trouble as trouble:
         return Outcome(change, trouble.args[0], message=trouble.args[1])
     counts = Counter(consumed)
     if not counts.keys() <= {*range(n)}:
-        return Outcome(change, "error", message=f"samples that were never written: {sorted(counts)[-1]}")
+        return Outcome(
+            change, "error", message=f"samples that were never written: {sorted(counts)[-1]}"
+        )
     return Outcome(change, "counted", n - len(counts), sum(count > 1 for count in counts.values()))
 
 
@@ -181,7 +213,9 @@ def campaign(loader: Loader, given: argparse.Namespace, folder: Path) -> list[Ou
     for change in (one for one in given.changes if one in loader.changes):
         for number in range(given.rounds):
             has_workers = "workers" in loader.changes
-            made = Round.draw(f"{given.seed}/{change}/{number}", change, n=given.n, has_workers=has_workers)
+            made = Round.draw(
+                f"{given.seed}/{change}/{number}", change, n=given.n, has_workers=has_workers
+            )
             found.append(play(loader, made, change, data, n=given.n))
             if found[-1][1:4] != ("counted", 0, 0):
                 print(f"{change} {number}: {made} {found[-1]}", file=sys.stderr, flush=True)
@@ -198,7 +232,9 @@ def rows_of(loader: Loader, outcomes: Sequence[Outcome]) -> list[list[str]]:
         exact = sum(one.lost == one.repeated == 0 for one in counted)
         n = len(counted) or 1
         means = (sum(one.lost for one in counted) / n, sum(one.repeated for one in counted) / n)
-        kinds = [str(sum(one.kind == kind for one in some)) for kind in ("refused", "error", "hang")]
+        kinds = [
+            str(sum(one.kind == kind for one in some)) for kind in ("refused", "error", "hang")
+        ]
         message = next((one.message for one in some if one.message), "")[:110]
         figures = [str(len(some)), str(exact), *(f"{one:,.1f}" for one in means)]
         rows.append([name, versions, change, *figures, *kinds, message])
@@ -206,12 +242,16 @@ def rows_of(loader: Loader, outcomes: Sequence[Outcome]) -> list[list[str]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     real = [name for name in LOADERS if not name.startswith("planted")]
     parser.add_argument("--loaders", nargs="+", default=real, choices=LOADERS)
     parser.add_argument("--rounds", type=int, default=8, help="of each loader and change")
     parser.add_argument("--changes", nargs="+", default=list(CHANGES), choices=CHANGES)
-    parser.add_argument("--n", type=int, default=2400, help="samples; a multiple of all worlds and workers")
+    parser.add_argument(
+        "--n", type=int, default=2400, help="samples; a multiple of all worlds and workers"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of all rounds")
     parser.add_argument("--json", type=Path, help="also write all outcomes to this file")
     given = parser.parse_args()

@@ -33,7 +33,9 @@ class Place:
 class Reading:
     """An open loader. numbers: a batch → its samples;  state: saves the loader's state."""
 
-    def __init__(self, batches: Any, numbers: Callable[[Any], Any], state: Callable[[], Any]) -> None:
+    def __init__(
+        self, batches: Any, numbers: Callable[[Any], Any], state: Callable[[], Any]
+    ) -> None:
         self.batches, self.numbers, self.state = batches, numbers, state
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -71,7 +73,9 @@ def read_numbers(data: Path) -> list[int]:
     return [int(line) for path in sorted(data.glob("*.txt")) for line in path.read_text().split()]
 
 
-def stateful(loader: Any, state: Any | None, numbers: Callable[[Any], Any] = lambda batch: batch) -> Reading:
+def stateful(
+    loader: Any, state: Any | None, numbers: Callable[[Any], Any] = lambda batch: batch
+) -> Reading:
     if state is not None:
         loader.load_state_dict(state)
     return Reading(loader, numbers, loader.state_dict)
@@ -81,7 +85,11 @@ def join_group(place: Place) -> None:
     import torch.distributed
 
     if place.world > 1:
-        where = {"init_method": f"file://{place.meet}", "rank": place.rank, "world_size": place.world}
+        where = {
+            "init_method": f"file://{place.meet}",
+            "rank": place.rank,
+            "world_size": place.world,
+        }
         torch.distributed.init_process_group("gloo", **where)
 
 
@@ -120,11 +128,22 @@ class Volt(Loader):
         ]
         samples = SampleFormat({"text": [*ROLES, *map(str, range(place.n))]})
         packs = ByPacks(length=12, rows=max(1, place.batch // 8))
-        rule = packs if place.seed % 3 == 0 else ByTokens(max_tokens=4 * place.batch, max_sentences=place.batch)
+        rule = (
+            packs
+            if place.seed % 3 == 0
+            else ByTokens(max_tokens=4 * place.batch, max_sentences=place.batch)
+        )
 
         def opened(rank: int, world: int) -> Any:
             stream = Stream(sources, seed=place.seed, ends="drop", n_workers=place.workers)
-            return Steps(stream, samples, rule, window=(40, 333, 1000)[place.seed // 6 % 3], rank=rank, world=world)
+            return Steps(
+                stream,
+                samples,
+                rule,
+                window=(40, 333, 1000)[place.seed // 6 % 3],
+                rank=rank,
+                world=world,
+            )
 
         steps = opened(place.rank, place.world)
         if state is not None:
@@ -132,7 +151,9 @@ class Volt(Loader):
 
         def batches() -> Iterator[Any]:
             yield from steps
-            if place.rank == 0 and steps.totals.n_left:  # fewer samples than ranks: one rank takes them
+            if (
+                place.rank == 0 and steps.totals.n_left
+            ):  # fewer samples than ranks: one rank takes them
                 rest = opened(0, 1)
                 rest.restore(steps.state())
                 yield from rest
@@ -157,7 +178,9 @@ class Torchdata(Loader):
         data: Any = read_numbers(place.data)
         ranks = {"num_replicas": place.world, "rank": place.rank}
         sampler = StatefulDistributedSampler(data, **ranks, shuffle=True, seed=place.seed)
-        return stateful(StatefulDataLoader(data, place.batch, sampler=sampler, num_workers=place.workers), state)
+        return stateful(
+            StatefulDataLoader(data, place.batch, sampler=sampler, num_workers=place.workers), state
+        )
 
 
 class Datasets(Loader):
@@ -177,7 +200,9 @@ class Datasets(Loader):
         data = split_dataset_by_node(data, rank=place.rank, world_size=place.world)
         if state is not None:
             data.load_state_dict(state)
-        return Reading(data.iter(batch_size=place.batch), lambda batch: batch["text"], data.state_dict)
+        return Reading(
+            data.iter(batch_size=place.batch), lambda batch: batch["text"], data.state_dict
+        )
 
 
 class Mosaic(Loader):
@@ -191,7 +216,9 @@ class Mosaic(Loader):
         """Write MDS shards of about n / shards numbers: 8 bytes each, 4 of an offset, and a head."""
         from streaming import MDSWriter
 
-        with MDSWriter(out=str(data), columns={"number": "int"}, size_limit=12 * (n // shards) + 300) as out:
+        with MDSWriter(
+            out=str(data), columns={"number": "int"}, size_limit=12 * (n // shards) + 300
+        ) as out:
             for number in range(n):
                 out.write({"number": number})
 
@@ -200,11 +227,15 @@ class Mosaic(Loader):
         from streaming.base.util import clean_stale_shared_memory
 
         ranks = {"RANK": place.rank, "WORLD_SIZE": place.world, "LOCAL_RANK": place.rank}
-        os.environ |= {name: str(value) for name, value in (ranks | {"LOCAL_WORLD_SIZE": place.world}).items()}
+        os.environ |= {
+            name: str(value) for name, value in (ranks | {"LOCAL_WORLD_SIZE": place.world}).items()
+        }
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
         join_group(place)
         clean_stale_shared_memory()
-        data = StreamingDataset(local=str(place.data), shuffle=True, shuffle_seed=place.seed, batch_size=place.batch)
+        data = StreamingDataset(
+            local=str(place.data), shuffle=True, shuffle_seed=place.seed, batch_size=place.batch
+        )
         loader = StreamingDataLoader(data, batch_size=place.batch, num_workers=place.workers)
         return stateful(loader, state, lambda batch: batch["number"])
 
@@ -230,7 +261,9 @@ class Litdata(Loader):
 
         join_group(place)
         data = StreamingDataset(str(place.data), shuffle=True, drop_last=False, seed=place.seed)
-        return stateful(StreamingDataLoader(data, batch_size=place.batch, num_workers=place.workers), state)
+        return stateful(
+            StreamingDataLoader(data, batch_size=place.batch, num_workers=place.workers), state
+        )
 
 
 class Grain(Loader):
@@ -252,7 +285,9 @@ class Grain(Loader):
         shard = grain.ShardOptions(shard_index=place.rank, shard_count=place.world)
         sampler = grain.IndexSampler(len(data), shard, shuffle=True, num_epochs=1, seed=place.seed)
         batch = grain.Batch(batch_size=place.batch, drop_remainder=False)
-        loader = grain.DataLoader(data_source=data, sampler=sampler, operations=[batch], worker_count=place.workers)
+        loader = grain.DataLoader(
+            data_source=data, sampler=sampler, operations=[batch], worker_count=place.workers
+        )
         batches = iter(loader)
         if state is not None:
             batches.set_state(state)
@@ -273,7 +308,9 @@ class Planted(Loader):
                 given[0] += place.batch
                 yield mine[given[0] - place.batch : given[0]]
 
-        return Reading(batches(), lambda numbers: numbers, lambda: given[0] - self.late * place.batch)
+        return Reading(
+            batches(), lambda numbers: numbers, lambda: given[0] - self.late * place.batch
+        )
 
 
 class PlantedEarly(Planted):

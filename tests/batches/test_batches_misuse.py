@@ -23,30 +23,42 @@ from volt.batches import (
     pack,
     padding_share,
     token_batches,
-)  # fmt: skip
+)
 from volt.errors import ConfigError, StreamError, VoltError
 
 LENGTHS: dict[str, tuple[Any, str]] = {
     "negative": ([3, -1], r"lengths\[1\] is -1; give whole numbers from 0 to"),
     "negative on a side": ([[3, 4], [1, -7]], r"lengths\[1\] is \[1, -7\]; give"),
-    "enormous": ([3, 2**60], r"lengths\[1\] is 1152921504606846976; give whole numbers from 0 to 9,007"),
-    "enormous without a sign": (np.array([2**64 - 1], np.uint64), r"lengths\[0\] is 18446744073709551615; give"),
+    "enormous": (
+        [3, 2**60],
+        r"lengths\[1\] is 1152921504606846976; give whole numbers from 0 to 9,007",
+    ),
+    "enormous without a sign": (
+        np.array([2**64 - 1], np.uint64),
+        r"lengths\[0\] is 18446744073709551615; give",
+    ),
     "fractions": (
-        [3.5], r"lengths is an array of float64 and shape \(1,\); give whole numbers of shape \(n,\) or \(n, sides\)",
+        [3.5],
+        r"lengths is an array of float64 and shape \(1,\); give whole numbers of shape \(n,\) or \(n, sides\)",
     ),
     "not a number": ([math.nan], "lengths is an array of float64"),
     "flags": ([True], "lengths is an array of bool"),
     "texts": (["3"], "lengths is an array of <U1"),
     "one number": (3, r"lengths is 3 \(int\); give whole numbers"),
     "none": (None, "lengths is None; give whole numbers"),
-    "rows of unequal size": ([[3], [3, 4]], "lengths is not a table of numbers; give whole numbers"),
+    "rows of unequal size": (
+        [[3], [3, 4]],
+        "lengths is not a table of numbers; give whole numbers",
+    ),
     "three dimensions": (np.ones((1, 1, 1), int), "lengths is an array of int64 and shape"),
     "no side": (np.ones((2, 0), int), "lengths is an array of int64 and shape"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", LENGTHS)
-@pytest.mark.parametrize("function", [lambda given: token_batches(given, max_tokens=9), lambda given: pack(given, 9)])
+@pytest.mark.parametrize(
+    "function", [lambda given: token_batches(given, max_tokens=9), lambda given: pack(given, 9)]
+)
 def test_lengths_that_are_none(case: str, function: Callable[[Any], object]) -> None:
     """Every function refuses them alike, as an option that is wrong."""
     given, message = LENGTHS[case]
@@ -61,20 +73,38 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "much noise": ({"noise": 1.5}, "noise is 1.5; give a number from 0 to 1"),
     "noise below zero": ({"noise": -0.1}, "noise is -0.1; give"),
     "noise without chance": ({"noise": 0.1, "shuffle": False}, "noise is 0.1 but shuffle is False"),
-    "noise in fairseq's order": ({"noise": 0.1, "sort": "sides"}, "noise is 0.1 but sort='sides' takes no noise"),
+    "noise in fairseq's order": (
+        {"noise": 0.1, "sort": "sides"},
+        "noise is 0.1 but sort='sides' takes no noise",
+    ),
     "another order": ({"sort": "target"}, "unknown sort 'target'; choose from length, sides"),
     "another way": ({"on_long": "split"}, "unknown on_long 'split'; choose from raise, report"),
-    "a least above the most": ({"min_length": 7, "max_length": 6}, "min_length is 7, more than max_length, 6;"),
+    "a least above the most": (
+        {"min_length": 7, "max_length": 6},
+        "min_length is 7, more than max_length, 6;",
+    ),
     "no bucket": ({"buckets": []}, "buckets is empty; give rising lengths, or None"),
-    "a bucket of nothing": ({"buckets": [0, 4]}, r"buckets\[0\] is 0, after 0; give rising lengths, from 1 on"),
-    "buckets that fall": ({"buckets": [4, 8, 8]}, r"buckets\[2\] is 8, after 8; give rising lengths"),
-    "a bucket beyond a batch": ({"buckets": [4, 16]}, "the last of buckets is 16, more than max_tokens, 9; remove it"),
+    "a bucket of nothing": (
+        {"buckets": [0, 4]},
+        r"buckets\[0\] is 0, after 0; give rising lengths, from 1 on",
+    ),
+    "buckets that fall": (
+        {"buckets": [4, 8, 8]},
+        r"buckets\[2\] is 8, after 8; give rising lengths",
+    ),
+    "a bucket beyond a batch": (
+        {"buckets": [4, 16]},
+        "the last of buckets is 16, more than max_tokens, 9; remove it",
+    ),
     "buckets that are none": ({"buckets": 8}, r"buckets is 8 \(int\); give"),
-    "a least above the last bucket": ({"buckets": [4], "min_length": 5}, "min_length is 5, more than the last of buck"),
+    "a least above the last bucket": (
+        {"buckets": [4], "min_length": 5},
+        "min_length is 5, more than the last of buck",
+    ),
     "seed": ({"seed": "one"}, r"seed is 'one' \(str\); give a whole number"),
     "epoch": ({"epoch": 0.5}, "epoch is 0.5"),
     "window": ({"window": None}, "window is None"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", OPTIONS)
@@ -93,7 +123,12 @@ LIMITS: list[tuple[Callable[[int], object], str, int, int | None]] = [
     (lambda n: token_batches([1], max_tokens=n), "max_tokens", 1, LARGEST),
     (lambda n: token_batches([1], max_tokens=9, max_sentences=n), "max_sentences", 1, None),
     (lambda n: token_batches([1], max_tokens=9, multiple=n), "multiple", 1, None),
-    (lambda n: token_batches([1], max_tokens=1 << 20, pad_to_multiple=n), "pad_to_multiple", 1, 1 << 16),
+    (
+        lambda n: token_batches([1], max_tokens=1 << 20, pad_to_multiple=n),
+        "pad_to_multiple",
+        1,
+        1 << 16,
+    ),
     (lambda n: token_batches([1], max_tokens=9, max_length=n), "max_length", 1, None),
     (lambda n: token_batches([9], max_tokens=9, min_length=n), "min_length", 1, None),
     (lambda n: token_batches([1], max_tokens=9, world=n), "world", 1, 1 << 31),
@@ -113,12 +148,17 @@ LIMITS: list[tuple[Callable[[int], object], str, int, int | None]] = [
     (lambda n: collate(Samples.of({"text": [[5, max(n, 0)]]}), [0], pad=1, eos=n), "eos", 0, None),
     (lambda n: collate(PAIR, [0], pad={"src": 0, "tgt": n}, eos=2), r"pad\['tgt'\]", 0, INT32),
     (lambda n: collate(PAIR, [0], pad=1, eos=2, pad_to_multiple=n), "pad_to_multiple", 1, None),
-    (lambda n: collate_packed(Samples.of({"text": [[2]]}), [[0]], length=n, pad=1, eos=2), "length", 1, None),
+    (
+        lambda n: collate_packed(Samples.of({"text": [[2]]}), [[0]], length=n, pad=1, eos=2),
+        "length",
+        1,
+        None,
+    ),
     (lambda n: SampleFormat({"src": ["a"]}, eos=False, max_length=n), "max_length", 1, INT32),
     (lambda n: Progress([], every=n), "every", 1, None),
     (lambda n: Counted("ab", start=n), "start", 0, None),
     (lambda n: Counted("ab").skip(n), "n", 0, None),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("row", LIMITS, ids=lambda row: row[1])
@@ -137,14 +177,19 @@ def test_numbers_have_limits(row: tuple[Callable[[int], object], str, int, int |
 def test_a_row_that_is_too_long_is_named() -> None:
     """The first of them, with its length, how many more there are, and the limit that it breaks."""
     with pytest.raises(
-        StreamError, match=r"^row 1 of 4 has 12 tokens, and 1 row more; max_tokens is 9; raise it, short"
+        StreamError,
+        match=r"^row 1 of 4 has 12 tokens, and 1 row more; max_tokens is 9; raise it, short",
     ):
         token_batches([3, 12, 9, 10], max_tokens=9)
-    with pytest.raises(StreamError, match=r"^row 1 of 3 has 9 tokens; size is 8; raise it, .* to report or split$"):
+    with pytest.raises(
+        StreamError, match=r"^row 1 of 3 has 9 tokens; size is 8; raise it, .* to report or split$"
+    ):
         pack([8, 9, 1], 8)
     with pytest.raises(StreamError, match=r"^row 1 of 2 has 5 tokens; max_length is 4; raise it"):
         token_batches([(3, 1), (2, 5)], max_tokens=9, max_length=4)
-    with pytest.raises(StreamError, match=r"^row 1 of 2 has 5 tokens; the last of buckets is 4; raise it"):
+    with pytest.raises(
+        StreamError, match=r"^row 1 of 2 has 5 tokens; the last of buckets is 4; raise it"
+    ):
         token_batches([(3, 1), (2, 5)], max_tokens=9, buckets=[2, 4])
 
 
@@ -161,9 +206,15 @@ def test_a_rank_that_is_none() -> None:
     [
         (lambda: pack([1, -1], 4), r"lengths\[1\] is -1; give"),
         (lambda: pack([[1, 2]], 4), "lengths has 2 sides; give one number for each row"),
-        (lambda: pack([1], 4, on_long="crop"), "unknown on_long 'crop'; choose from raise, report, split"),  # type: ignore[arg-type]
+        (
+            lambda: pack([1], 4, on_long="crop"),
+            "unknown on_long 'crop'; choose from raise, report, split",
+        ),  # type: ignore[arg-type]
         (lambda: padding_share([[0]], [1]), "batches is a list; give the result of token_batches"),  # type: ignore[arg-type]
-        (lambda: padding_share(token_batches([3, 2], max_tokens=9), [3]), "batches have row 1, but lengths has 1 row;"),
+        (
+            lambda: padding_share(token_batches([3, 2], max_tokens=9), [3]),
+            "batches have row 1, but lengths has 1 row;",
+        ),
     ],
 )
 def test_other_functions_refuse_alike(call: Callable[[], object], message: str) -> None:

@@ -51,13 +51,21 @@ def test_arrays_stay_within_max_tokens(
         for rank in range(world):
             try:
                 steps = Steps(
-                    stream_of(Path(folder), N), TEXTS if alone else PAIRS,
-                    ByTokens(max_tokens=most, on_long="report", **options), window=window, rank=rank, world=world,
-                    layout=Layout(pad_to_multiple=padded), ahead=False,
-                )  # fmt: skip
+                    stream_of(Path(folder), N),
+                    TEXTS if alone else PAIRS,
+                    ByTokens(max_tokens=most, on_long="report", **options),
+                    window=window,
+                    rank=rank,
+                    world=world,
+                    layout=Layout(pad_to_multiple=padded),
+                    ahead=False,
+                )
             except ConfigError:
                 fits = most >= padded and max(options.get("buckets", [0])) <= most - most % padded
-                assert not fits or (options.get("noise") and (options.get("sort") == "sides" or "shuffle" in options))
+                assert not fits or (
+                    options.get("noise")
+                    and (options.get("sort") == "sides" or "shuffle" in options)
+                )
                 return
             for step in steps:
                 found += step["id"].tolist()
@@ -66,7 +74,11 @@ def test_arrays_stay_within_max_tokens(
                     assert array.shape[1] % padded == 0
             totals = steps.totals
         assert totals is not None
-        assert len(found) == len(set(found)) == N - totals.n_too_long - totals.n_too_short - totals.n_left
+        assert (
+            len(found)
+            == len(set(found))
+            == N - totals.n_too_long - totals.n_too_short - totals.n_left
+        )
 
 
 @settings(deadline=None, max_examples=examples(60))
@@ -81,7 +93,9 @@ def test_a_configuration_bounds_its_arrays(most: int, padded: int, lengths: list
             f"  max_tokens: {most}\n  on_long: report\n  pad_to_multiple: {padded}\n"
         )
         if padded > most:
-            with pytest.raises(ConfigError, match=r"s.yaml:7: batches.pad_to_multiple: .*more than max_tokens"):
+            with pytest.raises(
+                ConfigError, match=r"s.yaml:7: batches.pad_to_multiple: .*more than max_tokens"
+            ):
                 Steps.from_config(Path(folder, "s.yaml"))
             return
         with Steps.from_config(Path(folder, "s.yaml")) as steps:
@@ -93,13 +107,30 @@ def test_a_configuration_bounds_its_arrays(most: int, padded: int, lengths: list
 def test_a_sample_too_long_for_its_padding_is_named(tmp_path: Path) -> None:
     """One that fits alone, but not with its padding, is refused like any that is too long, and the error says why."""
     steps = Steps(
-        stream_of(tmp_path, N), PAIRS, ByTokens(max_tokens=28), layout=Layout(pad_to_multiple=16), ahead=False
+        stream_of(tmp_path, N),
+        PAIRS,
+        ByTokens(max_tokens=28),
+        layout=Layout(pad_to_multiple=16),
+        ahead=False,
     )
-    with pytest.raises(StreamError, match=r"has \d+ ids; max_tokens with pad_to_multiple=16 is 16; raise it"):
+    with pytest.raises(
+        StreamError, match=r"has \d+ ids; max_tokens with pad_to_multiple=16 is 16; raise it"
+    ):
         list(steps)
-    with pytest.raises(StreamError, match=r"has 20 tokens; max_tokens with pad_to_multiple=16 is 16"):
+    with pytest.raises(
+        StreamError, match=r"has 20 tokens; max_tokens with pad_to_multiple=16 is 16"
+    ):
         token_batches([3, 20], max_tokens=28, pad_to_multiple=16)
-    with pytest.raises(ConfigError, match=r"pad_to_multiple is 64, more than max_tokens, 28: no row fits; lower it"):
-        Steps(stream_of(tmp_path, N), PAIRS, ByTokens(max_tokens=28), layout=Layout(pad_to_multiple=64))
-    with pytest.raises(ConfigError, match=r"the last of buckets is 20, padded to 32, more than max_tokens, 28"):
+    with pytest.raises(
+        ConfigError, match=r"pad_to_multiple is 64, more than max_tokens, 28: no row fits; lower it"
+    ):
+        Steps(
+            stream_of(tmp_path, N),
+            PAIRS,
+            ByTokens(max_tokens=28),
+            layout=Layout(pad_to_multiple=64),
+        )
+    with pytest.raises(
+        ConfigError, match=r"the last of buckets is 20, padded to 32, more than max_tokens, 28"
+    ):
         token_batches([3], max_tokens=28, pad_to_multiple=16, buckets=[8, 20])

@@ -27,7 +27,10 @@ def padded(rows: Rows, multiple: int, *, left: bool) -> Rows:
     width = max(map(len, rows))
     while width % multiple:
         width += 1
-    return [[PAD] * (width - len(row)) + row if left else row + [PAD] * (width - len(row)) for row in rows]
+    return [
+        [PAD] * (width - len(row)) + row if left else row + [PAD] * (width - len(row))
+        for row in rows
+    ]
 
 
 def moved(row: list[int]) -> list[int]:
@@ -35,7 +38,12 @@ def moved(row: list[int]) -> list[int]:
     return [EOS, *row[:-1]] if row else []
 
 
-def twin(pairs: list[tuple[list[int], list[int]]], numbers: list[int], multiple: int, left: tuple[bool, bool]) -> Any:
+def twin(
+    pairs: list[tuple[list[int], list[int]]],
+    numbers: list[int],
+    multiple: int,
+    left: tuple[bool, bool],
+) -> Any:
     """What fairseq's description of a batch says, with lists."""
     source, target = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     return {
@@ -48,8 +56,12 @@ def twin(pairs: list[tuple[list[int], list[int]]], numbers: list[int], multiple:
             "prev_output_tokens": padded([moved(row) for row in target], multiple, left=left[1]),
         },
         "target": padded(target, multiple, left=left[1]),
-        "src_mask": [[cell is not None for cell in row] for row in holes(source, multiple, left=left[0])],
-        "tgt_mask": [[cell is not None for cell in row] for row in holes(target, multiple, left=left[1])],
+        "src_mask": [
+            [cell is not None for cell in row] for row in holes(source, multiple, left=left[0])
+        ],
+        "tgt_mask": [
+            [cell is not None for cell in row] for row in holes(target, multiple, left=left[1])
+        ],
     }
 
 
@@ -68,29 +80,48 @@ def listed(value: Any) -> Any:
 
 @FEW
 @given(
-    st.lists(st.tuples(own_ids | sides, sides | st.just([])), min_size=1, max_size=6), st.data(),
-    st.integers(1, 9), st.tuples(st.booleans(), st.booleans()), st.sampled_from([np.int64, np.int32]),
-)  # fmt: skip
+    st.lists(st.tuples(own_ids | sides, sides | st.just([])), min_size=1, max_size=6),
+    st.data(),
+    st.integers(1, 9),
+    st.tuples(st.booleans(), st.booleans()),
+    st.sampled_from([np.int64, np.int32]),
+)
 def test_collate_lays_out_what_fairseq_does(
     pairs: Any, data: Any, multiple: int, left: tuple[bool, bool], dtype: type[np.integer[Any]]
 ) -> None:
     """For any rows in any order, empty sides, either padding, multiples and types."""
     numbers = [10 * k for k in range(len(pairs))]
-    samples = Samples.of({"src": [pair[0] for pair in pairs], "tgt": [pair[1] for pair in pairs]}, numbers)
+    samples = Samples.of(
+        {"src": [pair[0] for pair in pairs], "tgt": [pair[1] for pair in pairs]}, numbers
+    )
     rows = data.draw(st.lists(st.integers(0, len(pairs) - 1), min_size=1, max_size=8))
     made = collate(
-        samples, rows, pad=PAD, eos=EOS, pad_to_multiple=multiple, left_pad_source=left[0], left_pad_target=left[1],
+        samples,
+        rows,
+        pad=PAD,
+        eos=EOS,
+        pad_to_multiple=multiple,
+        left_pad_source=left[0],
+        left_pad_target=left[1],
         dtype=dtype,
-    )  # fmt: skip
-    assert listed(made) == twin([pairs[row] for row in rows], [numbers[row] for row in rows], multiple, left)
-    tokens = (made["target"], made["net_input"]["src_tokens"], made["net_input"]["prev_output_tokens"])
+    )
+    assert listed(made) == twin(
+        [pairs[row] for row in rows], [numbers[row] for row in rows], multiple, left
+    )
+    tokens = (
+        made["target"],
+        made["net_input"]["src_tokens"],
+        made["net_input"]["prev_output_tokens"],
+    )
     assert {array.dtype for array in tokens} == {np.dtype(dtype)}
     assert all(array.flags.c_contiguous and array.flags.writeable for array in tokens)
 
 
 def test_the_source_is_padded_left_and_the_target_right() -> None:
     """By default, as in translation."""
-    made = collate(Samples.of({"src": [[5, 2], [2]], "tgt": [[2], [6, 2]]}), [0, 1], pad=PAD, eos=EOS)
+    made = collate(
+        Samples.of({"src": [[5, 2], [2]], "tgt": [[2], [6, 2]]}), [0, 1], pad=PAD, eos=EOS
+    )
     assert made["net_input"]["src_tokens"].tolist() == [[5, 2], [1, 2]]
     assert made["target"].tolist() == [[2, 1], [6, 2]]
 
@@ -99,10 +130,14 @@ def test_the_source_is_padded_left_and_the_target_right() -> None:
 @given(st.lists(sides, min_size=1, max_size=6), st.integers(1, 9))
 def test_a_language_model_reads_what_stands_before_each_id(texts: Rows, multiple: int) -> None:
     """One field is its own target; input and target have the same places."""
-    made = collate(Samples.of({"text": texts}), range(len(texts)), pad=PAD, eos=EOS, pad_to_multiple=multiple)
+    made = collate(
+        Samples.of({"text": texts}), range(len(texts)), pad=PAD, eos=EOS, pad_to_multiple=multiple
+    )
     assert made["net_input"].keys() == {"src_tokens", "src_lengths"}
     assert made["target"].tolist() == padded(texts, multiple, left=False)
-    assert made["net_input"]["src_tokens"].tolist() == padded([moved(row) for row in texts], multiple, left=False)
+    assert made["net_input"]["src_tokens"].tolist() == padded(
+        [moved(row) for row in texts], multiple, left=False
+    )
     assert made["tgt_mask"].sum(axis=1).tolist() == made["net_input"]["src_lengths"].tolist()
 
 
@@ -120,8 +155,13 @@ def test_packed_rows_hold_their_samples_one_after_the_other(packs: list[Rows], s
         filled = sum(map(len, pack))
         blank = length - filled
         assert made["target"][number].tolist() == [*chain.from_iterable(pack), *[PAD] * blank]
-        assert net["src_tokens"][number].tolist() == [*chain.from_iterable(map(moved, pack)), *[PAD] * blank]
-        assert net["position_ids"][number].tolist() == [k for n in [*map(len, pack), blank] for k in range(n)]
+        assert net["src_tokens"][number].tolist() == [
+            *chain.from_iterable(map(moved, pack)),
+            *[PAD] * blank,
+        ]
+        assert net["position_ids"][number].tolist() == [
+            k for n in [*map(len, pack), blank] for k in range(n)
+        ]
         assert made["tgt_mask"][number].tolist() == [True] * filled + [False] * blank
         for n in [*map(len, pack), *[blank] * (blank > 0)]:
             starts.append(starts[-1] + n)
@@ -133,7 +173,11 @@ def test_packed_rows_hold_their_samples_one_after_the_other(packs: list[Rows], s
 
 def tensors(value: Any) -> Any:
     """All values of nested dicts that are no dicts."""
-    return [leaf for one in value.values() for leaf in tensors(one)] if isinstance(value, dict) else [value]
+    return (
+        [leaf for one in value.values() for leaf in tensors(one)]
+        if isinstance(value, dict)
+        else [value]
+    )
 
 
 def test_torch_tensors_share_the_memory_of_the_arrays() -> None:
@@ -165,33 +209,74 @@ TEXT = Samples.of({"text": [[5, 2], [2], [7, 8, 2]]})
 @pytest.mark.parametrize(
     ("error", "message", "make"),
     [
-        (ConfigError, "rows: no sample 2; there are 2, from 0 to 1", lambda: collate(PAIRS, [0, 2], pad=1, eos=2)),
+        (
+            ConfigError,
+            "rows: no sample 2; there are 2, from 0 to 1",
+            lambda: collate(PAIRS, [0, 2], pad=1, eos=2),
+        ),
         (ConfigError, "rows: no sample -1", lambda: collate(PAIRS, np.array([-1]), pad=1, eos=2)),
-        (ConfigError, "rows is empty; a batch needs one or more", lambda: collate(PAIRS, [], pad=1, eos=2)),
-        (ConfigError, "give indices of samples", lambda: collate(PAIRS, np.array([0.5]), pad=1, eos=2)),
-        (ConfigError, "give indices of samples", lambda: collate(PAIRS, np.array([[0]]), pad=1, eos=2)),
-        (ConfigError, "rows[0] is 0.5 (float); give a whole number", lambda: collate(PAIRS, [0.5], pad=1, eos=2)),  # type: ignore[list-item]
-        (ConfigError, "give int64 or int32", lambda: collate(PAIRS, [0], pad=1, eos=2, dtype=np.int16)),
-        (ConfigError, "give int64 or int32", lambda: collate(PAIRS, [0], pad=1, eos=2, dtype="whole")),
+        (
+            ConfigError,
+            "rows is empty; a batch needs one or more",
+            lambda: collate(PAIRS, [], pad=1, eos=2),
+        ),
+        (
+            ConfigError,
+            "give indices of samples",
+            lambda: collate(PAIRS, np.array([0.5]), pad=1, eos=2),
+        ),
+        (
+            ConfigError,
+            "give indices of samples",
+            lambda: collate(PAIRS, np.array([[0]]), pad=1, eos=2),
+        ),
+        (
+            ConfigError,
+            "rows[0] is 0.5 (float); give a whole number",
+            lambda: collate(PAIRS, [0.5], pad=1, eos=2),
+        ),  # type: ignore[list-item]
+        (
+            ConfigError,
+            "give int64 or int32",
+            lambda: collate(PAIRS, [0], pad=1, eos=2, dtype=np.int16),
+        ),
+        (
+            ConfigError,
+            "give int64 or int32",
+            lambda: collate(PAIRS, [0], pad=1, eos=2, dtype="whole"),
+        ),
         (ConfigError, "samples is a list; give a Samples", lambda: collate([], [0], pad=1, eos=2)),  # type: ignore[arg-type]
         (
-            ConfigError, "a batch has a source and a target, or one field",
+            ConfigError,
+            "a batch has a source and a target, or one field",
             lambda: collate(Samples.of({name: [[2]] for name in "abc"}), [0], pad=1, eos=2),
         ),
         (
-            StreamError, "line 1 of the stream: field 'tgt' does not end in EOS, the id 2; make samples with eos=True",
+            StreamError,
+            "line 1 of the stream: field 'tgt' does not end in EOS, the id 2; make samples with eos=True",
             lambda: collate(PAIRS, [0, 1], pad=1, eos=2),
         ),
-        (ConfigError, "packs take samples of one field", lambda: collate_packed(PAIRS, [[0]], length=9, pad=1, eos=2)),
-        (ConfigError, "packs is empty", lambda: collate_packed(TEXT, [], length=9, pad=1, eos=2)),
-        (ConfigError, "rows is empty", lambda: collate_packed(TEXT, [[0], []], length=9, pad=1, eos=2)),
         (
-            ConfigError, "packs[1] has 4 ids, more than length=3; give it fewer samples",
+            ConfigError,
+            "packs take samples of one field",
+            lambda: collate_packed(PAIRS, [[0]], length=9, pad=1, eos=2),
+        ),
+        (ConfigError, "packs is empty", lambda: collate_packed(TEXT, [], length=9, pad=1, eos=2)),
+        (
+            ConfigError,
+            "rows is empty",
+            lambda: collate_packed(TEXT, [[0], []], length=9, pad=1, eos=2),
+        ),
+        (
+            ConfigError,
+            "packs[1] has 4 ids, more than length=3; give it fewer samples",
             lambda: collate_packed(TEXT, [[0], [1, 2]], length=3, pad=1, eos=2),
         ),
     ],
-)  # fmt: skip
-def test_what_cannot_be_collated_is_refused(error: type[VoltError], message: str, make: Callable[[], object]) -> None:
+)
+def test_what_cannot_be_collated_is_refused(
+    error: type[VoltError], message: str, make: Callable[[], object]
+) -> None:
     """In one line that says what was found and what to do."""
     with pytest.raises(error) as found:
         make()

@@ -22,7 +22,9 @@ def spans(packs: Packs) -> dict[int, list[tuple[int, int]]]:
     """Row → where its segments begin and end in it."""
     found: dict[int, list[tuple[int, int]]] = {}
     for one in packs:
-        for row, start, size in zip(one.rows.tolist(), one.starts.tolist(), one.sizes.tolist(), strict=True):
+        for row, start, size in zip(
+            one.rows.tolist(), one.starts.tolist(), one.sizes.tolist(), strict=True
+        ):
             found.setdefault(row, []).append((start, start + size))
     return {row: sorted(pieces) for row, pieces in found.items()}
 
@@ -31,7 +33,9 @@ def spans(packs: Packs) -> dict[int, list[tuple[int, int]]]:
 def test_each_row_is_whole_in_one_pack_or_listed(lengths: list[int], size: int, seed: int) -> None:
     """Nothing is cropped: rows are whole, or listed as too long or empty."""
     packs = pack(lengths, size, on_long="report", seed=seed)
-    assert spans(packs) == {row: [(0, length)] for row, length in enumerate(lengths) if 0 < length <= size}
+    assert spans(packs) == {
+        row: [(0, length)] for row, length in enumerate(lengths) if 0 < length <= size
+    }
     assert packs.too_long.tolist() == [row for row, length in enumerate(lengths) if length > size]
     assert packs.empty.tolist() == [row for row, length in enumerate(lengths) if length == 0]
 

@@ -25,14 +25,21 @@ TEXT = Samples.of({"text": [[5, 2], [2]]})
 
 @FEW
 @given(pairs_of, fill, fill, st.integers(0, 9), st.booleans())
-def test_each_field_is_filled_with_its_own_id(pairs: Pairs, src: int, tgt: int, eos: int, left: bool) -> None:
+def test_each_field_is_filled_with_its_own_id(
+    pairs: Pairs, src: int, tgt: int, eos: int, left: bool
+) -> None:
     """Arrays are those of one id, but where the masks are false, and input starts with the target's EOS."""
-    samples = Samples.of({"src": [pair[0] for pair in pairs], "tgt": [[*pair[1], eos] for pair in pairs]})
+    samples = Samples.of(
+        {"src": [pair[0] for pair in pairs], "tgt": [[*pair[1], eos] for pair in pairs]}
+    )
     rows = range(len(pairs))
     sides: dict[str, Any] = {"left_pad_source": left, "left_pad_target": not left}
     made = collate(samples, rows, pad={"src": src, "tgt": tgt}, eos={"tgt": eos}, **sides)
     alike = collate(samples, rows, pad=0, eos=eos, **sides)
-    for name, mask, pad in (("src_tokens", "src_mask", src), ("prev_output_tokens", "tgt_mask", tgt)):
+    for name, mask, pad in (
+        ("src_tokens", "src_mask", src),
+        ("prev_output_tokens", "tgt_mask", tgt),
+    ):
         assert made[mask].tolist() == alike[mask].tolist()
         wanted = np.where(alike[mask], alike["net_input"][name], pad)
         assert made["net_input"][name].tolist() == wanted.tolist()
@@ -48,7 +55,9 @@ def test_one_field_may_be_named_too() -> None:
     for make in made:
         named, alone = make(pad={"text": 7}, eos={"text": 2}), make(pad=7, eos=2)
         assert named["target"].tolist() == alone["target"].tolist()
-        assert named["net_input"]["src_tokens"].tolist() == alone["net_input"]["src_tokens"].tolist()
+        assert (
+            named["net_input"]["src_tokens"].tolist() == alone["net_input"]["src_tokens"].tolist()
+        )
 
 
 @pytest.mark.parametrize(
@@ -64,8 +73,14 @@ def test_one_field_may_be_named_too() -> None:
         ),
         ("eos lacks field 'tgt'", lambda: collate(PAIRS, [0], pad=1, eos={"src": 2})),
         ("pad is None; give a whole number", lambda: collate(PAIRS, [0], pad=None, eos=3)),  # type: ignore[arg-type]
-        ("pad: no field 'src' in these", lambda: collate_packed(TEXT, [[0]], length=4, pad={"src": 1}, eos=2)),
-        ("eos: no field 'src' in these", lambda: collate_packed(TEXT, [[0]], length=4, pad=1, eos={"src": 1})),
+        (
+            "pad: no field 'src' in these",
+            lambda: collate_packed(TEXT, [[0]], length=4, pad={"src": 1}, eos=2),
+        ),
+        (
+            "eos: no field 'src' in these",
+            lambda: collate_packed(TEXT, [[0]], length=4, pad=1, eos={"src": 1}),
+        ),
     ],
 )
 def test_ids_of_other_fields_are_refused(message: str, make: Callable[[], object]) -> None:

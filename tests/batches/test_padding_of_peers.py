@@ -69,10 +69,16 @@ def test_padding_of_made_pairs_is_no_more_than_that_of_others(max_tokens: int) -
 def test_padding_of_multi30k_is_no_more_than_that_of_others(lines: Lines, max_tokens: int) -> None:
     """German and English, in words."""
     sides = [lines(f"multi30k/train.{name}.gz", N_LINES) for name in ("de", "en")]
-    not_worse(np.array([[len(line.split()) + 1 for line in pair] for pair in zip(*sides, strict=True)]), max_tokens)
+    not_worse(
+        np.array([[len(line.split()) + 1 for line in pair] for pair in zip(*sides, strict=True)]),
+        max_tokens,
+    )
 
 
 @pytest.mark.parametrize("max_tokens", MAX_TOKENS)
 def test_padding_of_ted_is_no_more_than_that_of_others(lines: Lines, max_tokens: int) -> None:
     """One side, in words."""
-    not_worse(np.array([[len(line.split()) + 1] for line in lines("ted/Finnish.txt.gz", N_LINES)]), max_tokens)
+    not_worse(
+        np.array([[len(line.split()) + 1] for line in lines("ted/Finnish.txt.gz", N_LINES)]),
+        max_tokens,
+    )

@@ -25,12 +25,21 @@ from volt.batches import (
 
 LENGTHS = [(1 + 7 * n % 11, 1 + 5 * n % 13) for n in range(24)]
 OPTIONS: dict[str, dict[str, Any]] = {
-    "default": {}, "seed": {"seed": 1}, "epoch": {"epoch": 1}, "window": {"window": 1}, "noise": {"noise": 0.3},
-    "other noise": {"noise": 0.3, "seed": 1}, "in order": {"shuffle": False}, "sides": {"sort": "sides"},
-    "multiple": {"multiple": 3}, "ranks": {"world": 3}, "sentences": {"max_sentences": 2},
-    "padded": {"pad_to_multiple": 5}, "buckets": {"buckets": [4, 9, 13]},
+    "default": {},
+    "seed": {"seed": 1},
+    "epoch": {"epoch": 1},
+    "window": {"window": 1},
+    "noise": {"noise": 0.3},
+    "other noise": {"noise": 0.3, "seed": 1},
+    "in order": {"shuffle": False},
+    "sides": {"sort": "sides"},
+    "multiple": {"multiple": 3},
+    "ranks": {"world": 3},
+    "sentences": {"max_sentences": 2},
+    "padded": {"pad_to_multiple": 5},
+    "buckets": {"buckets": [4, 9, 13]},
     "lengths": {"min_length": 4, "max_length": 10, "on_long": "report"},
-}  # fmt: skip
+}
 
 
 def rows_of(batches: Any) -> str:
@@ -73,31 +82,50 @@ def test_packs_and_deals() -> None:
 
 RULES: dict[str, tuple[SampleFormat, ByTokens | ByPacks, dict[str, Any]]] = {
     "tokens": (PAIRS, ByTokens(max_tokens=64), {"world": 2}),
-    "tokens of few lines": (PAIRS, ByTokens(max_tokens=64, max_length=18, on_long="report"), {"window": 3, "world": 2}),
+    "tokens of few lines": (
+        PAIRS,
+        ByTokens(max_tokens=64, max_length=18, on_long="report"),
+        {"window": 3, "world": 2},
+    ),
     "noise": (
-        PAIRS, ByTokens(max_tokens=64, noise=0.2, buckets=(8, 16, 21)),
+        PAIRS,
+        ByTokens(max_tokens=64, noise=0.2, buckets=(8, 16, 21)),
         {"layout": Layout(pad_to_multiple=4), "world": 2, "rank": 1},
     ),
     "layout": (PAIRS, ByTokens(max_tokens=64), {"layout": Layout(7, False, True, 8, "int32")}),
     "one text": (TEXTS, ByTokens(max_tokens=64), {}),
     "packs": (TEXTS, ByPacks(length=24, rows=2), {"world": 2, "rank": 1}),
     "packs of few lines": (TEXTS, ByPacks(length=18, rows=2, on_long="report"), {"window": 3}),
-    "split": (TEXTS, ByPacks(length=12, rows=3, on_long="split"), {"layout": Layout(dtype="int32")}),
-}  # fmt: skip
+    "split": (
+        TEXTS,
+        ByPacks(length=12, rows=3, on_long="split"),
+        {"layout": Layout(dtype="int32")},
+    ),
+}
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_steps_and_states(name: str, tmp_path: Path) -> None:
     """Steps have the arrays and totals that they had, and continue from a state that was saved then."""
     form, rule, options = RULES[name]
-    steps, other = (Steps(stream_of(tmp_path, 80), form, rule, **{"window": 20, **options}) for _ in range(2))
+    steps, other = (
+        Steps(stream_of(tmp_path, 80), form, rule, **{"window": 20, **options}) for _ in range(2)
+    )
     other.restore(steps.state())
     assert other.state() == steps.state()
     first = digest(repr(bits(steps, 5)).encode())
     lines = [one["n_lines"] for one in steps.state()["stretches"]]
-    found = {"first": first, "lines of stretches": " ".join(map(str, lines)), "state": json.dumps(steps.state())}
+    found = {
+        "first": first,
+        "lines of stretches": " ".join(map(str, lines)),
+        "state": json.dumps(steps.state()),
+    }
     found["rest"] = digest(repr(bits(steps)).encode())
-    own = {name: value for name, value in asdict(steps.totals).items() if name not in ("seconds", "too_long")}
+    own = {
+        name: value
+        for name, value in asdict(steps.totals).items()
+        if name not in ("seconds", "too_long")
+    }
     found["totals"] = " ".join(map(str, own.values()))
     stored = golden(f"batches as steps, {name}", found)
     assert {**found, "state": ""} == {**stored, "state": ""}

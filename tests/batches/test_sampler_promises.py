@@ -20,10 +20,14 @@ MANY = np.random.default_rng(1).permutation(np.arange(1, 401))
 
 
 @given(lengths_of, bounds_of)
-def test_rows_keep_their_numbers_through_the_filter(lengths: list[int], bounds: tuple[int, int]) -> None:
+def test_rows_keep_their_numbers_through_the_filter(
+    lengths: list[int], bounds: tuple[int, int]
+) -> None:
     """A row in a batch is one of those that were given, of a length that is allowed; batches of them alone say so."""
     options: dict[str, Any] = {"max_tokens": 80, "multiple": 2, "shuffle": False}
-    batches = token_batches(lengths, min_length=bounds[0], max_length=bounds[1], on_long="report", **options)
+    batches = token_batches(
+        lengths, min_length=bounds[0], max_length=bounds[1], on_long="report", **options
+    )
     kept = [row for row, length in enumerate(lengths) if bounds[0] <= length <= bounds[1]]
     assert sorted(batches.order.tolist()) == kept
     alone = token_batches([lengths[row] for row in kept], **options)
@@ -38,7 +42,9 @@ def test_rows_that_are_too_long_are_reported(lengths: list[int], epoch: int) -> 
     batches = token_batches(lengths, max_tokens=99, max_length=20, on_long="report", epoch=epoch)
     assert batches.too_long.tolist() == long
     if long:
-        with pytest.raises(StreamError, match=rf"^row {long[0]} of {len(lengths)} has {lengths[long[0]]} tokens"):
+        with pytest.raises(
+            StreamError, match=rf"^row {long[0]} of {len(lengths)} has {lengths[long[0]]} tokens"
+        ):
             token_batches(lengths, max_tokens=99, max_length=20, epoch=epoch)
 
 
@@ -51,7 +57,10 @@ def test_a_row_without_tokens_is_too_short() -> None:
 
 def test_the_order_of_batches_is_shuffled_anew_in_each_epoch() -> None:
     """The same batches, as no two rows are equally long, in an order that no two of these epochs share."""
-    found = [[rows.tolist() for rows in token_batches(MANY, max_tokens=900, epoch=epoch)] for epoch in range(4)]
+    found = [
+        [rows.tolist() for rows in token_batches(MANY, max_tokens=900, epoch=epoch)]
+        for epoch in range(4)
+    ]
     assert all(sorted(one) == sorted(found[0]) for one in found)
     assert len({str(one) for one in found}) == 4
     tops = [max(MANY[rows]) for rows in found[0]]
@@ -63,7 +72,8 @@ def test_noise_is_fresh_in_each_epoch() -> None:
     noisy, plain = (
         {
             frozenset(
-                frozenset(rows.tolist()) for rows in token_batches(MANY, max_tokens=900, noise=noise, epoch=epoch)
+                frozenset(rows.tolist())
+                for rows in token_batches(MANY, max_tokens=900, noise=noise, epoch=epoch)
             )
             for epoch in range(4)
         }
@@ -77,7 +87,10 @@ def test_nothing_but_what_is_given_counts(
     lengths: list[int], world: int, noise: float, epoch: int, window: int
 ) -> None:
     """Global generators, and what was asked for before, change nothing; lengths stay as they are."""
-    given, options = np.array(lengths, np.int64), dict[str, Any](max_tokens=99, world=world, noise=noise, seed=3)
+    given, options = (
+        np.array(lengths, np.int64),
+        dict[str, Any](max_tokens=99, world=world, noise=noise, seed=3),
+    )
     first = token_batches(given, epoch=epoch, window=window, **options)
     np.random.seed(epoch)  # noqa: NPY002
     random.seed(window)
@@ -98,5 +111,8 @@ def test_every_epoch_has_each_row_once_in_as_many_batches_for_each_rank(
     assert len({len(mine) for mine in ranks}) == 1
     seen = [row for mine in ranks for rows in mine for row in rows.tolist()]
     assert sorted([*seen, *batches.left, *batches.too_short]) == list(range(len(lengths)))
-    costs = [sum(len(rows) * longest for rows, longest in zip(mine, mine.longest, strict=True)) for mine in ranks]
+    costs = [
+        sum(len(rows) * longest for rows, longest in zip(mine, mine.longest, strict=True))
+        for mine in ranks
+    ]
     assert max(costs) - min(costs) <= max(lengths, default=0)

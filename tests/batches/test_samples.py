@@ -43,14 +43,24 @@ def rows(samples: Samples, name: str) -> list[list[int]]:
 
 
 @FEW
-@given(st.lists(st.tuples(texts, texts), max_size=6), st.booleans(), st.booleans(), st.none() | st.integers(4, 8))
+@given(
+    st.lists(st.tuples(texts, texts), max_size=6),
+    st.booleans(),
+    st.booleans(),
+    st.none() | st.integers(4, 8),
+)
 def test_samples_of_text_are_the_encoders_ids_between_bos_and_eos(
     pairs: list[tuple[str, str]], bos: bool, eos: bool, most: int | None
 ) -> None:
     """Line by line [BOS] prefix ids [EOS], and the line's own ids are cut from their end where they are too many."""
     prefix = {"tgt": ["<pad>"]}
     made = SampleFormat(
-        {"src": VOLT, "tgt": ENCODER}, bos=bos, eos=eos, prefix=prefix, max_length=most, beyond="truncate"
+        {"src": VOLT, "tgt": ENCODER},
+        bos=bos,
+        eos=eos,
+        prefix=prefix,
+        max_length=most,
+        beyond="truncate",
     ).samples(Batch.of(["\t".join(pair) for pair in pairs]))
     for side, name in enumerate(("src", "tgt")):
         front, back = [1] * bos + [3] * (name == "tgt"), [2] * eos
@@ -59,7 +69,9 @@ def test_samples_of_text_are_the_encoders_ids_between_bos_and_eos(
         assert rows(made, name) == [front + ids[:room] + back for ids in own]
         assert made[name].ids.dtype == np.int32
     assert made.numbers.tolist() == list(range(len(pairs)))
-    assert made.lengths.tolist() == [[len(made["src"][i]), len(made["tgt"][i])] for i in range(len(pairs))]
+    assert made.lengths.tolist() == [
+        [len(made["src"][i]), len(made["tgt"][i])] for i in range(len(pairs))
+    ]
 
 
 @FEW
@@ -67,8 +79,12 @@ def test_samples_of_text_are_the_encoders_ids_between_bos_and_eos(
 @example([["w"] * 9], " ")
 def test_pieces_are_looked_up(lines: list[list[str]], space: str) -> None:
     """As a dict would, whatever spaces stand between; what is unknown becomes the id of <unk>."""
-    made = SampleFormat({"src": LIST}, eos=False).samples(Batch.of([space.join(line) for line in lines]))
-    assert rows(made, "src") == [[LIST.index(piece) if piece in LIST else 3 for piece in line] for line in lines]
+    made = SampleFormat({"src": LIST}, eos=False).samples(
+        Batch.of([space.join(line) for line in lines])
+    )
+    assert rows(made, "src") == [
+        [LIST.index(piece) if piece in LIST else 3 for piece in line] for line in lines
+    ]
 
 
 def test_pieces_of_a_vocabulary_are_its_ids() -> None:
@@ -77,7 +93,9 @@ def test_pieces_of_a_vocabulary_are_its_ids() -> None:
     of_pieces = SampleFormat({"src": VOLT}, holds="pieces").samples(
         Batch.of([" ".join(ENCODER.encode(t)) for t in text])
     )
-    assert rows(of_pieces, "src") == rows(SampleFormat({"src": VOLT}).samples(Batch.of(text)), "src")
+    assert rows(of_pieces, "src") == rows(
+        SampleFormat({"src": VOLT}).samples(Batch.of(text)), "src"
+    )
 
 
 @FEW
@@ -101,9 +119,13 @@ def written_model(path: Path, **options: Any) -> Any:
     """Write a SentencePiece model of the first two lines; return the library's processor."""
     spm, model = pytest.importorskip("sentencepiece"), io.BytesIO()
     spm.SentencePieceTrainer.train(
-        sentence_iterator=iter(LINES[:2] * 20), model_writer=model, vocab_size=40, hard_vocab_limit=False,
-        minloglevel=2, **options,
-    )  # fmt: skip
+        sentence_iterator=iter(LINES[:2] * 20),
+        model_writer=model,
+        vocab_size=40,
+        hard_vocab_limit=False,
+        minloglevel=2,
+        **options,
+    )
     path.write_bytes(model.getvalue())
     return spm.SentencePieceProcessor(model_file=str(path))
 
@@ -138,12 +160,20 @@ def test_any_role_may_have_the_id_0(tmp_path: Path, kind: str, first: str) -> No
     samples, layout = format.samples(Batch.of(["low", "low low é"])), Layout().of(format)
     step = collate(samples, [0, 1], **layout)
     short, long = step["target"].tolist()
-    assert (short[0], long[0], short[samples.lengths[0, 0] - 1], long[-1]) == (ids["bos"],) * 2 + (ids["eos"],) * 2
-    assert (short[-1], step["net_input"]["src_tokens"][:, 0].tolist()) == (ids["pad"], [ids["eos"]] * 2)
+    assert (short[0], long[0], short[samples.lengths[0, 0] - 1], long[-1]) == (ids["bos"],) * 2 + (
+        ids["eos"],
+    ) * 2
+    assert (short[-1], step["net_input"]["src_tokens"][:, 0].tolist()) == (
+        ids["pad"],
+        [ids["eos"]] * 2,
+    )
     refused(
-        StreamError, "line 1: field 'text' contains",
-        lambda: SampleFormat({"text": vocabulary}, unknown="refuse").samples(Batch.of(["low", "low low é"])),
-    )  # fmt: skip
+        StreamError,
+        "line 1: field 'text' contains",
+        lambda: SampleFormat({"text": vocabulary}, unknown="refuse").samples(
+            Batch.of(["low", "low low é"])
+        ),
+    )
 
 
 def test_a_format_can_be_sent_to_another_process() -> None:
@@ -190,8 +220,16 @@ TWO = {"src": LIST, "tgt": LIST}
             {"unknown": "refuse"},
             "line 1: field 'tgt' contains the piece 'x', which its vocabulary lacks; fix",
         ),
-        ("lo w\tw", {"max_length": 2}, "line 1: field 'src' has 3 ids, more than 2; drop such lines"),
-        ("4 x\t4", {"holds": "ids"}, "line 1: field 'src' contains text that is not an id; write whole numbers"),
+        (
+            "lo w\tw",
+            {"max_length": 2},
+            "line 1: field 'src' has 3 ids, more than 2; drop such lines",
+        ),
+        (
+            "4 x\t4",
+            {"holds": "ids"},
+            "line 1: field 'src' contains text that is not an id; write whole numbers",
+        ),
         (
             "4 9\t4",
             {"holds": "ids"},
@@ -204,7 +242,9 @@ TWO = {"src": LIST, "tgt": LIST}
 def test_a_line_that_is_refused_is_named(line: str, options: dict[str, Any], message: str) -> None:
     """With its number, the field and what to do."""
     good = "4\t4" if options.get("holds") == "ids" else "w\tw"
-    refused(StreamError, message, lambda: SampleFormat(TWO, **options).samples(Batch.of([good, line])))
+    refused(
+        StreamError, message, lambda: SampleFormat(TWO, **options).samples(Batch.of([good, line]))
+    )
 
 
 def test_a_refused_line_of_a_stream_is_named_by_its_file(tmp_path: Path) -> None:
@@ -212,7 +252,11 @@ def test_a_refused_line_of_a_stream_is_named_by_its_file(tmp_path: Path) -> None
     (tmp_path / "a.tsv").write_text("lo\tw\nlo\n")
     with Stream([Source("a", (str(tmp_path / "a.tsv"),), shuffle="none")]) as stream:
         [batch] = stream.batches(limit=2)
-    refused(StreamError, "a.tsv:2 (line 1 of the stream): has no field 'tgt'", lambda: SampleFormat(TWO).samples(batch))
+    refused(
+        StreamError,
+        "a.tsv:2 (line 1 of the stream): has no field 'tgt'",
+        lambda: SampleFormat(TWO).samples(batch),
+    )
 
 
 def test_ids_out_of_range_and_doubled_ends_are_refused() -> None:
@@ -229,15 +273,20 @@ def test_ids_out_of_range_and_doubled_ends_are_refused() -> None:
 def test_unknown_text_is_refused_where_that_is_asked_for() -> None:
     """What the encoder cannot spell is <unk>, or an error that names the line."""
     batch = Batch.of(["low", "low é"])
-    assert rows(SampleFormat({"src": VOLT}, eos=False).samples(batch), "src")[1][-1] == VOLT.ids["<unk>"]
+    assert (
+        rows(SampleFormat({"src": VOLT}, eos=False).samples(batch), "src")[1][-1]
+        == VOLT.ids["<unk>"]
+    )
     refused(
-        StreamError, "line 1: field 'src' contains text that its vocabulary cannot spell; fix",
+        StreamError,
+        "line 1: field 'src' contains text that its vocabulary cannot spell; fix",
         lambda: SampleFormat({"src": VOLT}, unknown="refuse").samples(batch),
-    )  # fmt: skip
+    )
     refused(
-        StreamError, "line 0: field 'src' contains the piece 'w'",
+        StreamError,
+        "line 0: field 'src' contains the piece 'w'",
         lambda: SampleFormat({"src": ["lo"]}, eos=False).samples(Batch.of(["lo w"])),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
@@ -247,14 +296,30 @@ def test_unknown_text_is_refused_where_that_is_asked_for() -> None:
         (LIST, {}, "vocabularies is a list; give a dict of names and vocabularies"),
         ({"src": LIST, "tgt": None}, {}, "field 'tgt' has no vocabulary; give a vocabulary"),
         ({"src": []}, {}, "the vocabulary of src has no token"),
-        ({"src": ["a", "b", "a"]}, {}, "token 'a' of the vocabulary of src is repeated, at 0 and 2; remove one"),
-        ({"src": 7}, {}, "the vocabulary of src is 7 (int); give a vocabulary, the path of a vocabulary"),
+        (
+            {"src": ["a", "b", "a"]},
+            {},
+            "token 'a' of the vocabulary of src is repeated, at 0 and 2; remove one",
+        ),
+        (
+            {"src": 7},
+            {},
+            "the vocabulary of src is 7 (int); give a vocabulary, the path of a vocabulary",
+        ),
         ({"src": ["a"]}, {}, "the vocabulary of src has no EOS; turn eos off, or add the token"),
         ({"src": ["a"]}, {"eos": False, "bos": True}, "has no BOS; turn bos off"),
-        ({"src": LIST}, {"prefix": {"src": ["<2de>"]}}, "prefix: no token '<2de>' in the vocabulary of src; add it"),
+        (
+            {"src": LIST},
+            {"prefix": {"src": ["<2de>"]}},
+            "prefix: no token '<2de>' in the vocabulary of src; add it",
+        ),
         ({"src": LIST}, {"prefix": {"src": "<s>"}}, "did you mean prefix={'src': [token]}?"),
         ({"src": LIST}, {"prefix": {"de": ["w"]}}, "prefix: no field 'de'; choose from src"),
-        ({"src": LIST}, {"max_length": 1}, "max_length is 1, and BOS, prefix and EOS of src take 1; give 2 or more"),
+        (
+            {"src": LIST},
+            {"max_length": 1},
+            "max_length is 1, and BOS, prefix and EOS of src take 1; give 2 or more",
+        ),
         (
             {"src": LIST},
             {"holds": "text"},
@@ -265,19 +330,39 @@ def test_unknown_text_is_refused_where_that_is_asked_for() -> None:
         ({"src": LIST}, {"eos": "no"}, "eos is 'no' (str); give True or False"),
         ({"src": "/nowhere.volt"}, {}, "/nowhere.volt"),
     ],
-)  # fmt: skip
-def test_formats_that_cannot_be_are_refused(vocabularies: Any, options: dict[str, Any], message: str) -> None:
+)
+def test_formats_that_cannot_be_are_refused(
+    vocabularies: Any, options: dict[str, Any], message: str
+) -> None:
     """When they are made, not when the first line comes."""
     refused(VoltError, message, lambda: SampleFormat(vocabularies, **options))
 
 
 def test_samples_that_cannot_be_are_refused() -> None:
     """Ids beyond int32, unequal numbers of samples, fields that are not there."""
-    refused(ConfigError, "src[1] contains the id -1; ids go from 0", lambda: Samples.of({"src": [[1], [-1]]}))
+    refused(
+        ConfigError,
+        "src[1] contains the id -1; ids go from 0",
+        lambda: Samples.of({"src": [[1], [-1]]}),
+    )
     refused(ConfigError, "contains the id 2147483648", lambda: Samples.of({"src": [[1 << 31]]}))
-    refused(ConfigError, "one or more fields of equal size", lambda: Samples.of({"src": [[1]], "tgt": []}))
-    refused(ConfigError, "2 numbers for 1 samples", lambda: Samples.of({"src": [[1]]}, numbers=[1, 2]))
-    refused(ConfigError, "no field 'tgt' in these samples; choose from src", lambda: Samples.of({"src": [[1]]})["tgt"])
+    refused(
+        ConfigError,
+        "one or more fields of equal size",
+        lambda: Samples.of({"src": [[1]], "tgt": []}),
+    )
+    refused(
+        ConfigError, "2 numbers for 1 samples", lambda: Samples.of({"src": [[1]]}, numbers=[1, 2])
+    )
+    refused(
+        ConfigError,
+        "no field 'tgt' in these samples; choose from src",
+        lambda: Samples.of({"src": [[1]]})["tgt"],
+    )
     one, other = Samples.of({"src": [[1]]}), Samples.of({"tgt": [[1]]})
-    refused(ConfigError, "samples of (src) and (tgt) cannot be joined", lambda: joined_samples([one, other]))
+    refused(
+        ConfigError,
+        "samples of (src) and (tgt) cannot be joined",
+        lambda: joined_samples([one, other]),
+    )
     refused(ConfigError, "no samples to join", lambda: joined_samples([]))

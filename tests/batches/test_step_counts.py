@@ -20,7 +20,9 @@ PAIRS = st.lists(st.tuples(FIELD, FIELD), min_size=1, max_size=5)
 def batch(pairs: list[tuple[list[int], list[int]]]) -> dict[str, Any]:
     """All pairs as one step."""
     source, target = zip(*pairs, strict=True)
-    return collate(Samples.of({"src": [*source], "tgt": [*target]}), [*range(len(pairs))], pad=0, eos=1)
+    return collate(
+        Samples.of({"src": [*source], "tgt": [*target]}), [*range(len(pairs))], pad=0, eos=1
+    )
 
 
 @given(PAIRS)
@@ -38,12 +40,16 @@ def test_counts_of_several_steps_are_sums(steps: list[list[tuple[list[int], list
     counts = [counts_of(batch(pairs))[0] for pairs in steps]
     total = reduce(Totals.plus, counts, Totals())
     assert total == reduce(lambda right, left: left.plus(right), reversed(counts), Totals())
-    assert astuple(total)[:4] == tuple(sum(astuple(one)[place] for one in counts) for place in range(4))
+    assert astuple(total)[:4] == tuple(
+        sum(astuple(one)[place] for one in counts) for place in range(4)
+    )
 
 
 def test_rows_of_several_sentences_count_each() -> None:
     """A step of packs has as many sentences as were packed, and all of its rows are laid out."""
-    packed = collate_packed(Samples.of({"text": [[3, 4, 1], [5, 1], [6, 1]]}), [[0, 1], [2]], length=6, pad=0, eos=1)
+    packed = collate_packed(
+        Samples.of({"text": [[3, 4, 1], [5, 1], [6, 1]]}), [[0, 1], [2]], length=6, pad=0, eos=1
+    )
     assert counts_of(packed) == (Totals(1, 3, 7, 12), 6)
     assert counts_of(packed)[0].padding_share == pytest.approx(5 / 12)
     assert Totals().padding_share == 0.0

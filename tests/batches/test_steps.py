@@ -13,7 +13,17 @@ from drawn import examples
 from hypothesis import assume, settings
 from hypothesis import given as for_all
 from hypothesis import strategies as st
-from steps_of_streams import PACK_RULE, PAIRS, TEXTS, TOKEN_RULE, bits, given, steps_of, stream_of, written
+from steps_of_streams import (
+    PACK_RULE,
+    PAIRS,
+    TEXTS,
+    TOKEN_RULE,
+    bits,
+    given,
+    steps_of,
+    stream_of,
+    written,
+)
 
 from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Samples, Steps, pack
 from volt.stream import Sampling, Source, Stream
@@ -30,11 +40,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @FEW
-@for_all(st.booleans(), st.integers(150, 300), st.integers(1, 4), st.sampled_from(WINDOWS), st.booleans())
-def test_ranks_share_an_epoch(folder: Path, packed: bool, n: int, world: int, window: Any, ahead: bool) -> None:
+@for_all(
+    st.booleans(), st.integers(150, 300), st.integers(1, 4), st.sampled_from(WINDOWS), st.booleans()
+)
+def test_ranks_share_an_epoch(
+    folder: Path, packed: bool, n: int, world: int, window: Any, ahead: bool
+) -> None:
     """Each line is in one batch of one rank; ranks have equally many steps, and batches of like cost."""
     ranks = [
-        steps_of(folder, n, packed=packed, rank=rank, world=world, window=window, ahead=ahead) for rank in range(world)
+        steps_of(folder, n, packed=packed, rank=rank, world=world, window=window, ahead=ahead)
+        for rank in range(world)
     ]
     batches = [list(steps) for steps in ranks]
     seen = Counter(number for steps in batches for step in steps for number in step["id"].tolist())
@@ -49,28 +64,45 @@ def test_ranks_share_an_epoch(folder: Path, packed: bool, n: int, world: int, wi
 
 @settings(deadline=None, max_examples=examples(100))
 @for_all(
-    st.integers(0, 10**6), st.integers(8, 32), st.integers(2, 3), st.integers(3, 5), st.integers(30, 70), st.booleans()
+    st.integers(0, 10**6),
+    st.integers(8, 32),
+    st.integers(2, 3),
+    st.integers(3, 5),
+    st.integers(30, 70),
+    st.booleans(),
 )
 def test_packs_of_an_epoch_are_for_all_ranks(
     seed: int, length: int, rows: int, world: int, window: int, short: bool
 ) -> None:
     """Though the last window has one line, nothing of an epoch is left, if there were packs enough for all ranks."""
     n = 5 * window + 1
-    lengths = np.random.default_rng(seed).integers(1, length // 3 if short else length, n, endpoint=True)
+    lengths = np.random.default_rng(seed).integers(
+        1, length // 3 if short else length, n, endpoint=True
+    )
     assume(len(pack(lengths, length)) >= 2 * world)
     rule, old = ByPacks(length=length, rows=rows), np.zeros(0, int)
     for number, start in enumerate(range(0, n, window)):
         lines = np.concatenate([old, np.arange(start, min(start + window, n))])
         samples = Samples.of({"text": [[5] * size for size in lengths[lines].tolist()]})
         is_last = start + window >= n
-        made = rule.planned(samples, world=world, seed=seed, window=number, n_old=len(old), is_last=is_last)
-        assert {*made.rows_of(made.n_steps).tolist(), *made.batches.left.tolist()} == {*range(len(lines))}
+        made = rule.planned(
+            samples, world=world, seed=seed, window=number, n_old=len(old), is_last=is_last
+        )
+        assert {*made.rows_of(made.n_steps).tolist(), *made.batches.left.tolist()} == {
+            *range(len(lines))
+        }
         old = lines[made.batches.left]
     assert not len(old)
 
 
 @FEW
-@for_all(st.booleans(), st.sampled_from(WINDOWS), st.integers(1, 3), st.integers(0, 40), st.integers(0, 9))
+@for_all(
+    st.booleans(),
+    st.sampled_from(WINDOWS),
+    st.integers(1, 3),
+    st.integers(0, 40),
+    st.integers(0, 9),
+)
 def test_a_state_goes_on_bit_for_bit(
     folder: Path, packed: bool, window: Any, world: int, n_before: int, n_back: int
 ) -> None:
@@ -94,14 +126,24 @@ stops = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 12)), max_size=6)
 
 @FEW
 @for_all(st.booleans(), st.integers(150, 300), st.sampled_from(WINDOWS), stops)
-def test_other_ranks_go_on(folder: Path, packed: bool, n: int, window: Any, stops: list[tuple[int, int]]) -> None:
+def test_other_ranks_go_on(
+    folder: Path, packed: bool, n: int, window: Any, stops: list[tuple[int, int]]
+) -> None:
     """Stopped after some steps, again and again, and taken up by another number of ranks: each line is given once."""
     state: dict[str, Any] | None = None
     seen = Counter[int]()
     for world, n_steps in [*stops, (2, None)]:
         states = []
         for rank in range(world):
-            steps = steps_of(folder, n, packed=packed, rank=rank, world=world, window=window, ahead=bool(rank % 2))
+            steps = steps_of(
+                folder,
+                n,
+                packed=packed,
+                rank=rank,
+                world=world,
+                window=window,
+                ahead=bool(rank % 2),
+            )
             if state is not None:
                 steps.restore(state)
             seen.update(number for step in given(steps, n_steps) for number in step)
@@ -112,7 +154,9 @@ def test_other_ranks_go_on(folder: Path, packed: bool, n: int, window: Any, stop
         assert all(other == state for other in states)  # a state is that of all ranks
     assert max(seen.values()) == 1
     assert len(seen) == n - n_left
-    assert n_left < 2 * 32  # where a window has been left nearly empty, its rest may be too little for all ranks
+    assert (
+        n_left < 2 * 32
+    )  # where a window has been left nearly empty, its rest may be too little for all ranks
 
 
 def test_windows_are_numbered_on_by_other_ranks(folder: Path) -> None:
@@ -145,7 +189,9 @@ def test_an_epoch_is_a_window(folder: Path) -> None:
 
 def test_a_virtual_epoch_is_a_window(folder: Path) -> None:
     """Of several sources that are mixed by size, the window is what covers the largest once."""
-    sources = [Source(name, (written(folder, n, name=name),)) for name, n in (("a", 120), ("b", 30))]
+    sources = [
+        Source(name, (written(folder, n, name=name),)) for name, n in (("a", 120), ("b", 30))
+    ]
     stream = Stream(sources, seed=1, mix=Sampling(temperature=2))
     size = stream.epoch_lines
     assert size == 180
@@ -158,7 +204,8 @@ def test_long_texts_are_split(folder: Path) -> None:
     """With on_long="split" a text of many rows is given whole, also where its parts stand in different windows."""
     rule = ByPacks(length=32, rows=2, on_long="split")
     steps, other = (
-        Steps(stream_of(folder, 100, longest=90), TEXTS, rule, window=20, rank=rank, world=2) for rank in range(2)
+        Steps(stream_of(folder, 100, longest=90), TEXTS, rule, window=20, rank=rank, world=2)
+        for rank in range(2)
     )
     given = sum(step["ntokens"] for one in (steps, other) for step in one)
     texts = [line.split("\t")[0].split() for line in stream_of(folder, 100, longest=90)]
@@ -180,7 +227,13 @@ def test_two_sources_and_a_filter(folder: Path) -> None:
 
     def opened() -> Stream:
         sources = [
-            Source(name, (written(folder, n, name=name),), weight=weight, epochs=1, transforms=(Length(max=15),))
+            Source(
+                name,
+                (written(folder, n, name=name),),
+                weight=weight,
+                epochs=1,
+                transforms=(Length(max=15),),
+            )
             for name, n, weight in (("a", 120, 2.0), ("b", 70, 1.0))
         ]
         return Stream(sources, seed=1, ends="drop")
@@ -193,7 +246,10 @@ def test_two_sources_and_a_filter(folder: Path) -> None:
 
 def test_each_rank_of_a_stream_has_steps_of_its_own(folder: Path) -> None:
     """Where ranks read their own lines, they share the epoch, and each goes on with its own state."""
-    ranks = [Steps(stream_of(folder, 200, rank=rank, world=2), PAIRS, TOKEN_RULE, window=50) for rank in range(2)]
+    ranks = [
+        Steps(stream_of(folder, 200, rank=rank, world=2), PAIRS, TOKEN_RULE, window=50)
+        for rank in range(2)
+    ]
     n = [sum(map(len, given(steps))) for steps in ranks]
     assert n == [100, 100]
 
@@ -221,7 +277,10 @@ def test_batches_keep_their_bound(folder: Path) -> None:
 def test_buckets_bound_widths(folder: Path) -> None:
     """Arrays are as wide as a bucket, on both sides and in all ranks."""
     rule = ByTokens(max_tokens=128, buckets=(8, 16, 24))
-    ranks = [Steps(stream_of(folder, 200), PAIRS, rule, window=50, rank=rank, world=2) for rank in range(2)]
+    ranks = [
+        Steps(stream_of(folder, 200), PAIRS, rule, window=50, rank=rank, world=2)
+        for rank in range(2)
+    ]
     for pair in zip(*ranks, strict=True):
         widths = {step["target"].shape[1] for step in pair} | {
             step["net_input"]["src_tokens"].shape[1] for step in pair
@@ -251,7 +310,9 @@ def test_the_layout_is_that_of_collate(folder: Path) -> None:
 def test_one_text_is_shifted_by_itself(folder: Path) -> None:
     """Samples of one field, by tokens: what stands before each id is its input."""
     step = next(iter(Steps(stream_of(folder, 60), TEXTS, ByTokens(max_tokens=64), window=60)))
-    assert (step["net_input"]["src_tokens"][:, 1:] == step["target"][:, :-1])[step["tgt_mask"][:, 1:]].all()
+    assert (step["net_input"]["src_tokens"][:, 1:] == step["target"][:, :-1])[
+        step["tgt_mask"][:, 1:]
+    ].all()
 
 
 def test_names_in_the_state_are_enough(folder: Path) -> None:
@@ -260,8 +321,11 @@ def test_names_in_the_state_are_enough(folder: Path) -> None:
     steps.skip(3)
     assert len(json.dumps(steps.state())) < 3_000
     other = Steps(
-        steps.stream.rehearsal(), SampleFormat({"src": PAIRS.vocabularies["src"], "tgt": PAIRS.vocabularies["tgt"]}),
-        TOKEN_RULE, window=1000, world=3,
-    )  # fmt: skip
+        steps.stream.rehearsal(),
+        SampleFormat({"src": PAIRS.vocabularies["src"], "tgt": PAIRS.vocabularies["tgt"]}),
+        TOKEN_RULE,
+        window=1000,
+        world=3,
+    )
     other.restore(steps.state())
     assert len(json.dumps(other.state())) < 3_300  # and one bit for each line that is still wanted

@@ -11,7 +11,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from steps_of_streams import PACK_RULE, PAIRS, TEXTS, TOKEN_RULE, TOKENS, bits, given, steps_of, stream_of, written
+from steps_of_streams import (
+    PACK_RULE,
+    PAIRS,
+    TEXTS,
+    TOKEN_RULE,
+    TOKENS,
+    bits,
+    given,
+    steps_of,
+    stream_of,
+    written,
+)
 from streams import deadline, write_lines
 
 from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Steps
@@ -40,11 +51,17 @@ DAMAGE: dict[str, tuple[Callable[[State], Any], str]] = {
     "none": (lambda state: None, "state"),
     "a list": (lambda state: [state], "state"),
     "empty": (lambda state: {}, "not a state of steps"),
-    "of lines": (lambda state: state["stretches"][0]["stream"], "belongs to a stream of lines, not to steps"),
+    "of lines": (
+        lambda state: state["stretches"][0]["stream"],
+        "belongs to a stream of lines, not to steps",
+    ),
     "version": (lambda state: resealed({**state, "version": 9}), "version 9"),
     "edited": (lambda state: {**state, "steps": 0}, "checksum"),
     "negative": (lambda state: resealed({**state, "steps": -1}), "steps is -1"),
-    "missing": (lambda state: resealed({key: state[key] for key in state if key != "world"}), "no 'world'"),
+    "missing": (
+        lambda state: resealed({key: state[key] for key in state if key != "world"}),
+        "no 'world'",
+    ),
     "unknown": (lambda state: resealed({**state, "more": 1}), "unknown key, more"),
     "world": (lambda state: resealed({**state, "world": 0}), "world is 0"),
     "steps": (lambda state: resealed({**state, "steps": 999}), "999 steps of a window that has"),
@@ -54,7 +71,7 @@ DAMAGE: dict[str, tuple[Callable[[State], Any], str]] = {
     "other samples": (in_stretch(wanted=bits_of(np.array([0, 50]))), "sample 50 .* of only 50"),
     "stream": (in_stretch(stream={"n": 1}), "state"),
     "lines": (in_stretch(n_lines=999), "stretch of 999 lines, but 200 follow"),
-}  # fmt: skip
+}
 
 
 def test_states_of_packs_know_no_multiple(tmp_path: Path) -> None:
@@ -81,22 +98,34 @@ def test_a_damaged_state_is_refused(tmp_path: Path, kind: str) -> None:
 
 OTHERS: dict[str, tuple[Callable[[Path], Steps], str]] = {
     "max_tokens": (
-        lambda folder: Steps(stream_of(folder, 200), PAIRS, ByTokens(max_tokens=64, multiple=2), window=50),
+        lambda folder: Steps(
+            stream_of(folder, 200), PAIRS, ByTokens(max_tokens=64, multiple=2), window=50
+        ),
         "tokens.max_tokens: 128 in the state, 64 here",
     ),
     "packs": (
-        lambda folder: Steps(stream_of(folder, 200), TEXTS, PACK_RULE, window=50), "packs: none in the state"
+        lambda folder: Steps(stream_of(folder, 200), TEXTS, PACK_RULE, window=50),
+        "packs: none in the state",
     ),
     "window": (lambda folder: steps_of(folder, 200, window=51), "window: 50 in the state, 51 here"),
     "vocabulary": (
         lambda folder: Steps(
-            stream_of(folder, 200), SampleFormat({"src": TOKENS[::-1], "tgt": TOKENS}), TOKEN_RULE, window=50
+            stream_of(folder, 200),
+            SampleFormat({"src": TOKENS[::-1], "tgt": TOKENS}),
+            TOKEN_RULE,
+            window=50,
         ),
         r"fields.field 1 \(src\).vocabulary: \w+ in the state, \w+ here",
     ),
-    "padding": (lambda folder: steps_of(folder, 200, layout=Layout(pad_to_multiple=8)), "tokens.pad_to_multiple: none"),
-    "data": (lambda folder: steps_of(folder, 201, window=50), "n_lines: 200 in the state, 201 here"),
-}  # fmt: skip
+    "padding": (
+        lambda folder: steps_of(folder, 200, layout=Layout(pad_to_multiple=8)),
+        "tokens.pad_to_multiple: none",
+    ),
+    "data": (
+        lambda folder: steps_of(folder, 201, window=50),
+        "n_lines: 200 in the state, 201 here",
+    ),
+}
 
 
 @pytest.mark.parametrize("kind", OTHERS)
@@ -116,10 +145,14 @@ def test_another_window_is_accepted_by_name(tmp_path: Path) -> None:
     steps = steps_of(tmp_path, 200, window=50)
     found = [number for step in given(steps, 7) for number in step]
     other = steps_of(tmp_path, 200, window=64)
-    with pytest.raises(StreamError, match=r"start anew; in Python, Steps\.restore\(state, accept=\['window'\]\)"):
+    with pytest.raises(
+        StreamError, match=r"start anew; in Python, Steps\.restore\(state, accept=\['window'\]\)"
+    ):
         other.restore(steps.state())
     other.restore(steps.state(), accept=["window"])
-    assert sorted([*found, *(number for step in given(other) for number in step)]) == list(range(200))
+    assert sorted([*found, *(number for step in given(other) for number in step)]) == list(
+        range(200)
+    )
     with pytest.raises(ConfigError, match="accept"):
         other.restore(steps.state(), accept=["tokens"])
 
@@ -128,7 +161,8 @@ def test_a_refused_state_names_only_remedies_of_steps(tmp_path: Path) -> None:
     """Streams of lines accept other weights by name; steps do not, so their error does not say so."""
     path = written(tmp_path, 50)
     steps, other = (
-        Steps(Stream([Source("pairs", (path,), weight=weight)], seed=1), PAIRS, TOKEN_RULE) for weight in (1, 2)
+        Steps(Stream([Source("pairs", (path,), weight=weight)], seed=1), PAIRS, TOKEN_RULE)
+        for weight in (1, 2)
     )
     given(steps, 2)
     with pytest.raises(StreamError, match=r"weight: 1 in the state, 2 here.*start anew$") as error:
@@ -145,7 +179,9 @@ def test_options_of_other_kinds_of_numbers(tmp_path: Path, packed: bool) -> None
     if packed:
         rule = ByPacks(length=32.0, rows=np.int64(2))  # type: ignore[arg-type]
     form = SampleFormat({"text": TOKENS}, max_length=np.int64(30)) if packed else PAIRS
-    steps, other = (Steps(stream_of(tmp_path, 100), form, rule, window=np.int64(50)) for _ in range(2))  # type: ignore[arg-type]
+    steps, other = (
+        Steps(stream_of(tmp_path, 100), form, rule, window=np.int64(50)) for _ in range(2)
+    )  # type: ignore[arg-type]
     given(steps, 3)
     other.restore(json.loads(json.dumps(steps.state())))
     assert given(other) == given(steps)
@@ -153,7 +189,10 @@ def test_options_of_other_kinds_of_numbers(tmp_path: Path, packed: bool) -> None
 
 def test_a_rank_of_lines_goes_on_as_itself(tmp_path: Path) -> None:
     """Where each rank reads its own lines, the state is that of one rank."""
-    ranks = [Steps(stream_of(tmp_path, 200, rank=rank, world=2), PAIRS, TOKEN_RULE, window=50) for rank in range(2)]
+    ranks = [
+        Steps(stream_of(tmp_path, 200, rank=rank, world=2), PAIRS, TOKEN_RULE, window=50)
+        for rank in range(2)
+    ]
     given(ranks[0], 3)
     with pytest.raises(StreamError, match="another rank: rank: 0 in the state, 1 here"):
         ranks[1].restore(ranks[0].state())
@@ -182,28 +221,50 @@ WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
     "window": (lambda folder: steps_of(folder, 20, window=0), "window"),
     "epoch": (
         lambda folder: Steps(
-            Stream([Source(name, (written(folder, 9, name=name),), epochs=end) for name, end in ENDS.items()]),
-            PAIRS, TOKEN_RULE, window="epoch",
+            Stream(
+                [
+                    Source(name, (written(folder, 9, name=name),), epochs=end)
+                    for name, end in ENDS.items()
+                ]
+            ),
+            PAIRS,
+            TOKEN_RULE,
+            window="epoch",
         ),
         "several sources lack one",
     ),
     "window's name": (lambda folder: steps_of(folder, 20, window="epochs"), "window"),
-    "rule": (lambda folder: Steps(stream_of(folder, 20), PAIRS, 4096), "batches.*ByTokens or ByPacks"),  # type: ignore[arg-type]
+    "rule": (
+        lambda folder: Steps(stream_of(folder, 20), PAIRS, 4096),
+        "batches.*ByTokens or ByPacks",
+    ),  # type: ignore[arg-type]
     "format": (lambda folder: Steps(stream_of(folder, 20), TOKENS, TOKEN_RULE), "samples"),  # type: ignore[arg-type]
-    "packed pairs": (lambda folder: Steps(stream_of(folder, 20), PAIRS, PACK_RULE), "src, tgt cannot be packed"),
-    "ranks of ranks": (
-        lambda folder: Steps(stream_of(folder, 20, rank=0, world=2), PAIRS, TOKEN_RULE, world=2), "give Steps a stream"
+    "packed pairs": (
+        lambda folder: Steps(stream_of(folder, 20), PAIRS, PACK_RULE),
+        "src, tgt cannot be packed",
     ),
-    "no pad": (lambda folder: Steps(stream_of(folder, 20), SampleFormat({"src": TOKENS[1:]}), TOKEN_RULE), "no <pad>"),
+    "ranks of ranks": (
+        lambda folder: Steps(stream_of(folder, 20, rank=0, world=2), PAIRS, TOKEN_RULE, world=2),
+        "give Steps a stream",
+    ),
+    "no pad": (
+        lambda folder: Steps(stream_of(folder, 20), SampleFormat({"src": TOKENS[1:]}), TOKEN_RULE),
+        "no <pad>",
+    ),
     "no eos": (
-        lambda folder: Steps(stream_of(folder, 20), SampleFormat({"src": TOKENS[2:]}, eos=False), TOKEN_RULE,
-                             layout=Layout(pad=0)), "no EOS"
+        lambda folder: Steps(
+            stream_of(folder, 20),
+            SampleFormat({"src": TOKENS[2:]}, eos=False),
+            TOKEN_RULE,
+            layout=Layout(pad=0),
+        ),
+        "no EOS",
     ),
     "noise": (lambda folder: ByTokens(max_tokens=8, noise=2), "noise"),
     "on_long": (lambda folder: ByTokens(max_tokens=8, on_long="split"), "on_long"),  # type: ignore[arg-type]
     "bos": (lambda folder: SampleFormat({"src": TOKENS}, bos="yes"), "bos"),  # type: ignore[arg-type]
     "dtype": (lambda folder: Layout(dtype="int8"), "dtype"),  # type: ignore[arg-type]
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", WRONG)
@@ -223,7 +284,8 @@ def test_a_sample_that_is_too_long_is_named(tmp_path: Path) -> None:
     seen = []
     for _ in range(2):
         with pytest.raises(
-            StreamError, match=r"a.tsv:71 \(line 70 of the stream\): has 41 ids; max_tokens is 32; raise"
+            StreamError,
+            match=r"a.tsv:71 \(line 70 of the stream\): has 41 ids; max_tokens is 32; raise",
         ):
             seen += [number for step in steps for number in step["id"].tolist()]
     assert len(seen) <= 50
@@ -231,7 +293,10 @@ def test_a_sample_that_is_too_long_is_named(tmp_path: Path) -> None:
 
 def test_an_interrupted_wait_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while the next window is made in a thread: whoever goes on is given that window, and no line is lost."""
-    steps, waits = steps_of(tmp_path, 200, window=50), [KeyboardInterrupt, None, KeyboardInterrupt, KeyboardInterrupt]
+    steps, waits = (
+        steps_of(tmp_path, 200, window=50),
+        [KeyboardInterrupt, None, KeyboardInterrupt, KeyboardInterrupt],
+    )
 
     def interrupted(future: Any) -> Any:
         if waits and (error := waits.pop()) is not None:
@@ -246,7 +311,9 @@ def test_an_interrupted_wait_loses_nothing(tmp_path: Path, monkeypatch: pytest.M
                 found += step["id"].tolist()
         except KeyboardInterrupt:
             n_interrupts += 1
-    assert sorted([*found, *(number for step in given(steps) for number in step)]) == list(range(200))
+    assert sorted([*found, *(number for step in given(steps) for number in step)]) == list(
+        range(200)
+    )
     assert n_interrupts == 3
 
 
@@ -262,7 +329,12 @@ def test_closing_does_not_wait_for_user_code(tmp_path: Path, n_workers: int) -> 
         "transforms: [user: {file: stop.py, function: stop}]}}"
     )
     with deadline(30):
-        steps = Steps(Stream.from_config(tmp_path / "s.yaml", n_workers=n_workers), PAIRS, TOKEN_RULE, window=20)
+        steps = Steps(
+            Stream.from_config(tmp_path / "s.yaml", n_workers=n_workers),
+            PAIRS,
+            TOKEN_RULE,
+            window=20,
+        )
         next(iter(steps))
         steps.close()
         assert steps.n == 1
@@ -285,21 +357,23 @@ def test_nothing_but_long_samples_is_an_error(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.tsv", ["w1 w2 w3\tw1"] * 5)
     rule = ByTokens(max_tokens=32, max_length=2, on_long="report")
     steps = Steps(Stream([Source("a", (path,))]), PAIRS, rule, window=10)
-    error_text = (
-        r"64 windows in a row have no sample that fits: 640 samples too long \(max_length is 2\), the first at .*tsv:\d"
-    )
+    error_text = r"64 windows in a row have no sample that fits: 640 samples too long \(max_length is 2\), the first at .*tsv:\d"
     with pytest.raises(StreamError, match=error_text):
         next(iter(steps))
     path = write_lines(tmp_path / "b.tsv", ["w1\tw1", *["w1 w2 w3\tw1"] * 659])
     stream = Stream([Source("b", (path,), epochs=1, shuffle="none")])
-    with pytest.raises(StreamError, match="64 windows in a row have no sample that fits: 649 samples too long"):
+    with pytest.raises(
+        StreamError, match="64 windows in a row have no sample that fits: 649 samples too long"
+    ):
         next(iter(Steps(stream, PAIRS, rule, window=10, world=2)))
 
 
 def test_a_line_without_a_field_is_named(tmp_path: Path) -> None:
     """What `SampleFormat` refuses comes with the line's place, and the stream goes on from before the window."""
     path = write_lines(tmp_path / "a.tsv", ["w1\tw2"] * 20 + ["w1"] + ["w1\tw2"] * 3)
-    steps = Steps(Stream([Source("a", (path,), epochs=1, shuffle="none")]), PAIRS, TOKEN_RULE, window=10)
+    steps = Steps(
+        Stream([Source("a", (path,), epochs=1, shuffle="none")]), PAIRS, TOKEN_RULE, window=10
+    )
     for _ in range(2):
         with pytest.raises(StreamError, match=r"a.tsv:21 .*has no field 'tgt'"):
             list(steps)

@@ -22,9 +22,20 @@ from volt.stream import Source, Stream
 
 TOKENS = ["<pad>", "</s>", "<unk>", "a", "b"]
 KEYS = [
-    "step", "rank", "world", "seconds", "sentences", "tokens", "padding", "longest", "tokens_per_second", "waited",
-    "first_wait", "too_long", "too_short",
-]  # fmt: skip
+    "step",
+    "rank",
+    "world",
+    "seconds",
+    "sentences",
+    "tokens",
+    "padding",
+    "longest",
+    "tokens_per_second",
+    "waited",
+    "first_wait",
+    "too_long",
+    "too_short",
+]
 
 
 class Countable:
@@ -47,7 +58,12 @@ class Countable:
 
 def a_step(n_source: int, n_target: int) -> dict[str, Any]:
     """A step of one row."""
-    return collate(Samples.of({"src": [[3] * n_source], "tgt": [[4] * (n_target - 1) + [1]]}), [0], pad=0, eos=1)
+    return collate(
+        Samples.of({"src": [[3] * n_source], "tgt": [[4] * (n_target - 1) + [1]]}),
+        [0],
+        pad=0,
+        eos=1,
+    )
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.booleans())
@@ -55,11 +71,15 @@ def test_what_is_resumed_goes_on_where_it_was(n_steps: int, start: int, knows: b
     """The steps from the start on, with their numbers; a start behind the end is refused."""
     steps: Any = Countable(n_steps) if knows else list(range(n_steps))
     if start > n_steps:
-        with pytest.raises(ConfigError, match=f"start is {start}, but there are {n_steps} steps?; give an earlier"):
+        with pytest.raises(
+            ConfigError, match=f"start is {start}, but there are {n_steps} steps?; give an earlier"
+        ):
             Counted(steps, start=start)
         return
     counted = Counted(steps, start=start)
-    assert [(counted.n, step) for step in counted] == [(step + 1, step) for step in range(start, n_steps)]
+    assert [(counted.n, step) for step in counted] == [
+        (step + 1, step) for step in range(start, n_steps)
+    ]
     assert counted.n == n_steps
     assert not knows or steps.skipped == start
 
@@ -68,7 +88,9 @@ def test_what_stands_somewhere_is_counted_from_there() -> None:
     """Steps that were restored know their number; they cannot go back."""
     assert list(Counted(Countable(9, n=7))) == [7, 8]
     assert list(Counted(Countable(9, n=5), start=7)) == [7, 8]
-    with pytest.raises(ConfigError, match="start is 3, but 7 steps were taken; restore an earlier state"):
+    with pytest.raises(
+        ConfigError, match="start is 3, but 7 steps were taken; restore an earlier state"
+    ):
         Counted(Countable(9, n=7), start=3)
     counted = Counted(Countable(9))
     assert (next(counted), counted.skip(3), next(counted), counted.skip(9)) == (0, 0, 4, 5)
@@ -82,8 +104,10 @@ def test_each_report_is_a_line_of_json_with_the_same_keys(tmp_path: Path) -> Non
     message = [json.loads(line) for line in path.read_text().splitlines()]
     assert [[*one] for one in message] == [KEYS] * 3
     assert [(one["step"], one["rank"], one["world"], one["tokens"]) for one in message] == [
-        (2, 0, 2, 10), (4, 0, 2, 20), (5, 0, 2, 25),
-    ]  # fmt: skip
+        (2, 0, 2, 10),
+        (4, 0, 2, 20),
+        (5, 0, 2, 25),
+    ]
     list(Progress([a_step(2, 3)], to=path))
     assert len(path.read_text().splitlines()) == 4
 
@@ -149,7 +173,9 @@ def steps_of(folder: Path, rule: ByTokens | ByPacks, *, n_fields: int = 2, **opt
     return Steps(stream, SampleFormat(dict.fromkeys(names, TOKENS)), rule, **options)
 
 
-@pytest.mark.parametrize("rule", [ByTokens(max_tokens=40, max_length=6, on_long="report"), ByPacks(length=16, rows=2)])
+@pytest.mark.parametrize(
+    "rule", [ByTokens(max_tokens=40, max_length=6, on_long="report"), ByPacks(length=16, rows=2)]
+)
 def test_steps_and_their_progress_agree(tmp_path: Path, rule: ByTokens | ByPacks) -> None:
     """The sums of `Steps.totals` are those of its progress, which takes rank and world from the steps."""
     n_fields = 2 if isinstance(rule, ByTokens) else 1
@@ -183,7 +209,10 @@ def test_progress_goes_on_with_restored_steps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"to": 3}, "to is 3 .*; give an open file, such as sys.stderr, the path of a file for JSON lines"),
+        (
+            {"to": 3},
+            "to is 3 .*; give an open file, such as sys.stderr, the path of a file for JSON lines",
+        ),
         ({"to": "/nowhere/x.jsonl"}, "/nowhere/x.jsonl: .*no such file or directory"),
         ({"rank": 2, "world": 2}, "rank 2 of world 2"),
     ],
@@ -196,10 +225,15 @@ def test_misuse_is_reported(options: dict[str, Any], message: str) -> None:
 
 def test_what_is_no_step_is_refused(tmp_path: Path) -> None:
     """With what to give; and a file that has become unwritable says so."""
-    with pytest.raises(VoltError, match=r"a step is .*; give a step of volt\.batches\.Steps, or a result of collate"):
+    with pytest.raises(
+        VoltError,
+        match=r"a step is .*; give a step of volt\.batches\.Steps, or a result of collate",
+    ):
         list(Progress([np.zeros(3)]))
     (tmp_path / "there").mkdir()
     progress = Progress([a_step(1, 2)], to=tmp_path / "there" / "p.jsonl")
     (tmp_path / "there").rmdir()
-    with pytest.raises(OutputError, match=r"p\.jsonl: no such file or directory; give another place"):
+    with pytest.raises(
+        OutputError, match=r"p\.jsonl: no such file or directory; give another place"
+    ):
         list(progress)

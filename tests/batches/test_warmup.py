@@ -27,10 +27,17 @@ def test_after_warmup_no_batch_compiles(monkeypatch: pytest.MonkeyPatch) -> None
     ready = {place: set(signatures(place)) for place in JOBS["batches"]}
     for place in JOBS["batches"]:
         module, name = place.split(".")
-        monkeypatch.setattr(import_module(f"volt.kernels.{module}"), name, watch(place, kernel(place)))
+        monkeypatch.setattr(
+            import_module(f"volt.kernels.{module}"), name, watch(place, kernel(place))
+        )
     frozen = np.arange(1, 60)
     frozen.flags.writeable = False
-    for lengths in (frozen, frozen[::3], frozen.astype(np.uint8).tolist(), np.stack([frozen, frozen], axis=1)):
+    for lengths in (
+        frozen,
+        frozen[::3],
+        frozen.astype(np.uint8).tolist(),
+        np.stack([frozen, frozen], axis=1),
+    ):
         for shuffle, noise in ((True, 0.0), (True, 0.1), (False, 0.0)):
             token_batches(lengths, max_tokens=70, world=2, shuffle=shuffle, noise=noise)
     for shuffle in (True, False):

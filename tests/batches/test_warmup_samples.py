@@ -15,7 +15,9 @@ from volt.stream.transforms.subwords import Encode
 from volt.vocabulary import Vocabulary
 
 
-@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run")
+@pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run"
+)
 def test_after_warmup_no_sample_compiles(tmp_path: Path) -> None:
     """Text, pieces, ids in text and columns of ids, mixed or not, pairs and packs, in both types."""
     vocabulary = Vocabulary((), ("l", "o"))
@@ -23,14 +25,19 @@ def test_after_warmup_no_sample_compiles(tmp_path: Path) -> None:
     sources = []
     for name in "ab":
         (path := tmp_path / f"{name}.tsv").write_text("lo\tol\n" * 20)
-        sources.append(Source(name, (str(path),), transforms=(Encode(tmp_path / "v.volt", to="ids"),)))
+        sources.append(
+            Source(name, (str(path),), transforms=(Encode(tmp_path / "v.volt", to="ids"),))
+        )
     compile_kernels("samples")
     before = {place: list(kernel(place).signatures) for place in JOBS["samples"]}
     format = SampleFormat({"src": vocabulary, "tgt": vocabulary})
     with Stream(sources) as stream:
         found = [format.samples(batch) for batch in stream.batches(limit=30)]
     batch = Batch.of(["4 5\t5", "4\t4"])
-    found += [SampleFormat(format.vocabularies, holds=holds).samples(batch) for holds in ("text", "pieces", "ids")]
+    found += [
+        SampleFormat(format.vocabularies, holds=holds).samples(batch)
+        for holds in ("text", "pieces", "ids")
+    ]
     text = SampleFormat({"text": vocabulary}).samples(batch)
     for dtype in (np.int64, np.int32):
         for samples in found:

@@ -50,7 +50,9 @@ def test_entropy_equals_a_plain_loop(rows, length):
     expected = naive.entropy(counts.tolist(), lengths.tolist(), length)
     assert entropy(counts, lengths, length=length) == pytest.approx(expected, rel=1e-9, abs=1e-12)
     weights = counts if length == "occurrence" else np.ones(len(counts))
-    assert mean_length(counts, lengths, length=length) == pytest.approx(np.average(lengths, weights=weights))
+    assert mean_length(counts, lengths, length=length) == pytest.approx(
+        np.average(lengths, weights=weights)
+    )
 
 
 @given(pairs, lengths_, st.floats(1e-6, 1e6))
@@ -59,13 +61,19 @@ def test_entropy_ignores_scale_and_order(rows, length, scale):
     """Masses and counts, in any unit and order, have the same entropy; it is never negative, and at most log n / l."""
     counts, lengths = arrays(rows)
     found = entropy(counts, lengths, length=length)
-    assert entropy(counts * scale, lengths, length=length) == pytest.approx(found, rel=1e-9, abs=1e-12)
-    assert entropy(counts[::-1], lengths[::-1], length=length) == pytest.approx(found, rel=1e-9, abs=1e-12)
+    assert entropy(counts * scale, lengths, length=length) == pytest.approx(
+        found, rel=1e-9, abs=1e-12
+    )
+    assert entropy(counts[::-1], lengths[::-1], length=length) == pytest.approx(
+        found, rel=1e-9, abs=1e-12
+    )
     assert 0 <= found <= math.log(len(counts)) / mean_length(counts, lengths, length=length) + 1e-9
 
 
 @pytest.mark.parametrize("counts", [[], [0, 0], [1, -1], [float("nan"), 1.0], [float("inf"), 1.0]])
-@pytest.mark.parametrize("criterion", [probs, lambda c: entropy(c, np.ones(len(c), int)), divergence, renyi_efficiency])
+@pytest.mark.parametrize(
+    "criterion", [probs, lambda c: entropy(c, np.ones(len(c), int)), divergence, renyi_efficiency]
+)
 def test_impossible_counts_are_refused(criterion, counts):
     """No counts, none positive, a negative one, or one that is no number: a CriterionError, never NaN."""
     with pytest.raises(CriterionError):
@@ -91,7 +99,9 @@ def test_muv_is_the_slope_of_falling_entropy(rows):
     sizes = np.cumsum([gap for gap, _ in rows])
     entropies = np.array([value for _, value in rows])
     found = muv(entropies, sizes)
-    expected = [-(entropies[t] - entropies[t - 1]) / (sizes[t] - sizes[t - 1]) for t in range(1, len(rows))]
+    expected = [
+        -(entropies[t] - entropies[t - 1]) / (sizes[t] - sizes[t - 1]) for t in range(1, len(rows))
+    ]
     assert found.tolist() == pytest.approx(expected)
 
 
@@ -106,7 +116,10 @@ def test_muv_needs_growing_sizes(sizes):
 @FEW
 def test_the_knee_is_farthest_below_the_chord(rows):
     """No point lies farther below the chord, measured at right angles with both axes scaled to 1."""
-    sizes, entropies = np.cumsum([gap for gap, _ in rows]), np.array([value / 100 for _, value in rows])
+    sizes, entropies = (
+        np.cumsum([gap for gap, _ in rows]),
+        np.array([value / 100 for _, value in rows]),
+    )
     distances = naive.chord_distances(entropies.tolist(), sizes.tolist())
     assert distances[knee(entropies, sizes)] == pytest.approx(max(distances), abs=1e-9)
 
@@ -157,7 +170,12 @@ def test_bits_and_fertility_by_hand():
     assert unknown_rate(3, 12) == 0.25
     assert unknown_rate(0, 0) == 0
     assert (fertility(0, 1), bits(0, 1), premiums([300, 150, 450])) == (0, 0, [2, 1, 3])
-    for refused in (lambda: bits(1, 0), lambda: bits(-1, 1), lambda: fertility(1, 0), lambda: rare_share(np.array([]))):
+    for refused in (
+        lambda: bits(1, 0),
+        lambda: bits(-1, 1),
+        lambda: fertility(1, 0),
+        lambda: rare_share(np.array([])),
+    ):
         with pytest.raises(CriterionError):
             refused()
 
@@ -167,7 +185,9 @@ def test_bits_and_fertility_by_hand():
 def test_continued_word_rate_equals_looking_at_every_word(rows):
     """Written out word by word, it is the share of words that take more than one piece."""
     words = [n_pieces for n_pieces, count in rows for _ in range(count)]
-    found = continued_word_rate(np.array([n for n, _ in rows]), np.array([count for _, count in rows]))
+    found = continued_word_rate(
+        np.array([n for n, _ in rows]), np.array([count for _, count in rows])
+    )
     assert found == pytest.approx(sum(n > 1 for n in words) / len(words))
 
 
@@ -178,7 +198,11 @@ def test_percentile_frequency_equals_a_plain_loop_over_ranks(rows, low, high):
     counts = sorted((count for count, _ in rows if count), reverse=True)
     if low == high:
         return
-    picked = [n for rank, n in enumerate(counts) if int(low * len(counts)) <= rank < int(high * len(counts))]
+    picked = [
+        n
+        for rank, n in enumerate(counts)
+        if int(low * len(counts)) <= rank < int(high * len(counts))
+    ]
     found = percentile_frequency(arrays(rows)[0], low=low, high=high)
     assert found == pytest.approx(sum(picked) / sum(counts), abs=1e-12)
 
@@ -206,7 +230,9 @@ def test_parities_average_to_one(fertilities):
     """Over all sources parity has the mean 1, and keeps the order and the ratios of the fertilities."""
     found = parity(fertilities)
     assert sum(found) / len(found) == pytest.approx(1)
-    assert [value * fertilities[0] for value in found] == pytest.approx([found[0] * value for value in fertilities])
+    assert [value * fertilities[0] for value in found] == pytest.approx(
+        [found[0] * value for value in fertilities]
+    )
 
 
 @given(st.integers(1, 4), st.integers(1, 12), st.integers(0, 2**32))
@@ -215,7 +241,10 @@ def test_source_shares_equal_a_plain_loop_and_sum_to_one(n_sources, n_tokens, se
     """The mean over the used tokens of count in the source over count in all; together 1 if any token is used."""
     counts = np.random.default_rng(seed).integers(0, 4, (n_sources, n_tokens))
     used = [column for column in counts.T.tolist() if sum(column)]
-    expected = [sum(column[i] / sum(column) for column in used) / max(1, len(used)) for i in range(n_sources)]
+    expected = [
+        sum(column[i] / sum(column) for column in used) / max(1, len(used))
+        for i in range(n_sources)
+    ]
     found = source_shares(counts)
     assert found == pytest.approx(expected)
     assert found.sum() == pytest.approx(1 if used else 0)

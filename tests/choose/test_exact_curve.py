@@ -24,7 +24,9 @@ from volt.learn.bpe import learn_bpe
 from volt.learn.candidates import Candidates
 
 FEW = settings(deadline=None, max_examples=examples(40))
-WORDS = st.dictionaries(st.text("abcd", min_size=1, max_size=7), st.integers(1, 40), min_size=3, max_size=12)
+WORDS = st.dictionaries(
+    st.text("abcd", min_size=1, max_size=7), st.integers(1, 40), min_size=3, max_size=12
+)
 
 
 @pytest.fixture(autouse=True)
@@ -76,12 +78,17 @@ def test_utility_is_what_encoding_the_text_at_each_size_tells(words):
         if (entropies[size // 2] - entropies[size]) < entropies[size // 2] / 8 - 1e-12
     ]
     found = exact_curve(candidates).utility()
-    assert (found.size, found.at_least) == ((fell[0], False) if fell else (candidates.n_tokens, True))
+    assert (found.size, found.at_least) == (
+        (fell[0], False) if fell else (candidates.n_tokens, True)
+    )
 
 
 def naive_last(candidates: Candidates, enough: list[bool], least: int) -> int | None:
     """The last size with enough before the first without, from the size on where no merge makes a common token."""
-    made = [encoded_counts(candidates, size)[-1] for size in range(candidates.n_atoms + 1, candidates.n_tokens + 1)]
+    made = [
+        encoded_counts(candidates, size)[-1]
+        for size in range(candidates.n_atoms + 1, candidates.n_tokens + 1)
+    ]
     alike = (candidates.parts[:, 0] == candidates.parts[:, 1]).tolist()
     rare = [n < least and not same for n, same in zip(made, alike, strict=True)]
     faded = rare.index(True) if True in rare else len(rare)
@@ -95,8 +102,13 @@ def naive_last(candidates: Candidates, enough: list[bool], least: int) -> int | 
 def test_fed_and_f95_are_what_encoding_the_text_at_each_size_tells(words):
     """A median type of those that occur, and the type at the 95th percentile, from counts of encoded text."""
     candidates = learned(words)
-    counts = [np.array(encoded_counts(candidates, size)) for size in range(candidates.n_atoms, candidates.n_tokens + 1)]
-    medians = [np.sort(one[one > 0])[::-1][int(np.ceil(0.5 * (one > 0).sum())) - 1] for one in counts]
+    counts = [
+        np.array(encoded_counts(candidates, size))
+        for size in range(candidates.n_atoms, candidates.n_tokens + 1)
+    ]
+    medians = [
+        np.sort(one[one > 0])[::-1][int(np.ceil(0.5 * (one > 0).sum())) - 1] for one in counts
+    ]
     readings = exact_curve(candidates)
     for found, least, enough in (
         (
@@ -144,7 +156,10 @@ def test_no_size_that_is_asked_for_moves_a_pick(words, data):
         asked = sorted(data.draw(st.sets(st.sampled_from(sizes), min_size=1)))
         found = search(candidates, sizes=asked)
         for rule in (TRAINED, *EXACT):
-            assert (found.picks[rule].size, found.picks[rule].why) == (whole.picks[rule].size, whole.picks[rule].why)
+            assert (found.picks[rule].size, found.picks[rule].why) == (
+                whole.picks[rule].size,
+                whole.picks[rule].why,
+            )
         assert found.vocabulary.tokens == whole.vocabulary.tokens
         assert found.vocabulary.merges == whole.vocabulary.merges
 

@@ -22,8 +22,13 @@ from volt.errors import CandidateError, ConfigError, CorpusError
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
-MANY, SOME = settings(max_examples=examples(40), deadline=None), settings(max_examples=8, deadline=None)
-word_counts = st.dictionaries(st.text(LETTERS + "x", min_size=1, max_size=9), st.integers(1, 5), min_size=1, max_size=7)
+MANY, SOME = (
+    settings(max_examples=examples(40), deadline=None),
+    settings(max_examples=8, deadline=None),
+)
+word_counts = st.dictionaries(
+    st.text(LETTERS + "x", min_size=1, max_size=9), st.integers(1, 5), min_size=1, max_size=7
+)
 OLD = Vocabulary((("l", "o"),), ("l", "o", "w</w>", "lo"))
 
 
@@ -37,11 +42,17 @@ def counts_of(vocabulary: Vocabulary, words: Mapping[str, int]) -> Counter[str]:
 
 @MANY
 @given(vocabularies(longest=6), word_counts, st.booleans())
-def test_ids_stay_and_counts_are_exact(old: Vocabulary, words: dict[str, int], new_atoms: bool) -> None:
+def test_ids_stay_and_counts_are_exact(
+    old: Vocabulary, words: dict[str, int], new_atoms: bool
+) -> None:
     """At every size, all pieces have their old ids, and the counts are those of the words encoded by definition."""
     candidates = extend_bpe(old, words, min_pair_count=1, new_atoms=new_atoms)
     assert candidates.merges[: len(old.merges)] == list(old.merges)
-    for size in {candidates.smallest, (candidates.smallest + candidates.n_tokens) // 2, candidates.n_tokens}:
+    for size in {
+        candidates.smallest,
+        (candidates.smallest + candidates.n_tokens) // 2,
+        candidates.n_tokens,
+    }:
         new = vocabulary_at(candidates, size)
         assert new.pieces[: len(old.pieces)] == old.pieces
         assert new.scaffolding == old.scaffolding
@@ -59,8 +70,14 @@ def test_steps_report_the_pieces_of_encoding() -> None:
 
 
 @MANY
-@given(vocabularies(longest=6), word_counts, st.lists(st.text(LETTERS + "x", min_size=1, max_size=12), max_size=9))
-def test_words_without_a_new_merge_are_cut_as_before(old: Vocabulary, words: dict[str, int], others: list[str]) -> None:
+@given(
+    vocabularies(longest=6),
+    word_counts,
+    st.lists(st.text(LETTERS + "x", min_size=1, max_size=12), max_size=9),
+)
+def test_words_without_a_new_merge_are_cut_as_before(
+    old: Vocabulary, words: dict[str, int], others: list[str]
+) -> None:
     """A word has other pieces only if, merged as before, it holds neighbours that a new merge joins."""
     candidates = extend_bpe(old, words, min_pair_count=1, new_atoms=False)
     new = vocabulary_at(candidates, candidates.n_tokens)
@@ -68,17 +85,25 @@ def test_words_without_a_new_merge_are_cut_as_before(old: Vocabulary, words: dic
     joined = {"".join(pair) for pair in added}
     for word in {*words, *others}:
         neighbours = list(pairwise(merged(word, old)))
-        applies = any(pair in added or (old.merging == "ranks" and "".join(pair) in joined) for pair in neighbours)
+        applies = any(
+            pair in added or (old.merging == "ranks" and "".join(pair) in joined)
+            for pair in neighbours
+        )
         if not applies:
             assert encoded(word, new) == encoded(word, old)
 
 
 def merged(word: str, vocabulary: Vocabulary) -> list[str]:
     """What a word's symbols are once they are merged, before any is split back."""
-    if vocabulary.whole_words and (whole := "".join(naive.atoms(word, vocabulary.marker))) in vocabulary.tokens:
+    if (
+        vocabulary.whole_words
+        and (whole := "".join(naive.atoms(word, vocabulary.marker))) in vocabulary.tokens
+    ):
         return [whole]
     tokens = {**dict.fromkeys(vocabulary.tokens), **dict.fromkeys(map("".join, vocabulary.merges))}
-    return encoded(word, _Merging(vocabulary.merges, tuple(tokens), vocabulary.marker, vocabulary.merging))
+    return encoded(
+        word, _Merging(vocabulary.merges, tuple(tokens), vocabulary.marker, vocabulary.merging)
+    )
 
 
 class _Merging(NamedTuple):
@@ -93,7 +118,9 @@ class _Merging(NamedTuple):
 
 @SOME
 @given(word_counts, word_counts)
-def test_extending_by_the_same_words_goes_on_learning(first: dict[str, int], second: dict[str, int]) -> None:
+def test_extending_by_the_same_words_goes_on_learning(
+    first: dict[str, int], second: dict[str, int]
+) -> None:
     """Some merges learned from words, and the others learned behind them from the same words, are all of them."""
     whole = volt.learn_bpe(first, min_pair_count=1)
     for n in range(0, whole.n_merges + 1, 3):
@@ -106,19 +133,25 @@ def test_extending_by_the_same_words_goes_on_learning(first: dict[str, int], sec
 
 
 @pytest.mark.parametrize(
-    ("merging", "pieces"), [("pairs", {"abc": 9, "abcd": 3}), ("steps", {"abc": 5, "abcd": 3, "abca": 2, "bc": 2})]
+    ("merging", "pieces"),
+    [("pairs", {"abc": 9, "abcd": 3}), ("steps", {"abc": 5, "abcd": 3, "abca": 2, "bc": 2})],
 )
 def test_what_merges_make_anew_may_be_a_token_that_was_never_reached(merging, pieces):
     """A new merge that makes an old token gives it no second id, and merges behind the old token follow; one step at
     a time, a merge of a lower rank comes before the new merge's second place in a word."""
     merges = (("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "d"), ("abc", "a"))
     old = Vocabulary(
-        merges, ("a", "b", "c", "d", "bc", "ab", "abc", "abcd", "abca"), marker="none", merging=merging
-    )  # fmt: skip
+        merges,
+        ("a", "b", "c", "d", "bc", "ab", "abc", "abcd", "abca"),
+        marker="none",
+        merging=merging,
+    )
     words = {"abc": 5, "abcd": 3, "abcabc": 2}
     new = vocabulary_at(extend_bpe(old, words, 1), old.size)
     assert (new.pieces, new.merges) == (old.pieces, (*merges, ("a", "bc")))
-    assert +Counter(dict(zip(new.tokens, new.counts, strict=True))) == pieces == counts_of(new, words)
+    assert (
+        +Counter(dict(zip(new.tokens, new.counts, strict=True))) == pieces == counts_of(new, words)
+    )
 
 
 def test_an_old_token_that_a_new_one_completes_is_counted():
@@ -162,7 +195,11 @@ def test_user_tokens_are_not_merged_with_what_is_beside_them():
     hidden = old.special.hide_text("lo<u>low")
     candidates = extend_bpe(old, {hidden: 5})
     assert candidates.tokens == ("l", "o", "w</w>", "lo", "low</w>")
-    assert volt.Encoder(volt.search(candidates, select=5).vocabulary).encode("lo<u>low") == ["lo", "<u>", "low</w>"]
+    assert volt.Encoder(volt.search(candidates, select=5).vocabulary).encode("lo<u>low") == [
+        "lo",
+        "<u>",
+        "low</w>",
+    ]
 
 
 def test_rules_count_new_types_alone():
@@ -185,15 +222,23 @@ def test_rules_count_new_types_alone():
             "pretokenizer 'bytes', and the vocabulary has 'whitespace'; count with pretokenizer=vocabulary",
         ),
         (lambda: extend_bpe(OLD, {"low": 2}, -1), CandidateError, "n_merges"),
-        (lambda: volt.search(extend_bpe(OLD, {"low": 2}), sizes=[3]), CandidateError, "the 4 tokens that are extended"),
+        (
+            lambda: volt.search(extend_bpe(OLD, {"low": 2}), sizes=[3]),
+            CandidateError,
+            "the 4 tokens that are extended",
+        ),
         (
             lambda: volt.search(extend_bpe(OLD, {"low": 2}), special=SpecialTokens()),
             ConfigError,
             "keeps its own; remove it",
         ),
-        (lambda: extend_bpe(OLD, {"low": 2}).counts_at(3), CandidateError, r"give 4 \(the extended tokens\)"),
+        (
+            lambda: extend_bpe(OLD, {"low": 2}).counts_at(3),
+            CandidateError,
+            r"give 4 \(the extended tokens\)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_extended_is_reported(call, error, message):
     """Each error says what was found and what to do."""
     with pytest.raises(error, match=message):

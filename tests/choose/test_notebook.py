@@ -14,7 +14,10 @@ from volt.text.byte_alphabet import readable, to_characters
 from volt.text.pretokenizer import PreTokenizer
 
 FEW = ("--sizes", "280:300:10")
-TEXT = "საქართველო საქართველოს ლამაზია სიყვარულისთვის განსაკუთრებით\nDonaudampfschifffahrt großartigerweise\n" * 5
+TEXT = (
+    "საქართველო საქართველოს ლამაზია სიყვარულისთვის განსაკუთრებით\nDonaudampfschifffahrt großartigerweise\n"
+    * 5
+)
 
 
 def counted(text: str) -> WordCounts:
@@ -35,7 +38,10 @@ def test_text_is_read_back(text: str) -> None:
 def test_bytes_that_are_no_text_are_reported(data: bytes) -> None:
     """Every byte is in the text or stands as <0xNN>: put back, they are the bytes."""
     parts = re.split(r"(<0x[0-9A-F]{2}>)", readable(to_characters(data)))
-    back = b"".join(bytes([int(part[3:5], 16)]) if place % 2 else part.encode() for place, part in enumerate(parts))
+    back = b"".join(
+        bytes([int(part[3:5], 16)]) if place % 2 else part.encode()
+        for place, part in enumerate(parts)
+    )
     assert back == data or b"<0x" in data
 
 
@@ -62,14 +68,21 @@ def test_the_report_shows_text(run: Run) -> None:
     shown = run("search", "georgian.txt", "--level", "bytes", *FEW, "-o", "x.volt").stdout.decode()
     assert "სიყვარულისთვის" in shown
     assert "áĥ" not in shown
-    assert "áĥ" in run("search", "georgian.txt", "--level", "bytes", *FEW, "--json", "-o", "x.volt").stdout.decode()
+    assert (
+        "áĥ"
+        in run(
+            "search", "georgian.txt", "--level", "bytes", *FEW, "--json", "-o", "x.volt"
+        ).stdout.decode()
+    )
 
 
 def test_what_a_terminal_obeys_is_escaped(run: Run) -> None:
     """Words that hold control characters are shown by escapes, as of characters."""
     with open("hostile.txt", "w", encoding="utf-8") as file:
         file.write("\x1b[2J\u202e " * 20)
-    shown = run("search", "hostile.txt", "--level", "bytes", "--sizes", "258:260:1", "-o", "x.volt").stdout.decode()
+    shown = run(
+        "search", "hostile.txt", "--level", "bytes", "--sizes", "258:260:1", "-o", "x.volt"
+    ).stdout.decode()
     assert "\x1b" not in shown
     assert "\u202e" not in shown
     assert "\\x1b" in shown

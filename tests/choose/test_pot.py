@@ -29,7 +29,10 @@ def test_pot_solver_gives_the_same_plan(seed, epsilon, row_tau, column_tau):
     """Both solvers have one call signature and one answer."""
     pytest.importorskip("ot")
     problem = random_problem(seed, epsilon=epsilon, row_tau=row_tau, column_tau=column_tau)
-    ours, theirs = SOLVERS["sinkhorn"](threshold=1e-9)(problem), SOLVERS["pot"](threshold=1e-9)(problem)
+    ours, theirs = (
+        SOLVERS["sinkhorn"](threshold=1e-9)(problem),
+        SOLVERS["pot"](threshold=1e-9)(problem),
+    )
     assert theirs.n_iters >= 1
     np.testing.assert_allclose(ours.matrix.data, theirs.matrix.data, rtol=0, atol=1e-7)
     check_plan(problem, theirs)

@@ -30,8 +30,9 @@ def words_of(seed: int, n: int = 400, most: int = 3_000) -> dict[str, int]:
     """Words of one to four syllables, with counts that fall as those of a text do."""
     draw = Random(seed)
     return {
-        "".join(draw.choices(SYLLABLES, k=draw.randint(1, 4))): 1 + most // rank for rank in range(1, n + 1)
-    }  # fmt: skip
+        "".join(draw.choices(SYLLABLES, k=draw.randint(1, 4))): 1 + most // rank
+        for rank in range(1, n + 1)
+    }
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +52,12 @@ def rows_of(report: str) -> list[list[str]]:
     """The cells of the table of sizes, heads first."""
     lines = report.splitlines()
     start = next(place for place, line in enumerate(lines) if "picked by" in line)
-    end = next(place for place, line in enumerate(lines) if place > start and "MUV and the rules" in line)
-    return [line.split() for line in lines[start:end] if line.split()[0].replace(",", "").isdecimal()]
+    end = next(
+        place for place, line in enumerate(lines) if place > start and "MUV and the rules" in line
+    )
+    return [
+        line.split() for line in lines[start:end] if line.split()[0].replace(",", "").isdecimal()
+    ]
 
 
 def test_one_is_singular() -> None:
@@ -61,7 +66,9 @@ def test_one_is_singular() -> None:
     found = [supported(volt.learn_bpe(one, 0), 2) for one in words]
     assert [one.partition(" ")[0] for one in found] == ["weak", "fair", "fair", "good", "good"]
     assert found[-1] == "good support: half of the tokens in use occur 9,000 times or more"
-    assert supported(volt.learn_bpe({"low": 1, "wide": 1}, 3, min_pair_count=1), 8).endswith("occur 1 time or more")
+    assert supported(volt.learn_bpe({"low": 1, "wide": 1}, 3, min_pair_count=1), 8).endswith(
+        "occur 1 time or more"
+    )
 
 
 def test_the_answer_stands_first(result: SearchResult) -> None:
@@ -83,7 +90,10 @@ def test_ten_rows_hold_every_pick_and_all_are_a_word_away(result: SearchResult) 
     assert {f"{pick.size:,}" for pick in result.picks.values()} <= {row[0] for row in short}
     assert [row[0] for row in long] == [f"{step.size:,}" for step in result.steps]
     assert "10 of" in text_of(result)
-    assert ("transport" in text_of(result), "transport" in text_of(result, width=140, full=True)) == (False, True)
+    assert (
+        "transport" in text_of(result),
+        "transport" in text_of(result, width=140, full=True),
+    ) == (False, True)
 
 
 @given(st.integers(1, 60), st.data())
@@ -99,7 +109,9 @@ def test_rows_are_few_in_order_and_hold_the_picks(n: int, data: st.DataObject) -
 def test_tokens_kept_and_ids_are_named_in_one_sentence(result: SearchResult, run: Run) -> None:
     """One sentence names the size, the tokens kept and the number of ids, special tokens included."""
     kept, n_ids = result.vocabulary.size, len(result.vocabulary.pieces)
-    assert result.composition.startswith(f"{kept:,} of {result.best.size:,} tokens, as {result.best.size - kept:,} ")
+    assert result.composition.startswith(
+        f"{kept:,} of {result.best.size:,} tokens, as {result.best.size - kept:,} "
+    )
     assert result.composition.endswith(f"; {n_ids:,} ids with {n_ids - kept} special tokens")
     all_kept = volt.search(result.candidates, sizes=[30], select=30)
     assert all_kept.composition == "30 tokens; 34 ids with 4 special tokens"
@@ -118,7 +130,10 @@ def test_all_and_json_have_every_size(run: Run) -> None:
     every = run("search", "corpus.txt", "-o", "v.volt", "--all").stdout.decode()
     short = run("search", "corpus.txt", "-o", "v.volt").stdout.decode()
     assert (len(rows_of(every)), len(rows_of(short))) == (len(steps), 10)
-    assert ("--all" in every, f"10 of {len(steps)} sizes; --all shows all." in " ".join(short.split())) == (False, True)
+    assert (
+        "--all" in every,
+        f"10 of {len(steps)} sizes; --all shows all." in " ".join(short.split()),
+    ) == (False, True)
 
 
 def test_an_extension_says_why_the_smaller_is_taken() -> None:
@@ -158,12 +173,17 @@ def test_support_counts_as_fed_does() -> None:
         median500 = ExactCurve(candidates, muv_search(candidates)).median500()
         counts = candidates.counts_at(median500.size)
         used = counts[counts > 0]
-        count = int(supported(candidates, median500.size).split("occur ")[1].split()[0].replace(",", ""))
+        count = int(
+            supported(candidates, median500.size).split("occur ")[1].split()[0].replace(",", "")
+        )
         assert 2 * (used >= count).sum() >= len(used) > 2 * (used > count).sum()
         assert count >= 500 or "at no size" in median500.why
 
 
-CUTS = [*product(["whitespace", "unicode", "metaspace"], ["suffix", "prefix", "none"]), ("gpt2", "none")]
+CUTS = [
+    *product(["whitespace", "unicode", "metaspace"], ["suffix", "prefix", "none"]),
+    ("gpt2", "none"),
+]
 
 
 @pytest.mark.parametrize(("pretokenizer", "marker"), CUTS)

@@ -10,7 +10,16 @@ from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.choose.rules import AMONG_STEPS, EXACT, TRAINED, Pick, RuleReading, all_picks, parse_rule, rules
+from volt.choose.rules import (
+    AMONG_STEPS,
+    EXACT,
+    TRAINED,
+    Pick,
+    RuleReading,
+    all_picks,
+    parse_rule,
+    rules,
+)
 from volt.choose.search import search
 from volt.choose.size_steps import SizeStep
 from volt.count.word_counts import WordCounts
@@ -22,15 +31,32 @@ FEW = settings(deadline=None, max_examples=examples(100))
 
 def make_steps(entropies, *, renyis=None, n_pieces=None) -> list[SizeStep]:
     """Steps of 100, 200, … tokens with these measures."""
-    columns = zip(entropies, renyis or [0.5] * len(entropies), n_pieces or [*range(len(entropies), 0, -1)], strict=True)
+    columns = zip(
+        entropies,
+        renyis or [0.5] * len(entropies),
+        n_pieces or [*range(len(entropies), 0, -1)],
+        strict=True,
+    )
     return [
         SizeStep(
-            size=100 * n, n_kept=100 * n, entropy=entropy, transport_entropy=entropy, muv=None, transport_muv=None,
-            n_pieces=pieces, f95=50, renyi=renyi, n_iters=1, converged=True, row_residual=0.0, column_residual=0.0,
-            remedy="", kept=np.ones(100 * n, bool),
+            size=100 * n,
+            n_kept=100 * n,
+            entropy=entropy,
+            transport_entropy=entropy,
+            muv=None,
+            transport_muv=None,
+            n_pieces=pieces,
+            f95=50,
+            renyi=renyi,
+            n_iters=1,
+            converged=True,
+            row_residual=0.0,
+            column_residual=0.0,
+            remedy="",
+            kept=np.ones(100 * n, bool),
         )
         for n, (entropy, renyi, pieces) in enumerate(columns, 1)
-    ]  # fmt: skip
+    ]
 
 
 def picked(steps: list[SizeStep], **options) -> dict[str, Pick]:
@@ -38,7 +64,12 @@ def picked(steps: list[SizeStep], **options) -> dict[str, Pick]:
     return all_picks(steps, {}, searched=[step.size for step in steps], **options)
 
 
-@given(st.lists(st.tuples(st.floats(0.01, 10), st.sampled_from([0.1, 0.5, 0.9]), st.integers(1, 3)), min_size=1))
+@given(
+    st.lists(
+        st.tuples(st.floats(0.01, 10), st.sampled_from([0.1, 0.5, 0.9]), st.integers(1, 3)),
+        min_size=1,
+    )
+)
 @FEW
 def test_each_rule_picks_its_best_step_and_says_why(rows):
     """The steepest fall of entropy, the greatest efficiency and the fewest pieces, of equals the first; the first or
@@ -47,12 +78,16 @@ def test_each_rule_picks_its_best_step_and_says_why(rows):
     picks = picked(steps := make_steps(entropies, renyis=renyis, n_pieces=n_pieces))
     falls = [(before - after) / 100 for before, after in pairwise(entropies)]
     best = {"muv": falls.index(max(falls)) + 1 if falls else 0, "renyi": renyis.index(max(renyis))}
-    assert {rule: pick.index for rule, pick in picks.items()} == best | {"tokens": n_pieces.index(min(n_pieces))}
+    assert {rule: pick.index for rule, pick in picks.items()} == best | {
+        "tokens": n_pieces.index(min(n_pieces))
+    }
     assert list(picks) == list(AMONG_STEPS)
     for rule, pick in picks.items():
         assert (pick.rule, pick.size) == (rule, steps[pick.index].size)
         assert (f"the {len(rows)} size" in pick.why) or pick.why == "the only size"
-        assert pick.on_edge == (pick.index in (1 if rule == "muv" and len(steps) > 1 else 0, len(steps) - 1))
+        assert pick.on_edge == (
+            pick.index in (1 if rule == "muv" and len(steps) > 1 else 0, len(steps) - 1)
+        )
 
 
 @given(st.lists(st.floats(0.01, 10), min_size=3, max_size=12), st.data())
@@ -60,14 +95,20 @@ def test_each_rule_picks_its_best_step_and_says_why(rows):
 def test_sizes_that_other_rules_pick_move_nothing(entropies, data):
     """Who chooses among steps looks at the searched sizes alone, though others have been measured."""
     steps = make_steps(entropies)
-    searched = data.draw(st.lists(st.sampled_from(steps), min_size=1, unique_by=lambda step: step.size))
+    searched = data.draw(
+        st.lists(st.sampled_from(steps), min_size=1, unique_by=lambda step: step.size)
+    )
     sizes = sorted(step.size for step in searched)
     alone = picked([step for step in steps if step.size in sizes])
     readings = dict.fromkeys((TRAINED, *EXACT), RuleReading(steps[0].size, "as read"))
     beside = all_picks(steps, readings, searched=sizes)
     assert list(beside) == list(rules())
     for rule, pick in alone.items():
-        assert (pick.size, pick.why, pick.on_edge) == (beside[rule].size, beside[rule].why, beside[rule].on_edge)
+        assert (pick.size, pick.why, pick.on_edge) == (
+            beside[rule].size,
+            beside[rule].why,
+            beside[rule].on_edge,
+        )
         assert steps[beside[rule].index].size == pick.size
 
 
@@ -75,14 +116,29 @@ def test_fixed_is_what_was_asked():
     """fixed:N stands beside the others and is never called an edge."""
     picks = picked(make_steps([4.0, 3.0, 2.5]), fixed=100)
     assert list(picks) == [*AMONG_STEPS, "fixed:100"]
-    assert (picks["fixed:100"].index, picks["fixed:100"].size, picks["fixed:100"].on_edge) == (0, 100, False)
+    assert (picks["fixed:100"].index, picks["fixed:100"].size, picks["fixed:100"].on_edge) == (
+        0,
+        100,
+        False,
+    )
 
 
 def test_parse_rule():
     """The named rules and fixed:N; anything else is a ConfigError that lists them."""
     assert [parse_rule(rule) for rule in rules()] == [None] * len(rules())
     assert parse_rule("fixed:8000") == 8_000
-    for rule in ("", "Knee", "fixed", "fixed:", "fixed:-1", "fixed:1.5", "fixed:²", "fixed: 8", "knee:3", "best"):
+    for rule in (
+        "",
+        "Knee",
+        "fixed",
+        "fixed:",
+        "fixed:-1",
+        "fixed:1.5",
+        "fixed:²",
+        "fixed: 8",
+        "knee:3",
+        "best",
+    ):
         with pytest.raises(ConfigError, match="fixed:N"):
             parse_rule(rule)
 

@@ -16,7 +16,9 @@ from volt.count.corpus_statistics import text_bytes
 from volt.errors import ArgumentError, ConfigError
 
 FEW = settings(deadline=None, max_examples=examples(40))
-CANDIDATES = learn_bpe(WordCounts.from_pairs([(word, 3) for line in LINES for word in line.split()]), 60)
+CANDIDATES = learn_bpe(
+    WordCounts.from_pairs([(word, 3) for line in LINES for word in line.split()]), 60
+)
 params_, widths_ = st.floats(1e6, 1e13), st.integers(1, 32_768)
 
 
@@ -26,7 +28,8 @@ def model_of(size: int) -> LanguageModel:
 
 
 @pytest.mark.parametrize(
-    ("params", "width", "published"), [(33e6, 512, 6_144), (2.87e9, 3_200, 43_000), (70e9, 8_192, 216_000)]
+    ("params", "width", "published"),
+    [(33e6, 512, 6_144), (2.87e9, 3_200, 43_000), (70e9, 8_192, 216_000)],
 )
 def test_sizes_of_the_paper(params, width, published):
     """Within a tenth of what the paper says of its 33 M and 3 B models, and of Llama2-70B (the least of three
@@ -81,9 +84,13 @@ def test_the_rule_picks_the_size_that_the_model_deserves():
     assert search(CANDIDATES, sizes=sizes, model=model).picks["scaling"] == result.pick
 
 
-@pytest.mark.parametrize(("model", "place", "at_least"), [
-    (LanguageModel(70e9, 8_192), -1, True), (LanguageModel(1e6, 100_000), 0, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("model", "place", "at_least"),
+    [
+        (LanguageModel(70e9, 8_192), -1, True),
+        (LanguageModel(1e6, 100_000), 0, False),
+    ],
+)
 def test_a_size_out_of_reach_is_said(model, place, at_least):
     """A size beyond what the candidates offer picks the last size, "at least", one below them the atoms."""
     for select in ("scaling", "tokens"):
@@ -105,14 +112,20 @@ def test_a_size_at_either_end_is_no_limit():
     for most in (CANDIDATES.n_tokens, CANDIDATES.n_tokens + 1):
         model = model_of(most)
         assert model.size == most
-        assert search(CANDIDATES, model=model).picks["scaling"].at_least == (most > CANDIDATES.n_tokens)
+        assert search(CANDIDATES, model=model).picks["scaling"].at_least == (
+            most > CANDIDATES.n_tokens
+        )
 
 
 # Tokens and operations per byte
 
 
 @pytest.mark.parametrize("pretokenizer", ["whitespace", "unicode", "metaspace", "gpt2", "bytes"])
-@given(lines=st.lists(st.text(st.sampled_from("ab é一😀.1"), max_size=9).map(lambda text: " ".join(text.split()))))
+@given(
+    lines=st.lists(
+        st.text(st.sampled_from("ab é一😀.1"), max_size=9).map(lambda text: " ".join(text.split()))
+    )
+)
 @settings(deadline=None, max_examples=examples(12))
 def test_the_bytes_of_the_words_are_those_of_the_text(pretokenizer, lines):
     """Lines whose words stand apart by one space have their own bytes, with one for a line end where the pre-tokeniser
@@ -140,6 +153,10 @@ def test_each_size_has_its_cost(words):
         assert step["tokens_per_byte"] * n_bytes == pytest.approx(step["n_pieces"])
         expected = 2 * (1e6 + step["size"] * 64) * step["tokens_per_byte"]
         assert step["serving_flops_per_byte"] == pytest.approx(expected)
-        assert model.flops_per_byte(step["size"], step["tokens_per_byte"]) == pytest.approx(expected)
+        assert model.flops_per_byte(step["size"], step["tokens_per_byte"]) == pytest.approx(
+            expected
+        )
     assert data["best"] in data["steps"]
-    assert all(step["serving_flops_per_byte"] is None for step in as_data(search(candidates))["steps"])
+    assert all(
+        step["serving_flops_per_byte"] is None for step in as_data(search(candidates))["steps"]
+    )

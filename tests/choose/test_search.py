@@ -26,11 +26,15 @@ from volt.text.special_tokens import SpecialTokens
 
 FEW = settings(deadline=None, max_examples=examples(40))
 MARKERS = ["suffix", "prefix", "none"]
-WORDS = Counter(word for line in LINES for word in line.split()) + Counter({"<unk>": 30, "</s>x": 20, "<0x41>": 9})
+WORDS = Counter(word for line in LINES for word in line.split()) + Counter(
+    {"<unk>": 30, "</s>x": 20, "<0x41>": 9}
+)
 
 
 def learned(words=WORDS, n_merges=200, *, marker="suffix", min_pair_count=1) -> Candidates:
-    return learn_bpe(WordCounts.from_pairs(words), n_merges, marker=marker, min_pair_count=min_pair_count)
+    return learn_bpe(
+        WordCounts.from_pairs(words), n_merges, marker=marker, min_pair_count=min_pair_count
+    )
 
 
 def recounted(result: SearchResult) -> Counter[str]:
@@ -58,25 +62,44 @@ def test_the_curve_is_exact_at_every_size(words, marker, length):
     candidates = learned(words, 40, marker=marker)
     curve = muv_search(candidates, length=length)
     assert curve.sizes.tolist() == [*range(candidates.n_atoms, candidates.n_tokens + 1)]
-    for size, entropy, n_pieces in zip(curve.sizes.tolist(), curve.entropies, curve.n_pieces, strict=True):
+    for size, entropy, n_pieces in zip(
+        curve.sizes.tolist(), curve.entropies, curve.n_pieces, strict=True
+    ):
         counts = candidates.counts_at(size)
         expected = criteria.entropy(counts, candidates.lengths[:size], length=length)
         assert entropy == pytest.approx(expected, rel=1e-6, abs=1e-6)
-        assert n_pieces == pytest.approx(counts.sum(), rel=1e-12)  # beyond 2**53, as exact as a double
+        assert n_pieces == pytest.approx(
+            counts.sum(), rel=1e-12
+        )  # beyond 2**53, as exact as a double
     assert curve.muv.tolist() == pytest.approx(criteria.muv(curve.entropies, curve.sizes).tolist())
 
 
 def test_the_curve_of_replayed_merges_is_exact():
     """The same for merges that repeat or spell the same token twice, where a size has several merges."""
-    merges = [("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "d"), ("a", "bc"), ("a", "b"), ("d", "abcd")]
-    candidates = replay_bpe(WordCounts.from_pairs({"abcd": 3, "dabcd": 2, "cab": 1}), merges, marker="none")
+    merges = [
+        ("b", "c"),
+        ("a", "b"),
+        ("ab", "c"),
+        ("abc", "d"),
+        ("a", "bc"),
+        ("a", "b"),
+        ("d", "abcd"),
+    ]
+    candidates = replay_bpe(
+        WordCounts.from_pairs({"abcd": 3, "dabcd": 2, "cab": 1}), merges, marker="none"
+    )
     curve = muv_search(candidates)
     for size, entropy in zip(curve.sizes.tolist(), curve.entropies, strict=True):
         expected = criteria.entropy(candidates.counts_at(size), candidates.lengths[:size])
         assert entropy == pytest.approx(expected)
 
 
-@given(word_counts(), st.sampled_from(MARKERS), st.sampled_from([*rules()]), st.sampled_from([0.0, 0.001, 0.3]))
+@given(
+    word_counts(),
+    st.sampled_from(MARKERS),
+    st.sampled_from([*rules()]),
+    st.sampled_from([0.0, 0.001, 0.3]),
+)
 @FEW
 def test_counts_in_the_vocabulary_equal_a_recount(words, marker, rule, min_share):
     """A token's count is how often it occurs in the corpus as this vocabulary encodes it, pruned tokens split back."""
@@ -92,7 +115,10 @@ def test_counts_in_the_vocabulary_equal_a_recount(words, marker, rule, min_share
 def test_counts_on_text_that_spells_special_tokens(marker, min_share):
     """The same where the corpus spells special tokens: they are split back, and count as their parts."""
     result = search(
-        learned(marker=marker), parameters=SearchParameters(min_share=min_share), byte_fallback=True, select="tokens"
+        learned(marker=marker),
+        parameters=SearchParameters(min_share=min_share),
+        byte_fallback=True,
+        select="tokens",
     )
     assert not {"<unk>", "</s>", "<0x41>"} & set(result.vocabulary.tokens)
     assert_counts_are_exact(result)
@@ -104,16 +130,22 @@ def test_a_search_is_consistent():
     sizes = [*range(candidates.n_atoms, candidates.n_tokens, 20)]
     for rule in (*rules(), f"fixed:{sizes[3]}", f"fixed:{sizes[3] + 7}"):
         result = search(candidates, sizes=sizes, select=rule)
-        assert {step.size for step in result.steps} == {*sizes, *(pick.size for pick in result.picks.values())}
+        assert {step.size for step in result.steps} == {
+            *sizes,
+            *(pick.size for pick in result.picks.values()),
+        }
         assert result.searched == tuple(sizes)
         assert result.pick == result.picks[rule]
         assert result.best == result.steps[result.pick.index]
         assert result.best.size == result.pick.size
         assert set(result.picks) == {*rules(), rule}
         assert result.vocabulary.size == result.best.n_kept - len(
-            {"<unk>", "</s>"} & set(np.array(candidates.tokens[: result.best.size])[result.best.kept])
+            {"<unk>", "</s>"}
+            & set(np.array(candidates.tokens[: result.best.size])[result.best.kept])
         )
-        assert result.vocabulary.merges == tuple(candidates.merges[: candidates.merges_at(result.best.size)])
+        assert result.vocabulary.merges == tuple(
+            candidates.merges[: candidates.merges_at(result.best.size)]
+        )
         assert result.vocabulary.provenance["signature"] == result.signature
         assert f"select:{rule}" in result.signature
 
@@ -196,7 +228,15 @@ def test_default_sizes_can_be_searched(words, marker, n_merges):
     assert all(a < b for a, b in pairwise(sizes))
 
 
-TINY = [{"low": 1}, {"a": 1}, {"a": 10**12}, {"ab": 1}, {"a": 1, "b": 1}, {f"{i:03}": 1 for i in range(300)}, {"▁": 2}]
+TINY = [
+    {"low": 1},
+    {"a": 1},
+    {"a": 10**12},
+    {"ab": 1},
+    {"a": 1, "b": 1},
+    {f"{i:03}": 1 for i in range(300)},
+    {"▁": 2},
+]
 
 
 @pytest.mark.parametrize(("marker", "rule", "words"), in_turns(product(MARKERS, rules(), TINY), 4))
@@ -228,14 +268,19 @@ def test_a_tiny_corpus_and_bad_convergence_are_warned_of():
     candidates = learned()
     assert any("tiny corpus" in text for text in search(candidates).warnings)
     parameters = SearchParameters(max_iters=1, threshold=1e-12)
-    assert any("did not converge" in text for text in search(candidates, parameters=parameters).warnings)
+    assert any(
+        "did not converge" in text for text in search(candidates, parameters=parameters).warnings
+    )
 
 
 @pytest.mark.slow
 def test_a_real_search(lines):
     """On Multi30k: exact counts, every transport converged, knee inside the range, muv on its edge."""
     words = Counter(
-        word for name in ("en", "de") for line in lines(f"multi30k/train.{name}.gz") for word in line.split()
+        word
+        for name in ("en", "de")
+        for line in lines(f"multi30k/train.{name}.gz")
+        for word in line.split()
     )
     candidates = learn_bpe(WordCounts.from_pairs(words), 10_000)
     result = search(candidates, sizes=range(1_000, 10_001, 500))
@@ -271,11 +316,20 @@ def test_the_signature_tells_searches_apart():
 def test_a_size_that_is_rounded_up_is_measured_as_any_other():
     """Where all tokens are kept, the rounded size has the measures that a search for it gives, whatever parameters."""
     candidates = learned()
-    size, parameters = candidates.n_atoms + 10, SearchParameters("occurrence", "characters", 0.5, 0.9, 0.25, 0)
-    found = search(candidates, sizes=[size], select=size, multiple_of=13, parameters=parameters).best
+    size, parameters = (
+        candidates.n_atoms + 10,
+        SearchParameters("occurrence", "characters", 0.5, 0.9, 0.25, 0),
+    )
+    found = search(
+        candidates, sizes=[size], select=size, multiple_of=13, parameters=parameters
+    ).best
     same = search(candidates, sizes=[found.size], select=found.size, parameters=parameters).best
     assert size < found.size < size + 13
-    assert (found.n_kept, found.entropy, found.n_pieces) == (same.n_kept, same.entropy, same.n_pieces)
+    assert (found.n_kept, found.entropy, found.n_pieces) == (
+        same.n_kept,
+        same.entropy,
+        same.n_pieces,
+    )
     assert found.transport_entropy == pytest.approx(same.transport_entropy, rel=1e-3)
     assert search(candidates, select=found.size).best.entropy != found.entropy
 

@@ -21,8 +21,10 @@ from volt.vocabulary import Vocabulary
 MANY = settings(max_examples=examples(40), deadline=None)
 word_lists = st.lists(st.text(LETTERS + "x", min_size=1, max_size=9), min_size=1, max_size=7)
 OLD = Vocabulary(
-    (("l", "o"), ("lo", "w"), ("a", "b")), ("l", "o", "w", "a", "b", "lo", "low", "ab"), marker="none"
-)  # fmt: skip
+    (("l", "o"), ("lo", "w"), ("a", "b")),
+    ("l", "o", "w", "a", "b", "lo", "low", "ab"),
+    marker="none",
+)
 
 
 def smallest(vocabulary: Vocabulary, words: Counter[str], **how: bool) -> int:
@@ -36,7 +38,14 @@ def smallest(vocabulary: Vocabulary, words: Counter[str], **how: bool) -> int:
 
 
 @MANY
-@given(vocabularies(longest=6), word_lists, word_lists, st.booleans(), st.booleans(), st.integers(0, 10**6))
+@given(
+    vocabularies(longest=6),
+    word_lists,
+    word_lists,
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 10**6),
+)
 def test_what_is_left_says_the_same(old, given_words, others, closed, keep_atoms, draw):
     """So many ids are left, in their order. Words whose pieces are left have them at the ids of the map; others are
     spelled the same. Counts are those of the words encoded by definition."""
@@ -48,7 +57,11 @@ def test_what_is_left_says_the_same(old, given_words, others, closed, keep_atoms
     assert len(new) == len(new.ids) == to == int((found.new_ids >= 0).sum())
     left = [piece for piece, place in zip(old.pieces, found.new_ids, strict=True) if place >= 0]
     assert left == list(new.pieces)
-    assert (new.special, new.merging, new.whole_words) == (old.special, old.merging, old.whole_words)
+    assert (new.special, new.merging, new.whole_words) == (
+        old.special,
+        old.merging,
+        old.whole_words,
+    )
     assert set(new.scaffolding) >= set(old.scaffolding)
     assert not closed or new.scaffolding == old.scaffolding
     for word in [*words, *others]:
@@ -57,7 +70,9 @@ def test_what_is_left_says_the_same(old, given_words, others, closed, keep_atoms
         if keep_atoms and all(piece in new.ids or piece not in old.ids for piece in before):
             assert after == before
     pieces = Counter(piece for word in given_words for piece in encoded(word, new))
-    assert dict(zip(new.tokens, new.counts, strict=True)) == {token: pieces[token] for token in new.tokens}
+    assert dict(zip(new.tokens, new.counts, strict=True)) == {
+        token: pieces[token] for token in new.tokens
+    }
     assert found.n_pieces == pieces.total()
     assert found.n_pieces_before == sum(len(encoded(word, old)) for word in given_words)
 
@@ -65,7 +80,13 @@ def test_what_is_left_says_the_same(old, given_words, others, closed, keep_atoms
 @pytest.mark.parametrize("how", [{}, {"byte_fallback": True}, {"fuse_unk": True}], ids=str)
 @pytest.mark.parametrize(
     ("pretokenizer", "marker"),
-    [("whitespace", "suffix"), ("whitespace", "prefix"), ("gpt2", "suffix"), ("unicode", "none"), ("bytes", "suffix")],
+    [
+        ("whitespace", "suffix"),
+        ("whitespace", "prefix"),
+        ("gpt2", "suffix"),
+        ("unicode", "none"),
+        ("bytes", "suffix"),
+    ],
 )
 def test_pieces_are_those_of_the_text(tmp_path, pretokenizer, marker, how):
     """Including a "</w>" after a user token, several byte tokens for a character, and one piece for fused unknowns."""
@@ -93,7 +114,9 @@ def test_one_token_less_is_the_one_that_adds_least(old, given_words):
         return sum(len(encoded(word, less)) for word in given_words)
 
     [dropped] = set(old.tokens) - set(found.vocabulary.tokens)
-    assert n_pieces(dropped) == min(n_pieces(token) for token in old.tokens if token not in old.atoms)
+    assert n_pieces(dropped) == min(
+        n_pieces(token) for token in old.tokens if token not in old.atoms
+    )
 
 
 def _made(vocabulary: Vocabulary) -> tuple[str, ...]:
@@ -105,7 +128,11 @@ def test_what_others_are_made_of_becomes_scaffolding_or_stays():
     """A rare token in the middle of a common one is split back from then on; with `closed` another one goes."""
     words = {"low": 9, "lo": 1, "ab": 3}
     found = volt.shrink(OLD, words, to=11).vocabulary
-    assert (found.tokens[5:], found.scaffolding, found.merges) == (("low", "ab"), ("lo",), OLD.merges)
+    assert (found.tokens[5:], found.scaffolding, found.merges) == (
+        ("low", "ab"),
+        ("lo",),
+        OLD.merges,
+    )
     closed = volt.shrink(OLD, words, to=11, closed=True).vocabulary
     assert (closed.tokens[5:], closed.merges) == (("lo", "low"), OLD.merges[:2])
 
@@ -116,7 +143,11 @@ def test_a_token_needs_the_parts_of_all_its_merges():
     for order in (merges, (*merges[:2], *merges[:1:-1])):
         old = Vocabulary(order, ("a", "b", "c", "ab", "bc", "abc"), marker="none")
         new = volt.shrink(old, {"abc": 9}, to=8).vocabulary
-        assert (new.tokens, set(new.scaffolding), new.merges) == (("a", "b", "c", "abc"), {"ab", "bc"}, order)
+        assert (new.tokens, set(new.scaffolding), new.merges) == (
+            ("a", "b", "c", "abc"),
+            {"ab", "bc"},
+            order,
+        )
         closed = volt.shrink(old, {"abc": 9}, to=9, closed=True).vocabulary
         assert (closed.tokens, closed.merges) == (("a", "b", "c", "ab", "bc"), merges[:2])
 
@@ -124,10 +155,17 @@ def test_a_token_needs_the_parts_of_all_its_merges():
 def test_what_joins_in_fact_stays_where_ranks_belong_to_results():
     """By ranks, "abc" is joined of "ab" and "c" whatever its merge says, so "ab" is still made when it is dropped."""
     old = Vocabulary(
-        (("a", "b"), ("b", "c"), ("a", "bc")), ("a", "b", "c", "ab", "bc", "abc"), marker="none", merging="ranks"
-    )  # fmt: skip
+        (("a", "b"), ("b", "c"), ("a", "bc")),
+        ("a", "b", "c", "ab", "bc", "abc"),
+        marker="none",
+        merging="ranks",
+    )
     new = volt.shrink(old, {"abc": 9}, to=8).vocabulary
-    assert (new.tokens, new.scaffolding, new.counts[-1]) == (("a", "b", "c", "abc"), ("ab", "bc"), 9)
+    assert (new.tokens, new.scaffolding, new.counts[-1]) == (
+        ("a", "b", "c", "abc"),
+        ("ab", "bc"),
+        9,
+    )
 
 
 def test_numbered_ids_close_their_holes():
@@ -135,7 +173,19 @@ def test_numbered_ids_close_their_holes():
     order = ("low", "", "<s>", "l", "lo", "o", "w", "<unk>", "a", "b", "ab", "</s>", "<pad>", "")
     old = replace(OLD, tokens=("low", "l", "lo", "o", "w", "a", "b", "ab"), order=order)
     found = volt.shrink(old, {"low": 9, "lo": 3}, to=11)
-    assert found.vocabulary.order == ("low", "<s>", "l", "lo", "o", "w", "<unk>", "a", "b", "</s>", "<pad>")
+    assert found.vocabulary.order == (
+        "low",
+        "<s>",
+        "l",
+        "lo",
+        "o",
+        "w",
+        "<unk>",
+        "a",
+        "b",
+        "</s>",
+        "<pad>",
+    )
     assert found.new_ids.tolist() == [0, -1, 1, 2, 3, 4, 5, 6, 7, 8, -1, 9, 10, -1]
 
 
@@ -156,7 +206,11 @@ def test_atoms_that_the_corpus_lacks_go_if_asked():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: volt.shrink(OLD, {"low": 1}, to=13), VocabularyError, "to is 13, but the vocabulary has 12 ids"),
+        (
+            lambda: volt.shrink(OLD, {"low": 1}, to=13),
+            VocabularyError,
+            "to is 13, but the vocabulary has 12 ids",
+        ),
         (
             lambda: volt.shrink(OLD, {"low": 1}, to=8),
             VocabularyError,
@@ -169,7 +223,7 @@ def test_atoms_that_the_corpus_lacks_go_if_asked():
             "normalizer 'nfc', and the vocabulary has 'none'",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_shrink_is_reported(call, error, message):
     """Each error says what was found and what to do."""
     with pytest.raises(error, match=message):

@@ -48,10 +48,14 @@ def corpus_characters(words, marker: str) -> Counter[str]:
     return characters
 
 
-def dense_plan(candidates: Candidates, size: int, parameters: SearchParameters) -> tuple[np.ndarray, np.ndarray]:
+def dense_plan(
+    candidates: Candidates, size: int, parameters: SearchParameters
+) -> tuple[np.ndarray, np.ndarray]:
     """The transported mass and the mass b_j of each token, by the textbook iteration (Eq. 9–10) on dense matrices."""
     marker, tokens = candidates.marker, candidates.tokens_at(size)
-    a = corpus_characters(dict(zip(candidates.counts.words, candidates.counts.counts.tolist(), strict=True)), marker)
+    a = corpus_characters(
+        dict(zip(candidates.counts.words, candidates.counts.counts.tolist(), strict=True)), marker
+    )
     rows = sorted(a)
     lengths = np.array([naive.token_length(token, marker) for token in tokens])
     kernel = np.array(
@@ -69,7 +73,10 @@ def dense_plan(candidates: Candidates, size: int, parameters: SearchParameters) 
     u, v = np.ones(len(rows)), np.ones(size)
     for _ in range(3_000):
         reach = kernel.T @ u
-        v = np.divide(column_mass, reach, out=np.zeros(size), where=reach > 0) ** parameters.column_tau
+        v = (
+            np.divide(column_mass, reach, out=np.zeros(size), where=reach > 0)
+            ** parameters.column_tau
+        )
         u = (row_mass / (kernel @ v)) ** parameters.row_tau
     return (u[:, None] * kernel * v).sum(axis=0), column_mass
 
@@ -97,7 +104,9 @@ def test_entropy_equals_a_dense_transport(marker, change):
         kept[: candidates.n_atoms] = True
         assert (step.kept == kept)[clear | (column_mass == 0)].all()
         lengths = [naive.token_length(token, marker) for token in candidates.tokens_at(step.size)]
-        expected = naive.entropy(mass[step.kept].tolist(), np.array(lengths)[step.kept].tolist(), parameters.length)
+        expected = naive.entropy(
+            mass[step.kept].tolist(), np.array(lengths)[step.kept].tolist(), parameters.length
+        )
         assert step.transport_entropy == pytest.approx(expected, rel=1e-7)
         assert step.n_kept == step.kept.sum()
         assert step.converged
@@ -126,7 +135,9 @@ def test_what_a_step_measures(words, marker, length):
     assert [step.size for step in steps] == sizes
     for step in steps:
         counts, lengths = candidates.counts_at(step.size), candidates.lengths[: step.size]
-        assert step.entropy == pytest.approx(criteria.entropy(counts, lengths, length=length), abs=1e-12)
+        assert step.entropy == pytest.approx(
+            criteria.entropy(counts, lengths, length=length), abs=1e-12
+        )
         assert step.n_pieces == counts.sum()
         assert step.f95 == criteria.f95(counts)
         assert step.renyi == pytest.approx(criteria.renyi_efficiency(counts))
@@ -138,7 +149,9 @@ def test_what_a_step_measures(words, marker, length):
         assert step.transport_muv == pytest.approx(
             (before.transport_entropy - step.transport_entropy) / (step.size - before.size)
         )
-        assert step.muv == pytest.approx((before.entropy - step.entropy) / (step.size - before.size))
+        assert step.muv == pytest.approx(
+            (before.entropy - step.entropy) / (step.size - before.size)
+        )
 
 
 @given(word_counts(), st.sampled_from(MARKERS))
@@ -175,9 +188,13 @@ def test_costs_and_masses(marker):
     costs, masses = transport_costs(candidates), character_mass(candidates)
     characters = corpus_characters(WORDS, marker)
     assert masses.sum() == pytest.approx(1)
-    assert sorted(masses) == pytest.approx(sorted(n / characters.total() for n in characters.values()))
+    assert sorted(masses) == pytest.approx(
+        sorted(n / characters.total() for n in characters.values())
+    )
     assert costs.shape == (len(characters), candidates.n_tokens)
-    assert np.diff(costs.indptr).tolist() == [len(characters_of(token, marker)) for token in candidates.tokens]
+    assert np.diff(costs.indptr).tolist() == [
+        len(characters_of(token, marker)) for token in candidates.tokens
+    ]
     for j, token in enumerate(candidates.tokens):
         stored = costs.data[costs.indptr[j] : costs.indptr[j + 1]]
         assert stored == pytest.approx(np.log(naive.token_length(token, marker)))

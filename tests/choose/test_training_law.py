@@ -35,12 +35,17 @@ def test_the_law(n_characters: int, epochs: float) -> None:
     assert abs(Training(epochs=epochs).size(4 * n_characters) - min(2 * size, MOST)) <= 2
     assert abs(Training(read=epochs * n_characters).size(n_characters) - size) <= 1
     assert 0 <= size <= MOST
-    assert str(MOST) not in Training(epochs=epochs).reason(n_characters).replace(",", "") or size == MOST
+    assert (
+        str(MOST) not in Training(epochs=epochs).reason(n_characters).replace(",", "")
+        or size == MOST
+    )
     by_epochs = [Training(epochs=one).size(n_characters) for one in (1, 3, 10, 30)]
     assert all(before >= after for before, after in pairwise(by_epochs))
 
 
-@pytest.mark.parametrize(("epochs", "size"), [(1, 700), (4, 350), (8, 247), (16, 44), (20, 25), (100, 25)])
+@pytest.mark.parametrize(
+    ("epochs", "size"), [(1, 700), (4, 350), (8, 247), (16, 44), (20, 25), (100, 25)]
+)
 def test_sizes_of_a_short_text(epochs: int, size: int) -> None:
     """10,000 characters: the law's constant, the root of the epochs, its square from 8 on; the most that counts."""
     assert Training(epochs=epochs).size(10_000) == size
@@ -59,7 +64,9 @@ def test_impossible_lengths_are_refused() -> None:
     assert (Training(epochs=10**6).size(1), Training(read=10**18).size(10)) == (0, 1)
 
 
-@pytest.mark.parametrize(("pretokenizer", "expected"), [("whitespace", 21), ("metaspace", 22), ("bytes", 20)])
+@pytest.mark.parametrize(
+    ("pretokenizer", "expected"), [("whitespace", 21), ("metaspace", 22), ("bytes", 20)]
+)
 def test_characters_are_those_of_the_text(tmp_path: Path, pretokenizer: str, expected: int) -> None:
     """Characters are counted whatever words are made of. Words without spaces bring one each; ▁ stands for a space."""
     (tmp_path / "text").write_text("größer  als 再见\nŁódź 👍\n")
@@ -89,39 +96,69 @@ def test_lengths_beyond_the_trainings_are_warned_of() -> None:
         found = search(candidates, training=None if epochs is None else Training(epochs), **options)
         return any("trained is unsure about" in warning for warning in found.warnings)
 
-    assert [is_unsure(epochs) for epochs in (0.99, 1, None, 20, 20.01)] == [True, False, False, False, True]
+    assert [is_unsure(epochs) for epochs in (0.99, 1, None, 20, 20.01)] == [
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
     assert not is_unsure(0.5, select="knee")
 
 
 def test_warnings_name_the_risk_of_short_and_of_long_trainings() -> None:
     """Losses with fewer epochs are measured; more epochs than in the trainings count as fewer."""
     candidates = learn_bpe(WORDS, 200)
-    short, long = (search(candidates, training=Training(epochs)).warnings[0] for epochs in (0.5, 20.01))
-    assert "unsure about 0.5 epochs: it was fitted to 1 to 20, and lost up to 6 % of the bits with fewer" in short
-    assert "unsure about 20.01 epochs: it was fitted to 1 to 20, and counts more as 20, so its pick may be" in long
+    short, long = (
+        search(candidates, training=Training(epochs)).warnings[0] for epochs in (0.5, 20.01)
+    )
+    assert (
+        "unsure about 0.5 epochs: it was fitted to 1 to 20, and lost up to 6 % of the bits with fewer"
+        in short
+    )
+    assert (
+        "unsure about 20.01 epochs: it was fitted to 1 to 20, and counts more as 20, so its pick may be"
+        in long
+    )
     assert "fewer" not in long
 
 
 @pytest.mark.parametrize(
     ("pretokenizer", "unit", "remedy"),
     [
-        ("whitespace", "character", "Leave out rare characters with a coverage below 1, give more text"),
+        (
+            "whitespace",
+            "character",
+            "Leave out rare characters with a coverage below 1, give more text",
+        ),
         ("bytes", "byte", "Give more text"),
     ],
 )
-def test_a_size_without_merges_is_named_as_such(tmp_path: Path, pretokenizer: str, unit: str, remedy: str) -> None:
+def test_a_size_without_merges_is_named_as_such(
+    tmp_path: Path, pretokenizer: str, unit: str, remedy: str
+) -> None:
     """In the reason of every rule that picks it, in the answer and in a warning; the pick cannot be too large then."""
     (tmp_path / "text").write_text("low lower lowest\n" * 9)
     candidates = learn_bpe(volt.count_words(str(tmp_path / "text"), pretokenizer=pretokenizer), 5)
-    n, training, model = candidates.n_atoms, Training(epochs=30), volt.LanguageModel(params=1, width=1)
+    n, training, model = (
+        candidates.n_atoms,
+        Training(epochs=30),
+        volt.LanguageModel(params=1, width=1),
+    )
     result = search(candidates, training=training, model=model)
     computed = training.size(text_characters(candidates.counts))
     note = f"the {n:,} atoms; at {n:,} tokens no merge is made, so every token is one {unit}"
     assert result.pick.why.endswith(f", and {computed:,} tokens are fewer than {note}")
     assert result.answer[0].endswith(f"so every token is one {unit}.")
-    assert {pick.why.endswith(f"one {unit}") == (pick.size == n) for pick in result.picks.values()} == {True}
-    assert {"trained", "median500"} <= {rule for rule, pick in result.picks.items() if pick.size == n}
-    warning = f"trained picks the {n:,} atoms alone, without merges. {remedy}, or choose a larger size"
+    assert {
+        pick.why.endswith(f"one {unit}") == (pick.size == n) for pick in result.picks.values()
+    } == {True}
+    assert {"trained", "median500"} <= {
+        rule for rule, pick in result.picks.items() if pick.size == n
+    }
+    warning = (
+        f"trained picks the {n:,} atoms alone, without merges. {remedy}, or choose a larger size"
+    )
     assert warning in result.warnings
     assert not any("unsure" in one for one in result.warnings)
     assert not result.vocabulary.merges
@@ -132,7 +169,11 @@ def test_a_coverage_that_was_given_is_not_advised(tmp_path: Path) -> None:
     """The warning of a pick without merges names only remedies that were not tried."""
     (tmp_path / "text").write_text("low lower lowest\n" * 9)
     candidates = learn_bpe(volt.count_words(str(tmp_path / "text")), 5, coverage=0.9)
-    [warning] = [one for one in search(candidates, training=Training(epochs=30)).warnings if "without merges" in one]
+    [warning] = [
+        one
+        for one in search(candidates, training=Training(epochs=30)).warnings
+        if "without merges" in one
+    ]
     assert warning.endswith("without merges. Give more text, or choose a larger size")
 
 
@@ -159,7 +200,9 @@ def test_sizes_that_are_about_as_good_are_near_the_computed_size(epochs: float) 
     assert ("about as good" in result.answer[1]) == (low < high)
 
 
-@pytest.mark.parametrize("kind", ["text", "more atoms than tokens deserved", "extension", "few merges"])
+@pytest.mark.parametrize(
+    "kind", ["text", "more atoms than tokens deserved", "extension", "few merges"]
+)
 def test_sizes_for_other_lengths_are_those_of_other_searches(kind: str) -> None:
     """The answer of any search lists what searches for 1, 3, 10 and 30 epochs would pick."""
     words = {word * (3 if kind == "text" else 1): 9 * n for word, n in WORDS.items()}
@@ -202,7 +245,9 @@ def test_few_epochs_learn_further() -> None:
 def test_the_length_is_in_the_signature() -> None:
     """Searches for two lengths differ in their signatures; the assumed length is written there, and said."""
     candidates = learn_bpe(WORDS, 100)
-    given, read, assumed = (search(candidates, training=one) for one in (Training(2), Training(read=99), None))
+    given, read, assumed = (
+        search(candidates, training=one) for one in (Training(2), Training(read=99), None)
+    )
     for result, text in ((given, "|epochs:2|"), (read, "|read:99|"), (assumed, "|epochs:5|")):
         assert text in result.signature
         assert ("assumed" in result.picks["trained"].why) == (result is assumed)
@@ -218,7 +263,10 @@ def test_an_extension_counts_the_tokens_in_use() -> None:
     in_use = [int((candidates.counts_at(size) > 0).sum()) for size in (pick.size - 1, pick.size)]
     assert in_use[0] < deserved <= in_use[1]
     assert not pick.at_least
-    assert search(candidates, training=Training(epochs=1e6)).picks["trained"].size == candidates.smallest
+    assert (
+        search(candidates, training=Training(epochs=1e6)).picks["trained"].size
+        == candidates.smallest
+    )
 
 
 def test_a_wrong_training_names_the_right_one() -> None:

@@ -40,7 +40,9 @@ def test_relaxed_plan_is_pots(seed, epsilon, row_tau, column_tau):
     rho = penalty(row_tau, epsilon), penalty(column_tau, epsilon)
     options = {"reg_type": "entropy", "numItermax": 5_000, "stopThr": 1e-14}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # POT announces that entropy regularisation is what it was asked for
+        warnings.simplefilter(
+            "ignore"
+        )  # POT announces that entropy regularisation is what it was asked for
         expected = ot.unbalanced.sinkhorn_unbalanced(
             problem.row_mass, problem.column_mass, dense_cost(problem), epsilon, rho, **options
         )
@@ -92,7 +94,10 @@ def test_threshold_bounds_the_distance_to_the_solution(seed, epsilon, row_tau, c
     assert coarse.converged
     assert fine.converged
     assert np.abs(coarse.potentials.row - fine.potentials.row).max() <= 1.01 * 10.0**-digits + 1e-11
-    assert np.abs(coarse.potentials.column - fine.potentials.column).max() <= 1.01 * 10.0**-digits + 1e-11
+    assert (
+        np.abs(coarse.potentials.column - fine.potentials.column).max()
+        <= 1.01 * 10.0**-digits + 1e-11
+    )
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -131,7 +136,9 @@ def test_zero_mass_takes_no_part(seed, epsilon, tau):
     assert (plan.token_mass[~keep] == 0).all()
     assert (plan.matrix.toarray()[:, ~keep] == 0).all()
     assert np.isneginf(plan.potentials.column[~keep]).all()
-    alone = SOLVE(replace(problem, cost=problem.cost[:, keep], column_mass=problem.column_mass[keep]))
+    alone = SOLVE(
+        replace(problem, cost=problem.cost[:, keep], column_mass=problem.column_mass[keep])
+    )
     np.testing.assert_allclose(plan.token_mass[keep], alone.token_mass, atol=1e-12)
     np.testing.assert_allclose(plan.row_mass, alone.row_mass, atol=1e-12)
 
@@ -148,7 +155,10 @@ def test_scattered_input_is_put_in_order():
     """Unsorted indices and other sparse formats mean the same problem; the input stays as it was."""
     unsorted = sparse.csr_array((np.array([1.0, 0.0, 2.0]), [1, 0, 1], [0, 2, 3]), shape=(2, 2))
     masses = np.array([0.5, 0.5]), np.array([0.5, 0.5])
-    plans = [SOLVE(TransportProblem(cost, *masses)) for cost in (unsorted, unsorted.tocoo(), unsorted.tocsc())]
+    plans = [
+        SOLVE(TransportProblem(cost, *masses))
+        for cost in (unsorted, unsorted.tocoo(), unsorted.tocsc())
+    ]
     assert unsorted.indices.tolist() == [1, 0, 1]
     for plan in plans:
         np.testing.assert_allclose(plan.matrix.toarray(), plans[0].matrix.toarray(), atol=1e-12)
@@ -156,7 +166,9 @@ def test_scattered_input_is_put_in_order():
 
 def test_entries_of_one_place_add_up():
     """A cost that is stored in parts is their sum."""
-    parts = sparse.csr_array((np.array([1.0, 0.5, 0.0, 2.0]), [0, 0, 1, 1], [0, 3, 4]), shape=(2, 2))
+    parts = sparse.csr_array(
+        (np.array([1.0, 0.5, 0.0, 2.0]), [0, 0, 1, 1], [0, 3, 4]), shape=(2, 2)
+    )
     whole = sparse.csr_array((np.array([1.5, 0.0, 2.0]), [0, 1, 1], [0, 2, 3]), shape=(2, 2))
     masses = np.array([0.5, 0.5]), np.array([0.5, 0.5])
     plans = [SOLVE(TransportProblem(cost, *masses)).matrix for cost in (parts, whole)]
@@ -192,12 +204,16 @@ def test_too_few_iterations_are_a_result_with_a_remedy():
     """Stopping early is reported, with the parameters to change."""
     plan = Sinkhorn(max_iters=1)(random_problem(5))
     assert not plan.converged
-    assert all(word in plan.remedy for word in ("max_iters above 1", "epsilon above 1", "lower a tau"))
+    assert all(
+        word in plan.remedy for word in ("max_iters above 1", "epsilon above 1", "lower a tau")
+    )
 
 
 def test_translation_removes_the_slow_mode():
     """With τ near 1 plain iteration contracts by τ_a τ_b = 0.998; moving along constants makes that tens."""
-    plan = Sinkhorn(threshold=1e-9)(random_problem(11, epsilon=5.0, row_tau=0.999, column_tau=0.999))
+    plan = Sinkhorn(threshold=1e-9)(
+        random_problem(11, epsilon=5.0, row_tau=0.999, column_tau=0.999)
+    )
     assert plan.converged
     assert plan.n_iters < 200
 
@@ -226,7 +242,10 @@ def entry(value):
         ({"column_tau": np.nan}, "column_tau is nan"),
         ({"column_mass": np.array([1.0, 0.0])}, "row 1 has mass, .* lower row_tau"),
         ({"row_mass": np.array([0.0, 1.0]), "column_tau": 1.0}, "column 0 has mass"),
-        ({"row_mass": np.array([0.0, 1.0]), "column_mass": np.array([1.0, 0.0])}, "no stored cost joins"),
+        (
+            {"row_mass": np.array([0.0, 1.0]), "column_mass": np.array([1.0, 0.0])},
+            "no stored cost joins",
+        ),
         ({"cost": sparse.csr_array((0, 2)), "row_mass": np.zeros(0)}, "row_mass is 0 everywhere"),
     ],
 )
@@ -277,7 +296,10 @@ assert int(peak.split()[1]) < 2 * 1024**2, "above 2 GB"  # not ru_maxrss, which 
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system does not tell a process's peak memory")
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(),
+    reason="this system does not tell a process's peak memory",
+)
 def test_large_problem_stays_below_two_gigabytes():
     """300,000 tokens × 10,000 characters, five each, run in less than 2 GB (3.4)."""
     subprocess.run([sys.executable, "-c", LARGE], check=True, timeout=120)
@@ -300,7 +322,10 @@ def test_no_other_plan_is_better(seed, epsilon, row_tau, column_tau):
 def test_order_of_rows_and_columns_is_immaterial(seed, epsilon):
     """Permuting rows and columns of the problem permutes the plan."""
     problem, rng = random_problem(seed, epsilon=epsilon), np.random.default_rng(seed)
-    rows, columns = rng.permutation(problem.row_mass.size), rng.permutation(problem.column_mass.size)
+    rows, columns = (
+        rng.permutation(problem.row_mass.size),
+        rng.permutation(problem.column_mass.size),
+    )
     permuted = replace(
         problem,
         cost=problem.cost[rows][:, columns],
@@ -308,5 +333,7 @@ def test_order_of_rows_and_columns_is_immaterial(seed, epsilon):
         column_mass=problem.column_mass[columns],
     )
     plan, other = SOLVE(problem), SOLVE(permuted)
-    np.testing.assert_allclose(plan.matrix.toarray()[rows][:, columns], other.matrix.toarray(), atol=1e-8)
+    np.testing.assert_allclose(
+        plan.matrix.toarray()[rows][:, columns], other.matrix.toarray(), atol=1e-8
+    )
     np.testing.assert_allclose(plan.token_mass[columns], other.token_mass, atol=1e-8)

@@ -38,18 +38,27 @@ DEADLINE = 60  # seconds
 )
 @example(text="loé low<u>\n<u> é\n", places=[5], form="@@")
 @settings(max_examples=examples(20))
-def test_lines_are_decoded_before_more_is_waited_for(text: str, places: list[int], form: str) -> None:
+def test_lines_are_decoded_before_more_is_waited_for(
+    text: str, places: list[int], form: str
+) -> None:
     """However pieces, ids, or pieces in subword-nmt's convention are cut into writes; bytes and special tokens may end
     a word."""
     vocabulary = replace(VOCABULARY, byte_fallback=True, special=SpecialTokens(user=("<u>",)))
-    lines, separator = "".join(f"{line}\n" for line in text.splitlines()).encode(), "@@" if form == "@@" else ""
-    encoded = Encoder(vocabulary).encode_text(lines, form="ids" if form == "ids" else "pieces", separator=separator)
+    lines, separator = (
+        "".join(f"{line}\n" for line in text.splitlines()).encode(),
+        "@@" if form == "@@" else "",
+    )
+    encoded = Encoder(vocabulary).encode_text(
+        lines, form="ids" if form == "ids" else "pieces", separator=separator
+    )
 
     def answers(path: str, wait: Wait) -> Iterator[bytes]:
         if form == "ids":
             return _from_ids(vocabulary, [path], errors="strict", max_line=None, wait=wait)
         reading: dict[str, Any] = {"errors": "strict", "max_line": None, "wait": wait}
-        return _from_pieces(vocabulary, [path], check=_Check(vocabulary), separator=separator, **reading)
+        return _from_pieces(
+            vocabulary, [path], check=_Check(vocabulary), separator=separator, **reading
+        )
 
     with writing([encoded] if encoded else []) as writer:
         expected = b"".join(answers(writer.path, writer))
@@ -70,20 +79,29 @@ def test_what_is_written_can_be_read_before_more_is_asked_for(tmp_path: Path) ->
 
 
 FILTERS = (
-    "encode -m v.volt", "decode -m v.volt", "decode -m v.volt --form ids", "translate-input t.yaml --task t",
+    "encode -m v.volt",
+    "decode -m v.volt",
+    "decode -m v.volt --form ids",
+    "translate-input t.yaml --task t",
     "translate-output t.yaml --task t",
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("line", FILTERS)
 @pytest.mark.parametrize("place", ["-", "out"])
 def test_every_filter_waits_for_text_and_for_the_end_of_its_reader(
-    line: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+    line: str,
+    place: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     """A filter that writes to stdout waits before it reads a pipe, and the wait also ends with stdout's reader."""
     outlets = []
 
-    def waiting(descriptor: int, seconds: float | None = None, *, outlet: int | None = None) -> bool:
+    def waiting(
+        descriptor: int, seconds: float | None = None, *, outlet: int | None = None
+    ) -> bool:
         outlets.append(outlet)
         return True
 
@@ -118,8 +136,12 @@ def test_a_line_comes_back_through_open_pipes_and_a_reader_that_goes_ends_them(m
     """`encode | decode` gives each line back while the pipes stay open. When nobody reads any more, both end in silence
     with 0, though their writer says nothing and does not go.
     """
-    encoding = subprocess.Popen([*VOLT, "encode", "-m", model], bufsize=0, stdin=-1, stdout=-1, stderr=-1)
-    decoding = subprocess.Popen([*VOLT, "decode", "-m", model], bufsize=0, stdin=encoding.stdout, stdout=-1, stderr=-1)
+    encoding = subprocess.Popen(
+        [*VOLT, "encode", "-m", model], bufsize=0, stdin=-1, stdout=-1, stderr=-1
+    )
+    decoding = subprocess.Popen(
+        [*VOLT, "decode", "-m", model], bufsize=0, stdin=encoding.stdout, stdout=-1, stderr=-1
+    )
     try:
         assert encoding.stdin and encoding.stdout and decoding.stdout  # noqa: PT018
         encoding.stdout.close()
@@ -129,7 +151,10 @@ def test_a_line_comes_back_through_open_pipes_and_a_reader_that_goes_ends_them(m
         assert answer(decoding.stdout.fileno()) == b"low\n"
         decoding.stdout.close()
         assert [process.wait(DEADLINE) for process in (decoding, encoding)] == [0, 0]
-        assert [process.stderr.read() for process in (decoding, encoding) if process.stderr] == [b"", b""]
+        assert [process.stderr.read() for process in (decoding, encoding) if process.stderr] == [
+            b"",
+            b"",
+        ]
     finally:
         for process in (encoding, decoding):
             process.kill()
@@ -143,13 +168,17 @@ def test_a_line_comes_back_through_open_pipes_and_a_reader_that_goes_ends_them(m
 def test_a_terminal_shows_lines_and_answers_alone(model: str) -> None:
     """Each line that is typed is answered at once, with no bar between; Ctrl-D ends."""
     ours, theirs = os.openpty()
-    process = subprocess.Popen([*VOLT, "encode", "-m", model], stdin=theirs, stdout=theirs, stderr=theirs)
+    process = subprocess.Popen(
+        [*VOLT, "encode", "-m", model], stdin=theirs, stdout=theirs, stderr=theirs
+    )
     os.close(theirs)
     try:
         shown = b""
         for typed in (b"low\n", b"lo w\n"):
             os.write(ours, typed)
-            while shown.count(b"\n") % 2 or not shown.endswith(b"\r\n") or typed.strip() not in shown:
+            while (
+                shown.count(b"\n") % 2 or not shown.endswith(b"\r\n") or typed.strip() not in shown
+            ):
                 more = answer(ours)
                 assert more, shown
                 shown += more

@@ -50,7 +50,12 @@ def screen(run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
         with monkeypatch.context() as patch:
             for name in ("NO_COLOR", "FORCE_COLOR"):
                 patch.delenv(name, raising=False)
-            for name, value in {"COLUMNS": str(width), "LINES": "25", "TERM": term, **environment}.items():
+            for name, value in {
+                "COLUMNS": str(width),
+                "LINES": "25",
+                "TERM": term,
+                **environment,
+            }.items():
                 patch.setenv(name, value)
             patch.setattr(sys, "stdout", terminal)
             patch.setattr(sys, "stderr", terminal)
@@ -92,7 +97,9 @@ def test_help_fits_and_breaks_no_word(command: list[str], screen: Screen) -> Non
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
 )
-def test_what_is_shown_fits_and_breaks_no_word(arguments: list[str], screen: Screen, run: Run) -> None:
+def test_what_is_shown_fits_and_breaks_no_word(
+    arguments: list[str], screen: Screen, run: Run
+) -> None:
     """No line that could be broken is too wide, no number is cut, no word broken inside; a long path stays whole."""
     if "corpus.volt" in arguments:
         run("search", "corpus.txt", "--sizes", "15:20:1")
@@ -125,7 +132,9 @@ def test_colours_are_for_terminals_that_take_them(screen: Screen) -> None:
     """A terminal gets colours; with NO_COLOR none, and a dumb one no escape codes at all."""
     for command in (["stream", "--help"], ["search", "nothing-there.txt"]):
         assert "\x1b[" in screen(*command, width=80, term="xterm-256color")
-        assert not re.search(r"\x1b\[[0-9;]*(3[0-9]|9[0-7])", screen(*command, width=80, term="xterm", NO_COLOR="1"))
+        assert not re.search(
+            r"\x1b\[[0-9;]*(3[0-9]|9[0-7])", screen(*command, width=80, term="xterm", NO_COLOR="1")
+        )
         assert "\x1b" not in screen(*command, width=80)
 
 

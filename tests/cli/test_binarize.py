@@ -22,7 +22,8 @@ def _sentences(prefix: str) -> list[list[int]]:
 
 def _encoded(run: Run, model: str) -> list[list[int]]:
     return [
-        [int(id_) for id_ in line.split()] for line in run("encode", "-m", model, "--form", "ids", "corpus.txt").lines
+        [int(id_) for id_ in line.split()]
+        for line in run("encode", "-m", model, "--form", "ids", "corpus.txt").lines
     ]
 
 
@@ -31,7 +32,10 @@ def test_the_ids_are_those_of_encode_with_eos_behind(run: Run, model: str, tmp_p
     expected = [[*ids, 2] for ids in _encoded(run, model)]
     n = sum(map(len, expected))
     done = run("binarize", "-m", model, "corpus.txt", "-o", "train.de-en.de")
-    assert (done.stdout, done.stderr.decode().strip()) == (b"", f"train.de-en.de: 80 lines, {n} ids as u16")
+    assert (done.stdout, done.stderr.decode().strip()) == (
+        b"",
+        f"train.de-en.de: 80 lines, {n} ids as u16",
+    )
     assert listed(tmp_path) == ["corpus.txt", "train.de-en.de.bin", "train.de-en.de.idx", "v.volt"]
     both = [(tmp_path / f"train.de-en.de.{ending}").read_bytes() for ending in ("bin", "idx")]
     assert tuple(both) == packed(expected, "u16")
@@ -42,7 +46,21 @@ def test_the_ids_are_those_of_encode_with_eos_behind(run: Run, model: str, tmp_p
 def test_what_stands_around_lines_is_asked_for(run: Run, model: str) -> None:
     """--bos, --prepend and --eos take ids, tokens and none; --dtype the kind of number; a folder takes many."""
     ids = _encoded(run, model)
-    run("binarize", "-m", model, "corpus.txt", "-q", "-o", "out/", "--bos", "1", "--prepend", "<2de>", "--eos", "9")
+    run(
+        "binarize",
+        "-m",
+        model,
+        "corpus.txt",
+        "-q",
+        "-o",
+        "out/",
+        "--bos",
+        "1",
+        "--prepend",
+        "<2de>",
+        "--eos",
+        "9",
+    )
     assert _sentences("out/corpus.txt") == [[1, 4, *line, 9] for line in ids]
     run("binarize", "-m", model, "corpus.txt", "-q", "-o", "a", "--eos", "none", "--dtype", "i64")
     assert Path("a.bin").read_bytes() == packed(ids, "i64")[0]
@@ -55,19 +73,37 @@ def test_documents_write_the_index_of_megatron(run: Run, model: str, tmp_path: P
     (tmp_path / "t.txt").write_text(text)
     lines = {"line": [*ids[:2], [], ids[2]], "file": [*ids[:2], [], ids[2]], "blank": ids}
     bounds = {"line": range(5), "file": [0, 4], "blank": [0, 2, 3]}
-    n_documents = {"line": "4 documents, 4 lines", "file": "1 document, 4 lines", "blank": "2 documents, 3 lines"}
+    n_documents = {
+        "line": "4 documents, 4 lines",
+        "file": "1 document, 4 lines",
+        "blank": "2 documents, 3 lines",
+    }
     for kind, sentences in lines.items():
         expected = packed([[*line, 2] for line in sentences], "i32", documents=bounds[kind])
         options = ["-m", model, "--documents", kind, "--dtype", "i32", "-o"]
-        made = [run("binarize", *options, "out/", "t.txt"), run("binarize", *options, "one", stdin=text.encode())]
+        made = [
+            run("binarize", *options, "out/", "t.txt"),
+            run("binarize", *options, "one", stdin=text.encode()),
+        ]
         for prefix, done in zip(("out/t.txt", "one"), made, strict=True):
-            assert tuple((tmp_path / f"{prefix}.{ending}").read_bytes() for ending in ("bin", "idx")) == expected
+            assert (
+                tuple((tmp_path / f"{prefix}.{ending}").read_bytes() for ending in ("bin", "idx"))
+                == expected
+            )
             assert done.stderr.decode().startswith(f"{prefix}: {n_documents[kind]}, ")
 
 
 REFUSED = {
-    "stdout": (["-o", "-"], 2, "-o -: ids are two files, .bin and .idx, but stdout takes only one; name a file"),
-    "token": (["-o", "a", "--eos", "</x>"], 2, "eos '</x>' is not a token of the vocabulary; give one of its special"),
+    "stdout": (
+        ["-o", "-"],
+        2,
+        "-o -: ids are two files, .bin and .idx, but stdout takes only one; name a file",
+    ),
+    "token": (
+        ["-o", "a", "--eos", "</x>"],
+        2,
+        "eos '</x>' is not a token of the vocabulary; give one of its special",
+    ),
     "negative": (["-o", "a", "--bos", "-5"], 2, "bos is -5; give 0 or more"),
     "too small": (
         ["-o", "a", "--dtype", "u8", "--eos", "300"],
@@ -85,10 +121,15 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_cannot_be_is_reported_in_options(run: Run, model: str, tmp_path: Path, kind: str) -> None:
+def test_what_cannot_be_is_reported_in_options(
+    run: Run, model: str, tmp_path: Path, kind: str
+) -> None:
     """Each refusal names the option, and leaves no file."""
     options, status, message = REFUSED[kind]
-    assert message in run("binarize", "-m", model, "corpus.txt", *options, status=status).stderr.decode()
+    assert (
+        message
+        in run("binarize", "-m", model, "corpus.txt", *options, status=status).stderr.decode()
+    )
     assert listed(tmp_path) == ["corpus.txt", "v.volt"]
 
 

@@ -19,13 +19,18 @@ import volt
 from volt.vocabulary import Vocabulary
 
 
-def test_search_with_nothing_else_writes_the_vocabulary_here_and_says_so(run: Run, tmp_path: Path) -> None:
+def test_search_with_nothing_else_writes_the_vocabulary_here_and_says_so(
+    run: Run, tmp_path: Path
+) -> None:
     """`volt search corpus.txt` writes corpus.volt here; the report goes to stdout, the news to stderr."""
     done = run("search", "corpus.txt")
     assert listed(tmp_path) == ["corpus.txt", "corpus.volt"]
     assert b"wrote corpus.volt" in done.stderr
     report = done.stdout.decode()
-    assert all(word in report for word in ("knee", "muv", "f95", "renyi", "tokens", "signature volt|corpus:"))
+    assert all(
+        word in report
+        for word in ("knee", "muv", "f95", "renyi", "tokens", "signature volt|corpus:")
+    )
     assert "tiny corpus" in report
 
 
@@ -65,14 +70,25 @@ def test_files_are_encoded_into_a_folder_once(run: Run, tmp_path: Path) -> None:
     """With a folder as output each file has its own; a second call says that they are there."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
     (tmp_path / "more.txt").write_text("low lower\n")
-    done = run("encode", "-m", "v.volt", "corpus.txt", "more.txt", "-o", "out/", "--form", "npy").stderr.decode()
+    done = run(
+        "encode", "-m", "v.volt", "corpus.txt", "more.txt", "-o", "out/", "--form", "npy"
+    ).stderr.decode()
     assert "more.txt.npy: 1 line" in " ".join(done.split())
     assert listed(tmp_path / "out") == [
-        ".volt-encoded.json", "corpus.txt.npy", "corpus.txt.npy.offsets.npy", "more.txt.npy", "more.txt.npy.offsets.npy"
-    ]  # fmt: skip
-    again = run("encode", "-m", "v.volt", "corpus.txt", "more.txt", "-o", "out/", "--form", "npy").stderr.decode()
+        ".volt-encoded.json",
+        "corpus.txt.npy",
+        "corpus.txt.npy.offsets.npy",
+        "more.txt.npy",
+        "more.txt.npy.offsets.npy",
+    ]
+    again = run(
+        "encode", "-m", "v.volt", "corpus.txt", "more.txt", "-o", "out/", "--form", "npy"
+    ).stderr.decode()
     assert again.count("is up to date") == 2
-    assert b"cannot go to a stream" in run("encode", "-m", "v.volt", "more.txt", "--form", "npy", status=2).stderr
+    assert (
+        b"cannot go to a stream"
+        in run("encode", "-m", "v.volt", "more.txt", "--form", "npy", status=2).stderr
+    )
 
 
 def test_dropout_is_repeatable_and_needs_a_seed(run: Run) -> None:
@@ -93,11 +109,18 @@ def test_user_tokens_are_never_split(run: Run) -> None:
     run("search", "corpus.txt", "-q", "-o", "v.volt", "--special", "<url>")
     encoded = run("encode", "-m", "v.volt", stdin=b"see<url>the <url> cat\n").stdout.decode()
     assert encoded.split().count("<url>") == 2
-    assert run("decode", "-m", "v.volt", stdin=encoded.encode()).stdout == b"see<url>the <url> cat\n"
-    joined = run("encode", "-m", "v.volt", "--separator", "@@", stdin=b"see<url>the <url> cat\n").stdout
+    assert (
+        run("decode", "-m", "v.volt", stdin=encoded.encode()).stdout == b"see<url>the <url> cat\n"
+    )
+    joined = run(
+        "encode", "-m", "v.volt", "--separator", "@@", stdin=b"see<url>the <url> cat\n"
+    ).stdout
     assert b" <url>@@ " in joined
     assert b" <url> " in joined
-    assert run("decode", "-m", "v.volt", "--separator", "@@", stdin=joined).stdout == b"see<url>the <url> cat\n"
+    assert (
+        run("decode", "-m", "v.volt", "--separator", "@@", stdin=joined).stdout
+        == b"see<url>the <url> cat\n"
+    )
 
 
 def test_inspect_lists_the_tokens_that_no_text_can_produce(run: Run) -> None:
@@ -106,7 +129,9 @@ def test_inspect_lists_the_tokens_that_no_text_can_produce(run: Run) -> None:
     made = tuple(map("".join, merges))
     volt.Vocabulary(merges, ("a", *made), marker="none", normalizer="lowercase").save("v.volt")
     shown = run("inspect", "-m", "v.volt", "-n", "1").stdout.decode()
-    assert [" ".join(line.split()) for line in shown.splitlines() if line.startswith("unreachable")] == [
+    assert [
+        " ".join(line.split()) for line in shown.splitlines() if line.startswith("unreachable")
+    ] == [
         "unreachable 1 never the result of merging: abc",
         "unreachable 1 changed by the normalizer: A\\x1b",
     ]
@@ -119,7 +144,12 @@ BAD_CORPORA: list[tuple[str, bytes | None, Sequence[str], str]] = [
     ("empty.txt", b"", [], "empty.txt: no words"),
     ("blank.txt", b"\n \n", [], "blank.txt: no words in 2 lines"),
     ("binary.txt", bytes(range(256)), [], "binary.txt: looks like binary"),
-    ("cut.txt.gz", gzip.compress(os.urandom(10_000).hex().encode())[:5_000], [], "cut.txt.gz: truncated"),
+    (
+        "cut.txt.gz",
+        gzip.compress(os.urandom(10_000).hex().encode())[:5_000],
+        [],
+        "cut.txt.gz: truncated",
+    ),
     ("latin.txt", b"fine\n\xe9t\xe9\n", [], "latin.txt:2: invalid UTF-8 byte 0xe9"),
     ("lone.txt", b"fine\n\xed\xa0\x80\n", [], "lone.txt:2: invalid UTF-8"),
     ("one.txt", b"word\n", [], "nothing to merge"),
@@ -133,7 +163,9 @@ BAD_CORPORA: list[tuple[str, bytes | None, Sequence[str], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "data", "options", "message"), BAD_CORPORA, ids=[row[0] for row in BAD_CORPORA])
+@pytest.mark.parametrize(
+    ("name", "data", "options", "message"), BAD_CORPORA, ids=[row[0] for row in BAD_CORPORA]
+)
 def test_a_bad_corpus_ends_in_one_message_with_its_place(
     run: Run, tmp_path: Path, name: str, data: bytes | None, options: Sequence[str], message: str
 ) -> None:
@@ -202,7 +234,10 @@ def test_a_closed_pipe_is_silent(command: str, run: Run, tmp_path: Path) -> None
     process = subprocess.Popen(
         [*VOLT, command, "-m", "v.volt", "long.txt"],
         cwd=tmp_path,
-        env={**os.environ, "NUMBA_DISABLE_JIT": "0"},  # plain Python warns of overflows, which the hashing wants
+        env={
+            **os.environ,
+            "NUMBA_DISABLE_JIT": "0",
+        },  # plain Python warns of overflows, which the hashing wants
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -216,14 +251,19 @@ def test_a_closed_pipe_is_silent(command: str, run: Run, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "arguments", in_turns([[["--help"]], [["--version"]], [["inspect", "-m", "v.volt"]], [["search", "--help"]]], 2)
+    "arguments",
+    in_turns(
+        [[["--help"]], [["--version"]], [["inspect", "-m", "v.volt"]], [["search", "--help"]]], 2
+    ),
 )
 def test_a_pipe_that_nobody_reads_is_silent(arguments: list[str], run: Run, tmp_path: Path) -> None:
     """What prints little ends in the same way, whoever of rich, typer and Python meets the closed pipe."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([*VOLT, *arguments], cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, timeout=60)
+    done = subprocess.run(
+        [*VOLT, *arguments], cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, timeout=60
+    )
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, b"")
 
@@ -231,7 +271,10 @@ def test_a_pipe_that_nobody_reads_is_silent(arguments: list[str], run: Run, tmp_
 def test_a_negative_number_of_tokens_is_refused(run: Run) -> None:
     """-n of inspect is 0 or more; 0 lists none."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
-    assert b"-n -1: give 0 or more tokens" in run("inspect", "-m", "v.volt", "-n", "-1", status=2).stderr
+    assert (
+        b"-n -1: give 0 or more tokens"
+        in run("inspect", "-m", "v.volt", "-n", "-1", status=2).stderr
+    )
     assert json.loads(run("inspect", "-m", "v.volt", "-n", "0", "--json").stdout)["longest"] == []
 
 
@@ -245,7 +288,9 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
         stderr=subprocess.DEVNULL,
     )
     assert process.stdin is not None
-    process.stdin.write(TEXT.encode() * 2_000)  # more than a pipe holds: returns when the search is reading
+    process.stdin.write(
+        TEXT.encode() * 2_000
+    )  # more than a pipe holds: returns when the search is reading
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
     with contextlib.suppress(BrokenPipeError):
@@ -283,7 +328,9 @@ def test_the_demo_writes_its_vocabulary(run: Run, monkeypatch: pytest.MonkeyPatc
 
 def test_more_merges_than_there_are_are_a_note(run: Run) -> None:
     """All that exist are learned, the vocabulary is written, and how many there were is said."""
-    said = run("search", "corpus.txt", "--candidates", "100000000", "-o", "all.volt").stderr.decode()
+    said = run(
+        "search", "corpus.txt", "--candidates", "100000000", "-o", "all.volt"
+    ).stderr.decode()
     assert "note: --candidates 100000000: this corpus gives only 11 merges" in said
     run("search", "corpus.txt", "-o", "usual.volt")
     all_, usual = (volt.Vocabulary.load(name) for name in ("all.volt", "usual.volt"))
@@ -293,7 +340,9 @@ def test_more_merges_than_there_are_are_a_note(run: Run) -> None:
 def test_ids_are_rounded_up_with_real_merges(run: Run) -> None:
     """The number of ids is a multiple, and every merge of it is one that was learned next."""
     run("search", "corpus.txt", "--select", "fixed:14", "-o", "plain.volt")
-    said = run("search", "corpus.txt", "--select", "fixed:14", "--multiple-of", "8", "-o", "eight.volt").stdout.decode()
+    said = run(
+        "search", "corpus.txt", "--select", "fixed:14", "--multiple-of", "8", "-o", "eight.volt"
+    ).stdout.decode()
     plain, eight = (volt.Vocabulary.load(name) for name in ("plain.volt", "eight.volt"))
     assert len(eight.pieces) % 8 == 0
     assert len(plain.pieces) < len(eight.pieces) < len(plain.pieces) + 8
@@ -305,9 +354,13 @@ def test_ids_are_rounded_up_with_real_merges(run: Run) -> None:
 def test_json_holds_what_the_report_shows_and_nothing_else_reaches_stdout(run: Run) -> None:
     """With --json, stdout is one JSON object with the steps, picks, warnings, cuts, seconds and signature."""
     data = json.loads(run("search", "corpus.txt", "--json", "-o", "v.volt").stdout)
-    assert {"steps", "picks", "pick", "warnings", "cuts", "seconds", "signature", "output"} <= set(data)
+    assert {"steps", "picks", "pick", "warnings", "cuts", "seconds", "signature", "output"} <= set(
+        data
+    )
     assert data["pick"]["size"] == data["best"]["size"]
-    assert [step["size"] for step in data["steps"]] == sorted(step["size"] for step in data["steps"])
+    assert [step["size"] for step in data["steps"]] == sorted(
+        step["size"] for step in data["steps"]
+    )
 
 
 def test_inspect_tells_what_is_in_a_file_and_cuts_a_text(run: Run) -> None:

@@ -13,7 +13,9 @@ from commands import status_of
 
 ENDS = ("", "s", "ed", "er", "est", "ing")
 STEMS = ("walk", "talk", "jump", "bump", "sing", "ring", "strong", "long", "cold", "bold")
-TEXT = "".join(" ".join(stem + end for end in ENDS[: 2 + i % 4]) + "\n" for i, stem in enumerate(STEMS * 5))
+TEXT = "".join(
+    " ".join(stem + end for end in ENDS[: 2 + i % 4]) + "\n" for i, stem in enumerate(STEMS * 5)
+)
 Run = Callable[..., "Done"]
 
 
@@ -25,7 +27,9 @@ class Done(NamedTuple):
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Run:
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> Run:
     """Runs volt compare, in this process, in a folder that holds a.en, b.en (held out) and a.xx."""
     for name, text in (("a.en", TEXT), ("b.en", TEXT[:300]), ("a.xx", TEXT[::-1].strip() + "\n")):
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -77,8 +81,27 @@ def test_options_reach_the_comparison(run: Run) -> None:
     Path("lines.txt").write_text("walking longer\n\nstrongest\n")
     data = json.loads(
         run(
-            *("left=a.en", "right=a.xx", "--heldout", "left=b.en", "--sizes", "40:80:20", "--select", "fixed:60"),
-            *("--candidates", "70", "--temperature", "2", "--separate", "--sample", "lines.txt", "--json", *OURS),
+            *(
+                "left=a.en",
+                "right=a.xx",
+                "--heldout",
+                "left=b.en",
+                "--sizes",
+                "40:80:20",
+                "--select",
+                "fixed:60",
+            ),
+            *(
+                "--candidates",
+                "70",
+                "--temperature",
+                "2",
+                "--separate",
+                "--sample",
+                "lines.txt",
+                "--json",
+                *OURS,
+            ),
         ).stdout
     )
     assert [source["name"] for source in data["corpus"]["sources"]] == ["left", "right"]
@@ -87,7 +110,10 @@ def test_options_reach_the_comparison(run: Run) -> None:
     assert data["chosen"] == "volt fixed:60"
     assert "merges:70" in data["signature"]
     assert data["systems"][-1]["name"] == "volt fixed:60, separate"
-    assert [sample["line"] for sample in data["samples"]["samples"]] == ["walking longer", "strongest"]
+    assert [sample["line"] for sample in data["samples"]["samples"]] == [
+        "walking longer",
+        "strongest",
+    ]
     assert "source 'right' has no held-out text" in data["problems"]
 
 
@@ -108,7 +134,9 @@ def test_options_reach_the_comparison(run: Run) -> None:
         (("a.en", "--sample", "nowhere.txt"), 1, "nowhere.txt"),
     ],
 )
-def test_wrong_use_ends_in_one_message(run: Run, arguments: tuple[str, ...], status: int, message: str) -> None:
+def test_wrong_use_ends_in_one_message(
+    run: Run, arguments: tuple[str, ...], status: int, message: str
+) -> None:
     """Status 2 for wrong options, 1 for what cannot be read or written; nothing on stdout, nothing left behind."""
     done = run(*arguments, *OURS, status=status)
     assert message in done.stderr
@@ -134,13 +162,16 @@ def test_the_page_and_the_charts_are_written(run: Run, monkeypatch: pytest.Monke
     assert "wrote plots" in done.stderr
 
 
-def test_a_full_disk_leaves_no_half_set_of_pictures(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_half_set_of_pictures(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where one picture does not fit, none is new: what was in the folder is as it was, and nothing else is there."""
     Path("plots").mkdir()
     Path("plots", "entropy.png").write_bytes(b"old")
     monkeypatch.setattr("vl_convert.vegalite_to_png", lambda *_, **__: b"a picture")
     monkeypatch.setattr(
-        "vl_convert.vegalite_to_svg", lambda chart, **_: "x" * (1 << 21 if "Share" in str(chart) else 9)
+        "vl_convert.vegalite_to_svg",
+        lambda chart, **_: "x" * (1 << 21 if "Share" in str(chart) else 9),
     )
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
@@ -149,4 +180,6 @@ def test_a_full_disk_leaves_no_half_set_of_pictures(run: Run, monkeypatch: pytes
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert "plots/lengths.svg: cannot be written: file too large; it was not changed" in error_text
-    assert {path.name: path.read_bytes() for path in Path("plots").iterdir()} == {"entropy.png": b"old"}
+    assert {path.name: path.read_bytes() for path in Path("plots").iterdir()} == {
+        "entropy.png": b"old"
+    }

@@ -18,7 +18,9 @@ def test_what_is_left_out_is_reported_and_recorded(run: Run) -> None:
     assert "left out" in shown
     assert "beyond 99 %" in shown
     assert "\\x1b" in shown
-    data = json.loads(run("search", "corpus.txt", "--coverage", "0.99", "--json", "-o", "x.volt").stdout)
+    data = json.loads(
+        run("search", "corpus.txt", "--coverage", "0.99", "--json", "-o", "x.volt").stdout
+    )
     assert {"\x1b", "€"} <= set(data["coverage"]["left_out"])
     saved = json.loads(Path("x.volt").read_text(encoding="utf-8"))
     assert saved["provenance"]["left_out"] == data["coverage"]["left_out"]
@@ -32,7 +34,10 @@ def test_what_is_left_out_is_reported_and_recorded(run: Run) -> None:
         (["--coverage", "1.1"], "coverage is 1.1; give a share"),
         (["--coverage", "nan"], "coverage is nan; give a share"),
         (["--coverage", "0.9", "--level", "bytes"], "256 bytes spell every character"),
-        (["--coverage", "0.9", "--candidates", "corpus.txt"], "--coverage works only when merges are learned"),
+        (
+            ["--coverage", "0.9", "--candidates", "corpus.txt"],
+            "--coverage works only when merges are learned",
+        ),
     ],
 )
 def test_impossible_shares_are_refused(given: list[str], found: str, run: Run) -> None:

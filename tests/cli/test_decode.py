@@ -27,7 +27,9 @@ def test_every_output_of_encode_is_decoded_without_a_note(run: Run, search: str)
     """Unknown characters, user and byte tokens, and words that look like marks: pieces give no note and no error."""
     run("search", "corpus.txt", "-q", "-o", "v.volt", *SEARCHES[search])
     Path("text.txt").write_text(LINES + TEXT)
-    for options in ([], ["--separator", "@@"]) if search in ("suffix", "byte tokens", "user tokens") else ([],):
+    for options in (
+        ([], ["--separator", "@@"]) if search in ("suffix", "byte tokens", "user tokens") else ([],)
+    ):
         run("encode", "-m", "v.volt", "text.txt", "-o", "out.pieces", "-q", *options)
         assert run("decode", "-m", "v.volt", "out.pieces", *options).stderr == b""
 

@@ -19,7 +19,9 @@ def without_ray(*arguments: str) -> tuple[int, str]:
     code = f"import sys; sys.modules['ray'] = None; sys.argv = ['volt', *{arguments!r}]; import volt_cli.__main__ as v"
     code += "; v.main()"
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60
+    )
     return done.returncode, done.stderr.splitlines()[-1]
 
 
@@ -39,7 +41,10 @@ def test_a_missing_library_is_named_with_its_extra(text: str) -> None:
 def test_an_address_needs_the_engine(run: Run) -> None:
     """It would be passed over in silence."""
     message = run("search", "corpus.txt", "--address", "auto", status=2).stderr
-    assert message == b"error --address works only with --engine ray; add --engine ray, or remove --address\n"
+    assert (
+        message
+        == b"error --address works only with --engine ray; add --engine ray, or remove --address\n"
+    )
 
 
 def test_what_workers_cannot_do_is_refused(text: str, tmp_path: Path, run: Run) -> None:
@@ -47,7 +52,9 @@ def test_what_workers_cannot_do_is_refused(text: str, tmp_path: Path, run: Run) 
     pytest.importorskip("ray", reason="needs ray: make ray")
     model = str(tmp_path / "a.volt")
     Vocabulary((("l", "o"),), ("l", "o", "lo")).save(model)
-    stdin = "error stdin: workers read only files; write its lines to a file, and give the file's path"
+    stdin = (
+        "error stdin: workers read only files; write its lines to a file, and give the file's path"
+    )
 
     def refusal(*arguments: str) -> str:
         return run(*arguments, "--engine", "ray", status=2).stderr.decode().splitlines()[-1]

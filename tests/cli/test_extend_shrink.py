@@ -29,10 +29,32 @@ def test_a_vocabulary_grows_and_shrinks_again(run: Run, model: str, tmp_path) ->
     assert len(both) > len(old)
     message = json.loads(
         run(
-            "shrink", "both.volt", "--to", len(both) - 5, "--on", german, "-o", "less.volt", "--map", "m.json", "--json"
+            "shrink",
+            "both.volt",
+            "--to",
+            len(both) - 5,
+            "--on",
+            german,
+            "-o",
+            "less.volt",
+            "--map",
+            "m.json",
+            "--json",
         ).stdout
     )
-    run("shrink", "both.volt", "--to", len(both) - 5, "--on", german, "-q", "-o", "same.volt", "--map", "m.npy")
+    run(
+        "shrink",
+        "both.volt",
+        "--to",
+        len(both) - 5,
+        "--on",
+        german,
+        "-q",
+        "-o",
+        "same.volt",
+        "--map",
+        "m.npy",
+    )
     less, new_ids = volt.read_vocabulary("less.volt"), np.load("m.npy").tolist()
     assert less == volt.read_vocabulary("same.volt")
     assert json.loads((tmp_path / "m.json").read_text()) == new_ids
@@ -46,19 +68,30 @@ def test_a_vocabulary_grows_and_shrinks_again(run: Run, model: str, tmp_path) ->
     [
         ("--level bytes", "--level and --extend: MODEL defines how words are made; remove one"),
         ("--special <x>", "--special and --extend: MODEL keeps its special tokens; remove one"),
-        ("--coverage 0.9", "--coverage SHARE and --extend: use --new-atoms leave to add no characters; remove one"),
+        (
+            "--coverage 0.9",
+            "--coverage SHARE and --extend: use --new-atoms leave to add no characters; remove one",
+        ),
         ("--marker none", "--marker and --extend"),
         ("-o old.volt", "old.volt: would be written over old.volt, which is read"),
         ("--sizes 1:9:1", "size 1 is below the "),
         ("--to 10_000 -o a.volt", "to is 10,000, but the vocabulary has "),
         ("--to 1 -o a.volt", "ids must remain: 5 special tokens"),
         ("--to 20 -o old.volt", "old.volt: would be written over old.volt, which is read"),
-        ("--to 20 -o a.npy --map a.npy", "a.npy: would be written over a.npy, which is written too"),
-        ("--to 20 -o a.volt --map a.txt", "--map a.txt: has an unknown format; end its name with .npy"),
+        (
+            "--to 20 -o a.npy --map a.npy",
+            "a.npy: would be written over a.npy, which is written too",
+        ),
+        (
+            "--to 20 -o a.volt --map a.txt",
+            "--map a.txt: has an unknown format; end its name with .npy",
+        ),
         ("--to 20 -o - --json", "would both write to stdout"),
     ],
 )
-def test_what_can_neither_grow_nor_shrink_is_refused(run: Run, model: str, options: str, message: str) -> None:
+def test_what_can_neither_grow_nor_shrink_is_refused(
+    run: Run, model: str, options: str, message: str
+) -> None:
     """Options that contradict the vocabulary, sizes out of range and places that collide end in a sentence."""
     command = ["shrink", model, "--on"] if "--to" in options else ["search", "--extend", model]
     status = 1 if message.startswith(("to is 10", "ids must", "size 1")) else 2
@@ -67,4 +100,7 @@ def test_what_can_neither_grow_nor_shrink_is_refused(run: Run, model: str, optio
 
 def test_new_atoms_are_of_extending_alone(run: Run) -> None:
     """--new-atoms without --extend is refused."""
-    assert "add --extend MODEL" in run("search", "corpus.txt", "--new-atoms", "add", status=2).stderr.decode()
+    assert (
+        "add --extend MODEL"
+        in run("search", "corpus.txt", "--new-atoms", "add", status=2).stderr.decode()
+    )

@@ -23,7 +23,11 @@ def folder(run: Run, tmp_path: Path) -> Path:
 
 
 def _content(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def test_outputs_of_one_stem_have_their_own_offsets(run: Run, folder: Path) -> None:
@@ -40,16 +44,34 @@ def test_outputs_of_one_stem_have_their_own_offsets(run: Run, folder: Path) -> N
 OPTIONS = {"sentencepiece": ["--marker", "prefix"], "subword-nmt": []}
 EXPORTS = {to: ("export", "-m", f"{to}.volt", "-q", "--to", to, "-o", "x") for to in OPTIONS}
 FIRST_AND_SECOND = {
-    "a pair over an array": ((*ENCODE, "bin", "few.txt", "-o", "x.bin"), (*BINARIZE, "many.txt", "-o", "x")),
-    "an array over a pair": ((*BINARIZE, "few.txt", "-o", "x"), (*ENCODE, "bin", "many.txt", "-o", "x.bin")),
-    "text over an index": ((*BINARIZE, "few.txt", "-o", "x"), (*ENCODE, "ids", "many.txt", "-o", "x.idx")),
-    "text over an array": ((*ENCODE, "npy", "few.txt", "-o", "x"), (*ENCODE, "ids", "many.txt", "-o", "x")),
+    "a pair over an array": (
+        (*ENCODE, "bin", "few.txt", "-o", "x.bin"),
+        (*BINARIZE, "many.txt", "-o", "x"),
+    ),
+    "an array over a pair": (
+        (*BINARIZE, "few.txt", "-o", "x"),
+        (*ENCODE, "bin", "many.txt", "-o", "x.bin"),
+    ),
+    "text over an index": (
+        (*BINARIZE, "few.txt", "-o", "x"),
+        (*ENCODE, "ids", "many.txt", "-o", "x.idx"),
+    ),
+    "text over an array": (
+        (*ENCODE, "npy", "few.txt", "-o", "x"),
+        (*ENCODE, "ids", "many.txt", "-o", "x"),
+    ),
     "an array over offsets": (
         (*ENCODE, "npy", "few.txt", "-o", "x.npy"),
         (*ENCODE, "npy", "many.txt", "-o", "x.npy.offsets.npy"),
     ),
-    "pairs over arrays": ((*ENCODE, "bin", "few.txt", "-o", "x/"), (*BINARIZE, "few.txt", "-o", "x/")),
-    "arrays over pairs": ((*BINARIZE, "few.txt", "-o", "x/"), (*ENCODE, "bin", "few.txt", "-o", "x/")),
+    "pairs over arrays": (
+        (*ENCODE, "bin", "few.txt", "-o", "x/"),
+        (*BINARIZE, "few.txt", "-o", "x/"),
+    ),
+    "arrays over pairs": (
+        (*BINARIZE, "few.txt", "-o", "x/"),
+        (*ENCODE, "bin", "few.txt", "-o", "x/"),
+    ),
     "a list over codes' list": (EXPORTS["subword-nmt"], EXPORTS["sentencepiece"]),
     "a list over a model's list": (EXPORTS["sentencepiece"], EXPORTS["subword-nmt"]),
 }
@@ -74,8 +96,13 @@ def test_no_command_replaces_half_of_another_output(run: Run, folder: Path, name
 def test_a_folder_of_texts_is_not_taken_for_a_trial(run: Run, folder: Path) -> None:
     """A trial writes train.txt only beside its own results, and reads no results as text."""
     (folder / "train.txt").write_text("mine\n")
-    message = run("trial", "corpus.txt", "--hours", "0.1", "-o", ".", "-q", status=2).stderr.decode()
+    message = run(
+        "trial", "corpus.txt", "--hours", "0.1", "-o", ".", "-q", status=2
+    ).stderr.decode()
     assert "train.txt: exists, but trial.jsonl does not" in message
     assert (folder / "train.txt").read_text() == "mine\n"
     (folder / "trial.jsonl").write_text("")
-    assert b"which is read" in run("trial", "trial.jsonl", "--hours", "0.1", "-o", ".", "-q", status=2).stderr
+    assert (
+        b"which is read"
+        in run("trial", "trial.jsonl", "--hours", "0.1", "-o", ".", "-q", status=2).stderr
+    )

@@ -22,7 +22,9 @@ def exported(run: Run, name: str, *options: str) -> Path:
     run("search", "corpus.txt", "-q", "-o", "v.volt", "--select", "tokens", *OPTIONS.get(name, []))
     if name == "tiktoken":
         complete(Path("v.volt"))
-    out = {"sentencepiece": "out.model", "huggingface": "out", "marian": "out.yml"}.get(name, "out.txt")
+    out = {"sentencepiece": "out.model", "huggingface": "out", "marian": "out.yml"}.get(
+        name, "out.txt"
+    )
     done = run("export", "-m", "v.volt", "--to", name, "-o", out, "--closed", *options)
     assert f"wrote {out}".encode() in done.stderr
     return Path(out)
@@ -46,20 +48,34 @@ def test_export_then_import_encodes_alike(name: str, run: Run) -> None:
     run("import", str(out), "-o", "named.volt", "--from", name, *merges)
     run("export", "-m", "v.volt", "--to", "tokens", "-o", "all", "--closed")
     run("import", "all", "--from", "tokens", "--merges", "v.volt", "-o", "closed.volt")
-    pieces = [run("encode", "-m", f"{model}.volt", "corpus.txt").stdout for model in ("again", "named", "closed")]
+    pieces = [
+        run("encode", "-m", f"{model}.volt", "corpus.txt").stdout
+        for model in ("again", "named", "closed")
+    ]
     assert pieces[0] == pieces[1] == pieces[2]
 
 
 def test_an_export_that_chats(run: Run) -> None:
     """A plain export closes itself, adds the chat template, and names a template's file and line, or another format."""
     run("search", "corpus.txt", "-q", "-o", "v.volt", "--select", "tokens")
-    Path("chat.jinja").write_text("{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}")
+    Path("chat.jinja").write_text(
+        "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
+    )
     Path("bad.jinja").write_text("low\n{% if %}")
-    closed, options = Vocabulary.load("v.volt").closed(), ("export", "-m", "v.volt", "-o", "out", "--to")
+    closed, options = (
+        Vocabulary.load("v.volt").closed(),
+        ("export", "-m", "v.volt", "-o", "out", "--to"),
+    )
     bad = run(*options, "huggingface", "--chat-template", "bad.jinja", status=2).stderr
     assert b"bad.jinja:2: Expected an expression" in bad
-    assert b"--to huggingface" in run(*options, "marian", "--chat-template", "chat.jinja", status=2).stderr
-    assert b"nothing.jinja" in run(*options, "huggingface", "--chat-template", "nothing.jinja", status=2).stderr
+    assert (
+        b"--to huggingface"
+        in run(*options, "marian", "--chat-template", "chat.jinja", status=2).stderr
+    )
+    assert (
+        b"nothing.jinja"
+        in run(*options, "huggingface", "--chat-template", "nothing.jinja", status=2).stderr
+    )
     assert not Path("out").exists()
     done = run(*options, "huggingface", "--chat-template", "chat.jinja", "--check", "corpus.txt")
     assert f"wrote out: {closed.size:,} tokens".encode() in done.stderr
@@ -69,7 +85,10 @@ def test_an_export_that_chats(run: Run) -> None:
 
 def test_candidates_of_a_vocabulary_are_its_merges(run: Run) -> None:
     """`volt search --candidates` takes the merges of a vocabulary, and says how many tokens no merge makes."""
-    merges, tokens = (("t", "h"), ("th", "e</w>")), ("t", "h", "e</w>", "th", "the</w>", "cat</w>", "sat</w>")
+    merges, tokens = (
+        (("t", "h"), ("th", "e</w>")),
+        ("t", "h", "e</w>", "th", "the</w>", "cat</w>", "sat</w>"),
+    )
     Vocabulary(merges, tokens, whole_words=True).save("old")
     done = run("search", "corpus.txt", "--candidates", "old", "-o", "new.volt")
     assert b"2 of its tokens are dropped, because no merge makes them" in done.stderr
@@ -101,13 +120,19 @@ def test_what_a_foreign_file_does_not_tell_is_said(run: Run) -> None:
     """By import, and where the file is a MODEL, a line each on stderr; not with -q, and not again of what was
     imported."""
     out = str(exported(run, "tiktoken"))
-    message = [f"note: {out}: {loss}" for loss in format_module("tiktoken").read(Path(out)).provenance["lost"]]
+    message = [
+        f"note: {out}: {loss}"
+        for loss in format_module("tiktoken").read(Path(out)).provenance["lost"]
+    ]
     assert len(message) > 1
     done = run("import", out, "-o", "again.volt")
     assert done.stderr.decode().splitlines()[:-1] == message
     assert done.stdout == b""
     assert run("import", out, "-o", "quiet.volt", "-q").stderr == b""
-    assert run("encode", "-m", out, stdin=b"the\n").stderr.decode().splitlines()[: len(message)] == message
+    assert (
+        run("encode", "-m", out, stdin=b"the\n").stderr.decode().splitlines()[: len(message)]
+        == message
+    )
     assert b"note" not in run("encode", "-m", "again.volt", stdin=b"the\n").stderr
 
 
@@ -119,8 +144,13 @@ def test_candidates_fit_the_level(run: Run) -> None:
     search = ["search", "corpus.txt", "-q", "-o", "v.volt", "--select", "tokens"]
     run(*search, "--level", "bytes", "--candidates", "merges.txt")
     assert Vocabulary.load("v.volt").merges == (("t", "h"), ("Ġ", "th"), ("th", "e"))
-    assert b"search with --level bytes" in run(*search, "--candidates", "merges.txt", status=1).stderr
-    assert b"remove --level bytes" in run(*search, "--level", "bytes", "--candidates", "codes", status=1).stderr
+    assert (
+        b"search with --level bytes" in run(*search, "--candidates", "merges.txt", status=1).stderr
+    )
+    assert (
+        b"remove --level bytes"
+        in run(*search, "--level", "bytes", "--candidates", "codes", status=1).stderr
+    )
     assert b"note: codes: No merge contains" in run(*search, "--candidates", "codes").stderr
 
 
@@ -129,7 +159,9 @@ def test_check_prints_agreement(text: list[str], run: Run) -> None:
     """--check compares TEXT, or text made of the vocabulary, and exits 0 where all lines agree."""
     pytest.importorskip("subword_nmt")
     run("search", "corpus.txt", "-q", "-o", "v.volt")
-    done = run("export", "-m", "v.volt", *text, "--to", "subword-nmt", "-o", "codes", "--check", "--closed")
+    done = run(
+        "export", "-m", "v.volt", *text, "--to", "subword-nmt", "-o", "codes", "--check", "--closed"
+    )
     assert b"lines have equal pieces" in done.stdout
     if text:
         n = TEXT.count("\n")
@@ -138,7 +170,11 @@ def test_check_prints_agreement(text: list[str], run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("name", "path", "options"),
-    [("huggingface", "hf", []), ("huggingface", "hf", ["--closed"]), ("tiktoken", "v.tiktoken", ["--closed"])],
+    [
+        ("huggingface", "hf", []),
+        ("huggingface", "hf", ["--closed"]),
+        ("tiktoken", "v.tiktoken", ["--closed"]),
+    ],
 )
 def test_check_compares_the_vocabulary_that_encodes_from_now_on(
     name: str, path: str, options: list[str], run: Run
@@ -153,12 +189,17 @@ def test_check_compares_the_vocabulary_that_encodes_from_now_on(
     complete(Path("v.volt"))
     pruned = Vocabulary.load("v.volt")
     scaffolding = {part for pair in pruned.merges for part in pair}.intersection(pruned.made)
-    pruned = replace(pruned, tokens=tuple(token for token in pruned.tokens if token not in scaffolding))
+    pruned = replace(
+        pruned, tokens=tuple(token for token in pruned.tokens if token not in scaffolding)
+    )
     pruned.save("v.volt")
     export = ("export", "-m", "v.volt", "--to", name, "-o", path, "--check", *options)
     done = run(*export, status=0 if options else 1)
     closed = Vocabulary.load(f"{path}.closed.volt")
-    assert f"{len(closed):,} ids (rows of an embedding) instead of {len(pruned):,}" in done.stderr.decode()
+    assert (
+        f"{len(closed):,} ids (rows of an embedding) instead of {len(pruned):,}"
+        in done.stderr.decode()
+    )
     assert f"from now on, encode with {path}.closed.volt" in done.stderr.decode()
     assert (b"  theirs " in done.stdout) == (not options)
     again = run("export", "-m", f"{path}.closed.volt", "--to", name, "-o", path, "--check")
@@ -168,7 +209,11 @@ def test_check_compares_the_vocabulary_that_encodes_from_now_on(
 def test_the_first_column_for_opennmt_lists_pieces_with_joiners(run: Run) -> None:
     """It is JoeyNMT's voc_file: each piece once, in the order of ids, and every piece of the text encoded with "@@"."""
     run("search", "corpus.txt", "-q", "-o", "v.volt", "--select", "tokens")
-    rows = run("export", "-m", "v.volt", "--to", "opennmt", "-o", "-", "-q").stdout.decode().splitlines()
+    rows = (
+        run("export", "-m", "v.volt", "--to", "opennmt", "-o", "-", "-q")
+        .stdout.decode()
+        .splitlines()
+    )
     pieces = [row.split("\t")[0] for row in rows]
     vocabulary = Vocabulary.load("v.volt")
     assert len(set(pieces)) == len(pieces) == vocabulary.size
@@ -203,7 +248,9 @@ def test_check_fails_on_a_corrupted_export(run: Run, monkeypatch: pytest.MonkeyP
 
     def corrupted(vocabulary: Vocabulary, path: Path) -> list[str]:
         first = vocabulary.merges[:1]
-        notes: list[str] = write(replace(vocabulary, merges=first, tokens=vocabulary.atoms, counts=()), path)
+        notes: list[str] = write(
+            replace(vocabulary, merges=first, tokens=vocabulary.atoms, counts=()), path
+        )
         return notes
 
     monkeypatch.setattr(module, "write", corrupted)
@@ -224,12 +271,17 @@ def test_wrong_usage_is_reported_and_nothing_is_written(run: Run, tmp_path: Path
     (tmp_path / "list").write_text("t\nh\n", encoding="utf-8")
     assert b"--merges FILE" in run("import", "list", "--from", "tokens", "-o", "x", status=1).stderr
     assert b"--merges FILE" in run("encode", "-m", "list", stdin=b"th\n", status=1).stderr
-    assert b"neither a VOLT vocabulary nor a file of" in run("import", "corpus.txt", "-o", "x", status=1).stderr
+    assert (
+        b"neither a VOLT vocabulary nor a file of"
+        in run("import", "corpus.txt", "-o", "x", status=1).stderr
+    )
     assert b"choose another place" in run("import", "list", "-o", "no/x", status=1).stderr.lower()
     assert not (tmp_path / "x").exists()
 
 
-def test_a_missing_library_is_reported_with_the_pip_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported_with_the_pip_command(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """--check without the library: exit 1 and the pip command."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
     for name in ("subword_nmt", "subword_nmt.apply_bpe"):

@@ -26,17 +26,25 @@ LINES = {
     "search": ["search corpus.txt --json"],
     "search --all": ["search corpus.txt", "search corpus.txt --all --candidates 9 --force"],
     "search --parity": [
-        "search a=corpus.txt b=few.txt --parity -o p.volt", "search a=corpus.txt b=few.txt --parity --json -o p.volt",
+        "search a=corpus.txt b=few.txt --parity -o p.volt",
+        "search a=corpus.txt b=few.txt --parity --json -o p.volt",
     ],
     "search --per-source": [
-        "search a=corpus.txt b=few.txt --per-source", "search a=corpus.txt b=few.txt --per-source --json",
+        "search a=corpus.txt b=few.txt --per-source",
+        "search a=corpus.txt b=few.txt --per-source --json",
     ],
-    "encode": ["encode -m m.volt few.txt", "encode -m m.volt few.txt corpus.txt -o out/",
-               "encode -m m.volt few.txt -o out/"],
+    "encode": [
+        "encode -m m.volt few.txt",
+        "encode -m m.volt few.txt corpus.txt -o out/",
+        "encode -m m.volt few.txt -o out/",
+    ],
     "binarize": ["binarize -m m.volt few.txt -o b --bos 1 --prepend 4"],
     "decode": ["decode -m m.volt --form ids ids.txt"],
     "inspect": ["inspect -m m.volt cat the zoo -n 3", "inspect -m m.volt --json"],
-    "export": ["export -m m.volt --to fairseq -o dict.txt", "export -m m.volt --to tokens -o - --closed"],
+    "export": [
+        "export -m m.volt --to fairseq -o dict.txt",
+        "export -m m.volt --to tokens -o - --closed",
+    ],
     "import": ["import m.volt -o n.volt"],
     "compare": ["compare corpus.txt --heldout few.txt --with bpe:14 --markdown r.md -q"],
     "shrink": [
@@ -51,26 +59,44 @@ LINES = {
         "stream run stream.yaml --limit 5 --seed 4 --json --state a.json",
         "stream run stream.yaml --limit 3 --seed 4 --state a.json --resume",
     ],
-    "stream preview": ["stream preview stream.yaml -n 2", "stream preview stream.yaml -n 2 --from 3 --changed --json"],
-    "stream plan": ["stream plan stream.yaml --seconds 0.01 --at 99",
-                    "stream plan stream.yaml --seconds 0.01 --at 1e3 --json"],
-    "stream audit": ["stream audit stream.yaml --turns 60",
-                     "stream audit stream.yaml --world 2 --epochs 2 --turns 50 --content --json"],
-    "stream trace": ["stream trace stream.yaml 7", "stream trace stream.yaml 7 --rank 1 --world 2 --json"],
+    "stream preview": [
+        "stream preview stream.yaml -n 2",
+        "stream preview stream.yaml -n 2 --from 3 --changed --json",
+    ],
+    "stream plan": [
+        "stream plan stream.yaml --seconds 0.01 --at 99",
+        "stream plan stream.yaml --seconds 0.01 --at 1e3 --json",
+    ],
+    "stream audit": [
+        "stream audit stream.yaml --turns 60",
+        "stream audit stream.yaml --world 2 --epochs 2 --turns 50 --content --json",
+    ],
+    "stream trace": [
+        "stream trace stream.yaml 7",
+        "stream trace stream.yaml 7 --rank 1 --world 2 --json",
+    ],
     "stream batches": [
-        "stream batches stream.yaml -n 6 --every 3", "stream batches stream.yaml -n 6 --state b.json -q",
+        "stream batches stream.yaml -n 6 --every 3",
+        "stream batches stream.yaml -n 6 --state b.json -q",
         "stream batches stream.yaml -n 1 --state b.json --resume",
     ],
     "stream batches --world": ["stream batches stream.yaml -n 4 --world 2 --every 2 --json"],
     "stream example": ["stream example"],
-    "stream debug": ["stream debug tasks.yaml --lines 2", "stream debug tasks.yaml --lines 1 --json"],
-    "stream vocabulary": ["stream vocabulary tasks.yaml --lines 20",
-        "stream vocabulary tasks.yaml --lines 9 --top 3 -o v.tsv"],
+    "stream debug": [
+        "stream debug tasks.yaml --lines 2",
+        "stream debug tasks.yaml --lines 1 --json",
+    ],
+    "stream vocabulary": [
+        "stream vocabulary tasks.yaml --lines 20",
+        "stream vocabulary tasks.yaml --lines 9 --top 3 -o v.tsv",
+    ],
     "stream import-dynamicdata": ["stream import-dynamicdata old.yaml -o new.yaml"],
     "stream cache": ["stream cache none", "stream cache none --prune --json"],
-    "stream merge-states": ["stream run stream.yaml --limit 9 -q --state c.json",
-        "stream merge-states c.json -o - --world 2"],
-}  # fmt: skip
+    "stream merge-states": [
+        "stream run stream.yaml --limit 9 -q --state c.json",
+        "stream merge-states c.json -o - --world 2",
+    ],
+}
 UNSTEADY = re.compile(
     r"[\d,.]+ (?=s\b|per second|tokens/s|lines/s|steps/s|MB)|(?<=_second\": )[\d.]+"
     r"|(?<=seconds\": )[\d.]+|(?<=first_wait\": )[\d.]+|(?<=memory\": )\d+"
@@ -93,7 +119,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }.items():
         (tmp_path / name).write_text(text)
     merges = (("t", "h"), ("a", "t</w>"), ("th", "e</w>"), ("c", "at</w>"), ("h", "at</w>"))
-    tokens = (*"thcasom", "e</w>", "t</w>", "n</w>", "d</w>", "at</w>", "the</w>", "cat</w>", "hat</w>")
+    tokens = (
+        *"thcasom",
+        "e</w>",
+        "t</w>",
+        "n</w>",
+        "d</w>",
+        "at</w>",
+        "the</w>",
+        "cat</w>",
+        "hat</w>",
+    )
     Vocabulary(merges, tokens, counts=tuple(range(15))).save("m.volt")
     return tmp_path
 
@@ -106,7 +142,9 @@ def test_a_command_takes_its_options_and_prints_its_figures(
     shown = {} if " --" in command else {"options": _options(command)}
     for line in LINES[command]:
         status = status_of(line.split())
-        shown[line] = " | ".join(filter(None, (_steady(part.decode()) for part in capfdbinary.readouterr())))
+        shown[line] = " | ".join(
+            filter(None, (_steady(part.decode()) for part in capfdbinary.readouterr()))
+        )
         assert status == 0, shown[line]
     check(f"cli {command}", shown)
 
@@ -115,7 +153,9 @@ def _steady(text: str) -> str:
     """Return what a command has printed, without times; a long text as its digest."""
     text = re.sub(r'"seconds": \{[^}]*\}|version:[\d.]+', "_", text)
     text = re.sub(r"^compiling, .*\n|^seconds .*\n(?: {10}.*\n)*", "", text, flags=re.MULTILINE)
-    text = re.sub(r"[\d.]+e-1\d", "0", UNSTEADY.sub("_ ", text))  # rounding errors, which depend on the processor
+    text = re.sub(
+        r"[\d.]+e-1\d", "0", UNSTEADY.sub("_ ", text)
+    )  # rounding errors, which depend on the processor
     text = re.sub(r"\d+\.\d{5,}", lambda number: f"{float(number[0]):.5g}", text)
     return text if len(text) < 900 else digest(text.encode())
 
@@ -129,5 +169,7 @@ def _options(command: str) -> str:
         bounds = [f"{name} {limit}" for name, limit in limits.items() if limit is not None]
         default = "required" if option.required else "" if default in (None, "") else f"= {default}"
         hidden = "unshown" * (option.show_default is False)
-        found.append(" ".join(filter(None, [*option.opts, option.metavar, default, *bounds, hidden])))
+        found.append(
+            " ".join(filter(None, [*option.opts, option.metavar, default, *bounds, hidden]))
+        )
     return "; ".join(found)

@@ -36,7 +36,9 @@ def arguments(command: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("command", "flag"), in_turns(product(COMMANDS, ["-h", "--help"]), 2))
-def test_help_ends_with_two_examples_and_gives_flags_no_type(command: str, flag: str, run: Run) -> None:
+def test_help_ends_with_two_examples_and_gives_flags_no_type(
+    command: str, flag: str, run: Run
+) -> None:
     """-h and --help print usage, options without <bool>, and at the end the command's two examples."""
     shown = run(*arguments(command), flag).stdout.decode()
     assert "Usage" in shown
@@ -76,12 +78,16 @@ def test_the_examples_run(
         assert status == 0, (arguments, err.decode())
         return out
 
-    for example in chain.from_iterable(both for name, both in EXAMPLES.items() if name != "trial"):  # takes hours
+    for example in chain.from_iterable(
+        both for name, both in EXAMPLES.items() if name != "trial"
+    ):  # takes hours
         line = example.replace("--demand 900", "--demand 1")  # this machine may be busy
         line = line.replace(" 1000000 ", " 1000 ")  # whose lines are all computed
         line = line.replace("stream plan ", "stream plan --seconds 0.2 ")
         if "| head" in line:  # of a stream without end
-            subprocess.run(line.replace("volt ", f"{' '.join(VOLT)} ", 1), shell=True, timeout=60, check=True)
+            subprocess.run(
+                line.replace("volt ", f"{' '.join(VOLT)} ", 1), shell=True, timeout=60, check=True
+            )
         else:
             run_line(line, volt)
 
@@ -104,9 +110,14 @@ def test_the_groups_of_a_search_are_headings(run: Run) -> None:
     """`volt search --help` shows the options of a group under the group's heading."""
     shown = run("search", "--help").stdout.decode()
     for group in (
-        options.SizeOptions, options.TrainingOptions, options.CountOptions, NamedSourceOptions,
-        options.CandidateOptions, options.SpecialOptions, options.TransportOptions,
-    ):  # fmt: skip
+        options.SizeOptions,
+        options.TrainingOptions,
+        options.CountOptions,
+        NamedSourceOptions,
+        options.CandidateOptions,
+        options.SpecialOptions,
+        options.TransportOptions,
+    ):
         part = shown[shown.index(f"─ {group.PANEL} ─") :].partition("╰")[0]
         for field in fields(group):
             assert f"--{field.name.replace('_', '-')} " in part
@@ -119,8 +130,12 @@ def test_the_command_line_offers_what_the_library_offers() -> None:
     assert form == get_args(Output)
     assert get_args(get_type_hints(options.CountOptions)["encoding_errors"]) == get_args(Errors)
     assert list(FORMATS) == list(options.FORMATS)
-    assert [Normalizer.parse(name).name for name in options.NORMALIZERS] == list(options.NORMALIZERS)
-    assert [PreTokenizer.parse(name).name for name in options.PRETOKENIZERS] == list(options.PRETOKENIZERS)
+    assert [Normalizer.parse(name).name for name in options.NORMALIZERS] == list(
+        options.NORMALIZERS
+    )
+    assert [PreTokenizer.parse(name).name for name in options.PRETOKENIZERS] == list(
+        options.PRETOKENIZERS
+    )
 
 
 # Completion
@@ -150,7 +165,11 @@ def test_completion_is_installed_for_bash(tmp_path: Path) -> None:
     """--install-completion writes a script that bash can read, and makes .bashrc read it."""
     started_by_bash = ["bash", "-c", f"{sys.executable} -m volt_cli --install-completion; exit $?"]
     done = subprocess.run(
-        started_by_bash, env={**os.environ, "HOME": str(tmp_path)}, capture_output=True, text=True, timeout=60
+        started_by_bash,
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     script = tmp_path / ".bash_completions" / "volt.sh"

@@ -28,8 +28,15 @@ ROWS = b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in 
 GPT2_ROWS = b"".join(ROWS.splitlines(keepends=True)[:260])
 TEXT = "the hat!!\n 123 the?\n"
 TEKKEN = {
-    "config": {"pattern": r"\p{L}+|\p{N}|[^\p{L}\p{N}]+", "default_vocab_size": 262, "default_num_special_tokens": 2},
-    "vocab": [{"rank": at, "token_bytes": base64.b64encode(token).decode()} for at, token in enumerate(TOKENS[:260])],
+    "config": {
+        "pattern": r"\p{L}+|\p{N}|[^\p{L}\p{N}]+",
+        "default_vocab_size": 262,
+        "default_num_special_tokens": 2,
+    },
+    "vocab": [
+        {"rank": at, "token_bytes": base64.b64encode(token).decode()}
+        for at, token in enumerate(TOKENS[:260])
+    ],
     "special_tokens": [{"rank": 0, "token_str": "<unk>"}, {"rank": 1, "token_str": "[INST]"}],
 }
 
@@ -46,16 +53,25 @@ def files(run: Run) -> None:
 def test_a_pattern_is_asked_for_and_taken(run: Run) -> None:
     """Without --pattern the refusal names the option and the patterns that fit; with it the text is cut by it, the same
     in import and where the file is a MODEL; a file that names its pattern takes no other."""
-    for command in (["import", "x.tiktoken", "-o", "v.volt"], ["encode", "-m", "x.tiktoken", "t.txt"]):
+    for command in (
+        ["import", "x.tiktoken", "-o", "v.volt"],
+        ["encode", "-m", "x.tiktoken", "t.txt"],
+    ):
         message = run(*command, status=1).stderr.decode()
         assert "x.tiktoken: the file names no pattern" in message
         assert "Give the pattern that its publisher names with --pattern NAME or REGEX" in message
         assert "cl100k 0" in message
     run("import", "x.tiktoken", "-o", "v.volt", "--pattern", "cl100k")
     ids = run("encode", "-m", "v.volt", "t.txt", "--form", "ids").stdout
-    assert ids == run("encode", "-m", "x.tiktoken", "--pattern", "cl100k", "t.txt", "--form", "ids").stdout
+    assert (
+        ids
+        == run("encode", "-m", "x.tiktoken", "--pattern", "cl100k", "t.txt", "--form", "ids").stdout
+    )
     assert str(TOKENS.index(b"123")).encode() in ids.split()
-    assert b"remove the pattern" in run("encode", "-m", "tekken.json", "--pattern", "gpt2", "t.txt", status=2).stderr
+    assert (
+        b"remove the pattern"
+        in run("encode", "-m", "tekken.json", "--pattern", "gpt2", "t.txt", status=2).stderr
+    )
 
 
 def test_the_check_succeeds_and_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,10 +100,27 @@ def test_what_ranks_stand_for_are_candidates(run: Run, name: str) -> None:
     and a tokenizer.json made of them give the same."""
     run("import", "x.tiktoken", "-o", "v.volt", "--pattern", "cl100k", "-q")
     run("export", "-m", "v.volt", "--to", "huggingface", "-o", "json", "-q")
-    search = ["search", "t.txt", "-q", "-o", "s.volt", "--level", "bytes", "--select", "tokens", "--candidates", name]
+    search = [
+        "search",
+        "t.txt",
+        "-q",
+        "-o",
+        "s.volt",
+        "--level",
+        "bytes",
+        "--select",
+        "tokens",
+        "--candidates",
+        name,
+    ]
     assert b"its merges are taken" in run(*search, "--pattern", "cl100k").stderr
     merges = Vocabulary.load("s.volt").merges
-    assert list(dict.fromkeys(map("".join, merges)))[:4] == ["th", "he", "the", to_characters(b" the")]
+    assert list(dict.fromkeys(map("".join, merges)))[:4] == [
+        "th",
+        "he",
+        "the",
+        to_characters(b" the"),
+    ]
     message = run(*[word for word in search if word not in ("--level", "bytes")], status=1).stderr
     assert b"search with --level bytes" in message
 
@@ -103,10 +136,22 @@ def test_files_of_other_kinds_are_reported_by_name(run: Run) -> None:
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n", "git lfs pull"),
         (b"PK\x03\x04" + bytes(900), "unpack it"),
         (b"\xef\xbb\xbf#version: 0.2\nt h\n", "byte order mark"),
-        (b"".join([*rows[:99], b"AAAA 5\n", *rows[100:]]), "other:100: repeats the rank 5 of line 6; remove one line"),
-        (b"".join([*rows[:99], b"AAAA -5\n", *rows[100:]]), "other:100: found 'AAAA -5' instead of a token in base64"),
-        (b"".join([*rows[:99], b"AAAA %d\n" % 10**9]), "other:100: the rank 1000000000 is not an id"),
-        (json.dumps({"model": model, "pre_tokenizer": level}).encode(), "other: the token 'b' has the id 2000000000"),
+        (
+            b"".join([*rows[:99], b"AAAA 5\n", *rows[100:]]),
+            "other:100: repeats the rank 5 of line 6; remove one line",
+        ),
+        (
+            b"".join([*rows[:99], b"AAAA -5\n", *rows[100:]]),
+            "other:100: found 'AAAA -5' instead of a token in base64",
+        ),
+        (
+            b"".join([*rows[:99], b"AAAA %d\n" % 10**9]),
+            "other:100: the rank 1000000000 is not an id",
+        ),
+        (
+            json.dumps({"model": model, "pre_tokenizer": level}).encode(),
+            "other: the token 'b' has the id 2000000000",
+        ),
     ):
         Path("other").write_bytes(data)
         message = run("import", "other", "-o", "v.volt", status=1).stderr.decode()
@@ -138,7 +183,9 @@ def test_codes_of_fastbpe_are_codes(run: Run) -> None:
     they give the same."""
     pytest.importorskip("subword_nmt")
     Path("codes").write_text("t h 90\nth e</w> 7\nh a 2\nha t</w> 2\n", encoding="utf-8")
-    assert b"subword-nmt: 2 of 2" in run("import", "codes", "t.txt", "-o", "v.volt", "--check").stdout
+    assert (
+        b"subword-nmt: 2 of 2" in run("import", "codes", "t.txt", "-o", "v.volt", "--check").stdout
+    )
     assert Vocabulary.load("v.volt").merges[:2] == (("t", "h"), ("th", "e</w>"))
     run("search", "t.txt", "-q", "-o", "s.volt", "--select", "tokens", "--candidates", "codes")
     assert Vocabulary.load("s.volt").merges[:2] == (("t", "h"), ("th", "e</w>"))

@@ -29,14 +29,23 @@ SCRIPT = [sys.executable, "-c", "from volt_cli.start import main; main()"]
 
 
 @pytest.mark.parametrize(("module", "command"), in_turns(product(MODULES, [VOLT, SCRIPT]), 2))
-def test_an_interrupted_import_prints_no_traceback(command: list[str], module: str, tmp_path: Path) -> None:
+def test_an_interrupted_import_prints_no_traceback(
+    command: list[str], module: str, tmp_path: Path
+) -> None:
     """Whatever is being imported: of the command line before it can report it, or of a command."""
     (tmp_path / "sitecustomize.py").write_text(HOOK)
-    environment = {**os.environ, "AT": module, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
+    environment = {
+        **os.environ,
+        "AT": module,
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)]),
+    }
     model = tmp_path / "a.volt"
     Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")).save(model)
     found = subprocess.run(
-        [*command, "encode", "-m", str(model)], env=environment, stdin=subprocess.DEVNULL, capture_output=True
+        [*command, "encode", "-m", str(model)],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
     )
     assert found.returncode == 130
     assert found.stderr in (b"", b"interrupted \n", b"interrupted\n")
@@ -45,8 +54,14 @@ def test_an_interrupted_import_prints_no_traceback(command: list[str], module: s
 def test_a_job_that_ignores_interrupts_keeps_ignoring_them(tmp_path: Path) -> None:
     """A shell starts jobs in the background so; Ctrl-C is meant for another."""
     (tmp_path / "sitecustomize.py").write_text(HOOK)
-    environment = {**os.environ, "AT": "typer", "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
+    environment = {
+        **os.environ,
+        "AT": "typer",
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)]),
+    }
     found = subprocess.run(
-        ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", *VOLT, "--version"], env=environment, capture_output=True
+        ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", *VOLT, "--version"],
+        env=environment,
+        capture_output=True,
     )
     assert (found.returncode, found.stderr) == (0, b"")

@@ -14,7 +14,10 @@ MODEL = ("--model-params", "1e6", "--model-width", "3000000")
 @pytest.mark.parametrize(
     ("given", "found"),
     [
-        (["--select", "scaling"], "the rule scaling needs a language model; give --model-params and --model-width"),
+        (
+            ["--select", "scaling"],
+            "the rule scaling needs a language model; give --model-params and --model-width",
+        ),
         (["--model-params", "1e9"], "--model-width is missing"),
         (["--model-width", "512"], "--model-params is missing"),
         (["--model-params", "nan", "--model-width", "512"], "params is nan"),
@@ -35,12 +38,16 @@ def test_half_a_model_is_refused(given: list[str], found: str, run: Run) -> None
 def test_the_report_shows_the_rule_and_the_cost(run: Run) -> None:
     """With a model there is one rule more and one column more; tokens per byte are always there, and all is in the
     JSON."""
-    plain, shown = (run("search", "corpus.txt", "-o", "x.volt", *more).stdout.decode() for more in ([], MODEL))
+    plain, shown = (
+        run("search", "corpus.txt", "-o", "x.volt", *more).stdout.decode() for more in ([], MODEL)
+    )
     assert "tokens/byte" in plain
     assert "GFLOP/byte" not in plain
     assert not re.search(r"^scaling ", plain, flags=re.MULTILINE)
     assert "GFLOP/byte" in shown
-    assert re.search(r"^scaling +\d+ +1e\+06 parameters of width 3,000,000 deserve", shown, flags=re.MULTILINE)
+    assert re.search(
+        r"^scaling +\d+ +1e\+06 parameters of width 3,000,000 deserve", shown, flags=re.MULTILINE
+    )
     data = json.loads(run("search", "corpus.txt", "--json", "--select", "scaling", *MODEL).stdout)
     assert data["pick"]["rule"] == "scaling"
     for step in data["steps"]:

@@ -15,7 +15,9 @@ from volt.encode.encoder import Encoder
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
-VOCABULARY = Vocabulary(merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>"))
+VOCABULARY = Vocabulary(
+    merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>")
+)
 LINES = ["the the", "", "the the the the the", "th e the"]
 
 
@@ -49,7 +51,9 @@ def test_lines_are_those_of_the_encoder(
     """Each form holds the ids that the encoder gives for the same options, and the offsets of the lines."""
     encoder = Encoder(VOCABULARY)
     rows = encoder.encode_batch(LINES, add_bos=bos, add_eos=eos, truncate=truncate)
-    expected = [row.tolist() for row in (rows if pad_to is None else encoder.pad(rows, pad_to=pad_to).ids)]
+    expected = [
+        row.tolist() for row in (rows if pad_to is None else encoder.pad(rows, pad_to=pad_to).ids)
+    ]
     run("encode", "-m", "m.volt", "few.txt", "--form", form, *options, "-o", "out.x")
     if form == "ids":
         lines = (folder / "out.x").read_text().splitlines()
@@ -72,7 +76,19 @@ def test_a_line_that_is_too_long_is_named(run: Run, folder: Path) -> None:
     """The error has the file, the line, its length and both remedies, and no output appears; also where it streams."""
     (folder / "few.txt.gz").write_bytes(gzip.compress((folder / "few.txt").read_bytes()))
     for name in ("few.txt", "few.txt.gz"):
-        message = run("encode", "-m", "m.volt", name, "--form", "ids", "--pad-to", "3", "-o", "o.ids", status=2).stderr
+        message = run(
+            "encode",
+            "-m",
+            "m.volt",
+            name,
+            "--form",
+            "ids",
+            "--pad-to",
+            "3",
+            "-o",
+            "o.ids",
+            status=2,
+        ).stderr
         assert (
             f"{name}:3, the longest line, has 5 ids, more than pad_to, 3; pass --pad-to 5 or --truncate 3"
             in message.decode()
@@ -85,17 +101,35 @@ def test_refused_options(run: Run, folder: Path) -> None:
     for option in (["--bos"], ["--eos"], ["--truncate", "3"], ["--pad-to", "3"]):
         message = run("encode", "-m", "m.volt", "few.txt", *option, status=2).stderr.decode()
         assert "work only with ids; choose the form ids, npy or bin" in message
-    Vocabulary(merges=(), tokens=("t",), special=SpecialTokens("<unk>", None, None, None)).save("bare.volt")
+    Vocabulary(merges=(), tokens=("t",), special=SpecialTokens("<unk>", None, None, None)).save(
+        "bare.volt"
+    )
     for option, role in ((["--bos"], "bos"), (["--eos"], "eos"), (["--pad-to", "9"], "pad")):
-        message = run("encode", "-m", "bare.volt", "few.txt", "--form", "ids", *option, status=2).stderr.decode()
+        message = run(
+            "encode", "-m", "bare.volt", "few.txt", "--form", "ids", *option, status=2
+        ).stderr.decode()
         assert f"no {role} token" in message
-    message = run("encode", "-m", "m.volt", "few.txt", "--form", "ids", "--bos", "--eos", "--truncate", "1", status=2)
+    message = run(
+        "encode",
+        "-m",
+        "m.volt",
+        "few.txt",
+        "--form",
+        "ids",
+        "--bos",
+        "--eos",
+        "--truncate",
+        "1",
+        status=2,
+    )
     assert b"truncate is 1; give 2 or more" in message.stderr
 
 
 @pytest.mark.parametrize("form", ["pieces", "ids", "npy"])
 @pytest.mark.parametrize("options", [[], ["--dropout", "0.5", "--seed", "1"]])
-def test_unknown_characters_are_listed_at_the_end(form: str, options: list[str], run: Run, tmp_path: Path) -> None:
+def test_unknown_characters_are_listed_at_the_end(
+    form: str, options: list[str], run: Run, tmp_path: Path
+) -> None:
     """Of all files and in any form, each once, without user tokens; nothing for text that is known, or with -q."""
     replace(VOCABULARY, special=SpecialTokens(user=("<url>",))).save("m.volt")
     (tmp_path / "known.txt").write_text("the <url> the\n", encoding="utf-8")

@@ -25,7 +25,9 @@ def test_stdin_is_the_corpus_that_is_not_named(run: Run) -> None:
 def test_a_terminal_is_no_corpus(tmp_path: Path) -> None:
     """At a terminal, `volt search` says what is missing, with 2, and does not wait."""
     ours, theirs = pty.openpty()
-    done = subprocess.run([*VOLT, "search"], stdin=theirs, capture_output=True, cwd=tmp_path, timeout=60)
+    done = subprocess.run(
+        [*VOLT, "search"], stdin=theirs, capture_output=True, cwd=tmp_path, timeout=60
+    )
     os.close(ours)
     os.close(theirs)
     assert done.returncode == 2
@@ -45,7 +47,9 @@ def test_a_terminal_is_no_corpus(tmp_path: Path) -> None:
         "compare corpus.txt --temperature nan",
     ],
 )
-def test_numbers_below_1_are_refused(line: str, run: Run, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_numbers_below_1_are_refused(
+    line: str, run: Run, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
     """Wrong usage, reported with the option's name before anything is read."""
     assert status_of(line.split()) == 2
     option = next(word for word in line.split() if word.startswith("--"))

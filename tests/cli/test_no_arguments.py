@@ -25,7 +25,9 @@ def test_the_version_is_followed_by_what_a_report_of_a_fault_needs(run: Run) -> 
     message = dict(line.split(maxsplit=1) for line in rest)
     assert message.keys() == {"python", *LIBRARIES, "cpu"}
     assert platform.python_version() in message["python"]
-    assert {name: message[name] for name in LIBRARIES} == {name: version(name) for name in LIBRARIES}
+    assert {name: message[name] for name in LIBRARIES} == {
+        name: version(name) for name in LIBRARIES
+    }
     assert (message["numpy"], message["polars"]) == (numpy.__version__, polars.__version__)
     assert message["cpu"].endswith(" cores")
 
@@ -48,7 +50,9 @@ def test_a_bare_command_shows_its_help(command: list[str], run: Run) -> None:
         (["stream", "schema", "uper"], "upper"),
     ],
 )
-def test_a_slip_is_answered_with_what_may_be_meant(arguments: list[str], meant: str, run: Run) -> None:
+def test_a_slip_is_answered_with_what_may_be_meant(
+    arguments: list[str], meant: str, run: Run
+) -> None:
     """A word that is not known is reported beside the one like it, in one message, with status 2."""
     assert meant in run(*arguments, status=2).stderr.decode()
 
@@ -58,7 +62,10 @@ def test_a_vocabulary_may_come_from_stdin(run: Run) -> None:
     run("search", "corpus.txt", "--sizes", "15:20:1", "-q")
     model = Path("corpus.volt").read_bytes()
     piped = json.loads(run("inspect", "-m", "-", "the cat", "--json", stdin=model).stdout)
-    assert piped == {**json.loads(run("inspect", "-m", "corpus.volt", "the cat", "--json").stdout), "file": "-"}
+    assert piped == {
+        **json.loads(run("inspect", "-m", "corpus.volt", "the cat", "--json").stdout),
+        "file": "-",
+    }
     encoded = run("encode", "-m", "corpus.volt", "corpus.txt").stdout
     assert run("encode", "-m", "-", "corpus.txt", stdin=model).stdout == encoded
     for command in ("encode", "decode"):
@@ -72,10 +79,15 @@ def test_a_vocabulary_may_come_from_stdin(run: Run) -> None:
 @pytest.mark.parametrize("command", ["encode", "decode"])
 def test_a_separator_marks_something(command: str, run: Run) -> None:
     """An empty --separator is refused: it would mark nothing."""
-    assert b"marks nothing" in run(command, "-m", "corpus.txt", "--separator", "", "corpus.txt", status=2).stderr
+    assert (
+        b"marks nothing"
+        in run(command, "-m", "corpus.txt", "--separator", "", "corpus.txt", status=2).stderr
+    )
 
 
-def test_files_of_a_comparison_are_there_before_it_is_printed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_a_comparison_are_there_before_it_is_printed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The page and the tables are whole even if who reads stdout stops at once, with status 0."""
 
     class Closed(io.StringIO):
@@ -89,7 +101,9 @@ def test_files_of_a_comparison_are_there_before_it_is_printed(run: Run, monkeypa
         def buffer(self) -> Closed:
             return self
 
-    monkeypatch.setattr("volt.comparison.page.page.write_page", lambda comparison, path: path.write_text("a page"))
+    monkeypatch.setattr(
+        "volt.comparison.page.page.write_page", lambda comparison, path: path.write_text("a page")
+    )
     arguments = ["compare", "corpus.txt", "--with", "bpe:15", "--sizes", "15:20:1", "--json"]
     with open("nothing", "wb") as nothing:
         monkeypatch.setattr(sys, "stdout", Closed())

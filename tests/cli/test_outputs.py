@@ -22,27 +22,117 @@ from stream_commands import DEADLINE, wait_for
 from volt.errors import ConfigError
 from volt.vocabulary import Vocabulary
 
-COMMANDS = {name: command for name, command in all_commands().items() if name not in ("volt", "stream")}
+COMMANDS = {
+    name: command for name, command in all_commands().items() if name not in ("volt", "stream")
+}
 # What the values of options are called: those that name files, and those that do not.
-FILES = {"FILE", "PLACE", "FOLDER", "CORPUS", "TEXT", "MODEL", "PATH", "CONFIG", "CONFIG|NAME", "SYSTEM", "N|FILE",
-         "FILE|N", "STATE"}  # fmt: skip
-PLAIN = {None, "START:STOP:STEP", "RULE", "NAME", "N,N", "N", "TOKEN", "TOKEN[=ID]", "X", "P", "MARK", "FORMAT", "T",
-         "RATE", "S", "SHARE", "TRANSFORM", "WHAT", "FORM", "KIND", "HOW", "BYTES", "OVER", "OF", "L1-L2", "SOURCE",
-         "KEY=VALUE", "ID|TOKEN", "PATTERN", "HOST:PORT", "E", "H", "UNIT"}  # fmt: skip
-VOCABULARY = Vocabulary(merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>"))
+FILES = {
+    "FILE",
+    "PLACE",
+    "FOLDER",
+    "CORPUS",
+    "TEXT",
+    "MODEL",
+    "PATH",
+    "CONFIG",
+    "CONFIG|NAME",
+    "SYSTEM",
+    "N|FILE",
+    "FILE|N",
+    "STATE",
+}
+PLAIN = {
+    None,
+    "START:STOP:STEP",
+    "RULE",
+    "NAME",
+    "N,N",
+    "N",
+    "TOKEN",
+    "TOKEN[=ID]",
+    "X",
+    "P",
+    "MARK",
+    "FORMAT",
+    "T",
+    "RATE",
+    "S",
+    "SHARE",
+    "TRANSFORM",
+    "WHAT",
+    "FORM",
+    "KIND",
+    "HOW",
+    "BYTES",
+    "OVER",
+    "OF",
+    "L1-L2",
+    "SOURCE",
+    "KEY=VALUE",
+    "ID|TOKEN",
+    "PATTERN",
+    "HOST:PORT",
+    "E",
+    "H",
+    "UNIT",
+}
+VOCABULARY = Vocabulary(
+    merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>")
+)
 OUTPUTS = {"out", "markdown", "plots", "state", "summary", "html", "id_map"}
-INPUTS = {"corpus", "candidates", "model", "files", "text", "path", "merges", "sample", "heldout", "systems", "config",
-          "from_state", "ack", "states", "sources", "expand", "extend", "texts", "chat_template"}  # fmt: skip
-NO_FILES = {("inspect", "text"), ("stream cache", "folder"), ("search", "keep")}  # folders with names of our own
+INPUTS = {
+    "corpus",
+    "candidates",
+    "model",
+    "files",
+    "text",
+    "path",
+    "merges",
+    "sample",
+    "heldout",
+    "systems",
+    "config",
+    "from_state",
+    "ack",
+    "states",
+    "sources",
+    "expand",
+    "extend",
+    "texts",
+    "chat_template",
+}
+NO_FILES = {
+    ("inspect", "text"),
+    ("stream cache", "folder"),
+    ("search", "keep"),
+}  # folders with names of our own
 REPLACED = {
     ("stream run", "state", "from_state"),  # a state makes way for the one that follows
-    ("binarize", "out", "model"),  # which writes PREFIX.bin and PREFIX.idx; tests/cli/test_binarize.py
+    (
+        "binarize",
+        "out",
+        "model",
+    ),  # which writes PREFIX.bin and PREFIX.idx; tests/cli/test_binarize.py
     ("binarize", "out", "files"),
-    ("trial", "out", "corpus"),  # a folder, in which train.txt and others are written; tests/cli/test_trial.py
+    (
+        "trial",
+        "out",
+        "corpus",
+    ),  # a folder, in which train.txt and others are written; tests/cli/test_trial.py
 }
-NAMED = {("search", "corpus"), ("compare", "corpus"), ("compare", "heldout")}  # texts that may be NAME=FILE
+NAMED = {
+    ("search", "corpus"),
+    ("compare", "corpus"),
+    ("compare", "heldout"),
+}  # texts that may be NAME=FILE
 # What an option must be given where the others do not say.
-NEEDED = {"corpus": "corpus.txt", "texts": "corpus.txt", "model": "m.volt", "path": "m.volt", "config": "stream.yaml"}
+NEEDED = {
+    "corpus": "corpus.txt",
+    "texts": "corpus.txt",
+    "model": "m.volt",
+    "path": "m.volt",
+    "config": "stream.yaml",
+}
 WITH = {("export", "text"): ["--check"], ("import", "text"): ["--check"]}
 ALWAYS = {
     "export": ["--to", "subword-nmt"],
@@ -50,8 +140,16 @@ ALWAYS = {
     "translate-input": ["--task", "t"],
     "translate-output": ["--task", "t"],
 }
-OWN = {"model": "m.volt", "systems": "m.volt", "path": "m.volt", "merges": "m.volt", "candidates": "codes",
-       "extend": "m.volt", "id_map": "map.npy", "config": "stream.yaml"}  # fmt: skip
+OWN = {
+    "model": "m.volt",
+    "systems": "m.volt",
+    "path": "m.volt",
+    "merges": "m.volt",
+    "candidates": "codes",
+    "extend": "m.volt",
+    "id_map": "map.npy",
+    "config": "stream.yaml",
+}
 
 
 def parameters(command: str) -> dict[str, Any]:
@@ -68,7 +166,9 @@ def pairs() -> Iterator[tuple[str, str, str]]:
     for command in COMMANDS:
         names = parameters(command)
         outputs = [name for name in names if name in OUTPUTS]
-        yield from ((command, output, other) for output in outputs for other in names if other in INPUTS)
+        yield from (
+            (command, output, other) for output in outputs for other in names if other in INPUTS
+        )
         yield from ((command, *both) for both in combinations(outputs, 2))
 
 
@@ -91,7 +191,11 @@ def words(command: str, given: dict[str, str]) -> list[str]:
     for name, value in named.items():
         parameter = parameters(command)[name]
         is_option = parameter.param_type_name == "option"
-        line += [*([parameter.opts[-1]] if is_option else []), value, *WITH.get((command, name), [])]
+        line += [
+            *([parameter.opts[-1]] if is_option else []),
+            value,
+            *WITH.get((command, name), []),
+        ]
     return line
 
 
@@ -100,13 +204,20 @@ def test_every_option_has_its_place_in_the_tables() -> None:
     for command, found in COMMANDS.items():
         flags = [parameter for parameter in found.params if getattr(parameter, "is_flag", False)]
         for parameter in found.params:
-            assert parameter in flags or parameter.metavar in FILES | PLAIN, (command, parameter.name)
+            assert parameter in flags or parameter.metavar in FILES | PLAIN, (
+                command,
+                parameter.name,
+            )
         for name in parameters(command):
             assert (name in OUTPUTS) != (name in INPUTS), (command, name)
 
 
-@pytest.mark.parametrize(("command", "output", "other"), [pair for pair in pairs() if pair not in REPLACED])
-def test_no_output_is_an_input_or_another_output(command: str, output: str, other: str, run: Run, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "output", "other"), [pair for pair in pairs() if pair not in REPLACED]
+)
+def test_no_output_is_an_input_or_another_output(
+    command: str, output: str, other: str, run: Run, folder: Path
+) -> None:
     """Status 2 and one line with both names, whatever links lead there; no byte is changed, nothing appears."""
     target = OWN.get(other, "other.txt" if other in INPUTS else "new.html")
     twin = _spelled_otherwise(target, charts=output == "plots")
@@ -134,7 +245,9 @@ def _spelled_otherwise(target: str, *, charts: bool) -> str:
 
 
 def _content(folder: Path) -> dict[str, bytes]:
-    return {name: (folder / name).read_bytes() for name in listed(folder) if (folder / name).is_file()}
+    return {
+        name: (folder / name).read_bytes() for name in listed(folder) if (folder / name).is_file()
+    }
 
 
 @pytest.mark.parametrize("place", ["encoded/", "./"])
@@ -144,14 +257,17 @@ def test_outputs_in_a_folder_are_no_inputs(place: str, run: Run, folder: Path) -
     for name in ("corpus.txt.npy", "corpus.txt.npy.offsets.npy", ".volt-encoded.json"):
         os.replace("m.volt", Path(place, name))
         before = _content(Path(place))
-        message = run("encode", "-m", f"{place}{name}", "corpus.txt", "--form", "npy", "-o", place, status=2).stderr
+        message = run(
+            "encode", "-m", f"{place}{name}", "corpus.txt", "--form", "npy", "-o", place, status=2
+        ).stderr
         assert f"{place.removeprefix('./')}{name}: would be written over".encode() in message
         assert _content(Path(place)) == before
         os.replace(Path(place, name), "m.volt")
     Path("corpus.txt.npy.offsets").write_text("low\n")
     files = ["corpus.txt", "corpus.txt.npy.offsets"]
     assert (
-        b"which is written too" in run("encode", "-m", "m.volt", *files, "--form", "npy", "-o", place, status=2).stderr
+        b"which is written too"
+        in run("encode", "-m", "m.volt", *files, "--form", "npy", "-o", place, status=2).stderr
     )
 
 
@@ -164,8 +280,9 @@ def test_a_folder_can_be_encoded_into_itself(run: Run, folder: Path) -> None:
     before = _content(Path("texts"))
     message = run(*command).stderr
     assert message.splitlines()[-2:] == [
-        b"left out 1 file that earlier runs wrote to texts/", b"texts/a.txt.pieces: is up to date"
-    ]  # fmt: skip
+        b"left out 1 file that earlier runs wrote to texts/",
+        b"texts/a.txt.pieces: is up to date",
+    ]
     assert _content(Path("texts")) == before
     os.remove("texts/a.txt")
     assert b"name other files, or another folder" in run(*command, status=2).stderr
@@ -175,10 +292,20 @@ def test_what_belongs_to_a_model_is_no_output(run: Run, folder: Path) -> None:
     """The vocabulary beside codes, and the files of a folder, are read with the one that is named."""
     run("export", "-m", "m.volt", "--to", "huggingface", "-o", "hf", "-q")
     config = "hf/tokenizer_config.json"
-    for model, out in (("codes", "codes.vocab"), ("hf", "hf/tokenizer.json"), ("hf/tokenizer.json", config)):
+    for model, out in (
+        ("codes", "codes.vocab"),
+        ("hf", "hf/tokenizer.json"),
+        ("hf/tokenizer.json", config),
+    ):
         assert b"which is read" in run("import", model, "-o", out, status=2).stderr
-    assert b"which is read" in run("export", "-m", "hf", "--to", "huggingface", "-o", "./hf", status=2).stderr
-    assert b"which is read" in run("export", "-m", "codes", "--to", "subword-nmt", "-o", "codes", status=2).stderr
+    assert (
+        b"which is read"
+        in run("export", "-m", "hf", "--to", "huggingface", "-o", "./hf", status=2).stderr
+    )
+    assert (
+        b"which is read"
+        in run("export", "-m", "codes", "--to", "subword-nmt", "-o", "codes", status=2).stderr
+    )
 
 
 # What stands where a command writes
@@ -187,10 +314,14 @@ def test_what_belongs_to_a_model_is_no_output(run: Run, folder: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "search corpus.txt -q -o", "encode -m m.volt corpus.txt -o", "encode -m m.volt corpus.txt --form ids -o",
-        "decode -m m.volt pieces.txt -o", "export -m m.volt --to tokens -q -o", "import m.volt -q -o",
+        "search corpus.txt -q -o",
+        "encode -m m.volt corpus.txt -o",
+        "encode -m m.volt corpus.txt --form ids -o",
+        "decode -m m.volt pieces.txt -o",
+        "export -m m.volt --to tokens -q -o",
+        "import m.volt -q -o",
     ],
-)  # fmt: skip
+)
 def test_a_pipe_takes_what_stdout_takes(line: str, run: Run, folder: Path) -> None:
     """A named pipe, and a link to a file, get the bytes that - prints; both stay what they are; nothing is left."""
     run("encode", "-m", "m.volt", "corpus.txt", "-q", "-o", "pieces.txt")
@@ -210,7 +341,9 @@ def test_arrays_need_a_file(run: Run, folder: Path) -> None:
     """npy and bin are two files: a pipe is refused in one line, before anything waits for its reader."""
     with pipe("pipe"):
         for form in ("npy", "bin"):
-            message = run("encode", "-m", "m.volt", "corpus.txt", "--form", form, "-o", "pipe", status=2).stderr
+            message = run(
+                "encode", "-m", "m.volt", "corpus.txt", "--form", form, "-o", "pipe", status=2
+            ).stderr
             assert f"pipe: not a file, and {form} needs two files; name a file" in message.decode()
             assert "offsets" not in " ".join(listed(folder))
 
@@ -220,11 +353,19 @@ def test_dev_stdout_is_stdout(run: Run, folder: Path) -> None:
     assert b"wrote stdout" in run("import", "m.volt", "-o", "/dev/stdout").stderr
     assert (
         b"more than one file"
-        in run("export", "-m", "m.volt", "--to", "huggingface", "-o", "/dev/stdout", status=2).stderr
+        in run(
+            "export", "-m", "m.volt", "--to", "huggingface", "-o", "/dev/stdout", status=2
+        ).stderr
     )
-    assert b"both write to stdout" in run("search", "corpus.txt", "--json", "-o", "/dev/stdout", status=2).stderr
+    assert (
+        b"both write to stdout"
+        in run("search", "corpus.txt", "--json", "-o", "/dev/stdout", status=2).stderr
+    )
     for option in ("--state", "--summary"):
-        assert b"stdout is for the lines" in run("stream", "run", "stream.yaml", option, "-", status=2).stderr
+        assert (
+            b"stdout is for the lines"
+            in run("stream", "run", "stream.yaml", option, "-", status=2).stderr
+        )
     assert b"name a folder" in run("compare", "corpus.txt", "--plots", "-", status=2).stderr
 
 
@@ -257,10 +398,14 @@ def test_stdin_is_an_input_too(run: Run, folder: Path) -> None:
         saved = os.dup(0), os.dup(1)
         try:
             os.dup2(file.fileno(), 0)
-            with pytest.raises(ConfigError, match=r"corpus\.txt: would be written over stdin, which is read"):
+            with pytest.raises(
+                ConfigError, match=r"corpus\.txt: would be written over stdin, which is read"
+            ):
                 check_places(["corpus.txt"], ["-"])
             os.dup2(file.fileno(), 1)
-            with pytest.raises(ConfigError, match=r"stdout: would be written over corpus\.txt, which is read"):
+            with pytest.raises(
+                ConfigError, match=r"stdout: would be written over corpus\.txt, which is read"
+            ):
                 check_places(["-"], ["corpus.txt"])
         finally:
             for number, descriptor in enumerate(saved):
@@ -271,11 +416,23 @@ def test_stdin_is_an_input_too(run: Run, folder: Path) -> None:
 # What a search writes unasked
 
 
-def test_an_unnamed_vocabulary_makes_way_for_that_of_the_same_corpus(run: Run, tmp_path: Path) -> None:
+def test_an_unnamed_vocabulary_makes_way_for_that_of_the_same_corpus(
+    run: Run, tmp_path: Path
+) -> None:
     """Whatever the options, a rerun replaces corpus.volt; another corpus of that name, or another file, does not."""
     run("search", "corpus.txt", "-q")
     first = Path("corpus.volt").read_bytes()
-    run("search", "corpus.txt", "-q", "--normalizer", "lowercase", "--min-count", "2", "--pretokenizer", "unicode")
+    run(
+        "search",
+        "corpus.txt",
+        "-q",
+        "--normalizer",
+        "lowercase",
+        "--min-count",
+        "2",
+        "--pretokenizer",
+        "unicode",
+    )
     second = Path("corpus.volt").read_bytes()
     assert second != first
     shutil.copy("corpus.txt", "same.txt")
@@ -295,7 +452,9 @@ def test_an_unnamed_vocabulary_makes_way_for_that_of_the_same_corpus(run: Run, t
 
 
 @pytest.mark.parametrize("content", [b"notes", b"", b'{"volt": 1}', None])
-def test_a_file_that_no_search_made_is_refused_before_any_work(content: bytes | None, run: Run, folder: Path) -> None:
+def test_a_file_that_no_search_made_is_refused_before_any_work(
+    content: bytes | None, run: Run, folder: Path
+) -> None:
     """Notes, a damaged vocabulary, and one of another origin stay what they are."""
     if content is None:
         shutil.copy("m.volt", "corpus.volt")

@@ -52,7 +52,9 @@ def test_import_and_export_take_a_dash(run: Run, model: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("format", WRITE_SEVERAL)
 @pytest.mark.parametrize("options", [[], ["--closed"]])
-def test_what_is_more_than_one_file_needs_a_place(format: str, options: list[str], run: Run, model: Path) -> None:
+def test_what_is_more_than_one_file_needs_a_place(
+    format: str, options: list[str], run: Run, model: Path
+) -> None:
     """stdout takes one file: status 2 whatever the vocabulary is, nothing on stdout."""
     done = run("export", "-m", str(model), "--to", format, *options, "-o", "-", status=2)
     assert (
@@ -71,17 +73,30 @@ def test_formats_of_several_files_are_known(run: Run, tmp_path: Path) -> None:
     for format in FORMATS:
         folder = tmp_path / format
         folder.mkdir()
-        run("export", "-m", models.get(format, "s.volt"), "--to", format, "--closed", "-o", str(folder / "x"))
+        run(
+            "export",
+            "-m",
+            models.get(format, "s.volt"),
+            "--to",
+            format,
+            "--closed",
+            "-o",
+            str(folder / "x"),
+        )
         n_files = sum(path.is_file() and path.name != "x.closed.volt" for path in folder.rglob("*"))
         assert (n_files > 1) == (format in WRITE_SEVERAL), format
 
 
 def test_messages_on_stdout_name_no_temporary_path(run: Run, model: Path) -> None:
     """Refusals and notes about an export to stdout say "stdout" instead of a temporary path."""
-    refused = run("export", "-m", str(model), "--to", "tiktoken", "-o", "-", status=1).stderr.decode()
+    refused = run(
+        "export", "-m", str(model), "--to", "tiktoken", "-o", "-", status=1
+    ).stderr.decode()
     assert "stdout: tiktoken needs the pre-tokenizer bytes" in refused
     run("search", "corpus.txt", "-q", "-o", "b.volt", "--level", "bytes")
-    error_text = run("export", "-m", "b.volt", "--to", "tiktoken", "--closed", "-o", "-").stderr.decode()
+    error_text = run(
+        "export", "-m", "b.volt", "--to", "tiktoken", "--closed", "-o", "-"
+    ).stderr.decode()
     assert "note: " in error_text
     for message in (refused, error_text):
         assert tempfile.gettempdir() not in message
@@ -104,9 +119,14 @@ def test_a_comparison_can_go_to_stdout(run: Run) -> None:
     assert b"--json and --output would both write to stdout" in both.stderr
 
 
-def test_json_of_a_search_and_its_vocabulary_cannot_both_be_stdout(run: Run, tmp_path: Path) -> None:
+def test_json_of_a_search_and_its_vocabulary_cannot_both_be_stdout(
+    run: Run, tmp_path: Path
+) -> None:
     """Status 2 before any work, nothing written."""
-    assert b"give one of them another place" in run("search", "corpus.txt", "-o", "-", "--json", status=2).stderr
+    assert (
+        b"give one of them another place"
+        in run("search", "corpus.txt", "-o", "-", "--json", status=2).stderr
+    )
     assert listed(tmp_path) == ["corpus.txt"]
 
 
@@ -114,5 +134,7 @@ def test_preview_prints_json_too(run: Run) -> None:
     """`volt stream preview --json` prints one JSON document: an array of the lines, also of one."""
     run("stream", "example", "case-noise", "-o", "noise")
     for n in (3, 1):
-        rows = json.loads(run("stream", "preview", "noise/stream.yaml", "-n", str(n), "--json").stdout)
+        rows = json.loads(
+            run("stream", "preview", "noise/stream.yaml", "-n", str(n), "--json").stdout
+        )
         assert [row["n"] for row in rows] == list(range(n))

@@ -22,8 +22,10 @@ from volt.text.pretokenizer import PreTokenizer
 Options = dict[str, dict[str, Any]]  # options, and the arguments of the library that they stand for
 
 TEXTS = {
-    "a": "the Cat\tsat <x> on the mat.\nThe hat, that\tthe mat had sat on Ω\n" * 5 + "q\tzebra mat.hat Ωω\n\udcff\t\n",
-    "b": "der Hut\tdie Matte, die Mäuse hatten\nso\tdie <x> Hütte that the Man\n" * 3 + "q\tΩ Matte.Hut\n",
+    "a": "the Cat\tsat <x> on the mat.\nThe hat, that\tthe mat had sat on Ω\n" * 5
+    + "q\tzebra mat.hat Ωω\n\udcff\t\n",
+    "b": "der Hut\tdie Matte, die Mäuse hatten\nso\tdie <x> Hütte that the Man\n" * 3
+    + "q\tΩ Matte.Hut\n",
 }
 MERGES = [
     ("t", "h"),
@@ -41,40 +43,68 @@ OFTEN: Options = {"--min-count 2": {"min_count": 2}}
 COUNTING: Options = {**SKIP, **OFTEN, "--fields 2": {"fields": 2}}
 LOWERCASE: Options = {"--normalizer lowercase": {"normalizer": "lowercase"}}
 WORDS: Options = {**LOWERCASE, "--pretokenizer unicode": {"pretokenizer": "unicode"}}
-BYTES: Options = {"--pattern gpt2 --level bytes": {"pretokenizer": PreTokenizer.of_pattern("gpt2", level="bytes")}}
+BYTES: Options = {
+    "--pattern gpt2 --level bytes": {"pretokenizer": PreTokenizer.of_pattern("gpt2", level="bytes")}
+}
 MARKER: Options = {"--marker prefix": {"marker": "prefix"}}
 LEAST: Options = {"--min-pair-count 7": {"min_pair_count": 7}}
 TEMPERATURE: Options = {"--temperature 3": {"temperature": 3}}
 PARAMETERS: Options = {
-    "--length occurrence": {"length": "occurrence"}, "--mass characters": {"mass": "characters"},
-    "--epsilon 0.5": {"epsilon": 0.5}, "--row-tau 0.5": {"row_tau": 0.5}, "--column-tau 0.25": {"column_tau": 0.25},
-    "--min-share 0.5": {"min_share": 0.5}, "--max-iters 2": {"max_iters": 2},
-}  # fmt: skip
+    "--length occurrence": {"length": "occurrence"},
+    "--mass characters": {"mass": "characters"},
+    "--epsilon 0.5": {"epsilon": 0.5},
+    "--row-tau 0.5": {"row_tau": 0.5},
+    "--column-tau 0.25": {"column_tau": 0.25},
+    "--min-share 0.5": {"min_share": 0.5},
+    "--max-iters 2": {"max_iters": 2},
+}
 SPECIAL: Options = {
     **{f"--{role} [{role}]": {role: f"[{role}]"} for role in ("unk", "bos", "eos", "pad")},
-    "--special <x>": {"user": ("<x>",)}, "--byte-fallback": {"byte_fallback": True},
-}  # fmt: skip
+    "--special <x>": {"user": ("<x>",)},
+    "--byte-fallback": {"byte_fallback": True},
+}
 MODEL: Options = {"--model-params 100 --model-width 2": {"model": volt.LanguageModel(100, 2)}}
 SEARCHING: Options = {
-    **PARAMETERS, **MODEL, "--sizes 18:22:2": {"sizes": range(18, 23, 2)}, "--select fixed:19": {"select": 19},
-    "--multiple-of 3": {"multiple_of": 3}, "--epochs 2": {"training": volt.Training(2)},
-}  # fmt: skip
+    **PARAMETERS,
+    **MODEL,
+    "--sizes 18:22:2": {"sizes": range(18, 23, 2)},
+    "--select fixed:19": {"select": 19},
+    "--multiple-of 3": {"multiple_of": 3},
+    "--epochs 2": {"training": volt.Training(2)},
+}
 PARITY: Options = {"--parity": {"parity": True}, "--parity-unit byte": {"unit": "byte"}}
 EXTENDING: Options = {"--extend old.volt": {"old": True}, "--new-atoms leave": {"new_atoms": False}}
 ALL = {**COUNTING, **WORDS, **SPECIAL, **SEARCHING}
 # The options that go together. Those of one way to find merges exclude those of the others.
 WAYS: dict[str, Options] = {
-    "learned": {**ALL, **MARKER, "--coverage 0.98": {"coverage": 0.98}, "--candidates 12": {"n_merges": 12}},
+    "learned": {
+        **ALL,
+        **MARKER,
+        "--coverage 0.98": {"coverage": 0.98},
+        "--candidates 12": {"n_merges": 12},
+    },
     "replayed": {**ALL, **MARKER, "--candidates codes": {"merges": MERGES}},
     "mixed": {**ALL, **MARKER, **LEAST, **TEMPERATURE},
     "alike": {**ALL, **MARKER, **LEAST, **TEMPERATURE, **PARITY},
     "extended": {**COUNTING, **SEARCHING, **LEAST, **EXTENDING},
-    "columns": {**LOWERCASE, **BYTES, **TEMPERATURE, **SKIP, **OFTEN, "--column text": {"column": "text"}},
+    "columns": {
+        **LOWERCASE,
+        **BYTES,
+        **TEMPERATURE,
+        **SKIP,
+        **OFTEN,
+        "--column text": {"column": "text"},
+    },
     "tables": {**TEMPERATURE, **SKIP, **OFTEN, "--word-counts": {"word_counts": True}},
     "until decided": {
-        **COUNTING, **WORDS, **SPECIAL, **MODEL, **MARKER, "--read 1K": {"training": volt.Training(read=1000)},
+        **COUNTING,
+        **WORDS,
+        **SPECIAL,
+        **MODEL,
+        **MARKER,
+        "--read 1K": {"training": volt.Training(read=1000)},
     },
-}  # fmt: skip
+}
 NAMED = ("mixed", "alike", "columns", "tables")
 APART = """--help --engine --address --memory --approximate --keep --output --force --all --json --quiet --per-source
     --max-line --solver"""  # where something runs, goes, or ends: tested by themselves
@@ -82,8 +112,15 @@ APART = """--help --engine --address --memory --approximate --keep --output --fo
 
 def test_no_option_is_left_out() -> None:
     """Every option of `volt search` is used together with others."""
-    used = {word for options in WAYS.values() for word in " ".join(options).split() if word.startswith("--")}
-    assert used == {name for name in options_of(["search"]) if name.startswith("--")} - set(APART.split())
+    used = {
+        word
+        for options in WAYS.values()
+        for word in " ".join(options).split()
+        if word.startswith("--")
+    }
+    assert used == {name for name in options_of(["search"]) if name.startswith("--")} - set(
+        APART.split()
+    )
 
 
 def written(options: Options) -> list[str]:
@@ -95,7 +132,9 @@ def written(options: Options) -> list[str]:
             lines = [json.dumps({"text": line, "n": "other"}, ensure_ascii=False) for line in lines]
         elif "--word-counts" in options:
             lines = [f"{word}\t{count}" for word, count in Counter(text.split()).items()]
-        Path(name).write_bytes("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
+        Path(name).write_bytes(
+            "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
+        )
     return names
 
 
@@ -120,17 +159,26 @@ def found(options: Options, files: Sequence[str], *, named: bool) -> tuple[objec
     elif "parity" in values:
         candidates = volt.learn_parity(sources, **taken(volt.learn_parity, values))
     else:
-        learn: Callable[..., volt.Candidates] = volt.learn_bpe if "n_merges" in values else volt.learn_enough
+        learn: Callable[..., volt.Candidates] = (
+            volt.learn_bpe if "n_merges" in values else volt.learn_enough
+        )
         candidates = learn(counts, **taken(learn, values))
     parameters = volt.SearchParameters(**taken(volt.SearchParameters, values))
     result = volt.search(
-        candidates, parameters=parameters, special=None if old else special, **taken(volt.search, values)
+        candidates,
+        parameters=parameters,
+        special=None if old else special,
+        **taken(volt.search, values),
     )
-    return result.vocabulary, json.loads(json.dumps([result.vocabulary.provenance, as_data(result)]))
+    return result.vocabulary, json.loads(
+        json.dumps([result.vocabulary.provenance, as_data(result)])
+    )
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_options_together_do_what_each_says(way: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_together_do_what_each_says(
+    way: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The vocabulary and the report are the library's; without one of the options, they would be others."""
     options, named = WAYS[way], way in NAMED
     if way == "until decided":
@@ -139,12 +187,18 @@ def test_options_together_do_what_each_says(way: str, run: Run, monkeypatch: pyt
         monkeypatch.setattr("volt.choose.rules.LEAST", 4)
         monkeypatch.setattr("volt.choose.rules.UTILITY", 2)  # decided before the model is
     files = written(options)
-    Path("codes").write_text("#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in MERGES))
-    volt.Vocabulary((("t", "h"),), (*"thesaomdiunr", "e</w>", "t</w>", "th"), normalizer="lowercase").save("old.volt")
+    Path("codes").write_text(
+        "#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in MERGES)
+    )
+    volt.Vocabulary(
+        (("t", "h"),), (*"thesaomdiunr", "e</w>", "t</w>", "th"), normalizer="lowercase"
+    ).save("old.volt")
     sources = [f"{name}={file}" if named else file for name, file in zip(TEXTS, files, strict=True)]
     line = ["search", *sources, *" ".join(options).split(), "-o", "v.volt", "--json"]
     data = json.loads(run(*line).stdout)
-    data = {name: value for name, value in data.items() if name not in ("output", "parity")} | {"seconds": {}}
+    data = {name: value for name, value in data.items() if name not in ("output", "parity")} | {
+        "seconds": {}
+    }
     expected = found(options, files, named=named)
     vocabulary = volt.Vocabulary.load("v.volt")
     assert (vocabulary, [vocabulary.provenance, data]) == expected

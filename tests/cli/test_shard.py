@@ -42,16 +42,25 @@ def test_tasks_are_sharded_and_read(folder: Path, run: Run) -> None:
     assert "00003.tgt.zst" in listed(folder / "shards/de_en")
     with volt.Stream.from_config("stream.yaml", values={"b": "b"}, tasks=["de_en"]) as stream:
         read = sorted(line.split("\t")[0] for line in islice(stream, 35))
-    assert read == sorted(line for number in range(4) for line in lines_of(f"shards/de_en/0000{number}.src.zst"))
+    assert read == sorted(
+        line for number in range(4) for line in lines_of(f"shards/de_en/0000{number}.src.zst")
+    )
     assert run("shard", "stream.yaml", "--set", "b=b", "--lines", 10, "-q") == Done(b"", b"")
 
 
 def test_options_say_what_is_made(folder: Path, run: Run) -> None:
     """Of one task, elsewhere, packed otherwise, with lines that are not UTF-8; its words are a table for a search."""
     write(folder / "a.tgt", b"low \xff\n" + numbered("a", 29))
-    done = run("shard", "stream.yaml", "--set", "b=b", "-o", "out", "--task", "other", "--compress", "gz")
+    done = run(
+        "shard", "stream.yaml", "--set", "b=b", "-o", "out", "--task", "other", "--compress", "gz"
+    )
     assert listed(folder / "out") == ["auto_en"]
-    assert listed(folder / "out/auto_en") == ["00000.mono.gz", "00001.mono.gz", "manifest.json", "words.mono.tsv"]
+    assert listed(folder / "out/auto_en") == [
+        "00000.mono.gz",
+        "00001.mono.gz",
+        "manifest.json",
+        "words.mono.tsv",
+    ]
     message = b"note 1 line of task 'auto_en' is not UTF-8; the first is a.tgt:1; shards contain such lines unchanged"
     assert message in done.stderr
     words = volt.count_words("out/auto_en/words.mono.tsv", word_counts=True)
@@ -65,8 +74,13 @@ def test_what_may_not_be_meant_is_reported(folder: Path, run: Run) -> None:
     (folder / "stream.yaml").write_text(CONFIG.replace("n_shards: 2", "n_shards: 7"))
     done = run("shard", "stream.yaml", "--set", "b=b", "--task", "auto_en")
     assert b"note task 'auto_en' requests 7 shards, but has lines for only 3" in done.stderr
-    assert b"note a.tgt:2: contains a tab, which separates fields; a stream treats such lines of task" in done.stderr
-    (folder / "stream.yaml").write_text(CONFIG.replace("{type: mono, inputs", "{type: mono, max_fields: 2, inputs"))
+    assert (
+        b"note a.tgt:2: contains a tab, which separates fields; a stream treats such lines of task"
+        in done.stderr
+    )
+    (folder / "stream.yaml").write_text(
+        CONFIG.replace("{type: mono, inputs", "{type: mono, max_fields: 2, inputs")
+    )
     assert b"tab" not in run("shard", "stream.yaml", "--set", "b=b", "--task", "auto_en").stderr
     message = run("shard", "stream.yaml", "--set", "b=b", "--task", "de_en", status=1).stderr
     assert b"task 'de_en': b.src: cannot be read: no such file" in message
@@ -80,15 +94,25 @@ def test_what_is_wrong_is_reported(folder: Path, run: Run) -> None:
     given = ["shard", "stream.yaml", "--set", "b=b"]
     for arguments, status, message in (
         (["shard", "sources.yaml"], 2, "sources.yaml: has no tasks; only tasks are sharded"),
-        (["shard", "here.yaml", "--set", "b=b"], 2, "has no `shards`, the folder to write to; give -o FOLDER"),
+        (
+            ["shard", "here.yaml", "--set", "b=b"],
+            2,
+            "has no `shards`, the folder to write to; give -o FOLDER",
+        ),
         ([*given, "-o", "-"], 2, "-o -: shards are many files, but stdout takes only one"),
         ([*given, "-o", ""], 2, "is empty; name a folder"),
         ([*given, "--task", "nowhere"], 2, "no task 'nowhere'; there are de_en, auto_en, other"),
         ([*given, "--compress", "xz"], 2, "--compress"),
         (["shard", "stream.yaml"], 2, "stream.yaml:4: {{b}} has no value; give --set b"),
-        ([*given, "--task", "de_en"], 1, "a.src has 30 lines, a.tgt has 29 lines; source and target need the same"),
-    ):  # fmt: skip
+        (
+            [*given, "--task", "de_en"],
+            1,
+            "a.src has 30 lines, a.tgt has 29 lines; source and target need the same",
+        ),
+    ):
         assert message in run(*arguments, status=status).stderr.decode()
     assert not (folder / "shards").exists()
-    with pytest.raises(ConfigError, match=r"no shards of task 'de_en'; make them: volt shard CONFIG -o shards"):
+    with pytest.raises(
+        ConfigError, match=r"no shards of task 'de_en'; make them: volt shard CONFIG -o shards"
+    ):
         volt.Stream.from_config("stream.yaml", values={"b": "b"})

@@ -39,8 +39,13 @@ def options(command: Any) -> Iterator[str]:
 
 def test_hints_exist() -> None:
     """A hint of an error names an argument of some function in Python, and an option of some command."""
-    modules = [ast.parse(path.read_text(encoding="utf-8")) for path in Path(volt.__file__).parent.rglob("*.py")]
-    functions = [node for module in modules for node in ast.walk(module) if isinstance(node, ast.FunctionDef)]
+    modules = [
+        ast.parse(path.read_text(encoding="utf-8"))
+        for path in Path(volt.__file__).parent.rglob("*.py")
+    ]
+    functions = [
+        node for module in modules for node in ast.walk(module) if isinstance(node, ast.FunctionDef)
+    ]
     arguments = {one.arg for node in functions for one in (*node.args.args, *node.args.kwonlyargs)}
     names, found = set(options(all_commands()["volt"])), hints(modules)
     assert len(found) > 9
@@ -54,26 +59,31 @@ def test_hints_exist() -> None:
 
 def test_the_library_speaks_python() -> None:
     """No message of volt names an option of the command line; other programs' options may be named."""
-    foreign = (
-        r"--(model_type|treat_whitespace|split_by|remove_extra|escape_whitespaces|vocabulary|glossaries|compress|head)"
-    )
+    foreign = r"--(model_type|treat_whitespace|split_by|remove_extra|escape_whitespaces|vocabulary|glossaries|compress|head)"
     for path in Path(volt.__file__).parent.rglob("*.py"):
         if path.name == "example_streams.py":  # it shows command lines
             continue
         for line in path.read_text(encoding="utf-8").splitlines():
-            assert not re.search(r"(?<![-\w])--[a-z]", re.sub(foreign, "", line)), f"{path.name}: {line}"
+            assert not re.search(r"(?<![-\w])--[a-z]", re.sub(foreign, "", line)), (
+                f"{path.name}: {line}"
+            )
 
 
 def test_errors_name_options(run: Run, tmp_path: Path) -> None:
     """An error on the command line names the option that fixes it."""
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     assert b"pass --encoding-errors replace" in run("search", "latin.txt", status=1).stderr
-    assert b"learn with --min-pair-count 1" in run("search", "corpus.txt", "--min-pair-count", "9999", status=1).stderr
+    assert (
+        b"learn with --min-pair-count 1"
+        in run("search", "corpus.txt", "--min-pair-count", "9999", status=1).stderr
+    )
     kept = ("search", "corpus.txt", "--keep", "kept", "--memory", "1G", "--approximate")
     assert b"; remove --keep kept or --approximate\n" in run(*kept, status=2).stderr
     few = run("search", "corpus.txt", "--sizes", "12:900:1", "--candidates", "5", status=1).stderr
     assert b"learn more with --candidates " in few
-    assert b"find one with `volt search CORPUS" in run("inspect", "-m", "corpus.txt", status=1).stderr
+    assert (
+        b"find one with `volt search CORPUS" in run("inspect", "-m", "corpus.txt", status=1).stderr
+    )
 
 
 def test_a_normalizer_is_named_in_any_case(run: Run) -> None:

@@ -15,7 +15,9 @@ from volt.vocabulary import Vocabulary
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A vocabulary and a text of 200 kB."""
-    Vocabulary(merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>")).save(tmp_path / "m")
+    Vocabulary(
+        merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>")
+    ).save(tmp_path / "m")
     (tmp_path / "text").write_text("the the the the\n" * 12_500)
     return tmp_path
 
@@ -24,7 +26,11 @@ def shell(folder: Path, line: str, **environment: str) -> subprocess.CompletedPr
     """Run a line of bash, in which `volt` is the command."""
     prelude = f'volt() {{ "{sys.executable}" -m volt_cli "$@"; }}; '
     return subprocess.run(
-        ["bash", "-c", prelude + line], cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True
+        ["bash", "-c", prelude + line],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
     )
 
 
@@ -32,7 +38,11 @@ def shell(folder: Path, line: str, **environment: str) -> subprocess.CompletedPr
 def test_output_that_does_not_fit_is_an_error(folder: Path, unbuffered: str) -> None:
     """Where only a part of the output can be written, the status is 1, whether Python has buffers or not."""
     done = shell(folder, "ulimit -f 100; volt encode -m m text > out", PYTHONUNBUFFERED=unbuffered)
-    assert (done.returncode, done.stderr.count("\n"), "File too large" in done.stderr) == (1, 1, True)
+    assert (done.returncode, done.stderr.count("\n"), "File too large" in done.stderr) == (
+        1,
+        1,
+        True,
+    )
 
 
 def test_what_is_closed_is_missed_only_where_it_is_needed(folder: Path) -> None:

@@ -27,7 +27,9 @@ def test_run_writes_the_streams_lines(volt_stream: Run) -> None:
     metrics = json.loads(done.stderr)
     assert metrics["n"] == metrics["n_written"] == 500
     assert metrics["sources"]["one"]["lines"] + metrics["sources"]["two"]["lines"] == 500
-    assert volt_stream("run", "stream.yaml", "--limit", 500, "--workers", 1, "-q") == Done(done.stdout, b"")
+    assert volt_stream("run", "stream.yaml", "--limit", 500, "--workers", 1, "-q") == Done(
+        done.stdout, b""
+    )
     assert volt_stream("run", "stream.yaml", "--limit", 0, "-q") == Done(b"", b"")
     other = volt_stream("run", "stream.yaml", "--limit", 50, "--seed", 0, "-q")
     assert other.lines == expected(50, seed=0) != expected(50)
@@ -36,15 +38,20 @@ def test_run_writes_the_streams_lines(volt_stream: Run) -> None:
 def test_a_run_ends_with_a_sentence(volt_stream: Run, stream_folder: Path) -> None:
     """Without --json the report is for people: lines, speed, sources, unfit lines, and whether the stream has ended."""
     message = volt_stream("run", "stream.yaml", "--limit", 300).stderr.decode()
-    assert re.fullmatch(r"300 lines, in [\d.]+ s \([\d,]+ per second\); one \d+, two \d+\n", message)
+    assert re.fullmatch(
+        r"300 lines, in [\d.]+ s \([\d,]+ per second\); one \d+, two \d+\n", message
+    )
     (stream_folder / "few.tsv").write_text("a\tb\nc\nd\te\n")
     few = "sources: {few: {path: few.tsv, epochs: 1, min_fields: 2}}\nerrors: {on_fault: skip}\n"
     (stream_folder / "few.yaml").write_text(few)
     message = volt_stream("run", "few.yaml", "--state", "s.json").stderr.decode()
     assert re.fullmatch(
-        r"2 lines, in .* second\); 1 of 3 lines read are unfit \(columns 1\); the stream has ended\n", message
+        r"2 lines, in .* second\); 1 of 3 lines read are unfit \(columns 1\); the stream has ended\n",
+        message,
     )
-    message = volt_stream("run", "few.yaml", "--limit", 0, "--state", "s.json", "--resume").stderr.decode()
+    message = volt_stream(
+        "run", "few.yaml", "--limit", 0, "--state", "s.json", "--resume"
+    ).stderr.decode()
     assert message == "0 lines, 2 over all runs; 1 of 3 lines read are unfit (columns 1)\n"
 
 
@@ -59,7 +66,9 @@ def test_stdout_is_for_the_lines(volt_stream: Run, stream_folder: Path) -> None:
     config = "sources: {{two: {{path: two.tsv.gz, epochs: 1, transforms: [user: {{file: loud.py, function: {}}}]}}}}"
     (stream_folder / "few.tsv").write_text("a\nb\nc\n")
     for function, n_workers in (("loud", 0), ("loud", 1), ("forks", 0)):
-        (stream_folder / "loud.yaml").write_text(config.format(function).replace("two.tsv.gz", "few.tsv"))
+        (stream_folder / "loud.yaml").write_text(
+            config.format(function).replace("two.tsv.gz", "few.tsv")
+        )
         done = volt_stream("run", "loud.yaml", "-q", "--workers", n_workers)
         assert sorted(done.lines) == ["a", "b", "c"]
         if function == "loud":
@@ -93,14 +102,21 @@ def test_some_lines_are_shown_and_kept(volt_stream: Run, stream_folder: Path) ->
     done = volt_stream("run", "stream.yaml", "--log-every", 100)
     assert len(done.lines) == 200
     assert b"line 199 (one" in done.stderr
-    assert b"--sample needs --log-every" in volt_stream("run", "stream.yaml", "--sample", "x", status=2).stderr
-    again = volt_stream("run", "stream.yaml", "--log-every", 9, "--sample", "one.tsv", status=2).stderr
+    assert (
+        b"--sample needs --log-every"
+        in volt_stream("run", "stream.yaml", "--sample", "x", status=2).stderr
+    )
+    again = volt_stream(
+        "run", "stream.yaml", "--log-every", 9, "--sample", "one.tsv", status=2
+    ).stderr
     assert b"one.tsv" in again
 
 
 def test_a_stream_that_ends(volt_stream: Run, stream_folder: Path) -> None:
     """A source with epochs ends the run; every line has come once."""
-    (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}")
+    (stream_folder / "stream.yaml").write_text(
+        "sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}"
+    )
     done = volt_stream("run", "stream.yaml", "--state", "s.json", "-q")
     assert sorted(done.lines) == sorted((stream_folder / "one.tsv").read_text().splitlines())
     assert volt_stream("run", "stream.yaml", "--from-state", "s.json", "-q").stdout == b""
@@ -110,10 +126,20 @@ def test_rank_and_world_from_arguments_and_launchers(
     volt_stream: Run, stream_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ranks' lines are together those of an epoch; torchrun's, Slurm's and MPI's variables say the same."""
-    (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}")
-    ranks = [volt_stream("run", "stream.yaml", "-q", "--rank", rank, "--world", 2) for rank in (0, 1)]
-    assert sorted(ranks[0].lines + ranks[1].lines) == sorted((stream_folder / "one.tsv").read_text().splitlines())
-    for names in (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"), ("PMI_RANK", "PMI_SIZE")):
+    (stream_folder / "stream.yaml").write_text(
+        "sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}"
+    )
+    ranks = [
+        volt_stream("run", "stream.yaml", "-q", "--rank", rank, "--world", 2) for rank in (0, 1)
+    ]
+    assert sorted(ranks[0].lines + ranks[1].lines) == sorted(
+        (stream_folder / "one.tsv").read_text().splitlines()
+    )
+    for names in (
+        ("RANK", "WORLD_SIZE"),
+        ("SLURM_PROCID", "SLURM_NTASKS"),
+        ("PMI_RANK", "PMI_SIZE"),
+    ):
         with monkeypatch.context() as environment:
             environment.setenv(names[0], "1")
             environment.setenv(names[1], "2")
@@ -157,7 +183,9 @@ def test_only_written_lines_are_reported(start_stream: Start) -> None:
     assert process.stderr is not None
     process.stdout.close()
     assert process.wait(DEADLINE) == 0
-    message = re.fullmatch(r"([\d,]+) lines, .*; \w+ ([\d,]+), \w+ ([\d,]+)\n", process.stderr.read().decode())
+    message = re.fullmatch(
+        r"([\d,]+) lines, .*; \w+ ([\d,]+), \w+ ([\d,]+)\n", process.stderr.read().decode()
+    )
     assert message is not None
     n, *parts = (int(number.replace(",", "")) for number in message.groups())
     assert n == sum(parts) >= 3
@@ -198,10 +226,14 @@ def test_a_slow_reader_loses_nothing(start_stream: Start) -> None:
     assert data.decode().split("\n")[:-1] == expected(3000)
 
 
-def test_a_line_at_fault_ends_the_run_with_its_place_and_a_state(volt_stream: Run, stream_folder: Path) -> None:
+def test_a_line_at_fault_ends_the_run_with_its_place_and_a_state(
+    volt_stream: Run, stream_folder: Path
+) -> None:
     """The error names file and line; what was written before stays, with its state; skip goes on and counts."""
     (stream_folder / "one.tsv").write_text("".join(f"{n}\n" for n in range(90)) + "bad\n")
-    (stream_folder / "mine.py").write_text("def double(fields):\n    return [str(2 * int(fields[0]))]\n")
+    (stream_folder / "mine.py").write_text(
+        "def double(fields):\n    return [str(2 * int(fields[0]))]\n"
+    )
     config = """\
 sources:
   one:
@@ -224,12 +256,20 @@ sources:
 
 def test_faults_of_a_configuration_are_usage_errors(volt_stream: Run, stream_folder: Path) -> None:
     """Exit status 2, file and line; nothing on stdout."""
-    (stream_folder / "stream.yaml").write_text(CONFIG.replace("weight:", "wieght:", 1).replace("regex", "regx"))
+    (stream_folder / "stream.yaml").write_text(
+        CONFIG.replace("weight:", "wieght:", 1).replace("regex", "regx")
+    )
     done = volt_stream("run", "stream.yaml", status=2)
     assert done.stdout == b""
     message = done.stderr.decode()
-    assert "stream.yaml:7: sources.one.transforms[1]: unknown transform 'regx'; did you mean regex?" in message
-    assert b"--workers" in volt_stream("run", "stream.yaml", "--workers", 1_000_000_000, status=2).stderr
+    assert (
+        "stream.yaml:7: sources.one.transforms[1]: unknown transform 'regx'; did you mean regex?"
+        in message
+    )
+    assert (
+        b"--workers"
+        in volt_stream("run", "stream.yaml", "--workers", 1_000_000_000, status=2).stderr
+    )
     for line in ("run --limit -1", "run --state-every 0", "preview -n 0", "preview --from -1"):
         volt_stream(*line.split(), "stream.yaml", status=2)
 
@@ -254,7 +294,9 @@ def test_trace_finds_the_line_in_its_file(volt_stream: Run, stream_folder: Path)
 
 def test_plan_counts_epochs_and_holds_speed_against_demand(volt_stream: Run) -> None:
     """At line N, the planned lines of all sources sum to N; too slow a stream fails."""
-    found = json.loads(volt_stream("plan", "stream.yaml", "--at", "1e4", "--seconds", 0.2, "--json").stdout)
+    found = json.loads(
+        volt_stream("plan", "stream.yaml", "--at", "1e4", "--seconds", 0.2, "--json").stdout
+    )
     assert sum(part["lines"] for part in found["sources"].values()) == pytest.approx(10_000)
     two = found["sources"]["two"]
     assert two["epochs"] == pytest.approx(two["lines"] / 300)
@@ -262,12 +304,19 @@ def test_plan_counts_epochs_and_holds_speed_against_demand(volt_stream: Run) -> 
     table = volt_stream("plan", "stream.yaml", "--seconds", 0.2, "--demand", 1e12, status=1)
     assert b"fewer than --demand 1,000,000,000,000" in table.stderr
     assert b"memory for data" in table.stdout
-    assert b"is not a number of lines" in volt_stream("plan", "stream.yaml", "--at", "soon", status=2).stderr
+    assert (
+        b"is not a number of lines"
+        in volt_stream("plan", "stream.yaml", "--at", "soon", status=2).stderr
+    )
 
 
 def test_audit_proves_cover_and_shares(volt_stream: Run) -> None:
     """Every line once per epoch, for any world, with the content compared."""
-    found = json.loads(volt_stream("audit", "stream.yaml", "--epochs", 3, "--content", "--world", 3, "--json").stdout)
+    found = json.loads(
+        volt_stream(
+            "audit", "stream.yaml", "--epochs", 3, "--content", "--world", 3, "--json"
+        ).stdout
+    )
     assert found["exact"] is True
     assert [source["content"] for source in found["sources"]] == [True, True]
     message = volt_stream("audit", "stream.yaml", "--turns", "1e4")
@@ -278,7 +327,12 @@ def test_audit_proves_cover_and_shares(volt_stream: Run) -> None:
 def test_schema_documents(volt_stream: Run) -> None:
     """The text names every key, the JSON is a schema; one transform can be asked for."""
     assert b"block_lines: whole number" in volt_stream("schema").stdout
-    assert json.loads(volt_stream("schema", "--json").stdout)["$defs"]["tag"]["properties"]["text"]["type"] == "string"
+    assert (
+        json.loads(volt_stream("schema", "--json").stdout)["$defs"]["tag"]["properties"]["text"][
+            "type"
+        ]
+        == "string"
+    )
     assert volt_stream("schema", "tag", "copy").stdout.startswith(b"tag \xe2\x80\x94 Put a tag")
     assert b"did you mean lower" in volt_stream("schema", "lwoer", status=2).stderr
 
@@ -299,12 +353,17 @@ def test_the_cache_is_reported_and_pruned(volt_stream: Run, stream_folder: Path)
 
 def test_states_of_ranks_are_merged(volt_stream: Run, stream_folder: Path) -> None:
     """From the merged state of two ranks, one goes on with what neither has given, and nothing else."""
-    (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}")
+    (stream_folder / "stream.yaml").write_text(
+        "sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}"
+    )
     lines = list[str]()
     for rank in (0, 1):
         options = ["--rank", rank, "--world", 2, "--state", f"{rank}.json", "-q"]
         lines += volt_stream("run", "stream.yaml", "--limit", 10 + 30 * rank, *options).lines
-    assert b"2 states, 50 lines" in volt_stream("merge-states", "0.json", "1.json", "-o", "m.json").stderr
+    assert (
+        b"2 states, 50 lines"
+        in volt_stream("merge-states", "0.json", "1.json", "-o", "m.json").stderr
+    )
     lines += volt_stream("run", "stream.yaml", "--from-state", "m.json", "-q").lines
     assert sorted(lines) == sorted((stream_folder / "one.tsv").read_text().splitlines())
     assert json.loads(volt_stream("merge-states", "0.json", "1.json", "-o", "-").stdout)["n"] == 50
@@ -317,8 +376,18 @@ def test_examples_are_listed_and_run(volt_stream: Run, stream_folder: Path) -> N
     assert listed == list(RECIPES)
     for name in listed:
         volt_stream("example", name, "-o", stream_folder / "ex" / name)
-        assert len(volt_stream("run", stream_folder / "ex" / name / "stream.yaml", "--limit", 300, "-q").lines) == 300
-    assert b"exists; choose another folder" in volt_stream("example", "mixing", "-o", "ex/mixing", status=1).stderr
+        assert (
+            len(
+                volt_stream(
+                    "run", stream_folder / "ex" / name / "stream.yaml", "--limit", 300, "-q"
+                ).lines
+            )
+            == 300
+        )
+    assert (
+        b"exists; choose another folder"
+        in volt_stream("example", "mixing", "-o", "ex/mixing", status=1).stderr
+    )
     assert b"did you mean mixing" in volt_stream("example", "mixin", status=2).stderr
 
 
@@ -326,7 +395,9 @@ def test_preview_shows_every_step(volt_stream: Run) -> None:
     """preview tells the place of each of the first lines, what was read and what each transform made of it."""
     message = volt_stream("preview", "stream.yaml", "-n", 12).stdout.decode()
     lines = expected(12)
-    assert [row.split()[1] for row in message.split("\n") if row.startswith("line ")] == [str(n) for n in range(12)]
+    assert [row.split()[1] for row in message.split("\n") if row.startswith("line ")] == [
+        str(n) for n in range(12)
+    ]
     for line in lines:
         assert line.replace("\t", "  ⇥  ") in message
     assert "repeat" in message

@@ -52,11 +52,20 @@ def error_text(volt_stream: Run, *arguments: object) -> Any:
 def test_it_says_what_a_trainer_gets(volt_stream: Run, config: Path, world: int) -> None:
     """The numbers are those of the steps from Python, of the same rank."""
     found = error_text(volt_stream, "-n", 9, "--world", world, "--rank", world - 1, "--seed", 0)
-    with Steps.from_config(config, rank=world - 1, world=world, values={"tag": "a"}, seed=0) as steps:
+    with Steps.from_config(
+        config, rank=world - 1, world=world, values={"tag": "a"}, seed=0
+    ) as steps:
         arrays = [step for step, _ in zip(steps, range(9), strict=False)]
-    assert (found["steps"], found["step"], found["rank"], found["world"]) == (9, 9, world - 1, world)
+    assert (found["steps"], found["step"], found["rank"], found["world"]) == (
+        9,
+        9,
+        world - 1,
+        world,
+    )
     assert found["sentences"] == sum(step["nsentences"] for step in arrays)
-    assert found["tokens"] == sum(step["src_mask"].sum() + step["tgt_mask"].sum() for step in arrays)
+    assert found["tokens"] == sum(
+        step["src_mask"].sum() + step["tgt_mask"].sum() for step in arrays
+    )
     places = sum(step["src_mask"].size + step["tgt_mask"].size for step in arrays)
     assert found["padding"] == pytest.approx(1 - found["tokens"] / places, abs=1e-6)
     assert found["longest"] == max(step["src_mask"].shape[1] for step in arrays)
@@ -69,7 +78,12 @@ def test_ranks_have_the_same_number_of_steps(volt_stream: Run, config: Path) -> 
     assert ranks[0]["steps"] == ranks[1]["steps"] > 5
     assert sum(rank["sentences"] for rank in ranks) + ranks[0]["left"] + LONG == 200
     assert ranks[0]["too_long"] == ranks[1]["too_long"] == LONG
-    assert sorted(int(place.split(":")[1].split(" ")[0]) for place in ranks[0]["too_long_at"]) == [8, 58, 108, 158]
+    assert sorted(int(place.split(":")[1].split(" ")[0]) for place in ranks[0]["too_long_at"]) == [
+        8,
+        58,
+        108,
+        158,
+    ]
     assert ranks[0]["sources"]["pairs"]["epochs"] == 1
     done = volt_stream("batches", "b.yaml", *SET, "-n", 1000)
     assert b"the stream ended after" in done.stderr
@@ -86,7 +100,9 @@ def test_a_state_goes_on(volt_stream: Run, config: Path) -> None:
         steps.restore(json.loads((config.parent / "s.json").read_bytes()))
         assert steps.n == 12
     for rank in (0, 1):
-        ranks = error_text(volt_stream, "-n", 999, "--world", 2, "--rank", rank, "--state", f"{rank}.json")
+        ranks = error_text(
+            volt_stream, "-n", 999, "--world", 2, "--rank", rank, "--state", f"{rank}.json"
+        )
     assert json.loads((config.parent / "0.json").read_bytes())["n"] == ranks["steps"]
     kept = "s.json: contains the position of an earlier run, after step 12; add --resume to continue there, or --force"
     assert kept in refused(volt_stream, "b.yaml", *SET, "-n", "3", "--state", "s.json")
@@ -97,13 +113,27 @@ def test_a_state_goes_on(volt_stream: Run, config: Path) -> None:
 def test_the_report_fits_a_terminal(width: int) -> None:
     """No line is wider, with large numbers and long places."""
     report = Report(
-        step=10**9, rank=7, world=128, sentences=10**9, tokens=10**11, padding=0.1234, longest=9_999,
-        seconds=1e2, first_wait=12.3,
-    )  # fmt: skip
-    totals = Totals(n_steps=10**9, n_too_long=11, too_long=("train.de-en.tsv:17 (line 1 of the stream)",), n_left=3)
+        step=10**9,
+        rank=7,
+        world=128,
+        sentences=10**9,
+        tokens=10**11,
+        padding=0.1234,
+        longest=9_999,
+        seconds=1e2,
+        first_wait=12.3,
+    )
+    totals = Totals(
+        n_steps=10**9,
+        n_too_long=11,
+        too_long=("train.de-en.tsv:17 (line 1 of the stream)",),
+        n_left=3,
+    )
     at, reasons = Paced(report, 10**6), {"a transform's own reason": 10**9, "columns": 3}
     sources = {"backtranslated": (10**9, 123.45, 1e6)}
-    found = BatchReport(at, (at, at), 10**9, totals, sources, n_read=10**10, n_faults=10**9 + 3, reasons=reasons)
+    found = BatchReport(
+        at, (at, at), 10**9, totals, sources, n_read=10**10, n_faults=10**9 + 3, reasons=reasons
+    )
     shown = printed([row(at), *summary_parts(found)], width)
     assert too_wide(shown, width) == []
     assert "12.34 %" in shown
@@ -122,12 +152,30 @@ def refused(volt_stream: Run, *arguments: object, status: int = 2) -> str:
 
 
 WRONG: dict[str, tuple[tuple[str, str], str]] = {
-    "max_tokens 0": (("max_tokens: 40", "max_tokens: 0"), "b.yaml:5: batches.max_tokens: should be greater than or"),
-    "window 0": (("window: 64", "window: 0"), "b.yaml:8: batches.window: should be greater than or equal to 1, not 0"),
-    "missing": (("src: v.volt", "src: no.volt"), "b.yaml:4: batches.fields.src: no.volt: no such file; check the path"),
-    "damaged": (("src: v.volt", "src: bad.volt"), "b.yaml:4: batches.fields.src: bad.volt:6: damaged or cut short"),
-    "no section": ((CONFIG[CONFIG.index("batches") :], ""), "b.yaml: key 'batches' is missing; add it, as in batches:"),
-    "code": (("tag: {text: {{tag}}}", "user: {file: f.py, function: f}"), "would run the code in f.py; read it, then"),
+    "max_tokens 0": (
+        ("max_tokens: 40", "max_tokens: 0"),
+        "b.yaml:5: batches.max_tokens: should be greater than or",
+    ),
+    "window 0": (
+        ("window: 64", "window: 0"),
+        "b.yaml:8: batches.window: should be greater than or equal to 1, not 0",
+    ),
+    "missing": (
+        ("src: v.volt", "src: no.volt"),
+        "b.yaml:4: batches.fields.src: no.volt: no such file; check the path",
+    ),
+    "damaged": (
+        ("src: v.volt", "src: bad.volt"),
+        "b.yaml:4: batches.fields.src: bad.volt:6: damaged or cut short",
+    ),
+    "no section": (
+        (CONFIG[CONFIG.index("batches") :], ""),
+        "b.yaml: key 'batches' is missing; add it, as in batches:",
+    ),
+    "code": (
+        ("tag: {text: {{tag}}}", "user: {file: f.py, function: f}"),
+        "would run the code in f.py; read it, then",
+    ),
 }
 
 
@@ -144,7 +192,10 @@ def test_a_wrong_configuration_is_refused(volt_stream: Run, config: Path, name: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["b.yaml", *SET, "--rank", 2, "--world", 2], "rank 2 of world 2: give a rank of 0 or more"),
+        (
+            ["b.yaml", *SET, "--rank", 2, "--world", 2],
+            "rank 2 of world 2: give a rank of 0 or more",
+        ),
         (["b.yaml", *SET, "--rank", 1], "rank 1 of world 1"),
         (["b.yaml", *SET, "--world", 0], "'--world'"),
         (["b.yaml", *SET, "-n", 0], "'--steps'"),
@@ -152,13 +203,21 @@ def test_a_wrong_configuration_is_refused(volt_stream: Run, config: Path, name: 
         (["no.yaml"], "no.yaml: cannot be read: no such file or directory; check the path"),
         (["b.yaml", *SET, "--resume"], "--resume needs --state; name the file to continue from"),
         (["b.yaml", *SET, "--state", "-"], "--state -: stdout is for the report; name a file"),
-        (["b.yaml", *SET, "--state", "v.volt"], "v.volt: would be written over v.volt, which is read; choose"),
+        (
+            ["b.yaml", *SET, "--state", "v.volt"],
+            "v.volt: would be written over v.volt, which is read; choose",
+        ),
         (["b.yaml", *SET, "--state", "./w.volt"], "w.volt, which is read; choose another place"),
-        (["b.yaml", *SET, "--state", "pairs.tsv"], "pairs.tsv, which is read; choose another place"),
+        (
+            ["b.yaml", *SET, "--state", "pairs.tsv"],
+            "pairs.tsv, which is read; choose another place",
+        ),
         (["b.yaml", *SET, "--state", "b.yaml"], "b.yaml, which is read; choose another place"),
     ],
 )
-def test_wrong_options_are_refused(volt_stream: Run, config: Path, arguments: list[object], message: str) -> None:
+def test_wrong_options_are_refused(
+    volt_stream: Run, config: Path, arguments: list[object], message: str
+) -> None:
     """By name, and nothing is overwritten."""
     before = {path: path.read_bytes() for path in config.parent.glob("*.*")}
     assert message in refused(volt_stream, *arguments)
@@ -171,8 +230,14 @@ def test_a_state_of_other_steps_is_refused(volt_stream: Run, config: Path) -> No
     config.write_text(CONFIG.replace("max_tokens: 40", "max_tokens: 50"))
     resume = ("b.yaml", *SET, "--state", "s.json", "--resume")
     found = refused(volt_stream, *resume, status=1)
-    assert "s.json: the state belongs to other steps: tokens.max_tokens: 40 in the state, 50 here; restore it" in found
-    for text, message in (("7", "is not a state of steps; give a file that --state has written"), ("{", "is not JSON")):
+    assert (
+        "s.json: the state belongs to other steps: tokens.max_tokens: 40 in the state, 50 here; restore it"
+        in found
+    )
+    for text, message in (
+        ("7", "is not a state of steps; give a file that --state has written"),
+        ("{", "is not JSON"),
+    ):
         (config.parent / "s.json").write_text(text)
         assert f"s.json: {message}" in refused(volt_stream, *resume, status=1)
     volt_stream("run", "b.yaml", *SET, "--limit", 3, "--state", "lines.json", "-q")
@@ -186,11 +251,16 @@ def test_lines_that_do_not_fit_have_a_place(volt_stream: Run, config: Path) -> N
     config.write_text(text.replace("on_long: report", "on_long: raise"))
     found = refused(volt_stream, "b.yaml", status=1)
     assert "pairs.tsv:" in found
-    assert "max_length (longest in a configuration) is 15; raise it, drop such lines with the filter length" in found
+    assert (
+        "max_length (longest in a configuration) is 15; raise it, drop such lines with the filter length"
+        in found
+    )
     assert "or set on_long to report in batches" in found
     endless = text.replace("  longest: 15\n", "").replace("epochs: 1, ", "")
     config.write_text(endless.replace("max_tokens: 40", "max_tokens: 1"))
-    assert "too long (max_tokens is 1), the first at pairs.tsv:" in refused(volt_stream, "b.yaml", status=1)
+    assert "too long (max_tokens is 1), the first at pairs.tsv:" in refused(
+        volt_stream, "b.yaml", status=1
+    )
     write_lines(config.parent / "pairs.tsv", ["a\tb", "a"])
     config.write_text(text)
     assert "pairs.tsv:2 " in (found := refused(volt_stream, "b.yaml", status=1))
@@ -204,12 +274,17 @@ def test_ids_of_a_larger_vocabulary_are_refused(volt_stream: Run, config: Path) 
     section = "{fields: {text: v.volt}, eos: false, max_tokens: 40}"
     config.write_text(f"sources: {{ids: {{path: ids.bin, shuffle: none}}}}\nbatches: {section}\n")
     found = refused(volt_stream, "b.yaml", status=1)
-    assert ":2 (line 1 of the stream): the id 99 in field 'text' is not in its vocabulary (0 to 7)" in found
+    assert (
+        ":2 (line 1 of the stream): the id 99 in field 'text' is not in its vocabulary (0 to 7)"
+        in found
+    )
     assert "give the vocabulary that made it" in found
 
 
 @pytest.mark.parametrize(("name", "command"), [("batches", "batches"), ("mixing", "run")])
-def test_an_example_says_the_command_that_shows_it(volt_stream: Run, name: str, command: str) -> None:
+def test_an_example_says_the_command_that_shows_it(
+    volt_stream: Run, name: str, command: str
+) -> None:
     """`volt stream batches` where the configuration is of batches; the command runs."""
     error_text = volt_stream("example", name, "-o", "x").stderr.decode()
     assert f"next: volt stream {command} x/stream.yaml" in error_text

@@ -52,7 +52,9 @@ def test_unfit_lines_are_reported(volt_stream: Run, config: Path) -> None:
     assert found["sentences"] + found["left"] == N_LINES - UNFIT
     volt_stream("run", "b.yaml", "--summary", "run.json", "-q")
     of_lines = json.loads((config.parent / "run.json").read_bytes())
-    assert [found[key] for key in ("n_faults", "reasons")] == [of_lines[key] for key in ("n_faults", "reasons")]
+    assert [found[key] for key in ("n_faults", "reasons")] == [
+        of_lines[key] for key in ("n_faults", "reasons")
+    ]
     shown = volt_stream("batches", "b.yaml", "-n", 1000).stdout.decode()
     assert f"unfit         {UNFIT} lines, dropped from {N_LINES} read\n" in shown
     assert f"{UNFIT} {next(iter(found['reasons']))}\n" in shown
@@ -74,7 +76,10 @@ def test_what_was_read_counts_over_all_runs(volt_stream: Run, workers: int) -> N
     ]
     assert [one["lines"] for one in read] == sorted(one["lines"] for one in read)
     assert [one["epochs"] for one in read] == sorted(one["epochs"] for one in read)
-    assert "1 in this run, up to step 66" in volt_stream("batches", "b.yaml", "-n", 1, *options).stdout.decode()
+    assert (
+        "1 in this run, up to step 66"
+        in volt_stream("batches", "b.yaml", "-n", 1, *options).stdout.decode()
+    )
 
 
 def test_speed_is_that_of_making_windows(volt_stream: Run) -> None:
@@ -84,7 +89,9 @@ def test_speed_is_that_of_making_windows(volt_stream: Run) -> None:
         if one["windows"] < 2:
             assert one["tokens_per_second"] is None
         else:
-            assert one["tokens_per_second"] == pytest.approx(one["tokens"] / one["seconds"], rel=1e-2)
+            assert one["tokens_per_second"] == pytest.approx(
+                one["tokens"] / one["seconds"], rel=1e-2
+            )
     windows = [one["windows"] for one in found["every"]]
     assert windows == sorted(windows)
     assert (windows[0], windows[-1]) == (1, found["sources"]["pairs"]["lines"] // 60)
@@ -97,7 +104,9 @@ def test_quiet_prints_no_table(volt_stream: Run) -> None:
     """Errors only, as elsewhere; JSON is what is asked for by its name."""
     done = volt_stream("batches", "b.yaml", "-n", 4, "--every", 2, "-q")
     assert done == (b"", b"")
-    assert json.loads(volt_stream("batches", "b.yaml", "-n", 4, "-q", "--json").stdout)["steps"] == 4
+    assert (
+        json.loads(volt_stream("batches", "b.yaml", "-n", 4, "-q", "--json").stdout)["steps"] == 4
+    )
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, number: int, at: int) -> None:
@@ -116,7 +125,11 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, number: int, at: int) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("options", [(), ("--json",)])
 def test_a_signal_leaves_the_summary_and_the_state(
-    volt_stream: Run, monkeypatch: pytest.MonkeyPatch, config: Path, number: int, options: tuple[str, ...]
+    volt_stream: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    config: Path,
+    number: int,
+    options: tuple[str, ...],
 ) -> None:
     """What the steps came to so far, rows as they were reached, and a state from which the others follow."""
     whole = message(volt_stream, "-n", 40)
@@ -124,14 +137,21 @@ def test_a_signal_leaves_the_summary_and_the_state(
         interrupted(patch, number, at=25)
         command = ("batches", "b.yaml", "-n", 10**7, "--every", 10, "--state", "s.json", *options)
         done = volt_stream(*command, status=128 + number)
-    assert f"stopped by {signal.Signals(number).name} after step 25; the state is in s.json" in done.stderr.decode()
+    assert (
+        f"stopped by {signal.Signals(number).name} after step 25; the state is in s.json"
+        in done.stderr.decode()
+    )
     rest = message(volt_stream, "-n", 15, "--state", "s.json", "--resume")
     if options:
         found = json.loads(done.stdout)
         assert (found["steps"], [one["step"] for one in found["every"]]) == (25, [10, 20])
         assert found["tokens"] + rest["tokens"] == whole["tokens"]
     else:
-        assert [line.split()[:2] for line in done.lines[:3]] == [["step", "10"], ["step", "20"], ["source", "lines"]]
+        assert [line.split()[:2] for line in done.lines[:3]] == [
+            ["step", "10"],
+            ["step", "20"],
+            ["source", "lines"],
+        ]
         assert f"{whole['tokens'] - rest['tokens']:,} without padding" in done.stdout.decode()
     assert (rest["step"], rest["n_read"]) == (40, whole["n_read"])
 
@@ -148,7 +168,9 @@ def test_rows_come_when_they_are_reached(volt_stream: Run, monkeypatch: pytest.M
 
     shown = [0]
     monkeypatch.setattr(Steps, "__iter__", steps)
-    monkeypatch.setattr("volt_cli.stream.batches.show", lambda *parts: shown.__setitem__(0, shown[0] + 1))
+    monkeypatch.setattr(
+        "volt_cli.stream.batches.show", lambda *parts: shown.__setitem__(0, shown[0] + 1)
+    )
     volt_stream("batches", "b.yaml", "-n", 9, "--every", 3)
     assert seen == [(n, (n - 1) // 3) for n in range(1, 10)]
 
@@ -156,9 +178,15 @@ def test_rows_come_when_they_are_reached(volt_stream: Run, monkeypatch: pytest.M
 @pytest.mark.parametrize("width", [40, 60, 120])
 def test_a_row_has_all_numbers_at_any_width(width: int) -> None:
     """A row is one line if it fits, else it is broken between its numbers; an unknown speed is –."""
-    rows = [row(Paced(Report(step=step, sentences=9, tokens=step * 7, seconds=1.0), step)) for step in (1, 2000)]
+    rows = [
+        row(Paced(Report(step=step, sentences=9, tokens=step * 7, seconds=1.0), step))
+        for step in (1, 2000)
+    ]
     shown = printed(rows, width).rstrip("\n").split("\n")
     joined = " ".join(" ".join(shown).split())
     first = "step 1 9 sentences 7 tokens padding 0.00 % longest 0 – tokens/s"
-    assert joined == f"{first} step 2,000 9 sentences 14,000 tokens padding 0.00 % longest 0 14,000 tokens/s"
+    assert (
+        joined
+        == f"{first} step 2,000 9 sentences 14,000 tokens padding 0.00 % longest 0 14,000 tokens/s"
+    )
     assert (len(shown) == 2) == (width == 120)

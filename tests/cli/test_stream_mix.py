@@ -26,7 +26,10 @@ def test_a_plan_shows_a_virtual_epoch(mixed: Path, volt_stream: Run) -> None:
     lines = [line.split() for line in message.splitlines()]
     start = next(place for place, line in enumerate(lines) if line[:1] == ["in"])
     assert " ".join(lines[start]) == "in a virtual epoch of 120 lines"
-    assert lines[start + 2 : start + 4] == [["de", "90", "75.00%", "1.00"], ["lb", "30", "25.00%", "3.00"]]
+    assert lines[start + 2 : start + 4] == [
+        ["de", "90", "75.00%", "1.00"],
+        ["lb", "30", "25.00%", "3.00"],
+    ]
     found = json.loads(volt_stream("plan", mixed, "--at", 240, "--seconds", 0.01, "--json").stdout)
     assert found["epoch_lines"] == 120
     assert (found["sources"]["lb"]["share"], found["sources"]["lb"]["epochs"]) == (0.25, 6)
@@ -45,8 +48,12 @@ def test_a_summary_says_how_long_a_virtual_epoch_is(mixed: Path, volt_stream: Ru
     }
 
 
-def test_a_temperature_that_leaves_nothing_is_reported_with_its_line(mixed: Path, volt_stream: Run) -> None:
+def test_a_temperature_that_leaves_nothing_is_reported_with_its_line(
+    mixed: Path, volt_stream: Run
+) -> None:
     """Which is known once the files have been counted."""
     mixed.write_text("# a comment\n" + MIXED % 0.05)
     message = volt_stream("run", mixed, status=2).stderr.decode()
-    assert "mix.yaml:2: mix: temperature 0.05 leaves nothing to source 'lb'" in " ".join(message.split())
+    assert "mix.yaml:2: mix: temperature 0.05 leaves nothing to source 'lb'" in " ".join(
+        message.split()
+    )

@@ -27,19 +27,28 @@ def test_default_is_one_source_as_it_is(volt_stream: Run, stream_folder: Path) -
     done = volt_stream("run", "default", "one.tsv", "--limit", 200, "--json")
     assert sorted(done.lines) == sorted(lines)
     assert json.loads(done.stderr)["sources"]["one.tsv"]["lines"] == 200
-    assert volt_stream("run", "default", "one.tsv", "--limit", 200, "--seed", 3, "-q").lines != done.lines
+    assert (
+        volt_stream("run", "default", "one.tsv", "--limit", 200, "--seed", 3, "-q").lines
+        != done.lines
+    )
     volt_stream("run", "default", "one.tsv", "--limit", 90, "--state", "s.json", "-q")
-    rest = volt_stream("run", "default", "one.tsv", "--limit", 110, "--from-state", "s.json", "--workers", 1, "-q")
+    rest = volt_stream(
+        "run", "default", "one.tsv", "--limit", 110, "--from-state", "s.json", "--workers", 1, "-q"
+    )
     assert rest.lines == done.lines[90:]
 
 
 def test_multistream_mixes_as_its_configuration_does(volt_stream: Run, stream_folder: Path) -> None:
     """The lines are those of the sources, named after their files, with these weights."""
-    config = "sources: {one.tsv: {path: one.tsv, weight: 2}, two.tsv.gz: {path: two.tsv.gz, weight: 1}}"
+    config = (
+        "sources: {one.tsv: {path: one.tsv, weight: 2}, two.tsv.gz: {path: two.tsv.gz, weight: 1}}"
+    )
     (stream_folder / "mix.yaml").write_text(config)
     with Stream.from_config("mix.yaml") as stream:
         expected = b"".join(stream.blocks(limit=300))
-    done = volt_stream("run", "multistream", "one.tsv", "two.tsv.gz", "--weights", "2,1", "--limit", 300, "-q")
+    done = volt_stream(
+        "run", "multistream", "one.tsv", "two.tsv.gz", "--weights", "2,1", "--limit", 300, "-q"
+    )
     assert done.stdout == expected
     even = volt_stream("run", "multistream", "one.tsv", "two.tsv.gz", "--limit", 300, "-q").lines
     assert Counter(line[0] for line in even) == {"a": 150, "c": 150}
@@ -49,10 +58,16 @@ def test_multistream_mixes_as_its_configuration_does(volt_stream: Run, stream_fo
     assert set(json.loads(done.stderr)["sources"]) == {"one.tsv", "x/one.tsv"}
 
 
-def test_example_tags_what_was_translated_back_and_changes_case(volt_stream: Run, stream_folder: Path) -> None:
+def test_example_tags_what_was_translated_back_and_changes_case(
+    volt_stream: Run, stream_folder: Path
+) -> None:
     """Two of three lines are parallel; the others have the tag; a few sources are lower-cased, and some titles."""
-    (stream_folder / "one.tsv").write_text("".join(f"DAS Haus {n}\tTHE house {n}\n" for n in range(900)))
-    done = volt_stream("run", "example", "one.tsv", "two.tsv.gz", "--weights", "2,1", "--limit", 2700, "-q")
+    (stream_folder / "one.tsv").write_text(
+        "".join(f"DAS Haus {n}\tTHE house {n}\n" for n in range(900))
+    )
+    done = volt_stream(
+        "run", "example", "one.tsv", "two.tsv.gz", "--weights", "2,1", "--limit", 2700, "-q"
+    )
     tagged = [line for line in done.lines if line.startswith("[BT] ")]
     assert len(tagged) == 900
     assert {line.lower() for line in tagged} == {f"[bt] c{n}\td{n}" for n in range(300)}
@@ -71,17 +86,41 @@ def test_mtdata_is_asked_once_for_each_data_set(
     program.write_text(MTDATA)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
-    options = ["run", "mtdata", "A-1-eng-rus", "B-2-eng-rus", "--langs", "rus-eng", "--weights", "3,1", "--limit", 8]
+    options = [
+        "run",
+        "mtdata",
+        "A-1-eng-rus",
+        "B-2-eng-rus",
+        "--langs",
+        "rus-eng",
+        "--weights",
+        "3,1",
+        "--limit",
+        8,
+    ]
     done = volt_stream(*options, "-q")
     assert Counter(line[0] for line in done.lines) == {"A": 6, "B": 2}
-    assert set(done.lines) == {f"{name}-eng-rus-{n}\te{n}" for name in ("A-1", "B-2") for n in (0, 1)}
+    assert set(done.lines) == {
+        f"{name}-eng-rus-{n}\te{n}" for name in ("A-1", "B-2") for n in (0, 1)
+    }
     assert done.stderr == b"downloading A-1-eng-rus\ndownloading B-2-eng-rus\n"
     program.write_text("#!/bin/sh\nexit 3\n")
     assert volt_stream(*options, "-q").lines == done.lines
-    assert b"ended with status 3" in volt_stream("run", "mtdata", "C-3", "--langs", "rus-eng", status=1).stderr
+    assert (
+        b"ended with status 3"
+        in volt_stream("run", "mtdata", "C-3", "--langs", "rus-eng", status=1).stderr
+    )
     program.unlink()
-    assert b"pip install mtdata" in volt_stream("run", "mtdata", "C-3", "--langs", "rus-eng", status=1).stderr
-    for name, langs in (("../C", "rus-eng"), ("-o", "rus-eng"), ("C", "ru-en"), ("C", "../rus-eng")):
+    assert (
+        b"pip install mtdata"
+        in volt_stream("run", "mtdata", "C-3", "--langs", "rus-eng", status=1).stderr
+    )
+    for name, langs in (
+        ("../C", "rus-eng"),
+        ("-o", "rus-eng"),
+        ("C", "ru-en"),
+        ("C", "../rus-eng"),
+    ):
         volt_stream("run", "mtdata", "--langs", langs, "--", name, status=2)
     for path in (stream_folder / "cache" / "volt" / "mtdata").rglob("A*.rus.gz"):
         assert gzip.decompress(path.read_bytes()) == b"A-1-eng-rus-0\nA-1-eng-rus-1\n"
@@ -94,18 +133,32 @@ def test_mtdata_is_asked_once_for_each_data_set(
         (["default", "one.tsv", "two.tsv.gz"], "default has 2 sources; give 1"),
         (["example", "one.tsv"], "example has 1 source; give 2 (parallel, backtranslated)"),
         (["multistream"], "multistream has 0 sources; give 1 or more"),
-        (["multistream", "one.tsv", "two.tsv.gz", "--weights", "2"], "has 1 weight for 2 sources; give one for each"),
-        (["multistream", "one.tsv", "--weights", "x"], "weights is x; give one number from 0 up for each source"),
+        (
+            ["multistream", "one.tsv", "two.tsv.gz", "--weights", "2"],
+            "has 1 weight for 2 sources; give one for each",
+        ),
+        (
+            ["multistream", "one.tsv", "--weights", "x"],
+            "weights is x; give one number from 0 up for each source",
+        ),
         (["multistream", "one.tsv", "--weights", "0"], "weights is 0; give one number"),
         (["multistream", "one.tsv", "one.tsv"], "one.tsv is given twice"),
-        (["default", "one.tsv", "--langs", "deu-eng"], "default reads files, which need no language codes"),
+        (
+            ["default", "one.tsv", "--langs", "deu-eng"],
+            "default reads files, which need no language codes",
+        ),
         (["mtdata", "X"], "pass their codes, as in --langs deu-eng"),
         (["multistrem", "one.tsv"], "did you mean the pipeline multistream?"),
         (["stream.yaml", "one.tsv"], "stream.yaml: is a file with its own sources; remove one.tsv"),
-        (["stream.yaml", "--weights", "2,1"], "stream.yaml: is a file with its own sources; remove 2,1"),
+        (
+            ["stream.yaml", "--weights", "2,1"],
+            "stream.yaml: is a file with its own sources; remove 2,1",
+        ),
     ],
 )
-def test_what_is_wrong_is_a_usage_error(arguments: list[str], message: str, volt_stream: Run) -> None:
+def test_what_is_wrong_is_a_usage_error(
+    arguments: list[str], message: str, volt_stream: Run
+) -> None:
     """Exit status 2, nothing on stdout, and a sentence that says what to give."""
     done = volt_stream("run", *arguments, status=2)
     assert done.stdout == b""
@@ -120,7 +173,9 @@ def test_a_missing_source_is_reported(volt_stream: Run) -> None:
 def test_a_file_comes_before_a_pipeline(volt_stream: Run, stream_folder: Path) -> None:
     """A file of a pipeline's name is a configuration; with sources that is an error, which says so."""
     (stream_folder / "default").write_text("sources: {one: {path: one.tsv}}")
-    assert set(json.loads(volt_stream("run", "default", "--limit", 1, "--json").stderr)["sources"]) == {"one"}
+    assert set(
+        json.loads(volt_stream("run", "default", "--limit", 1, "--json").stderr)["sources"]
+    ) == {"one"}
     message = volt_stream("run", "default", "one.tsv", status=2).stderr
     assert b"to run the pipeline default, move the file" in message
     (stream_folder / "multistream").mkdir()
@@ -130,19 +185,37 @@ def test_a_file_comes_before_a_pipeline(volt_stream: Run, stream_folder: Path) -
 def test_a_run_does_not_write_over_its_source(volt_stream: Run, stream_folder: Path) -> None:
     """What a pipeline reads is no place for its metrics."""
     before = (stream_folder / "one.tsv").read_bytes()
-    assert b"one.tsv" in volt_stream("run", "default", "one.tsv", "--summary", "one.tsv", status=2).stderr
+    assert (
+        b"one.tsv"
+        in volt_stream("run", "default", "one.tsv", "--summary", "one.tsv", status=2).stderr
+    )
     assert (stream_folder / "one.tsv").read_bytes() == before
 
 
 def test_merged_states_say_where_new_ranks_go_on(volt_stream: Run) -> None:
     """The number reported for a rank is that from which its consumer counts: one more acknowledged is one more line."""
     for rank in (0, 1):
-        options = ["--rank", rank, "--world", 2, "--state", f"{rank}.json", "-q", "--limit", 40 + rank]
+        options = [
+            "--rank",
+            rank,
+            "--world",
+            2,
+            "--state",
+            f"{rank}.json",
+            "-q",
+            "--limit",
+            40 + rank,
+        ]
         volt_stream("run", "default", "one.tsv", *options)
-    message = volt_stream("merge-states", "0.json", "1.json", "-o", "m.json", "--world", 4).stderr.decode()
+    message = volt_stream(
+        "merge-states", "0.json", "1.json", "-o", "m.json", "--world", 4
+    ).stderr.decode()
     assert "rank 0 of 4: continue from line 21; count from 21 for --ack" in message
     assert "ranks 1 to 3 of 4: continue from line 20; count from 20 for --ack" in message
     Path("used").write_text("23\n")
     rank = ["--rank", 0, "--world", 4, "--from-state", "m.json", "-q"]
     lines = volt_stream("run", "default", "one.tsv", *rank, "--limit", 5).lines
-    assert volt_stream("run", "default", "one.tsv", *rank, "--limit", 3, "--ack", "used").lines == lines[2:]
+    assert (
+        volt_stream("run", "default", "one.tsv", *rank, "--limit", 3, "--ack", "used").lines
+        == lines[2:]
+    )

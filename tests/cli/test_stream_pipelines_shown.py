@@ -14,7 +14,11 @@ SAME = "sources: {one.tsv: {path: one.tsv, weight: 2}, two.tsv.gz: {path: two.ts
 
 @pytest.mark.parametrize(
     ("command", "behind"),
-    [(("preview",), ("-n", 3, "--seed", 4)), (("trace",), ("--seed", 4)), (("audit",), ("--turns", 50, "--content"))],
+    [
+        (("preview",), ("-n", 3, "--seed", 4)),
+        (("trace",), ("--seed", 4)),
+        (("audit",), ("--turns", 50, "--content")),
+    ],
 )
 def test_a_pipeline_is_shown_as_its_configuration_is(
     volt_stream: Run, stream_folder: Path, command: tuple[str], behind: tuple[object, ...]
@@ -22,14 +26,18 @@ def test_a_pipeline_is_shown_as_its_configuration_is(
     """The same files and weights, reported by name and in a file, are the same stream."""
     (stream_folder / "same.yaml").write_text(SAME)
     number = (7,) * (command == ("trace",))
-    named = volt_stream(*command, "multistream", *number, *SOURCES, "--weights", "2,1", *behind, "--json")
+    named = volt_stream(
+        *command, "multistream", *number, *SOURCES, "--weights", "2,1", *behind, "--json"
+    )
     message = volt_stream(*command, "same.yaml", *number, *behind, "--json")
     assert json.loads(named.stdout) == json.loads(message.stdout)
 
 
 def test_a_pipeline_is_planned(volt_stream: Run) -> None:
     """Of 30 lines at weights 2 and 1, 20 come from the first source."""
-    found = volt_stream("plan", "multistream", *SOURCES, "--weights", "2,1", "--at", 30, "--seconds", 0.01, "--json")
+    found = volt_stream(
+        "plan", "multistream", *SOURCES, "--weights", "2,1", "--at", 30, "--seconds", 0.01, "--json"
+    )
     assert [source["lines"] for source in json.loads(found.stdout)["sources"].values()] == [20, 10]
 
 

@@ -31,9 +31,7 @@ def test_the_position_of_an_earlier_run_is_kept(volt_stream: Run) -> None:
     command = ["run", "stream.yaml", "--limit", 6, "--state", "s.json", "-q"]
     first, state = volt_stream(*command), load_state("s.json")
     refused = volt_stream(*command, status=2)
-    message = (
-        "--state s.json: contains the position of an earlier run, after line 6; add --resume to continue there, or"
-    )
+    message = "--state s.json: contains the position of an earlier run, after line 6; add --resume to continue there, or"
     assert f"{message} --force to start from the beginning" in refused.stderr.decode()
     assert (refused.stdout, load_state("s.json")) == (b"", state)
     assert b"give one of them" in volt_stream(*command, "--resume", "--force", status=2).stderr
@@ -41,7 +39,9 @@ def test_the_position_of_an_earlier_run_is_kept(volt_stream: Run) -> None:
     assert (volt_stream(*command, "--force"), load_state("s.json")) == (first, state)
 
 
-def test_a_state_file_that_holds_no_position_yet_is_written(volt_stream: Run, stream_folder: Path) -> None:
+def test_a_state_file_that_holds_no_position_yet_is_written(
+    volt_stream: Run, stream_folder: Path
+) -> None:
     """After a run that gave no line there is nothing to lose; a file that is no state is not replaced."""
     command = ["run", "stream.yaml", "--state", "s.json", "-q", "--limit"]
     assert volt_stream(*command, 0).lines == []
@@ -66,12 +66,21 @@ def test_a_state_of_another_stream_is_refused(volt_stream: Run, stream_folder: P
     """The state says which configuration it belongs to; what differs is reported, or accepted by its name."""
     volt_stream("run", "stream.yaml", "--limit", 5, "--state", "s.json", "-q")
     (stream_folder / "stream.yaml").write_text(CONFIG.replace("repeat: 2", "repeat: 3"))
-    assert b"sources.one.transforms" in volt_stream("run", "stream.yaml", "--from-state", "s.json", status=1).stderr
-    assert b"cannot be read" in volt_stream("run", "stream.yaml", "--from-state", "none.json", status=1).stderr
+    assert (
+        b"sources.one.transforms"
+        in volt_stream("run", "stream.yaml", "--from-state", "s.json", status=1).stderr
+    )
+    assert (
+        b"cannot be read"
+        in volt_stream("run", "stream.yaml", "--from-state", "none.json", status=1).stderr
+    )
     assert b"--resume needs" in volt_stream("run", "stream.yaml", "--resume", status=2).stderr
     (stream_folder / "stream.yaml").write_text(CONFIG.replace("0.3", "0.4"))
     command, state = ["run", "stream.yaml", "--limit", 5], (stream_folder / "s.json").read_bytes()
-    assert b"--accept needs --from-state or --resume" in volt_stream(*command, "--accept", "weights", status=2).stderr
+    assert (
+        b"--accept needs --from-state or --resume"
+        in volt_stream(*command, "--accept", "weights", status=2).stderr
+    )
     for options in (["--from-state", "s.json"], ["--state", "s.json", "--resume"]):
         assert b"or pass --accept weights" in volt_stream(*command, *options, status=1).stderr
         accepted = volt_stream(*command, *options, "--accept", "weights").stderr
@@ -95,15 +104,32 @@ def test_options_of_positions_combine(
     for state, is_resumed in product(("own.json", "new.json"), (False, True)):
         (stream_folder / "own.json").write_bytes(own)
         (stream_folder / "new.json").unlink(missing_ok=True)
-        command = ["run", "stream.yaml", "--limit", 5, "-q", "--state", state, *options, *["--resume"] * is_resumed]
+        command = [
+            "run",
+            "stream.yaml",
+            "--limit",
+            5,
+            "-q",
+            "--state",
+            state,
+            *options,
+            *["--resume"] * is_resumed,
+        ]
         begins_anew = not (from_state or is_resumed)
         if state == "own.json" and not is_resumed and from_state in (None, "base.json"):
-            assert b"contains the position of an earlier run, after line 12" in volt_stream(*command, status=2).stderr
+            assert (
+                b"contains the position of an earlier run, after line 12"
+                in volt_stream(*command, status=2).stderr
+            )
             command.append("--force")
         if begins_anew and int(ack or 0):
             assert b"lines are reported as used, but" in volt_stream(*command, status=1).stderr
         else:
-            first = 12 if (state == "own.json" and is_resumed) else {None: 0, "base.json": 7}.get(from_state, 12)
+            first = (
+                12
+                if (state == "own.json" and is_resumed)
+                else {None: 0, "base.json": 7}.get(from_state, 12)
+            )
             first = max(first, int(ack or 0))
             assert volt_stream(*command).lines == lines[first : first + 5]
             assert load_state(state)["n"] == (first + 5 if ack is None else first)
@@ -112,15 +138,28 @@ def test_options_of_positions_combine(
 def test_a_word_that_cannot_be_true_is_refused(volt_stream: Run, stream_folder: Path) -> None:
     """A consumer cannot have used lines that have not left; a number from another run is not taken for this one's."""
     (stream_folder / "ack").write_text("90\n")
-    assert b"continue with --resume" in volt_stream("run", "stream.yaml", "--ack", "ack", "--limit", 5, status=1).stderr
+    assert (
+        b"continue with --resume"
+        in volt_stream("run", "stream.yaml", "--ack", "ack", "--limit", 5, status=1).stderr
+    )
     (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1}}")
     (stream_folder / "ack").write_text("9000\n")
-    assert b"the stream has 200" in volt_stream("run", "stream.yaml", "--ack", "ack", "--resume", status=1).stderr
-    assert b"descriptor is not open" in volt_stream("run", "stream.yaml", "--ack", "99", status=2).stderr
+    assert (
+        b"the stream has 200"
+        in volt_stream("run", "stream.yaml", "--ack", "ack", "--resume", status=1).stderr
+    )
+    assert (
+        b"descriptor is not open"
+        in volt_stream("run", "stream.yaml", "--ack", "99", status=2).stderr
+    )
 
 
-@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.campaign), signal.SIGTERM])
-def test_a_signal_ends_the_run_at_a_line_with_its_state(start_stream: Start, volt_stream: Run, number: int) -> None:
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.campaign), signal.SIGTERM]
+)
+def test_a_signal_ends_the_run_at_a_line_with_its_state(
+    start_stream: Start, volt_stream: Run, number: int
+) -> None:
     """Stopped at any moment, even with a reader that does not read, a run leaves whole lines and their state."""
     process = start_stream("run", "stream.yaml", "--state", "s.json", "--state-every", 40)
     found = read_lines(process, 30)  # then the pipe fills
@@ -130,7 +169,10 @@ def test_a_signal_ends_the_run_at_a_line_with_its_state(start_stream: Start, vol
     done = finish(process)
     assert done.stdout.endswith(b"\n")
     found += done.lines
-    assert f"stopped by {signal.Signals(number).name} after line {len(found):,}" in done.stderr.decode()
+    assert (
+        f"stopped by {signal.Signals(number).name} after line {len(found):,}"
+        in done.stderr.decode()
+    )
     assert load_state("s.json")["n"] == len(found)
     found += volt_stream("run", "stream.yaml", "--from-state", "s.json", "--limit", 50, "-q").lines
     assert found == expected(len(found))
@@ -175,12 +217,16 @@ def sleep(fields):
     assert (stream_folder / "m.json").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.campaign)])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.campaign)]
+)
 def test_a_signal_before_the_first_line_is_obeyed_at_once(
     start_stream: Start, stream_folder: Path, number: int
 ) -> None:
     """While sources are opened there is nothing to save: a signal ends the run there and then."""
-    (stream_folder / "mine.py").write_text("import time\nopen('here', 'w').close()\nwhile True:\n    time.sleep(0.1)\n")
+    (stream_folder / "mine.py").write_text(
+        "import time\nopen('here', 'w').close()\nwhile True:\n    time.sleep(0.1)\n"
+    )
     (stream_folder / "stream.yaml").write_text(
         "sources: {one: {path: one.tsv, transforms: [user: {file: mine.py, function: f}]}}"
     )
@@ -193,9 +239,21 @@ def test_a_signal_before_the_first_line_is_obeyed_at_once(
     assert not (stream_folder / "s.json").exists()
 
 
-def test_killed_it_goes_on_behind_what_was_used(start_stream: Start, volt_stream: Run, stream_folder: Path) -> None:
+def test_killed_it_goes_on_behind_what_was_used(
+    start_stream: Start, volt_stream: Run, stream_folder: Path
+) -> None:
     """After SIGKILL, with a state that lags behind, nothing is lost or repeated as the consumer's file has it."""
-    command = ["run", "stream.yaml", "--state", "s.json", "--state-every", 10, "--ack", "ack", "--resume"]
+    command = [
+        "run",
+        "stream.yaml",
+        "--state",
+        "s.json",
+        "--state-every",
+        10,
+        "--ack",
+        "ack",
+        "--resume",
+    ]
     used: list[str] = []
     for n in (13, 1, 77) if DRAWS_ALL else (13,):
         process = start_stream(*command, "--workers", 1)
@@ -208,11 +266,15 @@ def test_killed_it_goes_on_behind_what_was_used(start_stream: Start, volt_stream
     assert used == expected(len(used))
 
 
-def test_acknowledgements_on_a_descriptor(start_stream: Start, volt_stream: Run, stream_folder: Path) -> None:
+def test_acknowledgements_on_a_descriptor(
+    start_stream: Start, volt_stream: Run, stream_folder: Path
+) -> None:
     """Numbers written to a pipe move the state to them, soon; broken writes are put together."""
     reader, writer = os.pipe()
     try:
-        process = start_stream("run", "stream.yaml", "--state", "s.json", "--ack", reader, pass_fds=[reader])
+        process = start_stream(
+            "run", "stream.yaml", "--state", "s.json", "--ack", reader, pass_fds=[reader]
+        )
         used = read_lines(process, 200)
         for message in (b"7\n1", b"0\n15", b"0\n"):
             os.write(writer, message)
@@ -233,10 +295,20 @@ def test_stopped_anywhere_it_is_one_stream(start_stream: Start, stream_folder: P
     found: list[str] = []
     for turn in range(6):  # each signal meets two numbers of workers
         number = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[turn // 2]
-        command = ["run", "stream.yaml", "--state", "s.json", "--state-every", 1 + 2 * turn, "--resume"]
+        command = [
+            "run",
+            "stream.yaml",
+            "--state",
+            "s.json",
+            "--state-every",
+            1 + 2 * turn,
+            "--resume",
+        ]
         process = start_stream(*command, "--workers", turn % 3, start_new_session=True)
         found += read_lines(process, 1 + 37 * turn % 101)
-        if number == signal.SIGHUP:  # a terminal that is closed tells all of its processes, and perhaps twice
+        if (
+            number == signal.SIGHUP
+        ):  # a terminal that is closed tells all of its processes, and perhaps twice
             os.killpg(process.pid, number)
             os.killpg(process.pid, number)
         else:

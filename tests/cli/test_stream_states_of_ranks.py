@@ -20,12 +20,17 @@ def test_ranks_do_not_write_over_each_other(volt_stream: Run) -> None:
         volt_stream(*ONE, "--rank", 0, "--world", 2)
     before = load_state("s.json")
     done = volt_stream(*ONE, "--rank", 1, "--world", 2, status=1)
-    assert b"s.json: is the state of rank 0 of 2, but this is rank 1; give each rank its own file" in done.stderr
+    assert (
+        b"s.json: is the state of rank 0 of 2, but this is rank 1; give each rank its own file"
+        in done.stderr
+    )
     assert done.lines == []
     assert load_state("s.json") == before
 
 
-def test_ranks_are_reported_by_the_environment(volt_stream: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_are_reported_by_the_environment(
+    volt_stream: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As MPI tells them: one command line for all ranks must not give them one state."""
     for rank, status in ((1, 0), (0, 1)):
         monkeypatch.setenv("OMPI_COMM_WORLD_RANK", str(rank))
@@ -41,7 +46,20 @@ def test_other_files_are_replaced(volt_stream: Run, tmp_path: Path) -> None:
         if n_bytes is not None:
             path.write_bytes(b"x" * n_bytes)
         check_own(path, 1, 2)
-    volt_stream("run", "stream.yaml", "--limit", 5, "-q", "--force", "--state", path, "--rank", 0, "--world", 2)
+    volt_stream(
+        "run",
+        "stream.yaml",
+        "--limit",
+        5,
+        "-q",
+        "--force",
+        "--state",
+        path,
+        "--rank",
+        0,
+        "--world",
+        2,
+    )
     check_own(path, 0, 2)
     check_own(path, 1, 3)
     check_own(path, 0, 1)
@@ -50,7 +68,9 @@ def test_other_files_are_replaced(volt_stream: Run, tmp_path: Path) -> None:
     save_state(load_state(path), path)  # whoever means to may
 
 
-def test_skipping_is_said(volt_stream: Run, stream_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_skipping_is_said(
+    volt_stream: Run, stream_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Passing over what was used takes time, so stderr says it, but not with -q; the lines are the same."""
     monkeypatch.setattr("volt_cli.stream.delivery._SKIPPED", 7)
     (stream_folder / "ack").write_text("90\n")

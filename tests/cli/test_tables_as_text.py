@@ -20,8 +20,14 @@ COMMANDS = {
     "binarize": ["binarize", "-m", "v.volt", "-o", "pair"],
 }
 WARNED = {
-    "a.csv": ('id,text\n1,"low, lower"\n', "a.csv: its lines have several columns between commas: 1 'id', 2 'text'"),
-    "a.tsv": ("id\ttext\n1\tlow lower\n", "a.tsv: its lines have several columns between tabs: 1 'id', 2 'text'"),
+    "a.csv": (
+        'id,text\n1,"low, lower"\n',
+        "a.csv: its lines have several columns between commas: 1 'id', 2 'text'",
+    ),
+    "a.tsv": (
+        "id\ttext\n1\tlow lower\n",
+        "a.tsv: its lines have several columns between tabs: 1 'id', 2 'text'",
+    ),
 }
 
 

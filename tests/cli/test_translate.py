@@ -42,34 +42,62 @@ def test_text_goes_in_and_comes_out(config: Path, run: Run) -> None:
     """From stdin or files, to stdout or a file; "\\r" and a byte order mark go, empty lines stay."""
     text = b"\xef\xbb\xbflow lo\r\n\nlow"
     given = run(*INPUT, "de_en", stdin=text)
-    assert given.lines == ["<FROM_de> <TO_en> low</w> l o</w>", "<FROM_de> <TO_en>", "<FROM_de> <TO_en> low</w>"]
+    assert given.lines == [
+        "<FROM_de> <TO_en> low</w> l o</w>",
+        "<FROM_de> <TO_en>",
+        "<FROM_de> <TO_en> low</w>",
+    ]
     assert given.stderr == b""
     Path("a.txt").write_bytes(text)
     assert run(*INPUT, "de_en", "a.txt", "-o", "a.in").stdout == b""
     assert Path("a.in").read_bytes() == given.stdout
     answer = b"".join(
-        line.removeprefix(b"<FROM_de> <TO_en>").lstrip(b" ") for line in given.stdout.splitlines(keepends=True)
+        line.removeprefix(b"<FROM_de> <TO_en>").lstrip(b" ")
+        for line in given.stdout.splitlines(keepends=True)
     )
     assert run(*OUTPUT, "de_en", stdin=answer).stdout == b"low lo\n\nlow\n"
     assert run(*INPUT, "dev", stdin=b"LOW\n").stdout == b"low\n"
     assert run(*OUTPUT, "dev", stdin=b"LOW\n").stdout == b"LOW\n"
-    assert run(*INPUT, "dev", "--encoding-errors", "replace", stdin=b"A\xff\n").stdout == "a\ufffd\n".encode()
+    assert (
+        run(*INPUT, "dev", "--encoding-errors", "replace", stdin=b"A\xff\n").stdout
+        == "a\ufffd\n".encode()
+    )
     assert run(*INPUT, "dev").stdout == b""
 
 
 FAULTS = {
-    "an unknown task": ([*INPUT, "dve"], 2, "tasks.yaml:2: tasks: no task 'dve'; did you mean dev?"),
+    "an unknown task": (
+        [*INPUT, "dve"],
+        2,
+        "tasks.yaml:2: tasks: no task 'dve'; did you mean dev?",
+    ),
     "a source": (
         [*INPUT, "wmt"],
         2,
         "tasks.yaml:1: sources.wmt: is a source, not a task; choose from de_en, dev",
     ),
     "no task": ([*INPUT[:-1]], 2, "Missing option '--task'"),
-    "no value": (["translate-input", "tasks.yaml", "--task", "dev"], 2, "{{src}} has no value; give --set src, or"),
+    "no value": (
+        ["translate-input", "tasks.yaml", "--task", "dev"],
+        2,
+        "{{src}} has no value; give --set src, or",
+    ),
     "no file": ([*INPUT, "dev", "none.txt"], 1, "none.txt: no such file; check the path"),
-    "over its input": ([*INPUT, "dev", "corpus.txt", "-o", "corpus.txt"], 2, "would be written over corpus.txt"),
-    "over the configuration": ([*INPUT, "dev", "-o", "tasks.yaml"], 2, "would be written over tasks.yaml"),
-    "not UTF-8": ([*INPUT, "dev"], 1, "stdin:2: invalid UTF-8 byte 0xff at column 1; convert the file or pass --enc"),
+    "over its input": (
+        [*INPUT, "dev", "corpus.txt", "-o", "corpus.txt"],
+        2,
+        "would be written over corpus.txt",
+    ),
+    "over the configuration": (
+        [*INPUT, "dev", "-o", "tasks.yaml"],
+        2,
+        "would be written over tasks.yaml",
+    ),
+    "not UTF-8": (
+        [*INPUT, "dev"],
+        1,
+        "stdin:2: invalid UTF-8 byte 0xff at column 1; convert the file or pass --enc",
+    ),
     "no way to skip": ([*INPUT, "dev", "--encoding-errors", "skip"], 2, "'skip' is not one of"),
 }
 
@@ -103,7 +131,9 @@ def test_python_files_run_only_when_trusted(config: Path, run: Run) -> None:
         "[user: {file: own.py, function: twice, takes: line}]}}"
     )
     command = ("translate-input", "own.yaml", "--task", "t")
-    assert b"would run the code in own.py; read it, then add --trust" in run(*command, status=2).stderr
+    assert (
+        b"would run the code in own.py; read it, then add --trust" in run(*command, status=2).stderr
+    )
     assert run(*command, "--trust", stdin=b"a\n").stdout == b"a a\n"
 
 

@@ -25,10 +25,14 @@ def trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, run: Run) -> None:
 
         bits = 2 + abs(options["size"] - 1500) / 10_000 + options["seed"] / 1e4
         values = {
-            "text": Texts.read(Path(options["folder"])).fingerprint, "millions": [0.005 * n for n in range(1, 11)],
-            "dev": [3.0] * 9 + [bits], "test": [3.0] * 9 + [bits],
-            "seconds": 3.0, "learning_seconds": 1.0, "reading_seconds": 1.0,
-        }  # fmt: skip
+            "text": Texts.read(Path(options["folder"])).fingerprint,
+            "millions": [0.005 * n for n in range(1, 11)],
+            "dev": [3.0] * 9 + [bits],
+            "test": [3.0] * 9 + [bits],
+            "seconds": 3.0,
+            "learning_seconds": 1.0,
+            "reading_seconds": 1.0,
+        }
         return Ended(0, json.dumps(values), "")
 
     monkeypatch.setattr(ChildProcesses, "run", answer)
@@ -47,7 +51,13 @@ def test_a_trial_reports_the_best_size_and_the_losses_of_rules(run: Run, tmp_pat
     assert "seed 1" in said
     assert "seed 1" not in again.stderr.decode()
     assert data["output"] == "corpus.trial"
-    assert listed(tmp_path / "corpus.trial") == ["dev.txt", "test.txt", "train.txt", "trial.html", "trial.jsonl"]
+    assert listed(tmp_path / "corpus.trial") == [
+        "dev.txt",
+        "test.txt",
+        "train.txt",
+        "trial.html",
+        "trial.jsonl",
+    ]
     assert "<svg" in (tmp_path / "corpus.trial" / "trial.html").read_text(encoding="utf-8")
     assert run(*COMMAND, "-q").stdout == b""
 
@@ -57,7 +67,9 @@ def test_a_trial_reads_stdin(run: Run, tmp_path: Path) -> None:
     text = (tmp_path / "corpus.txt").read_bytes()
     run("trial", *COMMAND[2:], "-o", "a", "-q", stdin=text)
     run(*COMMAND, "-o", "b", "-q")
-    assert (tmp_path / "a" / "train.txt").read_bytes() == (tmp_path / "b" / "train.txt").read_bytes()
+    assert (tmp_path / "a" / "train.txt").read_bytes() == (
+        tmp_path / "b" / "train.txt"
+    ).read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -66,14 +78,24 @@ def test_a_trial_reads_stdin(run: Run, tmp_path: Path) -> None:
         (COMMAND[:2], 2, "Missing option '--hours'"),
         (("trial", "nothing", "--hours", "1"), 1, "nothing: no such file; check the path"),
         ((*COMMAND[:4], "--epochs", "0"), 2, "epochs is 0; give a number above 0"),
-        ((*COMMAND, "--epochs", "3"), 2, "epochs and read both give the length of a training; remove one"),
+        (
+            (*COMMAND, "--epochs", "3"),
+            2,
+            "epochs and read both give the length of a training; remove one",
+        ),
         ((*COMMAND[:-1], "abacus"), 2, "device 'abacus' cannot be used here; choose auto or cpu"),
-        (("trial", "corpus.txt", "--hours", "0.0001"), 2, "minutes are needed; for 5, pass --hours 0."),
+        (
+            ("trial", "corpus.txt", "--hours", "0.0001"),
+            2,
+            "minutes are needed; for 5, pass --hours 0.",
+        ),
         ((*COMMAND, "-o", "-"), 2, "-o -: the results are several files"),
         ((*COMMAND, "-o", "corpus.txt"), 1, "corpus.txt: cannot be created"),
     ],
 )
-def test_wrong_use_is_answered_in_one_line(arguments: tuple[str, ...], status: int, message: str, run: Run) -> None:
+def test_wrong_use_is_answered_in_one_line(
+    arguments: tuple[str, ...], status: int, message: str, run: Run
+) -> None:
     """And nothing is trained."""
     assert message in run(*arguments, status=status).stderr.decode()
 
@@ -85,7 +107,9 @@ def test_a_folder_of_texts_is_not_its_own_input(run: Run) -> None:
     assert b"would be written over" in run(*arguments, status=2).stderr
 
 
-def test_without_torch_a_trial_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_torch_a_trial_says_what_to_install(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In one line, with status 1."""
     for name in [name for name in sys.modules if name.startswith("volt.trial.")]:
         monkeypatch.delitem(sys.modules, name)

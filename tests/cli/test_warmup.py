@@ -23,7 +23,9 @@ from volt.kernels.warmup import JOBS, kernel, missing, signatures
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.registry import TRANSFORMS
 
-compiles = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run")
+compiles = pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run"
+)
 
 
 def misses() -> int:
@@ -46,7 +48,18 @@ def test_after_warmup_no_command_compiles(run: Run) -> None:
     said += run("search", "a=corpus.txt", f"b={parity}", "--parity", "-o", "p.volt").stderr
     for form in ("ids", "pieces"):
         said += run("encode", "-m", "c.volt", "corpus.txt", "--form", form, "-o", form).stderr
-        said += run("encode", "-m", "c.volt", "corpus.txt", "--form", form, "--dropout", "0.1", "--seed", "1").stderr
+        said += run(
+            "encode",
+            "-m",
+            "c.volt",
+            "corpus.txt",
+            "--form",
+            form,
+            "--dropout",
+            "0.1",
+            "--seed",
+            "1",
+        ).stderr
     said += run("decode", "-m", "c.volt", "--form", "ids", "ids").stderr
     assert b"compiling" not in said
     assert misses() == before
@@ -63,7 +76,9 @@ def test_every_loop_is_compiled_by_warmup() -> None:
     places = {place for places in JOBS.values() for place in places}
     for path in Path(volt.__file__).parent.glob("kernels/*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and {"loop", "releasing"} & set(map(ast.unparse, node.decorator_list)):
+            if isinstance(node, ast.FunctionDef) and {"loop", "releasing"} & set(
+                map(ast.unparse, node.decorator_list)
+            ):
                 assert f"{path.stem}.{node.name}" in places
 
 
@@ -126,15 +141,23 @@ MONO = """
 def train(kind: str) -> None:
     """Write a small SentencePiece model of this kind."""
     spm, made = pytest.importorskip("sentencepiece"), io.BytesIO()
-    text = [f"the cat {word} sat on {word} mats" for word in ("low", "lower", "newest", "widest")] * 20
+    text = [
+        f"the cat {word} sat on {word} mats" for word in ("low", "lower", "newest", "widest")
+    ] * 20
     spm.SentencePieceTrainer.train(
-        sentence_iterator=iter(text), model_writer=made, minloglevel=2, vocab_size=60, hard_vocab_limit=False,
+        sentence_iterator=iter(text),
+        model_writer=made,
+        minloglevel=2,
+        vocab_size=60,
+        hard_vocab_limit=False,
         model_type=kind,
-    )  # fmt: skip
+    )
     Path(f"{kind}.model").write_bytes(made.getvalue())
 
 
-def seen(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> dict[str, set[tuple[Any, ...]]]:
+def seen(
+    monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]
+) -> dict[str, set[tuple[Any, ...]]]:
     """The types of what each loop of streams was called with during an act."""
     found = defaultdict[str, set[tuple[Any, ...]]](set)
 
@@ -148,12 +171,16 @@ def seen(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> dict[str
     with monkeypatch.context() as patch:
         for place in {*JOBS["stream"], *JOBS["steps"], *JOBS["tokens"]}:
             module, name = place.split(".")
-            patch.setattr(import_module(f"volt.kernels.{module}"), name, watched(place, kernel(place)))
+            patch.setattr(
+                import_module(f"volt.kernels.{module}"), name, watched(place, kernel(place))
+            )
         act()
     return found
 
 
-def test_after_warmup_no_step_of_a_stream_compiles(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_warmup_no_step_of_a_stream_compiles(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever steps a stream has, its loops are called with the types that they have been compiled for."""
     run("search", "corpus.txt", "-o", "c.volt", "--candidates", "10")
     for kind in ("unigram", "bpe"):
@@ -170,13 +197,19 @@ sources:
   table: {{path: a.jsonl, columns: {{src: src, tgt: tgt, id: id}}, epochs: 2}}
 ends: drop
 transforms:{STEPS}""")
-    pieces = "".join(f"{3 - n % 2}.5\t{piece}\n" for n, piece in enumerate("▁abcdefghijklmnopqrstuvwxyz"))
+    pieces = "".join(
+        f"{3 - n % 2}.5\t{piece}\n" for n, piece in enumerate("▁abcdefghijklmnopqrstuvwxyz")
+    )
     Path("em.txt").write_text(pieces)
     words = [f"low{n}" for n in range(5000)]  # more than a new table has room for
     Path("words.txt").write_text("".join(f"{word}\tlo {word[2:]}\n" for word in words))
     Path("mono.txt").write_text("".join(f"{word} low1\n" for word in words))
-    Path("mono.yaml").write_text(f"sources: {{one: {{path: mono.txt, epochs: 1}}}}\ntransforms:{MONO}")
-    used = seen(monkeypatch, lambda: [*Stream.from_config("stream.yaml"), *Stream.from_config("mono.yaml")])
+    Path("mono.yaml").write_text(
+        f"sources: {{one: {{path: mono.txt, epochs: 1}}}}\ntransforms:{MONO}"
+    )
+    used = seen(
+        monkeypatch, lambda: [*Stream.from_config("stream.yaml"), *Stream.from_config("mono.yaml")]
+    )
     assert set(TRANSFORMS) <= set(re.findall(r"\w+", STEPS + MONO))
     assert {place for job in ("steps", "tokens") for place in JOBS[job]} <= set(used)
     for place, types in used.items():

@@ -18,9 +18,14 @@ from volt.errors import OutputError
 
 NAMES = {"entropy", "muv", "profile", "lengths", "fertility"}
 lengths_ = st.lists(
-    st.builds(lambda n, t, p: {"length": n, "types": t, "pieces": p}, *[st.integers(1, 40)] * 2, st.integers(0, 99)),
-    min_size=1, unique_by=lambda row: row["length"],
-)  # fmt: skip
+    st.builds(
+        lambda n, t, p: {"length": n, "types": t, "pieces": p},
+        *[st.integers(1, 40)] * 2,
+        st.integers(0, 99),
+    ),
+    min_size=1,
+    unique_by=lambda row: row["length"],
+)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +52,9 @@ def test_specifications_are_json_and_compile_to_vega(specs: dict[str, Any]) -> N
         assert vegalite_to_vega(spec)["marks"]
 
 
-def test_entropy_holds_every_step_and_every_pick(data: dict[str, Any], specs: dict[str, Any]) -> None:
+def test_entropy_holds_every_step_and_every_pick(
+    data: dict[str, Any], specs: dict[str, Any]
+) -> None:
     """The transport's line is the search's steps; each rule's name stands at the size that it picks."""
     lines, _, picks, *_ = values(specs["entropy"])
     found = {row["size"]: row["value"] for row in lines if row["series"] == "after the transport"}
@@ -69,14 +76,22 @@ def test_muv_lines_are_the_steps(data: dict[str, Any], specs: dict[str, Any]) ->
     rows = next(layer for layer in values(specs["muv"]) if "series" in layer[0])
     for series, name in (("after the transport", "transport_muv"), ("BPE sweep", "muv")):
         found = {row["size"]: row["value"] for row in rows if row["series"] == series}
-        assert found == {step["size"]: step[name] * 1e6 for step in data["search"]["steps"] if step[name] is not None}
+        assert found == {
+            step["size"]: step[name] * 1e6
+            for step in data["search"]["steps"]
+            if step[name] is not None
+        }
 
 
-def test_profile_is_a_falling_part_of_the_token_table(data: dict[str, Any], specs: dict[str, Any]) -> None:
+def test_profile_is_a_falling_part_of_the_token_table(
+    data: dict[str, Any], specs: dict[str, Any]
+) -> None:
     """Every point is a token's rank and count, counts fall with rank, and the first and the last used are there."""
     _, rows, _ = values(specs["profile"])
     tokens = data["tokens"]
-    true = {rank: count for rank, count in zip(tokens["rank"], tokens["count"], strict=True) if count}
+    true = {
+        rank: count for rank, count in zip(tokens["rank"], tokens["count"], strict=True) if count
+    }
     assert all(true[row["rank"]] == row["count"] for row in rows)
     assert [row["count"] for row in rows] == sorted((row["count"] for row in rows), reverse=True)
     assert rows[0]["rank"] == min(true)
@@ -106,7 +121,9 @@ def test_shares_sum_to_one(lengths: list[dict[str, int]]) -> None:
 def test_write_charts(data: dict[str, Any], tmp_path: Path) -> None:
     """Every chart becomes a PNG and an SVG that loads nothing, in a folder that is made."""
     written = write_charts(data, tmp_path / "plots")
-    assert {path.name for path in written} == {f"{name}.{ending}" for name in NAMES for ending in ("png", "svg")}
+    assert {path.name for path in written} == {
+        f"{name}.{ending}" for name in NAMES for ending in ("png", "svg")
+    }
     for path in written:
         if path.suffix == ".png":
             assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")

@@ -23,7 +23,21 @@ from volt.text.atoms import token_lengths
 from volt.text.pretokenizer import PreTokenizer
 
 ENDS = ("", "s", "ed", "er", "est", "ing", "ings", "ness")
-STEMS = ("walk", "talk", "stalk", "jump", "bump", "lump", "sing", "ring", "bring", "strong", "long", "cold", "bold")
+STEMS = (
+    "walk",
+    "talk",
+    "stalk",
+    "jump",
+    "bump",
+    "lump",
+    "sing",
+    "ring",
+    "bring",
+    "strong",
+    "long",
+    "cold",
+    "bold",
+)
 LINES = {
     "en": [" ".join(stem + end for end in ENDS[: 2 + i % 6]) for i, stem in enumerate(STEMS * 6)],
     "xx": [" ".join(end + stem[::-1] for end in ENDS[i % 5 :]) for i, stem in enumerate(STEMS * 6)],
@@ -38,7 +52,9 @@ def files(tmp_path_factory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("texts")
     for name, lines in LINES.items():
         (folder / f"train.{name}").write_text("\n".join(lines) + "\n")
-        (folder / f"test.{name}").write_text("\n".join(line.replace("a", "o") for line in lines[:20]) + "\n")
+        (folder / f"test.{name}").write_text(
+            "\n".join(line.replace("a", "o") for line in lines[:20]) + "\n"
+        )
     return {path.name: str(path) for path in folder.iterdir()}
 
 
@@ -62,7 +78,11 @@ def test_all_systems_stand_side_by_side(both):
     assert names[:9] == [f"volt {rule}" for rule in rules()]
     assert names[9:11] == ["bpe 50", "bpe 90"]
     assert names[-1] == "volt trained, separate"
-    assert {system.family for system in both.systems} >= {"sentencepiece bpe", "sentencepiece unigram", "wordpiece"}
+    assert {system.family for system in both.systems} >= {
+        "sentencepiece bpe",
+        "sentencepiece unigram",
+        "wordpiece",
+    }
     for system in both.systems:
         assert list(system.by_source) == list(system.heldout_by_source) == ["en", "xx"]
         assert sum(system.shares.values()) == pytest.approx(1)
@@ -84,14 +104,18 @@ def test_measures_are_those_of_the_texts_encoded_line_by_line(both, files):
             cuts = encoder.encode_words(words)
             assert measures.n_words == len(words)
             assert measures.n_pieces == sum(map(len, cuts))
-            assert measures.continued_word_rate == pytest.approx(sum(len(cut) > 1 for cut in cuts) / len(words))
+            assert measures.continued_word_rate == pytest.approx(
+                sum(len(cut) > 1 for cut in cuts) / len(words)
+            )
     assert chosen.training.entropy == pytest.approx(entropy(*_of_size(both)), rel=1e-9)
 
 
 def _of_size(comparison):
     """Counts and lengths of all tokens of the chosen size, from the search."""
     candidates, size = comparison.search.candidates, comparison.search.best.size
-    return candidates.counts_at(size), token_lengths(candidates.tokens_at(size), marker=candidates.marker)
+    return candidates.counts_at(size), token_lengths(
+        candidates.tokens_at(size), marker=candidates.marker
+    )
 
 
 def test_parity_and_premium_follow_from_the_rows(both):
@@ -124,20 +148,29 @@ def test_separate_vocabularies_are_on_an_edge_if_one_is(rule):
     picks = [volt.search(volt.learn_enough(source.counts), select=rule).pick for source in sources]
     assert sum(pick.on_edge for pick in picks) == (rule == "renyi")
     separate = compare(sources, systems=(), select=rule, separate=True).systems[-1]
-    assert (separate.name, separate.on_edge) == (f"volt {rule}, separate", any(pick.on_edge for pick in picks))
+    assert (separate.name, separate.on_edge) == (
+        f"volt {rule}, separate",
+        any(pick.on_edge for pick in picks),
+    )
 
 
 def test_data_is_json_and_holds_every_row(both):
     """as_data survives JSON without NaN; its rows are those of the result; its columns are as long as each other."""
     data = json.loads(json.dumps(both.as_data(), allow_nan=False))
     assert data["version"] == 1
-    assert [system["name"] for system in data["systems"]] == [system.name for system in both.systems]
+    assert [system["name"] for system in data["systems"]] == [
+        system.name for system in both.systems
+    ]
     assert data["systems"][0]["training"]["entropy"] == both.systems[0].training.entropy
     assert len({len(column) for column in data["tokens"].values()}) == 1
     assert len(data["samples"]["cuts"]) == len(data["samples"]["sizes"]) == len(both.search.steps)
     held = [count for count in data["tokens"]["count"] if count is not None]
     assert sum(row["types"] for row in data["lengths"]) == len(held) == both.search.vocabulary.size
-    assert sum(row["pieces"] for row in data["lengths"]) == sum(held) == both.systems[0].training.n_pieces
+    assert (
+        sum(row["pieces"] for row in data["lengths"])
+        == sum(held)
+        == both.systems[0].training.n_pieces
+    )
     assert data["search"]["seconds"].keys() >= {"count", "learn", "search", "measure"}
 
 
@@ -147,7 +180,10 @@ def test_tables_show_the_numbers_of_the_data(both):
     text = as_markdown(data)
     for system in data["systems"]:
         for measures in (system["training"], system["heldout"]):
-            assert f"| {measures['n_pieces']:,} | {measures['bits'] / 1e6:,.2f} | {measures['entropy']:.4f} |" in text
+            assert (
+                f"| {measures['n_pieces']:,} | {measures['bits'] / 1e6:,.2f} | {measures['entropy']:.4f} |"
+                in text
+            )
         assert f"| {system['seconds']:.2f} |" in text
     data["systems"][0]["training"]["entropy"] = 9.87654321
     assert "9.8765" in as_markdown(data)
@@ -163,7 +199,9 @@ def test_tables_fit_any_terminal(both, width):
     assert max(map(len, shown.splitlines())) <= width
     assert words(shown) == words(wide)
     for table in report_tables(data, full=False):
-        assert words(shown) >= {word for row in table.rows for cell in row for word in cell.text.split()}
+        assert words(shown) >= {
+            word for row in table.rows for cell in row for word in cell.text.split()
+        }
 
 
 def test_temperature_changes_what_is_learned_and_not_what_is_measured(files):
@@ -171,7 +209,9 @@ def test_temperature_changes_what_is_learned_and_not_what_is_measured(files):
     sources = [f"en={files['train.en']}", f"xx={files['test.xx']}"]
     cool, warm = (compare(sources, systems=(), sizes=SIZES, temperature=t) for t in (1, 5))
     assert warm.systems[0].training.n_words == cool.systems[0].training.n_words
-    counts = {name: volt.count_words(path) for name, path in (source.split("=") for source in sources)}
+    counts = {
+        name: volt.count_words(path) for name, path in (source.split("=") for source in sources)
+    }
     assert warm.search.candidates.counts == mix(counts, temperature=5)
     assert "temperature:5" in warm.signature
     assert warm.corpus.temperature == 5
@@ -190,7 +230,15 @@ def test_what_cannot_be_made_is_reported_and_the_rest_is_made(files, tmp_path, m
         select="fixed:88888",
     )
     message = "\n".join(found.problems)
-    for expected in ("pip install", "bpe:99999", "sizes: this corpus", "fixed:88888", "'el'", "GREEK", "'xx'"):
+    for expected in (
+        "pip install",
+        "bpe:99999",
+        "sizes: this corpus",
+        "fixed:88888",
+        "'el'",
+        "GREEK",
+        "'xx'",
+    ):
         assert expected in message
     assert [system.name for system in found.systems][-1] == "bpe 50"
     assert len(found.systems) == 10
@@ -230,13 +278,17 @@ def test_samples_are_lines_of_the_sources_or_those_given(files):
     assert {line for _, line in own.samples.samples} <= set(LINES["en"])
     given = compare([files["train.en"]], systems=(), sizes=SIZES, samples=["a walk"])
     assert given.samples.samples == (("sample", "a walk"),)
-    bare = compare([NamedText("en", WordCounts.from_pairs({"strongest": 3, "coldness": 2}))], systems=())
+    bare = compare(
+        [NamedText("en", WordCounts.from_pairs({"strongest": 3, "coldness": 2}))], systems=()
+    )
     assert bare.samples.samples[0][0] == "words"
 
 
 def test_same_texts_give_the_same_comparison(files):
     """All but the time and the cost depends on the texts and options alone."""
-    first, second = (compare([files["train.en"]], systems=OURS[:2], sizes=SIZES).as_data() for _ in range(2))
+    first, second = (
+        compare([files["train.en"]], systems=OURS[:2], sizes=SIZES).as_data() for _ in range(2)
+    )
     for data in (first, second):
         data.pop("made")
         data["search"].pop("seconds")
@@ -248,7 +300,8 @@ def test_same_texts_give_the_same_comparison(files):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("n_lines", "too_large"), [(18_000, {"bpe:30000"}), pytest.param(29_000, set(), marks=pytest.mark.campaign)]
+    ("n_lines", "too_large"),
+    [(18_000, {"bpe:30000"}), pytest.param(29_000, set(), marks=pytest.mark.campaign)],
 )
 def test_multi30k_in_four_languages(lines, tmp_path, n_lines, too_large):
     """Every system on real text: VOLT's counts are exact, German and Czech are cut finer than English and French."""
@@ -277,6 +330,8 @@ def test_multi30k_in_four_languages(lines, tmp_path, n_lines, too_large):
 def test_words_of_bytes_are_shown_as_text():
     """Where a text of bytes has no lines to show, its long words stand in for them, as they are written."""
     word = "საქართველო"
-    counts = WordCounts.from_pairs([(word, 9) for word in PreTokenizer("bytes").split(word)], pretokenizer="bytes")
+    counts = WordCounts.from_pairs(
+        [(word, 9) for word in PreTokenizer("bytes").split(word)], pretokenizer="bytes"
+    )
     comparison = compare(NamedText("ka", counts), systems=[])
     assert comparison.samples.samples == (("words", word),)

@@ -41,7 +41,9 @@ def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def timeless(data: dict[str, Any]) -> dict[str, Any]:
     """Replace times and memory, which differ from run to run, and leave out rules that pick what others pick."""
     for row in data["systems"]:
-        row.update({name: None if row[name] is None else 1_234.5 for name in ("seconds", "memory_mb")})
+        row.update(
+            {name: None if row[name] is None else 1_234.5 for name in ("seconds", "memory_mb")}
+        )
     return data | {"systems": [system for system in data["systems"] if system["name"] in SYSTEMS]}
 
 
@@ -49,9 +51,16 @@ def timeless(data: dict[str, Any]) -> dict[str, Any]:
 def test_tables_and_data_are_the_stored_ones() -> None:
     """Every cell of every table, and the data behind the charts, of systems of all kinds that need no library."""
     found = compare(
-        ["en=en.txt", "xx=xx.txt"], heldout=["en=test.txt"], systems=["bpe:20", "bpe:24", "bpe:20"], sizes=(18, 22, 26),
-        select="fixed:22", temperature=2, separate=True, samples=["low newest", "zoo"], model=LanguageModel(1e9, 2048),
-    )  # fmt: skip
+        ["en=en.txt", "xx=xx.txt"],
+        heldout=["en=test.txt"],
+        systems=["bpe:20", "bpe:24", "bpe:20"],
+        sizes=(18, 22, 26),
+        select="fixed:22",
+        temperature=2,
+        separate=True,
+        samples=["low newest", "zoo"],
+        model=LanguageModel(1e9, 2048),
+    )
     data = timeless(found.as_data())
     tables = {
         table.name: [
@@ -60,7 +69,9 @@ def test_tables_and_data_are_the_stored_ones() -> None:
         ]
         for table in (pick_table(data), *report_tables(data), *source_tables(data))
     }
-    rows = {name: rounded([*spec["datasets"].values()]) for name, spec in specifications(data).items()}
+    rows = {
+        name: rounded([*spec["datasets"].values()]) for name, spec in specifications(data).items()
+    }
     charts = {name: digest(json.dumps(values).encode()) for name, values in rows.items()}
     check("comparison charts", charts)
     check("comparison tables", tables)
@@ -82,19 +93,36 @@ def test_a_study_is_the_stored_one() -> None:
     """The grid, the argmaxes of all grids, the curve, and the warnings of a search."""
     counts = {word: n + 2 for n, word in enumerate("".join(TEXTS.values()).split())}
     result = search(learn_bpe(counts, 30), sizes=(20, 25, 30))
-    study = asdict(muv_study(result, parameters=SearchParameters(), grid=(20, 24, 28, 99), grid_step=4))
+    study = asdict(
+        muv_study(result, parameters=SearchParameters(), grid=(20, 24, 28, 99), grid_step=4)
+    )
     rows = {name: [_row(row) for row in study[name]] for name in ("grid", "argmaxes")}
-    curve = {name: " ".join(f"{value:.4g}" for value in column) for name, column in study["curve"].items()}
+    curve = {
+        name: " ".join(f"{value:.4g}" for value in column)
+        for name, column in study["curve"].items()
+    }
     check("comparison study", rows | {"curve": curve, "warnings": study["warnings"]})
 
 
 def _row(row: dict[str, Any]) -> str:
-    return " | ".join(f"{value:.5g}" if isinstance(value, float) else str(value) for value in row.values())
+    return " | ".join(
+        f"{value:.5g}" if isinstance(value, float) else str(value) for value in row.values()
+    )
 
 
 def test_numbers_are_written_by_their_forms_and_limits_stay() -> None:
     """Rounding, thousands and signs, at the limits of each form; sizes and shares where sentences and samples begin."""
     values = (0, 1, -1, 0.0009994, 0.001, 0.5, 99.95, 100, 1234.5, 1e-7, 12_345_678)
-    limits = (GRID, FLOORS, GRID_STEP, CURVE_POINTS, SAMPLE_LENGTHS, N_SAMPLES, UNSEEN_SHARE, MOST_UNKNOWN, MAX_WORD)
+    limits = (
+        GRID,
+        FLOORS,
+        GRID_STEP,
+        CURVE_POINTS,
+        SAMPLE_LENGTHS,
+        N_SAMPLES,
+        UNSEEN_SHARE,
+        MOST_UNKNOWN,
+        MAX_WORD,
+    )
     check("comparison limits", list(map(str, limits)))
     check("comparison forms", {name: " | ".join(map(form, values)) for name, form in FORMS.items()})

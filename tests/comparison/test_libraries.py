@@ -19,7 +19,9 @@ from volt.formats.check import plain_file
 from volt.formats.registry import read_vocabulary
 from volt.vocabulary import Vocabulary
 
-pytestmark = pytest.mark.filterwarnings("ignore::volt.errors.VoltWarning")  # see tests/formats/test_warnings.py
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::volt.errors.VoltWarning"
+)  # see tests/formats/test_warnings.py
 STEMS = ("walk", "talk", "jump", "sing", "ring", "long", "bold")
 WORDS = [stem + end for stem in STEMS for end in ("", "s", "ed", "er")]
 LINES = [" ".join(random.Random(seed).choices(WORDS, k=8)) for seed in range(60)]
@@ -33,10 +35,16 @@ def unigram_model(folder: Path) -> tuple[Path, Ids]:
     sentencepiece = pytest.importorskip("sentencepiece")
     (folder / "lines").write_text("\n".join(LINES), encoding="utf-8")
     sentencepiece.SentencePieceTrainer.Train(
-        input=str(folder / "lines"), model_prefix=str(folder / "uni"), model_type="unigram", vocab_size=310,
-        byte_fallback=True, hard_vocab_limit=False, control_symbols=["<c>"], user_defined_symbols=["<u>"],
+        input=str(folder / "lines"),
+        model_prefix=str(folder / "uni"),
+        model_type="unigram",
+        vocab_size=310,
+        byte_fallback=True,
+        hard_vocab_limit=False,
+        control_symbols=["<c>"],
+        user_defined_symbols=["<u>"],
         minloglevel=3,
-    )  # fmt: skip
+    )
     path = folder / "uni.model"
     return path, sentencepiece.SentencePieceProcessor(model_file=str(path)).encode
 
@@ -49,13 +57,18 @@ def tokenizer_file(folder: Path, kind: str) -> tuple[Path, Ids]:
     options = {"special_tokens": SPECIAL, "show_progress": False, "vocab_size": 70}
     if kind == "WordPiece":
         made = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
-        made.pre_tokenizer, trainer = pre_tokenizers.BertPreTokenizer(), trainers.WordPieceTrainer(**options)
+        made.pre_tokenizer, trainer = (
+            pre_tokenizers.BertPreTokenizer(),
+            trainers.WordPieceTrainer(**options),
+        )
     else:
         made = tokenizers.Tokenizer(models.Unigram())
         made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=kind)
         trainer = trainers.UnigramTrainer(unk_token="[UNK]", **options)
     made.train_from_iterator(LINES, trainer)
-    made.post_processor = processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 2)])
+    made.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A", special_tokens=[("[CLS]", 2)]
+    )
     made.enable_truncation(3)
     made.save(str(folder / "tokenizer.json"))
     made.no_truncation()
@@ -71,11 +84,15 @@ def pieces(library: Library, words: list[str]) -> list[str]:
 def test_words_are_cut_as_in_lines(kind: str, tmp_path: Path) -> None:
     """The pieces of a line are those of its words, one after the other; special tokens and unknown ones are no types,
     and nothing is truncated or added."""
-    path, ids = unigram_model(tmp_path) if kind == "sentencepiece" else tokenizer_file(tmp_path, kind)
+    path, ids = (
+        unigram_model(tmp_path) if kind == "sentencepiece" else tokenizer_file(tmp_path, kind)
+    )
     file = read_file(str(path))
     library = file.model
     assert isinstance(library, Library)
-    assert f"{path}: {library.name} splits words by this file, because VOLT cannot: " in file.problem
+    assert (
+        f"{path}: {library.name} splits words by this file, because VOLT cannot: " in file.problem
+    )
     same: dict[int, int] = {}
     for line in LINES[:20]:
         ours, theirs = library.cut(line.split()).ids.tolist(), ids(f"x {line}")[len(ids("x")) :]
@@ -101,7 +118,9 @@ def test_lengths_count_characters(tmp_path: Path) -> None:
     assert pieces(word, ["walké"]) == ["?"]
 
 
-def test_what_cannot_be_read_ends_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_read_ends_a_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file that is damaged, of no library, or whose library is missing, is an error that names it, before any text
     is read; a unigram model is a system, with a sentence on who cuts."""
     path, _ = unigram_model(tmp_path)
@@ -138,7 +157,9 @@ def test_an_unknown_token_is_no_type_whatever_its_id(number: int, tmp_path: Path
     assert pieces(library, ["cab", "axb"]) == ["c", "a", "b", "a", "?", "b"]
 
 
-@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="this system has no file that fails at its start")
+@pytest.mark.skipif(
+    not Path("/proc/self/mem").exists(), reason="this system has no file that fails at its start"
+)
 def test_a_file_that_fails_while_it_is_read_is_an_error_of_the_vocabulary() -> None:
     """Whoever reads a vocabulary file, or has a library read it, reports so, and not an error of the corpus."""
     for read in (read_file, read_vocabulary, lambda path: plain_file(path).__enter__()):
@@ -149,9 +170,18 @@ def test_a_file_that_fails_while_it_is_read_is_an_error_of_the_vocabulary() -> N
 
 def test_a_pattern_stands_behind_the_file_that_names_none(tmp_path: Path) -> None:
     """FILE:PATTERN of a tiktoken file is the file with that pattern; without one, the refusal says how to write it."""
-    tokens = [bytes([byte]) for byte in range(256)] + [b"wa", b"lk", b"!!\n", b" wa", b"s\n", b"?\n"]
+    tokens = [bytes([byte]) for byte in range(256)] + [
+        b"wa",
+        b"lk",
+        b"!!\n",
+        b" wa",
+        b"s\n",
+        b"?\n",
+    ]
     path = tmp_path / "ranks"
-    path.write_bytes(b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in enumerate(tokens)))
+    path.write_bytes(
+        b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in enumerate(tokens))
+    )
     with pytest.raises(VocabularyError, match=f"publisher names with {path}:NAME or REGEX"):
         read_file(str(path))
     spec = parse_spec(f"{path}:cl100k")

@@ -24,12 +24,16 @@ N_TYPES = 7
 measure = partial(measures.measure, always=np.array(True), length="type", model=None)
 RANKED = [field.name for field in fields(Measures) if field.default is None]  # what ranks systems
 LENGTHS = np.array([1, 1, 2, 3, 1, 4, 2])
-word_ = st.tuples(st.integers(0, 150), st.lists(st.integers(-1, N_TYPES - 1), min_size=1, max_size=5))
-known_ = st.tuples(st.integers(50, 150), st.lists(st.integers(0, N_TYPES - 1), min_size=1, max_size=5))
-rare_ = st.tuples(st.integers(1, 3), st.lists(st.just(-1), min_size=1, max_size=2))
-words_ = (st.lists(word_, min_size=1, max_size=12) | st.tuples(rare_, known_, known_, known_).map(list)).filter(
-    lambda words: any(count for count, _ in words)
+word_ = st.tuples(
+    st.integers(0, 150), st.lists(st.integers(-1, N_TYPES - 1), min_size=1, max_size=5)
 )
+known_ = st.tuples(
+    st.integers(50, 150), st.lists(st.integers(0, N_TYPES - 1), min_size=1, max_size=5)
+)
+rare_ = st.tuples(st.integers(1, 3), st.lists(st.just(-1), min_size=1, max_size=2))
+words_ = (
+    st.lists(word_, min_size=1, max_size=12) | st.tuples(rare_, known_, known_, known_).map(list)
+).filter(lambda words: any(count for count, _ in words))
 
 
 def part(words, characters="a"):
@@ -37,7 +41,9 @@ def part(words, characters="a"):
     ids = [number for _, cut in words for number in cut]
     ends = np.cumsum([len(cut) for _, cut in words])
     counts = np.array([count for count, _ in words], np.int64)
-    text = Text(counts, Counter(dict.fromkeys(characters, int(counts.sum()))), 4 * int(counts.sum()))
+    text = Text(
+        counts, Counter(dict.fromkeys(characters, int(counts.sum()))), 4 * int(counts.sum())
+    )
     return text, Cuts(np.array(ids, np.int64), ends)
 
 
@@ -78,8 +84,12 @@ def test_measures_equal_those_of_the_text_written_out(words):
     shares = [n / total for n in counts]
     assert found.entropy == pytest.approx(entropy, abs=1e-12)
     assert found.muv_from_atoms == pytest.approx((math.log(3) - entropy) / (N_TYPES - 3), abs=1e-12)
-    assert found.renyi == pytest.approx(math.log(sum(p**2.5 for p in shares)) / (-1.5 * math.log(n_types)), abs=1e-12)
-    assert found.divergence == pytest.approx(sum(abs(p - 1 / n_types) for p in shares) / 2, abs=1e-12)
+    assert found.renyi == pytest.approx(
+        math.log(sum(p**2.5 for p in shares)) / (-1.5 * math.log(n_types)), abs=1e-12
+    )
+    assert found.divergence == pytest.approx(
+        sum(abs(p - 1 / n_types) for p in shares) / 2, abs=1e-12
+    )
     used = [n for n in ordered if n]
     middle = used[int(0.03 * len(used)) : int(0.83 * len(used))]
     assert found.percentile_frequency == pytest.approx(sum(middle) / total)
@@ -109,10 +119,16 @@ def test_a_text_without_words_is_refused():
 def test_counts_beyond_doubles_stay_exact():
     """2⁵³ + 1 occurrences are reported from 2⁵³."""
     counts = np.array([2**53 + 1])
-    assert Cuts(np.array([0, 0]), np.array([2])).token_counts(counts, 1).tolist() == [2 * (2**53 + 1)]
+    assert Cuts(np.array([0, 0]), np.array([2])).token_counts(counts, 1).tolist() == [
+        2 * (2**53 + 1)
+    ]
 
 
-@given(st.dictionaries(st.text("abcé😀", min_size=1, max_size=6), st.integers(1, 50), min_size=1, max_size=8))
+@given(
+    st.dictionaries(
+        st.text("abcé😀", min_size=1, max_size=6), st.integers(1, 50), min_size=1, max_size=8
+    )
+)
 @FEW
 def test_character_entropy_equals_a_plain_count(word_counts):
     """Eq. 2 over single characters, all of length 1."""
@@ -123,7 +139,9 @@ def test_character_entropy_equals_a_plain_count(word_counts):
     assert NamedText("text", word_counts).characters == characters
     found, n_distinct = character_entropy(characters)
     assert n_distinct == len(characters)
-    assert found == pytest.approx(naive.entropy(list(characters.values()), [1] * n_distinct), abs=1e-12)
+    assert found == pytest.approx(
+        naive.entropy(list(characters.values()), [1] * n_distinct), abs=1e-12
+    )
 
 
 def test_sources_are_compared_with_each_other_only():
@@ -132,5 +150,7 @@ def test_sources_are_compared_with_each_other_only():
     two: Measures = measure([part([(4, [0, 1, 2])])], lengths=LENGTHS)
     found = compared({"en": one, "de": two}, aligned=True)
     assert [(row.parity, row.premium) for row in found.values()] == [(0.5, 1), (1.5, 3)]
-    assert all(row.premium is None for row in compared({"en": one, "de": two}, aligned=False).values())
+    assert all(
+        row.premium is None for row in compared({"en": one, "de": two}, aligned=False).values()
+    )
     assert compared({"en": one}, aligned=True)["en"].parity is None

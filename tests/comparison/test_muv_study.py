@@ -17,8 +17,26 @@ from volt.count.word_counts import WordCounts
 from volt.learn.bpe import learn_bpe
 
 ENDS = ("", "s", "ed", "er", "est", "ing", "ings", "ness")
-STEMS = ("walk", "talk", "stalk", "jump", "bump", "lump", "sing", "ring", "bring", "strong", "long", "cold", "bold")
-WORDS = {stem + end: 1 + (7 * i + 5 * j) % 23 for i, stem in enumerate(STEMS) for j, end in enumerate(ENDS)}
+STEMS = (
+    "walk",
+    "talk",
+    "stalk",
+    "jump",
+    "bump",
+    "lump",
+    "sing",
+    "ring",
+    "bring",
+    "strong",
+    "long",
+    "cold",
+    "bold",
+)
+WORDS = {
+    stem + end: 1 + (7 * i + 5 * j) % 23
+    for i, stem in enumerate(STEMS)
+    for j, end in enumerate(ENDS)
+}
 SIZES = range(30, 110, 10)
 
 muv_study = partial(module.muv_study, parameters=SearchParameters())
@@ -33,7 +51,9 @@ def result():
 def entropies(candidates, sizes, length):
     """Eq. 2 by a plain loop over the counts of each size."""
     lengths = candidates.lengths.tolist()
-    return [naive.entropy(candidates.counts_at(size).tolist(), lengths[:size], length) for size in sizes]
+    return [
+        naive.entropy(candidates.counts_at(size).tolist(), lengths[:size], length) for size in sizes
+    ]
 
 
 @pytest.mark.parametrize("length", ["type", "occurrence"])
@@ -53,7 +73,11 @@ def test_grid_shows_the_transports_entropy(result):
     """Eq. 4 of each size is what its own transport gives, whether the search went through that size or not."""
     parameters = SearchParameters(threshold=1e-9)
     alone = list(size_steps(result.candidates, list(SIZES), parameters=parameters))
-    study = muv_study(search(result.candidates, sizes=SIZES, parameters=parameters), parameters=parameters, grid=SIZES)
+    study = muv_study(
+        search(result.candidates, sizes=SIZES, parameters=parameters),
+        parameters=parameters,
+        grid=SIZES,
+    )
     assert [row["transport_entropy"] for row in study.grid] == pytest.approx(
         [step.transport_entropy for step in alone], rel=1e-6
     )
@@ -80,7 +104,9 @@ def test_argmaxes_equal_looking_at_every_candidate(result):
         assert slopes[sizes.index(one.size) - 1] == pytest.approx(slopes.max(), rel=1e-6)
         assert one.on_edge == (one.size in (sizes[1], sizes[-1]))
     assert {(one.over, one.length) for one in study.argmaxes} == {
-        (over, length) for over in ("grid", "every size", "floor") for length in ("type", "occurrence")
+        (over, length)
+        for over in ("grid", "every size", "floor")
+        for length in ("type", "occurrence")
     }
     assert grid_argmax(candidates, grid=SIZES) == study.argmaxes[0]
 

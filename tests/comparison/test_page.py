@@ -18,7 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pages import Page, hostile_comparison, topics_comparison
 
-from volt.comparison.page.page import count_changes, embed_json, render_page, visible, write_page, write_plots
+from volt.comparison.page.page import (
+    count_changes,
+    embed_json,
+    render_page,
+    visible,
+    write_page,
+    write_plots,
+)
 from volt.comparison.tables import (
     Table,
     TableColumn,
@@ -35,10 +42,27 @@ from volt.learn.bpe import learn_bpe
 
 FAST = settings(deadline=None, max_examples=examples(50))
 MEASURES = [
-    "n_pieces", "bits", "entropy", "muv_from_atoms", "fertility", "continued_word_rate", "tokens_per_byte",
-    "renyi", "f95", "divergence", "percentile_frequency", "rare_share", "unknown_rate", "n_used",
-]  # fmt: skip
-SCALES = {"percent": 100, "fine percent": 100, "millionths": 1e6, "millions": 1e-6}  # of what is shown, by form
+    "n_pieces",
+    "bits",
+    "entropy",
+    "muv_from_atoms",
+    "fertility",
+    "continued_word_rate",
+    "tokens_per_byte",
+    "renyi",
+    "f95",
+    "divergence",
+    "percentile_frequency",
+    "rare_share",
+    "unknown_rate",
+    "n_used",
+]
+SCALES = {
+    "percent": 100,
+    "fine percent": 100,
+    "millionths": 1e6,
+    "millions": 1e-6,
+}  # of what is shown, by form
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +89,8 @@ def test_embedded_json_is_the_comparison(page: Page, data: dict[str, Any]) -> No
 def test_system_tables_show_the_json(page: Page, data: dict[str, Any], part: str) -> None:
     """Every system with every measure: the value behind a cell is the JSON's."""
     expected = [
-        [system["name"], system["size"], *(system[part][key] for key in MEASURES)] for system in data["systems"]
+        [system["name"], system["size"], *(system[part][key] for key in MEASURES)]
+        for system in data["systems"]
     ]
     assert page.rows(f"systems-{part}") == expected
 
@@ -73,15 +98,30 @@ def test_system_tables_show_the_json(page: Page, data: dict[str, Any], part: str
 def test_other_tables_show_the_json(page: Page, data: dict[str, Any]) -> None:
     """Picks, costs, the paper's grid and argmaxes are the JSON's."""
     picks = data["search"]["picks"].values()
-    assert page.rows("picks") == [[pick[key] for key in ("rule", "size", "why", "on_edge")] for pick in picks]
-    costs = ("name", "size", "n_scaffolding", "muv", "rule", "seconds", "memory_mb", "on_edge", "why", "cost_note")
+    assert page.rows("picks") == [
+        [pick[key] for key in ("rule", "size", "why", "on_edge")] for pick in picks
+    ]
+    costs = (
+        "name",
+        "size",
+        "n_scaffolding",
+        "muv",
+        "rule",
+        "seconds",
+        "memory_mb",
+        "on_edge",
+        "why",
+        "cost_note",
+    )
     rows = [{**system, "muv": system["training"]["muv"]} for system in data["systems"]]
     assert page.rows("costs") == [[row[key] for key in costs] for row in rows]
     for name, key in (("grid", "grid"), ("argmaxes", "argmaxes")):
         assert page.rows(name) == [list(row.values()) for row in data["study"][key]]
 
 
-@pytest.mark.parametrize(("name", "key"), [("by-source", "by_source"), ("heldout-by-source", "heldout_by_source")])
+@pytest.mark.parametrize(
+    ("name", "key"), [("by-source", "by_source"), ("heldout-by-source", "heldout_by_source")]
+)
 def test_source_tables_show_the_json(page: Page, data: dict[str, Any], name: str, key: str) -> None:
     """A row per system and source, with shares, parity and premium."""
     keys = ["parity", "premium", *MEASURES]
@@ -108,14 +148,19 @@ def test_shown_numbers_are_their_values(page: Page, data: dict[str, Any]) -> Non
         shown_rows = [row for row in page.tables[one.name] if row]
         assert len(shown_rows) == len(one.rows)
         for shown, value, column in (
-            (*pair, column) for row in shown_rows for pair, column in zip(row, one.columns, strict=True)
+            (*pair, column)
+            for row in shown_rows
+            for pair, column in zip(row, one.columns, strict=True)
         ):
             assert (shown == "–") == (value is None)
             if isinstance(value, int | float) and not isinstance(value, bool):
                 number = float(shown.replace(",", "").removesuffix("%"))
                 digits = len(shown.partition(".")[2].rstrip("%").partition("e")[0])
                 scaled = value * SCALES.get(column.form, 1)
-                assert abs(scaled - number) <= max(0.5001 * 10**-digits, 0.006 * abs(number)), (shown, value)
+                assert abs(scaled - number) <= max(0.5001 * 10**-digits, 0.006 * abs(number)), (
+                    shown,
+                    value,
+                )
                 n_numbers += 1
     assert n_numbers > 300
     assert set(page.tables) == {one.name for one in page_tables(data)} | {"token-table"}
@@ -161,7 +206,8 @@ def test_hostile_tokens_survive_as_data() -> None:
 
 @given(
     st.recursive(
-        st.text() | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+        st.text() | st.integers() | st.none(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     )
 )
 @FAST
@@ -188,7 +234,10 @@ def test_visible_leaves_nothing_unseen(text: str) -> None:
         assert shown == text
 
 
-@given(st.dictionaries(st.text("abc", min_size=1, max_size=8), st.integers(1, 9), min_size=1), st.data())
+@given(
+    st.dictionaries(st.text("abc", min_size=1, max_size=8), st.integers(1, 9), min_size=1),
+    st.data(),
+)
 @FAST
 def test_changes_add_up_to_the_counts(words: dict[str, int], data: st.DataObject) -> None:
     """Changes applied up to a size are that size's counts, with 0 for tokens beyond it."""
@@ -248,12 +297,16 @@ def _text(path: Path) -> Path:
     return path
 
 
-def test_write_plots_draws_every_chart_of_the_page(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_write_plots_draws_every_chart_of_the_page(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The pictures are those of the page's own specifications, each as PNG and as SVG."""
     drawn: dict[str, list[Any]] = {"png": [], "svg": []}
     for ending, picture in (("png", b"a picture"), ("svg", "a picture")):
 
-        def draw(chart: Any, ending: str = ending, picture: bytes | str = picture, **options: Any) -> bytes | str:
+        def draw(
+            chart: Any, ending: str = ending, picture: bytes | str = picture, **options: Any
+        ) -> bytes | str:
             drawn[ending].append(chart)
             return picture
 

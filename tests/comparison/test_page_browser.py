@@ -12,7 +12,13 @@ from typing import Any
 
 import pytest
 from drawn import DRAWS_ALL
-from pages import HOSTILE, hostile_comparison, small_comparison, spaced_comparison, topics_comparison
+from pages import (
+    HOSTILE,
+    hostile_comparison,
+    small_comparison,
+    spaced_comparison,
+    topics_comparison,
+)
 
 from volt.comparison import Comparison
 from volt.comparison.compare import compare
@@ -20,7 +26,9 @@ from volt.comparison.page.page import write_page
 from volt.encode.encoder import Encoder
 from volt.vocabulary import Vocabulary
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install 'volt-vocab[dev]'")
+sync_api = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is missing: pip install 'volt-vocab[dev]'"
+)
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the browser chromium is not installed")
 WAIT = 20_000  # milliseconds; generous, so that only what hangs fails
@@ -34,7 +42,9 @@ class Browsed:
         self.page, self.path = page, path
         self.complaints: list[str] = []
         page.set_default_timeout(WAIT)
-        page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
+        page.on(
+            "console", lambda message: self.complaints.append(f"{message.type}: {message.text}")
+        )
         page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
         page.on("dialog", lambda dialog: (self.complaints.append("dialog"), dialog.dismiss()))
         page.route("**/*", self._refuse)
@@ -68,11 +78,17 @@ class Browsed:
 
     def overflows(self) -> bool:
         """Whether the page, not a box in it, is wider than the window."""
-        return bool(self.page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))
+        return bool(
+            self.page.evaluate(
+                "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+            )
+        )
 
 
 @contextmanager
-def opened(browser: Any, path: Path, *, width: int = WIDTHS[0], **options: Any) -> Iterator[Browsed]:
+def opened(
+    browser: Any, path: Path, *, width: int = WIDTHS[0], **options: Any
+) -> Iterator[Browsed]:
     """A page that must not complain before it is closed."""
     browsed = Browsed(browser.new_page(viewport={"width": width, "height": 844}, **options), path)
     yield browsed
@@ -83,7 +99,9 @@ def opened(browser: Any, path: Path, *, width: int = WIDTHS[0], **options: Any) 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with sync_api.sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=2 * WAIT)
+        launched = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"], timeout=2 * WAIT
+        )
         yield launched
         launched.close()
 
@@ -105,12 +123,20 @@ def topics(browser: Any, topics_page: Path, request: pytest.FixtureRequest) -> I
 def encoder_at(comparison: Comparison, index: int, *, splits: bool) -> Encoder:
     """The encoder of a searched size: its kept tokens, or all of them."""
     candidates, step = comparison.search.candidates, comparison.search.steps[index]
-    tokens = [token for token, kept in zip(candidates.tokens, step.kept, strict=False) if kept or not splits]
+    tokens = [
+        token
+        for token, kept in zip(candidates.tokens, step.kept, strict=False)
+        if kept or not splits
+    ]
     merges = tuple(candidates.merges[: candidates.merges_at(step.size)])
     chosen = comparison.search.vocabulary
     return Encoder(
         Vocabulary(
-            merges, tuple(tokens), marker=chosen.marker, normalizer=chosen.normalizer, pretokenizer=chosen.pretokenizer
+            merges,
+            tuple(tokens),
+            marker=chosen.marker,
+            normalizer=chosen.normalizer,
+            pretokenizer=chosen.pretokenizer,
         )
     )
 
@@ -143,10 +169,16 @@ def test_slider_cuts_as_the_json_says(topics: Browsed) -> None:
     for index, size in enumerate(samples["sizes"]):
         topics.move(index)
         flat = list(chain.from_iterable(chain.from_iterable(samples["cuts"][index])))
-        assert topics.pieces("#samples") == [piece if isinstance(piece, str) else tokens[piece] for piece in flat]
-        titles = topics.page.evaluate("[...document.querySelectorAll('#samples .piece')].map((piece) => piece.title)")
+        assert topics.pieces("#samples") == [
+            piece if isinstance(piece, str) else tokens[piece] for piece in flat
+        ]
+        titles = topics.page.evaluate(
+            "[...document.querySelectorAll('#samples .piece')].map((piece) => piece.title)"
+        )
         counts = [samples["counts"][index][str(piece)] for piece in flat]
-        assert all(f"count {count:,}, rank " in title for title, count in zip(titles, counts, strict=True))
+        assert all(
+            f"count {count:,}, rank " in title for title, count in zip(titles, counts, strict=True)
+        )
         assert topics.page.locator("#size-shown").inner_text() == f"{size:,}"
 
 
@@ -154,7 +186,13 @@ def test_slider_moves_by_keyboard(topics: Browsed) -> None:
     """Arrow keys, Home and End move the slider, which says its size; the picks' buttons do too."""
     steps, slider = topics_comparison().search.steps, topics.page.locator("#size")
     slider.focus()
-    for key, index in (("Home", 0), ("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("End", len(steps) - 1)):
+    for key, index in (
+        ("Home", 0),
+        ("ArrowRight", 1),
+        ("ArrowRight", 2),
+        ("ArrowLeft", 1),
+        ("End", len(steps) - 1),
+    ):
         topics.page.keyboard.press(key)
         assert slider.get_attribute("aria-valuetext") == f"{steps[index].size:,} tokens"
     pick = topics_comparison().search.pick
@@ -198,7 +236,10 @@ def test_tokens_sort(topics: Browsed) -> None:
         assert shown == (present[::-1] + [None] * len(columns[key]))[: len(shown)]
         topics.sort(number)
         assert topics.column(number) == (present + [None] * len(columns[key]))[: len(shown)]
-        assert topics.page.locator(f"#token-table th:nth-child({number})").get_attribute("aria-sort") == "ascending"
+        assert (
+            topics.page.locator(f"#token-table th:nth-child({number})").get_attribute("aria-sort")
+            == "ascending"
+        )
 
 
 def test_tokens_rows_are_the_json(topics: Browsed) -> None:
@@ -218,7 +259,9 @@ def test_tokens_search_and_pages(topics: Browsed) -> None:
     tokens = topics_comparison().as_data()["tokens"]["token"]
     topics.page.locator("#query").press_sequentially("ING")
     found = [token for token in tokens if "ing" in token.lower()]
-    assert topics.page.locator("#tokens [role=status]").inner_text().endswith(f" {len(found)} tokens")
+    assert (
+        topics.page.locator("#tokens [role=status]").inner_text().endswith(f" {len(found)} tokens")
+    )
     assert set(topics.column(1)) <= set(found)
     topics.page.locator("#query").fill("no such token")
     assert topics.column(1) == []
@@ -227,7 +270,12 @@ def test_tokens_search_and_pages(topics: Browsed) -> None:
     topics.page.get_by_role("button", name="Next", exact=True).click()
     assert not seen & set(topics.column(1))
     topics.page.get_by_role("button", name="Last").click()
-    assert topics.page.locator("#tokens [role=status]").inner_text().split()[0].endswith(f"–{len(tokens):,}")
+    assert (
+        topics.page.locator("#tokens [role=status]")
+        .inner_text()
+        .split()[0]
+        .endswith(f"–{len(tokens):,}")
+    )
     assert topics.page.get_by_role("button", name="Next", exact=True).is_disabled()
 
 
@@ -267,7 +315,10 @@ def test_page_fits_its_window(topics: Browsed) -> None:
             topics.move(index)
             assert not topics.overflows()
         boxes = [topics.page.locator(".chart svg").nth(n).bounding_box() for n in range(5)]
-        assert all(box and box["width"] > 200 and box["x"] >= 0 and box["x"] + box["width"] <= width for box in boxes)
+        assert all(
+            box and box["width"] > 200 and box["x"] >= 0 and box["x"] + box["width"] <= width
+            for box in boxes
+        )
 
 
 def test_everything_is_named_and_reached(topics: Browsed) -> None:
@@ -300,13 +351,22 @@ def test_hostile_corpus_is_text(browser: Any, tmp_path: Path, width: int) -> Non
         page.locator("#samples .piece").first.hover()
         page.locator("#chart-fertility .mark-symbol path").first.hover()
         assert page.evaluate("'broken' in window") is False
-        for inside in ("main script", "main img", ".piece *", "#tokens bdi > :not(.marker)", ".source bdi *"):
+        for inside in (
+            "main script",
+            "main img",
+            ".piece *",
+            "#tokens bdi > :not(.marker)",
+            ".source bdi *",
+        ):
             assert page.locator(inside).count() == 0
         for inside in ("#sources bdi *", "#systems bdi *", "#tooltip b *", "header bdi *"):
             assert page.locator(inside).count() == 0
         shown = page.locator("#samples").inner_text()
         assert "⟨U+202E⟩" in shown
-        assert not any(control in page.locator("body").inner_text() for control in "\u202e\u202d\u2066\u200f\u200b")
+        assert not any(
+            control in page.locator("body").inner_text()
+            for control in "\u202e\u202d\u2066\u200f\u200b"
+        )
         assert page.evaluate("""[...document.querySelectorAll('.piece')].every(
             (piece) => getComputedStyle(piece).unicodeBidi === 'isolate')""")
         assert not browsed.overflows()
@@ -317,7 +377,9 @@ def test_metaspace_and_normal_forms_are_typed_alike(browser: Any, tmp_path: Path
     comparison = spaced_comparison("metaspace", "nfkc+lowercase")
     write_page(comparison, tmp_path / "spaced.html")
     with opened(browser, tmp_path / "spaced.html") as browsed:
-        assert_cuts_as_encoder(browsed, comparison, " ＶＯＬＴ ﬁnds  ▁tokens İ ΟΔΥΣΣΕΥΣ e\u0301 ½ \u00a0x ")
+        assert_cuts_as_encoder(
+            browsed, comparison, " ＶＯＬＴ ﬁnds  ▁tokens İ ΟΔΥΣΣΕΥΣ e\u0301 ½ \u00a0x "
+        )
 
 
 def test_other_pretokenizers_show_samples_alone(browser: Any, tmp_path: Path) -> None:
@@ -332,7 +394,9 @@ def test_other_pretokenizers_show_samples_alone(browser: Any, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("sizes", [[100], None])
-def test_smallest_comparisons_have_a_page(browser: Any, tmp_path: Path, sizes: list[int] | None) -> None:
+def test_smallest_comparisons_have_a_page(
+    browser: Any, tmp_path: Path, sizes: list[int] | None
+) -> None:
     """A single searched size, or a corpus of three lines, gives a page without a complaint or an empty chart."""
     comparison = small_comparison(sizes)
     write_page(comparison, tmp_path / "small.html")
@@ -340,7 +404,11 @@ def test_smallest_comparisons_have_a_page(browser: Any, tmp_path: Path, sizes: l
         assert browsed.page.locator("#chart-muv").count() == any(
             step.muv is not None for step in comparison.search.steps
         )
-        assert browsed.page.locator(".chart svg").count() == browsed.page.locator(".chart").count() >= 4
+        assert (
+            browsed.page.locator(".chart svg").count()
+            == browsed.page.locator(".chart").count()
+            >= 4
+        )
 
 
 @pytest.mark.slow
@@ -351,10 +419,14 @@ def test_multi30k(browser: Any, lines: Any, tmp_path: Path, n_lines: int) -> Non
     for name in ("en", "de", "fr", "cs"):
         text = "".join(f"{line}\n" for line in lines(f"multi30k/train.{name}.gz", n_lines))
         (tmp_path / f"train.{name}").write_text(text, encoding="utf-8")
-    comparison = compare([str(path) for path in sorted(tmp_path.glob("train.*"))], systems=["bpe:8000"])
+    comparison = compare(
+        [str(path) for path in sorted(tmp_path.glob("train.*"))], systems=["bpe:8000"]
+    )
     write_page(comparison, tmp_path / "multi30k.html")
     assert os.path.getsize(tmp_path / "multi30k.html") < 5_000_000
     for width in WIDTHS:
         with opened(browser, tmp_path / "multi30k.html", width=width) as browsed:
-            assert_cuts_as_encoder(browsed, comparison, "Zwei Männer  gehen über die straße žena l'été")
+            assert_cuts_as_encoder(
+                browsed, comparison, "Zwei Männer  gehen über die straße žena l'été"
+            )
             assert not browsed.overflows()

@@ -31,9 +31,25 @@ from volt.learn.bpe import learn_bpe
 from volt.vocabulary import Vocabulary
 
 FREE = Cost(0.0, None)
-STEMS = ("walk", "talk", "stalk", "jump", "bump", "lump", "sing", "ring", "bring", "strong", "long", "cold", "bold")
+STEMS = (
+    "walk",
+    "talk",
+    "stalk",
+    "jump",
+    "bump",
+    "lump",
+    "sing",
+    "ring",
+    "bring",
+    "strong",
+    "long",
+    "cold",
+    "bold",
+)
 ENDS = ("", "s", "ed", "er")
-WORDS = {stem + end: 1 + 7 * i % 23 + 2 * j for i, stem in enumerate(STEMS) for j, end in enumerate(ENDS)}
+WORDS = {
+    stem + end: 1 + 7 * i % 23 + 2 * j for i, stem in enumerate(STEMS) for j, end in enumerate(ENDS)
+}
 TEXTS = ["walked longer", "xylophone jumps", "strongest ёж sings", "a"]
 
 
@@ -106,7 +122,9 @@ def test_sentencepiece_cuts_words_as_it_cuts_lines(kind, counts, trained):
     for line in TEXTS:
         theirs = [number - 1 for number in processor.encode(line)]
         assert system.cut(line.split(), "en").ids.tolist() == theirs
-    assert [processor.id_to_piece(number + 1) for number in range(system.size)] == list(system.tokens)
+    assert [processor.id_to_piece(number + 1) for number in range(system.size)] == list(
+        system.tokens
+    )
     assert -1 in system.cut(["ёж"], "en").ids
     assert (system.cut(counts.words, "en").ids >= 0).all()
 
@@ -117,7 +135,9 @@ def test_wordpiece_cuts_words_as_it_cuts_lines(counts, trained):
     system = trained_system("wordpiece", 80, counts=counts)
     tokenizer = tokenizers.Tokenizer.from_file(str(trained / "trained.json"))
     for line in TEXTS:
-        assert system.cut(line.split(), "en").ids.tolist() == [number - 1 for number in tokenizer.encode(line).ids]
+        assert system.cut(line.split(), "en").ids.tolist() == [
+            number - 1 for number in tokenizer.encode(line).ids
+        ]
     assert system.cut(["ёж"], "en").ids.tolist() == [-1]
     assert system.size == len(system.tokens) == tokenizer.get_vocab_size() - 1
     assert system.lengths.tolist() == [len(token.removeprefix("##")) for token in system.tokens]
@@ -127,7 +147,9 @@ def test_wordpiece_is_trained_on_the_counts():
     """Of two words as long, the one that occurs a million times becomes a token, though the library takes no counts."""
     pytest.importorskip("tokenizers")
     for frequent, rare in (("xyz", "uvw"), ("uvw", "xyz")):
-        system = trained_system("wordpiece", 12, counts=WordCounts.from_pairs({frequent: 1_000_000, rare: 999_999}))
+        system = trained_system(
+            "wordpiece", 12, counts=WordCounts.from_pairs({frequent: 1_000_000, rare: 999_999})
+        )
         assert frequent in system.tokens
         assert rare not in system.tokens
 
@@ -138,7 +160,9 @@ def test_costs_are_measured(counts):
     cost = trained_system("spm-unigram", 60, counts=counts).cost
     assert cost.seconds > 0
     assert cost.memory_mb is None or cost.memory_mb > 0
-    n_bytes, cost = measured(lambda: np.ones(100_000_000, np.uint8).size)  # more than freed memory can contain
+    n_bytes, cost = measured(
+        lambda: np.ones(100_000_000, np.uint8).size
+    )  # more than freed memory can contain
     assert n_bytes == 100_000_000
     assert cost.memory_mb is None or 90 < cost.memory_mb < 180
     assert Cost(1, None) + Cost(2, 5) == Cost(3, 5)
@@ -184,12 +208,19 @@ def test_a_file_with_its_own_pretokenizer_cuts_each_word_as_a_text(counts, preto
         {f"{'Ġ' if pretokenizer == 'bytes' else '▁'}walk": 5, "s": 1}, pretokenizer=pretokenizer
     )
     vocabulary = vocabulary_at(learn_bpe(own, 5), learn_bpe(own, 5).n_tokens)
-    system = vocabulary_system("v", vocabulary, family="file", cost=FREE, cost_note="", words_of=counts)
+    system = vocabulary_system(
+        "v", vocabulary, family="file", cost=FREE, cost_note="", words_of=counts
+    )
     for word in ("walk", "walks"):
         line = Encoder(vocabulary).encode(f"s {word}")
         first = Encoder(vocabulary).encode("s")
-        spelled = [system.tokens[number] if number >= 0 else None for number in system.cut([word], "en").ids]
-        assert spelled == [piece if piece in system.tokens else None for piece in line[len(first) :]]
+        spelled = [
+            system.tokens[number] if number >= 0 else None
+            for number in system.cut([word], "en").ids
+        ]
+        assert spelled == [
+            piece if piece in system.tokens else None for piece in line[len(first) :]
+        ]
     other = WordCounts.from_pairs({"▁walk": 1}, pretokenizer="unicode")
     with pytest.raises(VocabularyError, match="count it by white space"):
         vocabulary_system("v", vocabulary, family="file", cost=FREE, cost_note="", words_of=other)
@@ -209,10 +240,14 @@ def test_joined_vocabularies_share_nothing(counts):
     """Each source is cut by its own vocabulary; the same string in two of them is two types."""
     made = {"en": whole(counts, 5), "de": whole(counts, 9)}
     facts = {"family": "bpe", "cost": FREE, "cost_note": ""}
-    parts = {name: vocabulary_system(name, vocabulary, **facts) for name, vocabulary in made.items()}
+    parts = {
+        name: vocabulary_system(name, vocabulary, **facts) for name, vocabulary in made.items()
+    }
     joined = joined_system("both", parts, family="volt", cost=FREE, cost_note="")
     assert joined.size == len(joined.tokens) == sum(part.size for part in parts.values())
-    assert joined.cut(["walked"], "en").ids.tolist() == parts["en"].cut(["walked"], "en").ids.tolist()
+    assert (
+        joined.cut(["walked"], "en").ids.tolist() == parts["en"].cut(["walked"], "en").ids.tolist()
+    )
     own = parts["de"].cut(["walkedё"], "de").ids
     shifted = np.where(own < 0, -1, own + len(parts["en"].tokens))
     assert joined.cut(["walkedё"], "de").ids.tolist() == shifted.tolist()

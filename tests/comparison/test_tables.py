@@ -39,7 +39,9 @@ def full(data: dict[str, Any]) -> dict[str, Table]:
     return {table.name: table for table in tables}
 
 
-def test_a_brief_table_is_a_part_of_the_full_one(data: dict[str, Any], full: dict[str, Table]) -> None:
+def test_a_brief_table_is_a_part_of_the_full_one(
+    data: dict[str, Any], full: dict[str, Table]
+) -> None:
     """What the terminal and the Markdown show of a table of the page has its caption, columns, cells and strong row."""
     shared = [table for table in report_tables(data) if table.name in full]
     assert {table.name for table in shared} >= {"sources", "costs", "systems-training", "argmaxes"}
@@ -48,7 +50,9 @@ def test_a_brief_table_is_a_part_of_the_full_one(data: dict[str, Any], full: dic
         places = [whole.columns.index(column) for column in table.columns]
         assert (table.caption, table.strong) == (whole.caption, whole.strong)
         assert table.rows == tuple(tuple(row[place] for place in places) for row in whole.rows)
-        assert all(column.detail for place, column in enumerate(whole.columns) if place not in places)
+        assert all(
+            column.detail for place, column in enumerate(whole.columns) if place not in places
+        )
 
 
 def test_a_measure_has_one_name(data: dict[str, Any], full: dict[str, Table]) -> None:
@@ -63,10 +67,15 @@ def test_a_measure_has_one_name(data: dict[str, Any], full: dict[str, Table]) ->
     assert all(column == measures[column.key] for column in found)
 
 
-def test_no_two_columns_of_a_table_are_called_alike(data: dict[str, Any], full: dict[str, Table]) -> None:
+def test_no_two_columns_of_a_table_are_called_alike(
+    data: dict[str, Any], full: dict[str, Table]
+) -> None:
     """Labels differ within a table, and so do abbreviations; every form is known."""
     for table in (*report_tables(data), *full.values()):
-        for names in ([column.label for column in table.columns], [column.head for column in table.columns]):
+        for names in (
+            [column.label for column in table.columns],
+            [column.head for column in table.columns],
+        ):
             assert len(set(names)) == len(names)
         assert {column.form for column in table.columns} <= set(FORMS)
 
@@ -90,10 +99,16 @@ def test_what_serving_costs_is_a_column_where_there_is_a_model() -> None:
         for system in data["systems"]:
             for part in ("training", "heldout"):
                 found = system[part]
-                assert found["tokens_per_byte"] * found["n_bytes"] == pytest.approx(found["n_pieces"])
-                expected = 2 * (1e6 + 64 * found["n_types"]) * found["tokens_per_byte"] if model else None
+                assert found["tokens_per_byte"] * found["n_bytes"] == pytest.approx(
+                    found["n_pieces"]
+                )
+                expected = (
+                    2 * (1e6 + 64 * found["n_types"]) * found["tokens_per_byte"] if model else None
+                )
                 assert found["serving_flops_per_byte"] == (expected and pytest.approx(expected))
-        assert ("volt scaling" in [system["name"] for system in data["systems"]]) == (model is not None)
+        assert ("volt scaling" in [system["name"] for system in data["systems"]]) == (
+            model is not None
+        )
 
 
 def test_tables_by_source_show_the_json(data: dict[str, Any]) -> None:
@@ -103,7 +118,8 @@ def test_tables_by_source_show_the_json(data: dict[str, Any]) -> None:
     for key in ("fertility", "continued_word_rate", "parity"):
         rows = [[cell.value for cell in row] for row in tables[f"{key}-by-source"].rows]
         assert rows == [
-            [system["name"], *(system["by_source"][name][key] for name in sources)] for system in data["systems"]
+            [system["name"], *(system["by_source"][name][key] for name in sources)]
+            for system in data["systems"]
         ]
     shares = [[cell.value for cell in row[1:]] for row in tables["share-by-source"].rows]
     assert shares == [[system["shares"][name] for name in sources] for system in data["systems"]]

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from volt.comparison.texts import NamedText, are_aligned, match_names, read_sources, sample_lines, unseen_characters
+from volt.comparison.texts import (
+    NamedText,
+    are_aligned,
+    match_names,
+    read_sources,
+    sample_lines,
+    unseen_characters,
+)
 from volt.count.file_arguments import source_paths
 from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError, CorpusError
@@ -35,7 +42,9 @@ def test_every_file_has_one_name(arguments, names):
     assert list(source_paths(arguments)) == names
 
 
-@pytest.mark.parametrize("arguments", [["a/x.gz", "b/x.gz"], ["en=a", "en=b"], ["=a"], ["en=a", "en.txt"]])
+@pytest.mark.parametrize(
+    "arguments", [["a/x.gz", "b/x.gz"], ["en=a", "en=b"], ["=a"], ["en=a", "en.txt"]]
+)
 def test_names_that_clash_are_refused(arguments):
     """Two sources of one name, or a source without any, are reported before anything is read."""
     with pytest.raises(ConfigError, match="NAME=FILE"):
@@ -109,7 +118,10 @@ def test_an_unseen_script_is_reported_and_a_rare_character_is_not():
 
 def test_alignment_means_equally_many_lines():
     """Pieces of sources compare where each has as many lines; counts without lines, or one source, are not aligned."""
-    with_lines = [NamedText(name, WordCounts(source(name, a=1).counts.table, n_lines=5)) for name in ("en", "de")]
+    with_lines = [
+        NamedText(name, WordCounts(source(name, a=1).counts.table, n_lines=5))
+        for name in ("en", "de")
+    ]
     assert are_aligned(with_lines)
     assert not are_aligned(with_lines[:1])
     assert not are_aligned([with_lines[0], source("de", a=1)])

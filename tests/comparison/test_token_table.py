@@ -15,14 +15,19 @@ from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.learn.bpe import learn_bpe
 
-word_counts_ = st.dictionaries(st.text("abc", min_size=2, max_size=8), st.integers(1, 30), min_size=2, max_size=20)
+word_counts_ = st.dictionaries(
+    st.text("abc", min_size=2, max_size=8), st.integers(1, 30), min_size=2, max_size=20
+)
 
 
 def searched(word_counts, *, marker="suffix") -> SearchResult | None:
     candidates = learn_bpe(WordCounts.from_pairs(word_counts), 40, marker=marker)
     if not candidates.n_merges:
         return None
-    return search(candidates, sizes=np.unique(np.linspace(candidates.n_atoms, candidates.n_tokens, 5).astype(int)))
+    return search(
+        candidates,
+        sizes=np.unique(np.linspace(candidates.n_atoms, candidates.n_tokens, 5).astype(int)),
+    )
 
 
 @given(word_counts_)
@@ -35,7 +40,10 @@ def test_every_entry_equals_asking_every_size(word_counts):
     table, candidates = token_table(result), result.candidates
     sizes = range(candidates.n_atoms, candidates.n_tokens + 1)
     at = {
-        size: dict(zip(candidates.tokens_at(size), candidates.counts_at(size).tolist(), strict=True)) for size in sizes
+        size: dict(
+            zip(candidates.tokens_at(size), candidates.counts_at(size).tolist(), strict=True)
+        )
+        for size in sizes
     }
     chosen = dict(zip(result.vocabulary.tokens, result.vocabulary.counts, strict=True))
     ordered = sorted(chosen.values(), reverse=True)
@@ -46,7 +54,9 @@ def test_every_entry_equals_asking_every_size(word_counts):
         assert row["appears"] == min(size for size in sizes if token in at[size])
         assert row["peak_count"] == max(at[size].get(token, 0) for size in sizes)
         assert row["peak"] == min(s for s in sizes if at[s].get(token, -1) == row["peak_count"])
-        dropping = [step.size for step in result.steps if number < step.size and not step.kept[number]]
+        dropping = [
+            step.size for step in result.steps if number < step.size and not step.kept[number]
+        ]
         assert row["scaffolding"] == min(dropping, default=None)
         assert row["count"] == chosen.get(token)
         assert (row["rank"] is None) == (token not in chosen)
@@ -55,7 +65,11 @@ def test_every_entry_equals_asking_every_size(word_counts):
     assert sorted(table["rank"].drop_nulls()) == list(range(1, len(chosen) + 1))
 
 
-@given(word_counts_, st.lists(st.text("abcd ", max_size=20), max_size=4), st.sampled_from(["suffix", "prefix", "none"]))
+@given(
+    word_counts_,
+    st.lists(st.text("abcd ", max_size=20), max_size=4),
+    st.sampled_from(["suffix", "prefix", "none"]),
+)
 @settings(deadline=None, max_examples=examples(25))
 def test_samples_are_cut_as_each_sizes_vocabulary_cuts_them(word_counts, lines, marker):
     """At every size, the pieces are those of an encoder with all of that size's merges and kept tokens."""
@@ -68,9 +82,13 @@ def test_samples_are_cut_as_each_sizes_vocabulary_cuts_them(word_counts, lines, 
         vocabulary = vocabulary_at(result.candidates, step.size, kept=step.kept)
         encoder = Encoder(vocabulary)
         for line, words in zip(lines, cuts, strict=True):
-            spelled = [tuple(tokens[p] if isinstance(p, int) else p for p in word) for word in words]
+            spelled = [
+                tuple(tokens[p] if isinstance(p, int) else p for p in word) for word in words
+            ]
             assert spelled == encoder.encode_words(line.split())
-            assert {piece for word in words for piece in word if isinstance(piece, int)} <= set(map(int, counts))
+            assert {piece for word in words for piece in word if isinstance(piece, int)} <= set(
+                map(int, counts)
+            )
         exact = dict.fromkeys(vocabulary.tokens, 0)
         for word, count in result.candidates.counts.table.rows():
             for piece in encoder.encode_words([word])[0]:

@@ -21,9 +21,7 @@ from volt.comparison.page.charts import fertility_chart
 from volt.comparison.result import Comparison
 from volt.comparison.tables import as_markdown, report_tables, warnings
 
-SLOVENIAN = (
-    "dober dan vsi ljudje se rodijo svobodni in imajo enako dostojanstvo in enake pravice obdarjeni so z razumom"
-)
+SLOVENIAN = "dober dan vsi ljudje se rodijo svobodni in imajo enako dostojanstvo in enake pravice obdarjeni so z razumom"
 TAMIL = "மனிதப் பிறவியினர் சகலரும் சுதந்திரமாகவே பிறக்கின்றனர் அவர்கள் மதிப்பிலும் உரிமைகளிலும் சமமானவர்கள் அவர்கள் நியாயத்தையும்"
 measure = partial(measures.measure, always=np.array(True), length="type", model=None)
 RANKED = [field.name for field in fields(Measures) if field.default is None]  # what ranks systems
@@ -77,7 +75,18 @@ def test_it_shows_dashes_and_a_warning(comparison: Comparison) -> None:
     """In every table its cells are dashes but what is unknown; a warning says so; JSON, chart and notebook agree."""
     data = comparison.as_data()
     useless = data["systems"][-1]["name"]
-    kept = {"system", "source", "share", "unk.", "size", "scaffolding", "seconds", "MB", "on edge", "why"}
+    kept = {
+        "system",
+        "source",
+        "share",
+        "unk.",
+        "size",
+        "scaffolding",
+        "seconds",
+        "MB",
+        "on edge",
+        "why",
+    }
     for table in report_tables(data):
         for row in table.rows:
             if row[0].text == useless:
@@ -86,7 +95,9 @@ def test_it_shows_dashes_and_a_warning(comparison: Comparison) -> None:
                     assert {cell.text for head, cell in named.items() if head not in kept} == {"–"}
                     assert named["unk."].value > 0.9
     [warning] = [warning for warning in warnings(data) if "are unknown" in warning]
-    assert re.search(rf"{re.escape(useless)} \(.* % of the training text, .* % of the held-out text", warning)
+    assert re.search(
+        rf"{re.escape(useless)} \(.* % of the training text, .* % of the held-out text", warning
+    )
     assert "are unknown" in as_markdown(data)
     json.dumps(data, allow_nan=False)
     [rows] = fertility_chart(data).to_dict()["datasets"].values()

@@ -35,12 +35,16 @@ from volt.count.word_counts import CountedPart, summed
 from volt.errors import ConfigError, CorpusError, OutputError
 from volt.files.temporary import scratch_folder
 
-WORDS = st.dictionaries(st.text("abcö😀\x00", min_size=1, max_size=4), st.integers(1, 2**40), max_size=30)
+WORDS = st.dictionaries(
+    st.text("abcö😀\x00", min_size=1, max_size=4), st.integers(1, 2**40), max_size=30
+)
 SMALL = Budget(bounded_sums._BASE + 2000)  # 200 bytes of pending words: four or five of them
 
 
 def part_of(counts: dict[str, int]) -> CountedPart:
-    table = pl.DataFrame([*counts.items()], schema={"word": pl.String, "count": pl.Int64}, orient="row")
+    table = pl.DataFrame(
+        [*counts.items()], schema={"word": pl.String, "count": pl.Int64}, orient="row"
+    )
     return CountedPart(table, len(counts), sum(counts.values()), 1)
 
 
@@ -76,7 +80,9 @@ def test_runs_of_runs_add_up(tables: list[dict[str, int]], most: int, rows: int)
 
 
 @given(st.lists(WORDS, max_size=20), st.integers(1, 20), st.integers(0, 60) | st.none())
-def test_forgotten_words_are_within_the_bound(parts: list[dict[str, int]], n_words: int, n_symbols: int | None) -> None:
+def test_forgotten_words_are_within_the_bound(
+    parts: list[dict[str, int]], n_words: int, n_symbols: int | None
+) -> None:
     """No count is too low by more or too high, no absent word came more often, and words with their ends fit."""
     expected: Counter[str] = Counter()
     for counts in parts:
@@ -85,10 +91,14 @@ def test_forgotten_words_are_within_the_bound(parts: list[dict[str, int]], n_wor
     shown = dict(found.part.table.rows())
     assert len(shown) <= n_words
     assert n_symbols is None or sum(map(len, shown)) + len(shown) <= n_symbols
-    assert all(count - found.bound <= shown.get(word, 0) <= count for word, count in expected.items())
+    assert all(
+        count - found.bound <= shown.get(word, 0) <= count for word, count in expected.items()
+    )
     assert found.n_left_out == expected.total() - sum(shown.values())
     assert shown.keys() <= expected.keys()
-    if len(expected) <= n_words and (n_symbols is None or sum(map(len, expected)) + len(expected) <= n_symbols):
+    if len(expected) <= n_words and (
+        n_symbols is None or sum(map(len, expected)) + len(expected) <= n_symbols
+    ):
         assert found.bound == 0
         assert shown == expected
 
@@ -99,7 +109,10 @@ def test_long_words_are_within_what_approximate_promises(tmp_path: Path) -> None
     """
     path = tmp_path / "a.txt"
     words = (f"{number:x}".translate(TAMIL) * 4 for number in range(1 << 12))
-    path.write_text("\n".join(f"{word} " * (1 + place % 17) for place, word in enumerate(words)), encoding="utf-8")
+    path.write_text(
+        "\n".join(f"{word} " * (1 + place % 17) for place, word in enumerate(words)),
+        encoding="utf-8",
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Budget, "for_words", 300_000)
         counts = volt.count_words([path, path], memory="1G", approximate=True)
@@ -107,7 +120,9 @@ def test_long_words_are_within_what_approximate_promises(tmp_path: Path) -> None
         whole = volt.count_words(path)
         with pytest.raises(CorpusError, match=r"give \d+M of memory or pass min_count=\d+$"):
             Budget.of("1G").check_learning(whole.table, approximate=True)
-        with pytest.raises(CorpusError, match=r"give \d+M of memory or pass min_count=\d+ or approximate=True$"):
+        with pytest.raises(
+            CorpusError, match=r"give \d+M of memory or pass min_count=\d+ or approximate=True$"
+        ):
             Budget.of("1G").check_learning(whole.table)
 
 
@@ -115,7 +130,11 @@ def test_a_word_that_was_remembered_all_along_lacks_nothing() -> None:
     """What it may lack is what it might have lacked when it first came."""
     parts = [{"a": 3, "b": 1, "c": 1}, {"a": 1, "d": 1, "e": 3}, {"f": 9, "g": 9}]
     found = [approximate_sum(map(part_of, parts[:n]), n_words=2) for n in (1, 2, 3)]
-    assert [dict(one.part.table.rows()) for one in found] == [{"a": 3}, {"a": 4, "e": 3}, {"f": 9, "g": 9}]
+    assert [dict(one.part.table.rows()) for one in found] == [
+        {"a": 3},
+        {"a": 4, "e": 3},
+        {"f": 9, "g": 9},
+    ]
     assert [one.bound for one in found] == [1, 2, 4]
 
 
@@ -139,12 +158,18 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
 
 
 def text_of(n_lines: int) -> str:
-    return "".join(f"line {n} of {n % 97} words, {n * n % 1013} and Wörter {n % 7}\n" for n in range(n_lines))
+    return "".join(
+        f"line {n} of {n % 97} words, {n * n % 1013} and Wörter {n % 7}\n" for n in range(n_lines)
+    )
 
 
-@pytest.mark.parametrize("pretokenizer", ["whitespace", "bytes", "gpt2", "unicode", "metaspace-line"])
+@pytest.mark.parametrize(
+    "pretokenizer", ["whitespace", "bytes", "gpt2", "unicode", "metaspace-line"]
+)
 @pytest.mark.parametrize("min_count", [1, 3])
-def test_files_are_counted_alike(small_pieces: list[Path], tmp_path: Path, pretokenizer: str, min_count: int) -> None:
+def test_files_are_counted_alike(
+    small_pieces: list[Path], tmp_path: Path, pretokenizer: str, min_count: int
+) -> None:
     """By units and by Polars; the words that are left out are reported alike."""
     path, options = tmp_path / "a.txt", {"pretokenizer": pretokenizer, "min_count": min_count}
     path.write_text(text_of(3_000) + text_of(500), encoding="utf-8")
@@ -156,14 +181,22 @@ def test_files_are_counted_alike(small_pieces: list[Path], tmp_path: Path, preto
 def test_tables_and_columns_are_counted_alike(small_pieces: list[Path], tmp_path: Path) -> None:
     """Of word counts, JSON lines and Parquet."""
     lines = text_of(2_000).splitlines()
-    (tmp_path / "a.jsonl").write_text("".join(f"{json.dumps({'text': line})}\n" for line in lines), encoding="utf-8")
+    (tmp_path / "a.jsonl").write_text(
+        "".join(f"{json.dumps({'text': line})}\n" for line in lines), encoding="utf-8"
+    )
     pl.DataFrame({"text": lines}).write_parquet(tmp_path / "a.parquet")
-    (tmp_path / "a.tsv").write_text("".join(f"{word}\t{10**12}\n" for word in set(" ".join(lines).split())), "utf-8")
+    (tmp_path / "a.tsv").write_text(
+        "".join(f"{word}\t{10**12}\n" for word in set(" ".join(lines).split())), "utf-8"
+    )
     for name, options in (
-        ("a.jsonl", {"column": "text"}), ("a.parquet", {"column": "text"}), ("a.tsv", {"word_counts": True})
-    ):  # fmt: skip
+        ("a.jsonl", {"column": "text"}),
+        ("a.parquet", {"column": "text"}),
+        ("a.tsv", {"word_counts": True}),
+    ):
         path = tmp_path / name
-        assert volt.count_words(path, memory="1G", **options) == volt.count_words(path, **options), name  # type: ignore[arg-type]
+        assert volt.count_words(path, memory="1G", **options) == volt.count_words(
+            path, **options
+        ), name  # type: ignore[arg-type]
     assert small_pieces
 
 
@@ -175,7 +208,9 @@ def test_approximate_counts_do_not_depend_on_threads(
     monkeypatch.setattr(Budget, "n_words", 300)
     monkeypatch.setattr(counting, "UnitCounter", partial(counting.UnitCounter, piece=500))
     monkeypatch.setattr(
-        CounterLimits, "of", lambda budget, *, approximate: CounterLimits(50, 100, by_block=approximate)
+        CounterLimits,
+        "of",
+        lambda budget, *, approximate: CounterLimits(50, 100, by_block=approximate),
     )
     path = tmp_path / "a.txt"
     path.write_text(text_of(3_000), encoding="utf-8")
@@ -183,11 +218,15 @@ def test_approximate_counts_do_not_depend_on_threads(
     found = []
     for n_threads in (1, 4):
         monkeypatch.setattr(counting, "available_cores", lambda n=n_threads: n)
-        found.append(volt.count_words(path, pretokenizer=pretokenizer, memory="1G", approximate=True))
+        found.append(
+            volt.count_words(path, pretokenizer=pretokenizer, memory="1G", approximate=True)
+        )
     assert found[0] == found[1]
     shown = dict(found[0].table.rows())
     assert found[0].bound > 0
-    assert all(count - found[0].bound <= shown.get(word, 0) <= count for word, count in exact.items())
+    assert all(
+        count - found[0].bound <= shown.get(word, 0) <= count for word, count in exact.items()
+    )
 
 
 def test_approximate_counts_do_not_depend_on_how_a_pipe_brings_its_bytes(
@@ -207,19 +246,24 @@ def test_approximate_counts_do_not_depend_on_how_a_pipe_brings_its_bytes(
             assert volt.count_words(pipe, memory="1G", approximate=True) == expected
 
 
-def test_words_that_are_all_forgotten_are_reported(small_pieces: list[Path], tmp_path: Path) -> None:
+def test_words_that_are_all_forgotten_are_reported(
+    small_pieces: list[Path], tmp_path: Path
+) -> None:
     """Not as words that occur too seldom."""
     path = tmp_path / "a.txt"
     path.write_text("".join(f"{n}\n" for n in range(3_000)), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Budget, "n_words", 300)
         with pytest.raises(
-            CorpusError, match="none of 3,000 words is left within the memory; give more memory, or remove"
+            CorpusError,
+            match="none of 3,000 words is left within the memory; give more memory, or remove",
         ):
             volt.count_words(path, memory="1G", approximate=True)
 
 
-def test_words_that_do_not_fit_are_refused_with_what_would(small_pieces: list[Path], tmp_path: Path) -> None:
+def test_words_that_do_not_fit_are_refused_with_what_would(
+    small_pieces: list[Path], tmp_path: Path
+) -> None:
     """The number of occurrences that leaves few enough."""
     path = tmp_path / "a.txt"
     path.write_text(text_of(3_000), encoding="utf-8")
@@ -227,7 +271,8 @@ def test_words_that_do_not_fit_are_refused_with_what_would(small_pieces: list[Pa
         patch.setattr(Budget, "table", 1_000)
         patch.setattr(Budget, "for_words", 60_000)
         with pytest.raises(
-            CorpusError, match=r"distinct words are too many for 1 GB, and [\d,]+ of them occur \d+ times or more"
+            CorpusError,
+            match=r"distinct words are too many for 1 GB, and [\d,]+ of them occur \d+ times or more",
         ) as error_text:
             volt.count_words(path, memory="1G")
         least = int(str(error_text.value).partition("min_count=")[2].partition(" ")[0])
@@ -262,12 +307,14 @@ def test_a_tally_starts_at_the_least_number_asked() -> None:
 def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not as a traceback."""
     with pytest.raises(
-        CorpusError, match="cannot write words that exceed the memory: no such file or directory; set TMPDIR to"
+        CorpusError,
+        match="cannot write words that exceed the memory: no such file or directory; set TMPDIR to",
     ):
         SortedRuns(tmp_path / "nowhere").write(part_of({"a": 1}).table)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
     with pytest.raises(
-        OutputError, match=r"TMPDIR=.*/nowhere: no folder can be created there: no such file or directory"
+        OutputError,
+        match=r"TMPDIR=.*/nowhere: no folder can be created there: no such file or directory",
     ):
         bounded_sum([part_of({f"word{n}": 1 for n in range(20)})], SMALL, min_count=1)
 
@@ -281,15 +328,26 @@ def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             "map may count several",
         ),
         ({"approximate": True}, "pass memory='2G'"),
-        ({"memory": "a lot"}, "memory is 'a lot'; give bytes, such as 512M, which is the least, 2G or 16G$"),
+        (
+            {"memory": "a lot"},
+            "memory is 'a lot'; give bytes, such as 512M, which is the least, 2G or 16G$",
+        ),
         ({"memory": ""}, "memory is ''; give bytes, such as 512M, which is the least, 2G or 16G$"),
-        ({"memory": True}, r"memory is True \(bool\); give bytes, such as 512M, which is the least, 2G or 16G$"),
-        ({"memory": [1]}, "memory is a list; give bytes, such as 512M, which is the least, 2G or 16G$"),
+        (
+            {"memory": True},
+            r"memory is True \(bool\); give bytes, such as 512M, which is the least, 2G or 16G$",
+        ),
+        (
+            {"memory": [1]},
+            "memory is a list; give bytes, such as 512M, which is the least, 2G or 16G$",
+        ),
         ({"memory": 1.5}, r"memory is 1.5 \(float\); give bytes, such as 512M"),
         ({"memory": -5}, "memory is -5; give 512M or more"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(tmp_path: Path, options: dict[str, object], message: str) -> None:
+def test_what_cannot_be_meant_is_refused(
+    tmp_path: Path, options: dict[str, object], message: str
+) -> None:
     """Before anything is read."""
     with pytest.raises(ConfigError, match=message):
         volt.count_words(tmp_path / "nowhere", **options)  # type: ignore[arg-type]
@@ -299,14 +357,28 @@ def test_the_command_tells_the_bound(tmp_path: Path, run: Run) -> None:
     """And what its options are called."""
     path = tmp_path / "a.txt"
     path.write_text(text_of(100), encoding="utf-8")
-    done = run("search", path, "--memory", "1G", "--approximate", "--json", "-q", "-o", tmp_path / "a.volt")
+    done = run(
+        "search", path, "--memory", "1G", "--approximate", "--json", "-q", "-o", tmp_path / "a.volt"
+    )
     error_text = json.loads(done.stdout)["counts"]
     assert error_text.pop("words") == len(set(text_of(100).split()))
-    assert error_text == {"occurrences": 900, "left_out": 0, "bound": 0, "lines": 100, "bytes": path.stat().st_size}
+    assert error_text == {
+        "occurrences": 900,
+        "left_out": 0,
+        "bound": 0,
+        "lines": 100,
+        "bytes": path.stat().st_size,
+    }
     for options, message in (
-        (["--memory", ""], "memory is ''; give bytes, such as 512M, which is the least, 2G or 16G\n"),
+        (
+            ["--memory", ""],
+            "memory is ''; give bytes, such as 512M, which is the least, 2G or 16G\n",
+        ),
         (["--memory", "5M"], "memory is 5M; give 512M or more"),
-        (["--approximate"], "approximate needs a memory limit, above which it forgets words; pass --memory 2G"),
+        (
+            ["--approximate"],
+            "approximate needs a memory limit, above which it forgets words; pass --memory 2G",
+        ),
     ):
         done = run("search", path, *options, "-o", tmp_path / "b.volt", status=2)
         assert message in done.stderr.decode()
@@ -346,7 +418,9 @@ def test_words_that_are_remembered_can_be_learned_from(
         expected.update(counts)
     assert len(shown) <= n_words
     assert sum(map(len, shown)) + len(shown) <= n_symbols
-    assert all(count - found.bound <= shown.get(word, 0) <= count for word, count in expected.items())
+    assert all(
+        count - found.bound <= shown.get(word, 0) <= count for word, count in expected.items()
+    )
 
 
 def test_the_commonest_words_are_exact() -> None:

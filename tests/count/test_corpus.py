@@ -61,7 +61,11 @@ def write(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
 )
 @settings(max_examples=examples(100))
 def test_counting_is_counting(
-    folder: Path, parts: list[list[str]], packers: list[Packer], block_size: int, order: random.Random
+    folder: Path,
+    parts: list[list[str]],
+    packers: list[Packer],
+    block_size: int,
+    order: random.Random,
 ) -> None:
     """Any sharding, order, block size and compression gives collections.Counter of str.split()."""
     expected = Counter(word for part in parts for text in part for word in text.split())
@@ -95,7 +99,9 @@ def test_counting_is_splitting(
     path = folder / "text"
     path.write_bytes("".join(f"{text}\n" for text in part).encode())
     if expected:
-        counts = count_words(path, pretokenizer=pretokenizer, normalizer=normalizer, block_size=block_size)
+        counts = count_words(
+            path, pretokenizer=pretokenizer, normalizer=normalizer, block_size=block_size
+        )
         assert pairs(counts) == expected
 
 
@@ -121,7 +127,10 @@ def test_stdin_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """- is stdin, whose size is not known."""
     monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": io.BytesIO(b"a b a\n")}))
     heard: list[int | None] = []
-    assert pairs(count_words("-", progress=lambda _, done, total: heard.append(total))) == {"a": 2, "b": 1}
+    assert pairs(count_words("-", progress=lambda _, done, total: heard.append(total))) == {
+        "a": 2,
+        "b": 1,
+    }
     assert heard == [None]
 
 
@@ -144,17 +153,28 @@ def test_fields_are_columns(folder: Path, rows: list[list[str]]) -> None:
     expected = Counter(word for row in rows for text in row[:2] for word in split(text))
     if expected:
         for fields in ("1,2", [2, 1], (1, 2)):
-            assert pairs(count_words(path, fields=fields, pretokenizer="metaspace", block_size=9)) == expected
+            assert (
+                pairs(count_words(path, fields=fields, pretokenizer="metaspace", block_size=9))
+                == expected
+            )
 
 
 def test_missing_fields_are_reported(write: Callable[[str, str], Path]) -> None:
     """A short line is named with the number of its fields, a wrong number with an example."""
     path = write("a.tsv", "a\tb\nc\td\ne\n\n")
-    error_text(f"{path}:3: field 2 was requested, but the line has only 1; repair the line", path, fields="2")
-    error_text(f"{path}:1: field 3 was requested, but the line has only 2", path, fields=3, block_size=1)
+    error_text(
+        f"{path}:3: field 2 was requested, but the line has only 1; repair the line",
+        path,
+        fields="2",
+    )
+    error_text(
+        f"{path}:1: field 3 was requested, but the line has only 2", path, fields=3, block_size=1
+    )
     for fields in ("0", "x", "", "1,1", [], [1.5], -1):
         error_text("give distinct column numbers, counted from 1", path, fields=fields)
-    error_text("fields, column and word_counts exclude each other", path, fields=1, word_counts=True)
+    error_text(
+        "fields, column and word_counts exclude each other", path, fields=1, word_counts=True
+    )
 
 
 @given(texts=st.lists(st.text(max_size=20), min_size=1, max_size=5), ascii=st.booleans())
@@ -167,7 +187,10 @@ def test_json_lines(folder: Path, texts: list[str], ascii: bool) -> None:
     split = PreTokenizer("unicode").split
     expected = Counter(word for text in texts for word in split(text))
     if expected:
-        assert pairs(count_words(path, column="text", pretokenizer="unicode", block_size=9)) == expected
+        assert (
+            pairs(count_words(path, column="text", pretokenizer="unicode", block_size=9))
+            == expected
+        )
 
 
 @pytest.mark.parametrize(
@@ -184,7 +207,9 @@ def test_json_lines(folder: Path, texts: list[str], ascii: bool) -> None:
         ("[" * 100_000, "invalid JSON (maximum recursion depth"),
     ],
 )
-def test_bad_json_is_reported_with_its_line(write: Callable[[str, bytes], Path], row: str, message: str) -> None:
+def test_bad_json_is_reported_with_its_line(
+    write: Callable[[str, bytes], Path], row: str, message: str
+) -> None:
     """Whatever is wrong with a line, file and line are named, compressed or not, in any block."""
     content = f'{{"text": "a"}}\n\n{row}\n{{"text": "a"}}\n'.encode()
     for path in (write("a.jsonl", content), write("a.jsonl.gz", gzip.compress(content))):
@@ -197,7 +222,9 @@ def test_columns_must_be_named(write: Callable[[str, str | bytes], Path], tmp_pa
     """JSON lines and parquet without a column are refused with the columns that exist."""
     path = write("a.jsonl.gz", gzip.compress(b'{"id": 1, "text": "a"}\n'))
     error_text(f"{path}: JSON lines; name the text column, one of: id, text", path)
-    error_text("name the text column, one of: none, because the file is empty", write("b.ndjson", ""))
+    error_text(
+        "name the text column, one of: none, because the file is empty", write("b.ndjson", "")
+    )
     pl.DataFrame({"id": [1], "text": ["a"], "lang": ["de"]}).write_parquet(tmp_path / "a.parquet")
     error_text(
         f"{tmp_path / 'a.parquet'}: parquet; name the text column; there are: text, lang",
@@ -206,7 +233,9 @@ def test_columns_must_be_named(write: Callable[[str, str | bytes], Path], tmp_pa
     error_text("no text column 'id'; there are: text, lang", tmp_path / "a.parquet", column="id")
     error_text("no text column 'x'; there are: text, lang", tmp_path / "a.parquet", column="x")
     for kind in (pl.String, pl.Categorical, pl.Enum(["a", "b"])):
-        pl.DataFrame({"text": ["a", "b", "a"]}, schema={"text": kind}).write_parquet(tmp_path / "a.parquet")
+        pl.DataFrame({"text": ["a", "b", "a"]}, schema={"text": kind}).write_parquet(
+            tmp_path / "a.parquet"
+        )
         assert pairs(count_words(tmp_path / "a.parquet", column="text")) == {"a": 2, "b": 1}
 
 
@@ -220,7 +249,10 @@ def test_parquet(folder: Path, texts: list[str]) -> None:
     if expected:
         counts = count_words(path, column="text")
         assert pairs(counts) == expected
-        assert (counts.n_lines, counts.n_bytes) == (len(texts), sum(len(text.encode()) for text in texts))
+        assert (counts.n_lines, counts.n_bytes) == (
+            len(texts),
+            sum(len(text.encode()) for text in texts),
+        )
 
 
 def test_parquet_nulls_and_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,13 +278,16 @@ def test_word_tables(write: Callable[[str, str], Path]) -> None:
 
 
 @pytest.mark.parametrize(
-    "pretokenizer", ["whitespace", "unicode", "gpt2", "metaspace", "metaspace-runs", "metaspace-line"]
+    "pretokenizer",
+    ["whitespace", "unicode", "gpt2", "metaspace", "metaspace-runs", "metaspace-line"],
 )
 @given(texts=st.lists(line, min_size=1, max_size=4))
 @settings(max_examples=examples(30))
 def test_tables_of_counts_round_trip(folder: Path, pretokenizer: str, texts: list[str]) -> None:
     """Counts written as a table, and counted again, are the same."""
-    words = Counter(word for text in texts for word in PreTokenizer(pretokenizer).split(text) if word.strip())
+    words = Counter(
+        word for text in texts for word in PreTokenizer(pretokenizer).split(text) if word.strip()
+    )
     path = folder / "table"
     path.write_bytes("".join(f"{word}\t{n}\n" for word, n in words.items()).encode())
     if words:
@@ -260,9 +295,22 @@ def test_tables_of_counts_round_trip(folder: Path, pretokenizer: str, texts: lis
 
 
 @pytest.mark.parametrize(
-    "row", ["word", "word 0", "word -3", "word 2.5", "word x", "7", " 7", "  7", "word 9223372036854775808"]
+    "row",
+    [
+        "word",
+        "word 0",
+        "word -3",
+        "word 2.5",
+        "word x",
+        "7",
+        " 7",
+        "  7",
+        "word 9223372036854775808",
+    ],
 )
-def test_bad_tables_are_reported_with_their_line(write: Callable[[str, str], Path], row: str) -> None:
+def test_bad_tables_are_reported_with_their_line(
+    write: Callable[[str, str], Path], row: str
+) -> None:
     """A line that is not a word and a positive count is named."""
     path = write("a", f"low 5\n\n{row}\nlow 5\n")
     for block_size in (1, 1_000):
@@ -286,7 +334,10 @@ def test_nothing_to_count_is_reported(write: Callable[[str, str], Path]) -> None
     """A corpus without words is an error that names the files and the number of lines."""
     empty, blank = write("a", ""), write("b", " \n\n\t\n")
     error_text(f"{empty}: no words in 0 lines", empty)
-    error_text(f"{empty}, {blank}: no words in 3 lines; check the files and the pre-tokenizer", [empty, blank])
+    error_text(
+        f"{empty}, {blank}: no words in 3 lines; check the files and the pre-tokenizer",
+        [empty, blank],
+    )
     for n, more in ((3, ""), (4, " and 1 more")):
         error_text(f"{blank}, {blank}, {blank}{more}: no words in {3 * n} lines", [blank] * n)
     error_text("give a file", [])
@@ -301,7 +352,10 @@ def test_huge_lines_and_words_are_linear(write: Callable[[str, str], Path]) -> N
         assert sorted(counts.counts.tolist())[-2:] == [6, 3_000_000]
 
 
-@given(lines=st.lists(st.sampled_from(["", " ", "low", "low  lower", "\t"]), max_size=30), most=st.integers(1, 20))
+@given(
+    lines=st.lists(st.sampled_from(["", " ", "low", "low  lower", "\t"]), max_size=30),
+    most=st.integers(1, 20),
+)
 @settings(deadline=None, max_examples=examples(25))
 def test_many_blank_lines_and_blanks_change_nothing(tmp_path_factory, lines, most):
     """Cutting a block that has many lines, and leaving out blank ones, changes no count and no number of lines."""
@@ -313,7 +367,10 @@ def test_many_blank_lines_and_blanks_change_nothing(tmp_path_factory, lines, mos
             counts = count_words(path, pretokenizer=pretokenizer)
             marker = "▁" * (pretokenizer == "metaspace")
             assert dict(counts.table.rows()).get(f"{marker}low") == text.split().count("low")
-            assert (counts.n_lines, counts.n_bytes) == (text.count("\n") + (not text.endswith("\n")), len(text))
+            assert (counts.n_lines, counts.n_bytes) == (
+                text.count("\n") + (not text.endswith("\n")),
+                len(text),
+            )
 
 
 @given(part=lines)
@@ -328,7 +385,9 @@ def test_normalised_whitespace_counts(folder: Path, part: list[str]) -> None:
         assert pairs(count_words(path, normalizer="nfkc+lowercase")) == expected
 
 
-def test_many_parts_are_compacted(write: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_parts_are_compacted(
+    write: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Summing partial tables early or late gives the same counts."""
     path = write("a", "".join(f"{i % 7} {i}\n" for i in range(300)))
     expected = count_words(path)

@@ -21,9 +21,12 @@ UNSPACED = {
     "Tibetan": "ཁ་སང་ང་ཨ་མ་དང་མཉམ་དུ་ཁྲོམ་ལ་ཕྱིན་པ་ཡིན། དེ་རིང་གནམ་གཤིས་ཡག་པོ་འདུག",
 }
 SPACED = {
-    "German compounds": "Donaudampfschifffahrtsgesellschaftskapitän Rindfleischetikettierungsüberwachungsaufgabe\n" * 9,
-    "Finnish": "lentokonesuihkuturbiinimoottoriapumekaanikkoaliupseerioppilas epäjärjestelmällisyydellään\n" * 9,
-    "code": "self.assertTrue(isinstance(value,collections.abc.Mapping)and(not(value.keys()-allowed)))\n" * 9,
+    "German compounds": "Donaudampfschifffahrtsgesellschaftskapitän Rindfleischetikettierungsüberwachungsaufgabe\n"
+    * 9,
+    "Finnish": "lentokonesuihkuturbiinimoottoriapumekaanikkoaliupseerioppilas epäjärjestelmällisyydellään\n"
+    * 9,
+    "code": "self.assertTrue(isinstance(value,collections.abc.Mapping)and(not(value.keys()-allowed)))\n"
+    * 9,
     "URLs": "https://example.org/a/very/long/path?with=a%20query&and=more#and-a-fragment\n" * 9,
     "hex digests": "\n".join(hashlib.sha256(bytes([n])).hexdigest() for n in range(50)),
     "Korean": "어제는친구와 함께 영화를 보러 갔습니다 아주 재미있었습니다\n" * 9,
@@ -32,8 +35,10 @@ SPACED = {
     "Amharic": "ትናንት፡ከጓደኛዬ፡ጋር፡ወደ፡ገበያ፡ሄድኩ\n" * 9,
     "Chinese, cut into words": "我 昨天 去 了 图书馆 借 了 三 本 书 。 今天 下午 我 打算 在 家里 读完 其中 的 一 本\n"
     * 9,
-    "Thai, cut into words": "เมื่อวาน นี้ ฉัน ไป ตลาด กับ แม่ เพื่อ ซื้อ ผัก และ ผลไม้ วันนี้ อากาศ ดี มาก เดินเล่น ใน สวน\n" * 9,
-    "Khmer, cut into words": "ម្សិលមិញ ខ្ញុំ ទៅ ផ្សារ ជាមួយ ម្តាយ ដើម្បី ទិញ បន្លែ និង ផ្លែឈើ ថ្ងៃនេះ អាកាសធាតុ ល្អ ណាស់\n" * 9,
+    "Thai, cut into words": "เมื่อวาน นี้ ฉัน ไป ตลาด กับ แม่ เพื่อ ซื้อ ผัก และ ผลไม้ วันนี้ อากาศ ดี มาก เดินเล่น ใน สวน\n"
+    * 9,
+    "Khmer, cut into words": "ម្សិលមិញ ខ្ញុំ ទៅ ផ្សារ ជាមួយ ម្តាយ ដើម្បី ទិញ បន្លែ និង ផ្លែឈើ ថ្ងៃនេះ អាកាសធាតុ ល្អ ណាស់\n"
+    * 9,
     "English with a Chinese name": "the library is called 北京大学图书馆数字资源中心 by those who use it\n"
     + "the cat sat\n" * 20,
 }
@@ -66,12 +71,16 @@ def test_the_search_says_what_to_do() -> None:
     text = UNSPACED["Han"] * 3
     result = search(learn_bpe(counted(text), 20))
     others = ("at least", "atoms alone")
-    [message] = [sentence for sentence in result.warnings if not any(other in sentence for other in others)]
+    [message] = [
+        sentence for sentence in result.warnings if not any(other in sentence for other in others)
+    ]
     assert "without spaces between words (mostly Han)" in message
     assert "count with the pretokenizer unicode, " in message
     assert message.endswith("or with metaspace")
     for pretokenizer in ("unicode", "metaspace"):
-        counts = WordCounts.from_pairs([(word, 1) for word in text.split()], pretokenizer=pretokenizer)
+        counts = WordCounts.from_pairs(
+            [(word, 1) for word in text.split()], pretokenizer=pretokenizer
+        )
         assert unspaced(counts) is None
 
 

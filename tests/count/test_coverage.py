@@ -18,7 +18,9 @@ from volt.errors import ArgumentError, ConfigError, CorpusError, VoltError
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 
 FEW = settings(deadline=None, max_examples=examples(30))
-words_ = st.dictionaries(st.text("aaabbcdé一😀", min_size=1, max_size=6), st.integers(1, 40), min_size=1, max_size=12)
+words_ = st.dictionaries(
+    st.text("aaabbcdé一😀", min_size=1, max_size=6), st.integers(1, 40), min_size=1, max_size=12
+)
 shares_ = st.floats(0.3, 1, exclude_max=True)
 WORDS = Counter(word for line in LINES for word in line.split())
 
@@ -61,17 +63,30 @@ def test_sentencepiece_leaves_out_the_same(lines, tmp_path):
     sentencepiece = pytest.importorskip("sentencepiece")
     texts = [*lines("ted/Cantonese.txt.gz", 2_500), *lines("multi30k/train.de.gz", 2_500)]
     texts = [" ".join(text.split()) for text in texts if "\u2581" not in text]
-    for share, some in ((0.98, LINES), (0.985, LINES), (0.99, LINES), (0.995, LINES), (0.9995, texts)):
+    for share, some in (
+        (0.98, LINES),
+        (0.985, LINES),
+        (0.99, LINES),
+        (0.995, LINES),
+        (0.9995, texts),
+    ):
         words = Counter(word for text in some for word in text.split())
         found = coverage_of(WordCounts.from_pairs(words), share)
         assert found is not None
         kept = set("".join(words)) - set(found.left_out)
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(some), model_prefix=str(tmp_path / "spm"), model_type="bpe",
-            vocab_size=len(kept) + 4, character_coverage=share, normalization_rule_name="identity", minloglevel=2,
-        )  # fmt: skip
+            sentence_iterator=iter(some),
+            model_prefix=str(tmp_path / "spm"),
+            model_type="bpe",
+            vocab_size=len(kept) + 4,
+            character_coverage=share,
+            normalization_rule_name="identity",
+            minloglevel=2,
+        )
         model = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "spm.model"))
-        assert {model.id_to_piece(number) for number in range(3, model.get_piece_size())} == kept | {"▁"}
+        assert {
+            model.id_to_piece(number) for number in range(3, model.get_piece_size())
+        } == kept | {"▁"}
     assert len(found.left_out) > (20 if DRAWS_ALL else 5)
 
 
@@ -80,13 +95,17 @@ def test_sentencepiece_leaves_out_the_same(lines, tmp_path):
 def test_what_is_left_out_parts_words(words, share):
     """Merges are learned from what stands on either side, as from words of their own."""
     try:
-        candidates = learn_bpe(WordCounts.from_pairs(words), 30, marker="none", min_pair_count=1, coverage=share)
+        candidates = learn_bpe(
+            WordCounts.from_pairs(words), 30, marker="none", min_pair_count=1, coverage=share
+        )
     except CorpusError:
         return
     parts = Counter[str]()
     assert candidates.coverage is not None
     for word, count in words.items():
-        for part in word.translate({ord(one): " " for one in candidates.coverage.left_out}).split(" "):
+        for part in word.translate({ord(one): " " for one in candidates.coverage.left_out}).split(
+            " "
+        ):
             parts[part] += count * bool(part)
     assert candidates.merges == naive.learn(+parts, 30, "none", 1)
 
@@ -102,7 +121,9 @@ def test_counts_are_those_of_the_encoded_corpus(marker):
     for byte_fallback in (False, True):
         result = search(candidates, select="tokens", byte_fallback=byte_fallback)
         encoder, found = Encoder(result.vocabulary), Counter[str]()
-        for pieces, n in zip(encoder.encode_words(counts.words), counts.counts.tolist(), strict=True):
+        for pieces, n in zip(
+            encoder.encode_words(counts.words), counts.counts.tolist(), strict=True
+        ):
             for piece in pieces:
                 found[piece] += n
         tokens = dict(zip(result.vocabulary.tokens, result.vocabulary.counts, strict=True))

@@ -54,9 +54,13 @@ def folder(tmp_path: Path) -> Path:
     result = tmp_path / "corpus"
     result.mkdir()
     for number in range(60):
-        (result / f"{number:02}.txt").write_text(f"für Low lower\t{'new' * (number % 7)}est {number}\n" * (number % 9))
+        (result / f"{number:02}.txt").write_text(
+            f"für Low lower\t{'new' * (number % 7)}est {number}\n" * (number % 9)
+        )
     (result / "b.txt.gz").write_bytes(gzip.compress(b"packed low\tx\n" * 99))
-    (result / "c.txt").write_bytes(b"newest low\twidest\n" * 1_000 + b"\xff\ty\n" + b"low\tlow\n" * 99)
+    (result / "c.txt").write_bytes(
+        b"newest low\twidest\n" * 1_000 + b"\xff\ty\n" + b"low\tlow\n" * 99
+    )
     return result
 
 
@@ -84,18 +88,26 @@ def test_a_new_or_longer_file_changes_few_groups() -> None:
     before = {tuple(shard for shard, _ in group) for group in grouped([*sizes], sizes, most=1_000)}
     assert 20_000 * 13 / 1_000 < len(before) < 4 * 20_000 * 13 / 1_000
     for changed in (sizes | {"10000": 500}, dict(sorted((sizes | {"10000a": 500}).items()))):
-        after = {tuple(shard for shard, _ in group) for group in grouped([*changed], changed, most=1_000)}
+        after = {
+            tuple(shard for shard, _ in group) for group in grouped([*changed], changed, most=1_000)
+        }
         assert 1 <= len(after - before) <= 20
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {}, {"fields": 2}, {"normalizer": "lowercase"}, {"pretokenizer": PreTokenizer("gpt2")}, {"min_count": 3},
-        {"special": SpecialTokens(user=("low",))}, {"memory": "512M", "min_count": 2}, {"errors": "replace"},
+        {},
+        {"fields": 2},
+        {"normalizer": "lowercase"},
+        {"pretokenizer": PreTokenizer("gpt2")},
+        {"min_count": 3},
+        {"special": SpecialTokens(user=("low",))},
+        {"memory": "512M", "min_count": 2},
+        {"errors": "replace"},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_kept_counts_are_those_that_are_counted(
     folder: Path, tmp_path: Path, counted: list[str], options: dict[str, Any]
 ) -> None:
@@ -117,28 +129,47 @@ def test_any_map_keeps_counts(folder: Path, tmp_path: Path, counted: list[str]) 
         for number, each in enumerate((pool.imap, in_ranges(map, size=SIZE))):
             counted.clear()
             for _ in range(2):
-                assert count_words(folder, keep=tmp_path / f"{number}", map=each, errors="skip") == expected
+                assert (
+                    count_words(folder, keep=tmp_path / f"{number}", map=each, errors="skip")
+                    == expected
+                )
                 assert len(counted) == 62 + 4 * number
 
 
-def test_every_option_that_changes_counts_is_counted_anew(folder: Path, tmp_path: Path, counted: list[str]) -> None:
+def test_every_option_that_changes_counts_is_counted_anew(
+    folder: Path, tmp_path: Path, counted: list[str]
+) -> None:
     """Options that change nothing are not; nor is a name of a token that is not found in text."""
     kept = tmp_path / "kept"
     options: list[dict[str, Any]] = [
-        {}, {"fields": 1}, {"fields": 2}, {"normalizer": "nfc"}, {"pretokenizer": "gpt2"}, {"max_line": 99},
-        {"special": SpecialTokens(user=("low",))}, {"special": SpecialTokens(user=("est",))}, {"errors": "replace"},
-    ]  # fmt: skip
+        {},
+        {"fields": 1},
+        {"fields": 2},
+        {"normalizer": "nfc"},
+        {"pretokenizer": "gpt2"},
+        {"max_line": 99},
+        {"special": SpecialTokens(user=("low",))},
+        {"special": SpecialTokens(user=("est",))},
+        {"errors": "replace"},
+    ]
     for each in options:
         counted.clear()
         count_words(folder, keep=kept, **{"errors": "skip", **each})
         assert counted, each
     counted.clear()
-    for each in ({"min_count": 2}, {"block_size": 99}, {"special": SpecialTokens(unk="[unk]")}, {"memory": "1G"}):
+    for each in (
+        {"min_count": 2},
+        {"block_size": 99},
+        {"special": SpecialTokens(unk="[unk]")},
+        {"memory": "1G"},
+    ):
         count_words(folder, keep=kept, errors="skip", **each)
     assert not counted
 
 
-def test_only_what_changed_is_counted_anew(folder: Path, tmp_path: Path, counted: list[str]) -> None:
+def test_only_what_changed_is_counted_anew(
+    folder: Path, tmp_path: Path, counted: list[str]
+) -> None:
     """A file of equal size, whose time of modification is put back, is counted with its group, and no others."""
     kept, path = tmp_path / "kept", folder / "08.txt"
     count_words(folder, keep=kept, errors="skip")
@@ -156,7 +187,9 @@ def test_only_what_changed_is_counted_anew(folder: Path, tmp_path: Path, counted
 
 
 @pytest.mark.parametrize("n_bytes", [0, 1, 16, 30, 60, -1])
-def test_a_damaged_file_is_not_trusted(folder: Path, tmp_path: Path, counted: list[str], n_bytes: int) -> None:
+def test_a_damaged_file_is_not_trusted(
+    folder: Path, tmp_path: Path, counted: list[str], n_bytes: int
+) -> None:
     """Cut, changed in one byte, or put in another's place: its group is counted anew, and then kept."""
     kept, draw = tmp_path / "kept", random.Random(n_bytes)
     expected = count_words(folder, keep=kept, errors="skip")
@@ -204,7 +237,9 @@ def test_urls_are_kept_by_their_versions(tmp_path: Path, counted: list[str]) -> 
     pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     import fsspec
 
-    fsspec.filesystem("memory").pipe({"/corpus/a.txt": b"low\n" * 3_000, "/corpus/b.txt": b"lower\n"})
+    fsspec.filesystem("memory").pipe(
+        {"/corpus/a.txt": b"low\n" * 3_000, "/corpus/b.txt": b"lower\n"}
+    )
     for _ in range(2):
         assert count_words("memory://corpus", keep="memory://kept/counts/").total == 3_001
     assert sorted({*counted}) == ["a.txt", "b.txt"]
@@ -226,20 +261,32 @@ def test_what_cannot_be_kept_is_refused(folder: Path, tmp_path: Path, run: Run) 
     os.mkfifo(pipe)
     file.write_bytes(b"")
     for source, name in (("-", "stdin"), (str(pipe), str(pipe))):
-        with pytest.raises(ConfigError, match=f"^{name}: keep works only with files; write its lines to a file"):
+        with pytest.raises(
+            ConfigError, match=f"^{name}: keep works only with files; write its lines to a file"
+        ):
             count_words(source, keep=tmp_path / "kept")
-    with pytest.raises(ConfigError, match=r"^kept counts are .*; remove keep='.*kept' or approximate=True$"):
+    with pytest.raises(
+        ConfigError, match=r"^kept counts are .*; remove keep='.*kept' or approximate=True$"
+    ):
         count_words(folder, keep=tmp_path / "kept", memory="1G", approximate=True)
-    with pytest.raises(OutputError, match=r"file: cannot be created: file exists; choose another place$"):
+    with pytest.raises(
+        OutputError, match=r"file: cannot be created: file exists; choose another place$"
+    ):
         count_words(folder, keep=file)
-    with pytest.raises(OutputError, match=r"file/kept: cannot be created: not a directory; choose another place$"):
+    with pytest.raises(
+        OutputError, match=r"file/kept: cannot be created: not a directory; choose another place$"
+    ):
         count_words(folder, keep=file / "kept")
-    message = run("search", str(folder), "--keep", "/proc/none", "-o", str(tmp_path / "a.volt"), status=1).stderr
+    message = run(
+        "search", str(folder), "--keep", "/proc/none", "-o", str(tmp_path / "a.volt"), status=1
+    ).stderr
     assert message.startswith(b"error /proc/none: cannot be created: ")
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, partial(os.symlink, "/dev/zero")])
-def test_kept_counts_must_be_a_file(folder: Path, tmp_path: Path, make: Callable[[Path], object]) -> None:
+def test_kept_counts_must_be_a_file(
+    folder: Path, tmp_path: Path, make: Callable[[Path], object]
+) -> None:
     """Something else in their place is neither read nor written, which could go on for ever."""
     count_words(folder / "08.txt", keep=tmp_path / "kept")
     [file] = (tmp_path / "kept").iterdir()
@@ -254,10 +301,14 @@ def test_a_full_disk_is_an_error(folder: Path, tmp_path: Path, counted: list[str
     """It names the folder; nothing that was kept before is lost."""
     kept = tmp_path / "kept"
     kept.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12k", "none", kept], capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=12k", "none", kept], capture_output=True
+    ).returncode:
         pytest.skip("nothing can be mounted here")
     try:
-        with pytest.raises(OutputError, match=rf"{ENDING}: cannot be written: no space left on device; it was not"):
+        with pytest.raises(
+            OutputError, match=rf"{ENDING}: cannot be written: no space left on device; it was not"
+        ):
             count_words(folder, keep=kept, errors="skip", pretokenizer="unicode")
         assert names(kept)
         assert all(name.endswith(ENDING) for name in names(kept))
@@ -278,7 +329,10 @@ def test_only_a_folder_with_a_name_is_taken(folder: Path, run: Run) -> None:
     """An empty name is an error. A file that vanishes is reported by the reader, not as a pipe."""
     with pytest.raises(ConfigError, match="keep is empty; give a folder"):
         count_words(folder, keep="", errors="skip")
-    assert b"keep is empty; give a folder" in run("search", str(folder), "--keep", "", "-o", "-", status=2).stderr
+    assert (
+        b"keep is empty; give a folder"
+        in run("search", str(folder), "--keep", "", "-o", "-", status=2).stderr
+    )
     assert check_files([str(folder / "gone")], "keep works only with") == [str(folder / "gone")]
 
 
@@ -288,12 +342,23 @@ def test_a_killed_command_continues(tmp_path: Path) -> None:
     corpus, kept, draw = tmp_path / "corpus", tmp_path / "kept", random.Random(4)
     corpus.mkdir()
     for number in range(200):
-        (corpus / f"{number:03}.txt").write_text(f"low lower {'new' * (number % 7)}est {number % 37} x{number}\n" * 200)
+        (corpus / f"{number:03}.txt").write_text(
+            f"low lower {'new' * (number % 7)}est {number % 37} x{number}\n" * 200
+        )
     code = f"import volt.count.corpus as c; c.RANGE_SIZE = {SIZE}; import volt_cli.__main__ as v; v.main()"
     options = ["search", str(corpus), "--sizes", "30:60:10", "--select", "fixed:50", "-q"]
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"}
     assert status_of([*options, "-o", tmp_path / "a.volt"]) == 0
-    command = [sys.executable, "-c", code, *options, "--keep", str(kept), "-o", str(tmp_path / "b.volt")]
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        *options,
+        "--keep",
+        str(kept),
+        "-o",
+        str(tmp_path / "b.volt"),
+    ]
     n_kept, seen = [0], dict[str, int]()
     for _ in range(2):
         process = subprocess.Popen(command, env=environment)

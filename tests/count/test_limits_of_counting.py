@@ -40,7 +40,15 @@ def test_a_budget_is_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [[getattr(budget, share) for share in SHARES] for budget in of.values()] == [
         [268_435_456, 26_843_545, 89_478_485, 4_194_304, 8_192, 419_430, 4_473_924],
         [805_306_368, 80_530_636, 268_435_456, 12_582_912, 24_576, 1_258_291, 13_421_772],
-        [16_911_433_728, 1_691_143_372, 5_637_144_576, 264_241_152, 65_536, 26_424_115, 281_857_228],
+        [
+            16_911_433_728,
+            1_691_143_372,
+            5_637_144_576,
+            264_241_152,
+            65_536,
+            26_424_115,
+            281_857_228,
+        ],
     ]
     assert [str(Budget(n)) for n in (1, 1023, 1024, 3 << 29, 1 << 50)] == [
         "1  B",
@@ -54,17 +62,25 @@ def test_a_budget_is_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(bounded_sums, "available_cores", lambda n=n_cores: n)
         limits += [CounterLimits.of(budget, approximate=n_cores > 1) for budget in of.values()]
     assert [tuple(one)[:3] for one in limits] == [
-        (139_810, 139_810, False), (419_430, 419_430, False), (1_048_576, 4_194_304, False),
-        (34_952, 139_810, True), (104_857, 419_430, True), (1_048_576, 4_194_304, True),
-        (4_096, 139_810, True), (4_096, 419_430, True), (8_808, 4_194_304, True),
-    ]  # fmt: skip
+        (139_810, 139_810, False),
+        (419_430, 419_430, False),
+        (1_048_576, 4_194_304, False),
+        (34_952, 139_810, True),
+        (104_857, 419_430, True),
+        (1_048_576, 4_194_304, True),
+        (4_096, 139_810, True),
+        (4_096, 419_430, True),
+        (8_808, 4_194_304, True),
+    ]
     assert Budget.of(512 << 20).n_bytes == 512 << 20
 
 
 def test_tables_that_are_just_too_large_are_spilled(monkeypatch: pytest.MonkeyPatch) -> None:
     """A word takes 32 bytes and its text. Pending words are added up above their limit; the sum spills above half."""
     calls = list[int]()
-    monkeypatch.setattr(bounded_sums.SortedRuns, "write", lambda self, table: calls.append(table.height))
+    monkeypatch.setattr(
+        bounded_sums.SortedRuns, "write", lambda self, table: calls.append(table.height)
+    )
     monkeypatch.setattr(bounded_sums.SortedRuns, "merged", lambda self: iter([]))
     for limit, n_runs in ((66, 0), (65, 2), (131, 2), (132, 0)):
         calls.clear()
@@ -81,13 +97,21 @@ def test_the_words_that_remain_may_just_fit(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(Budget, "table", limit)
         monkeypatch.setattr(Budget, "for_words", 60 * 7)
         if limit == 100:
-            assert pairs(WordCounts(*bounded_sum([part(words)], Budget.of("1G"), min_count=1).part)) == words
+            assert (
+                pairs(WordCounts(*bounded_sum([part(words)], Budget.of("1G"), min_count=1).part))
+                == words
+            )
             continue
-        with pytest.raises(CorpusError, match="3 distinct words are too many for 1 GB, and 3 of them occur 1 time or"):
+        with pytest.raises(
+            CorpusError,
+            match="3 distinct words are too many for 1 GB, and 3 of them occur 1 time or",
+        ):
             bounded_sum([part(words)], Budget.of("1G"), min_count=1)
 
 
-@given(st.lists(st.dictionaries(st.sampled_from("abcd"), st.integers(1, 9), max_size=4), max_size=9))
+@given(
+    st.lists(st.dictionaries(st.sampled_from("abcd"), st.integers(1, 9), max_size=4), max_size=9)
+)
 def test_parts_are_compacted_without_a_trace(tables: list[dict[str, int]]) -> None:
     """However few rows or parts are held at once, the sum and its numbers of lines, bytes and bad lines are exact."""
     expected = sum(map(Counter, tables), Counter[str]())
@@ -103,16 +127,23 @@ def test_parts_are_compacted_without_a_trace(tables: list[dict[str, int]]) -> No
 def test_ties_are_forgotten_together() -> None:
     """Words of the least count go together; characters count with each word's end, and a word that just fits stays."""
     words = {"aa": 5, "b": 3, "c": 3, "d": 1}
-    tables = {(n, symbols): approximate_sum([part(words, 2, 9, 1)], n_words=n, n_symbols=symbols)
-              for n, symbols in ((4, None), (3, None), (2, None), (4, 9), (4, 8), (4, 3), (4, 2))}  # fmt: skip
+    tables = {
+        (n, symbols): approximate_sum([part(words, 2, 9, 1)], n_words=n, n_symbols=symbols)
+        for n, symbols in ((4, None), (3, None), (2, None), (4, 9), (4, 8), (4, 3), (4, 2))
+    }
     found = {
-        key: ("".join(one.part.table["word"]), one.bound, one.n_left_out, one.part[1:]) for key, one in tables.items()
+        key: ("".join(one.part.table["word"]), one.bound, one.n_left_out, one.part[1:])
+        for key, one in tables.items()
     }
     assert found == {
-        (4, None): ("aabcd", 0, 0, (2, 9, 1)), (3, None): ("aabc", 1, 1, (2, 9, 1)), (2, None): ("aa", 3, 7, (2, 9, 1)),
-        (4, 9): ("aabcd", 0, 0, (2, 9, 1)), (4, 8): ("aabc", 1, 1, (2, 9, 1)), (4, 3): ("aa", 3, 7, (2, 9, 1)),
+        (4, None): ("aabcd", 0, 0, (2, 9, 1)),
+        (3, None): ("aabc", 1, 1, (2, 9, 1)),
+        (2, None): ("aa", 3, 7, (2, 9, 1)),
+        (4, 9): ("aabcd", 0, 0, (2, 9, 1)),
+        (4, 8): ("aabc", 1, 1, (2, 9, 1)),
+        (4, 3): ("aa", 3, 7, (2, 9, 1)),
         (4, 2): ("", 5, 12, (2, 9, 1)),
-    }  # fmt: skip
+    }
     parts = [
         part({"aaaa": 9, "b": 3, "c": 3}),
         part({"dddddddd": 8}),
@@ -149,7 +180,10 @@ def test_scripts_without_spaces_are_measured(words: dict[str, int], found: Unspa
 def test_bytes_of_words_with_spaces() -> None:
     """A "▁" stands for one byte, and a word without marks takes one more for the space after it."""
     words = {"▁é▁": 3, "ab": 2}
-    sizes = [text_bytes(WordCounts.from_pairs(words, pretokenizer=name)) for name in ("metaspace", "whitespace")]
+    sizes = [
+        text_bytes(WordCounts.from_pairs(words, pretokenizer=name))
+        for name in ("metaspace", "whitespace")
+    ]
     assert sizes == [3 * 4 + 2 * 2, 3 * 9 + 2 * 3]
 
 
@@ -164,7 +198,9 @@ def test_progress_is_reported_with_bytes_and_size(tmp_path: Path) -> None:
     assert heard == [(str(text), 16, 32), (str(text), 32, 32)]
     heard.clear()
     count_words([table, lines], column="t", progress=lambda *one: heard.append(one))
-    assert heard == [(str(path), path.stat().st_size, path.stat().st_size) for path in (table, lines)]
+    assert heard == [
+        (str(path), path.stat().st_size, path.stat().st_size) for path in (table, lines)
+    ]
 
 
 def _named(description: str) -> str:
@@ -174,11 +210,27 @@ def _named(description: str) -> str:
 
 def test_tables_are_recognised_by_name_and_first_lines(tmp_path: Path) -> None:
     """JSON lines by their ending, Parquet by its first bytes, a table by tabs within each of its first five lines."""
-    assert [is_json_lines(name) for name in ("a.jsonl", "a.ndjson.gz", "a.jsonl.xz", "a.jsonl.txt", "a.json", "a")] == [
-        True, True, True, False, False, False,
-    ]  # fmt: skip
-    cases = {"a\tb\tc\n": "a b c", "\n \na\tb\n": "a b", "a\tb\nc\n": "", "a\n": "", "": "", "\ta\n": "",
-             "a\tb\n" * 5 + "c\n": "a b", "a\tb\n" * 4 + "c\n": ""}  # fmt: skip
+    assert [
+        is_json_lines(name)
+        for name in ("a.jsonl", "a.ndjson.gz", "a.jsonl.xz", "a.jsonl.txt", "a.json", "a")
+    ] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+    cases = {
+        "a\tb\tc\n": "a b c",
+        "\n \na\tb\n": "a b",
+        "a\tb\nc\n": "",
+        "a\n": "",
+        "": "",
+        "\ta\n": "",
+        "a\tb\n" * 5 + "c\n": "a b",
+        "a\tb\n" * 4 + "c\n": "",
+    }
     for text, columns in cases.items():
         (tmp_path / "a.tsv").write_text(text)
         assert _named(columns_in(str(tmp_path / "a.tsv"))) == columns
@@ -189,18 +241,36 @@ def test_tables_are_recognised_by_name_and_first_lines(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a, b\nc, d\n")
     names = [str(tmp_path / name) for name in ("a.jsonl", "b", "none", "a.txt")]
     assert [columns_in(name) for name in names] == ["", "", "", ""]
-    assert [is_parquet(name) for name in (*names, str(tmp_path))] == [False, True, False, False, False]
-    assert [column_numbers(value) for value in ("1,3", 2, [3, 1], "1", None)] == [(1, 3), (2,), (3, 1), (1,), ()]
+    assert [is_parquet(name) for name in (*names, str(tmp_path))] == [
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert [column_numbers(value) for value in ("1,3", 2, [3, 1], "1", None)] == [
+        (1, 3),
+        (2,),
+        (3, 1),
+        (1,),
+        (),
+    ]
 
 
 def test_numbers_of_counts_go_along() -> None:
     """Sums add lines, bytes, bad lines, bounds and what was left out; a limit that is met keeps a word."""
     empty, words = WordCounts.empty(), WordCounts.from_pairs({"a": 4, "b": 2})
     one = WordCounts(words.table, 1, 2, 3, bound=4, n_left_out=5)
-    both = one + WordCounts(WordCounts.from_pairs({"a": 1}).table, 10, 20, 30, bound=40, n_left_out=50)
+    both = one + WordCounts(
+        WordCounts.from_pairs({"a": 1}).table, 10, 20, 30, bound=40, n_left_out=50
+    )
     assert both._provenance[:5] == (44, 55, 11, 22, 33)
     assert both != one
-    assert (both.origin, one.part[1:], one.origin + empty.origin) == ("|bound:44", (1, 2, 3), "|bound:4")
+    assert (both.origin, one.part[1:], one.origin + empty.origin) == (
+        "|bound:44",
+        (1, 2, 3),
+        "|bound:4",
+    )
     assert all((left + right) is one for left, right in ((empty, one), (one, empty)))
     for numbers in ({"n_lines": 1}, {"n_left_out": 1}):
         assert (one + WordCounts(empty.table, **numbers)).n_lines == 1 + numbers.get("n_lines", 0)
@@ -216,8 +286,11 @@ def test_characters_at_the_share_are_left_out() -> None:
     counts = WordCounts.from_pairs({"aabb": 2, "c": 2}, pretokenizer=PreTokenizer("gpt2"))
     found = [coverage_of(counts, share) for share in (0.4, 0.41, 0.8, 0.81)]
     assert [one and (one.left_out, one.n_left_out, one.n_characters) for one in found] == [
-        ("bc", 6, 10), ("c", 2, 10), ("c", 2, 10), ("", 0, 10),
-    ]  # fmt: skip
+        ("bc", 6, 10),
+        ("c", 2, 10),
+        ("c", 2, 10),
+        ("", 0, 10),
+    ]
     assert found[0] is not None
     assert found[0].codes.tolist() == [98, 99]
 
@@ -234,14 +307,18 @@ def test_characters_at_the_share_are_left_out() -> None:
         (["one.xz"], ["one"]),
     ],
 )
-def test_files_are_named_after_what_tells_them_apart(arguments: list[str], names: list[str] | None) -> None:
+def test_files_are_named_after_what_tells_them_apart(
+    arguments: list[str], names: list[str] | None
+) -> None:
     """Common parts at both ends go, unless a name would be empty or two would be equal; equal names are refused."""
     if names is None:
         with pytest.raises(ConfigError, match=r"source name 'a' of b/a\.txt is given twice"):
             source_paths(arguments)
         return
     assert list(source_paths(arguments)) == names
-    assert list(source_paths(arguments).values()) == [argument.rpartition("=")[2] for argument in arguments]
+    assert list(source_paths(arguments).values()) == [
+        argument.rpartition("=")[2] for argument in arguments
+    ]
 
 
 def test_named_files_and_their_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,16 +326,28 @@ def test_named_files_and_their_columns(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     for name in ("a=b", "x.tsv:3"):
         Path(name).touch()
-    assert (split_name("a=b"), split_name("b=a"), split_name("ab")) == ((None, "a=b"), ("b", "a"), (None, "ab"))
+    assert (split_name("a=b"), split_name("b=a"), split_name("ab")) == (
+        (None, "a=b"),
+        ("b", "a"),
+        (None, "ab"),
+    )
     assert named_files(["a.tsv", "b.tsv"]) == {}
-    assert {name: tuple(one) for name, one in named_files(["b=x.tsv:1", "a=x.tsv:3", "c=y:z:12"]).items()} == {
-        "a": ("x.tsv:3", None), "b": ("x.tsv", 1), "c": ("y:z", 12),
-    }  # fmt: skip
+    assert {
+        name: tuple(one)
+        for name, one in named_files(["b=x.tsv:1", "a=x.tsv:3", "c=y:z:12"]).items()
+    } == {
+        "a": ("x.tsv:3", None),
+        "b": ("x.tsv", 1),
+        "c": ("y:z", 12),
+    }
     assert list(named_files(["b=x", "a=y"])) == ["a", "b"]
     for given_, message in {
-        "a=x:0": "a=x:0: columns are counted from 1; write a=x:1, say", "a=": "a=: names no file; write NAME=FILE",
-        "..=x": r"\.\.=x: names no source", "=x": "source name '' of x is empty; write NAME=FILE with a name",
-        "x": "x has no name, but b=y has one; write NAME=x", "b=z": "source name 'b' of z is given twice",
-    }.items():  # fmt: skip
+        "a=x:0": "a=x:0: columns are counted from 1; write a=x:1, say",
+        "a=": "a=: names no file; write NAME=FILE",
+        "..=x": r"\.\.=x: names no source",
+        "=x": "source name '' of x is empty; write NAME=FILE with a name",
+        "x": "x has no name, but b=y has one; write NAME=x",
+        "b=z": "source name 'b' of z is given twice",
+    }.items():
         with pytest.raises(ConfigError, match=message):
             named_files(["b=y", given_])

@@ -28,7 +28,9 @@ from volt.files.blocks import read_blocks
 from volt.files.ranges import FileRange, can_span, packed_ranges, ranges_of, read_range
 
 MARK = b"\xef\xbb\xbf"
-TRICKY = st.sampled_from([b"a", b"b", b" ", b"\n", b"\r\n", b"\r", b"\n\n", b"\t", "ß".encode(), "🙂".encode(), MARK])
+TRICKY = st.sampled_from(
+    [b"a", b"b", b" ", b"\n", b"\r\n", b"\r", b"\n\n", b"\t", "ß".encode(), "🙂".encode(), MARK]
+)
 BAD = st.sampled_from([b"\xff", b"\xc3", b"\x1f\x8b\x08\x00\n", b"a" * 70])
 NUMBERS = "n_lines", "n_bytes", "n_bad_lines"
 texts = st.lists(TRICKY, max_size=40).map(b"".join)
@@ -58,7 +60,9 @@ def at(path: Path, cuts: list[int]) -> list[FileRange]:
 
 
 @given(
-    data=damaged, cuts=st.lists(st.integers(0, 200), max_size=8), errors=st.sampled_from(["strict", "replace", "skip"])
+    data=damaged,
+    cuts=st.lists(st.integers(0, 200), max_size=8),
+    errors=st.sampled_from(["strict", "replace", "skip"]),
 )
 @example(data=b"a\r\nb\n", cuts=[2], errors="strict")
 @example(data=b"a\nb\n", cuts=[1, 2, 3], errors="strict")
@@ -67,7 +71,9 @@ def at(path: Path, cuts: list[int]) -> list[FileRange]:
 @example(data=b"a\n\xff\nb\n\xff", cuts=[4], errors="strict")
 @example(data=b"a" * 300, cuts=[1, 5, 9], errors="strict")
 @example(data=b"a\n\x1f\x8b\x08\x00b\n", cuts=[2], errors="replace")
-def test_the_ranges_of_a_file_count_as_the_file_does(path: Path, data: bytes, cuts: list[int], errors: str) -> None:
+def test_the_ranges_of_a_file_count_as_the_file_does(
+    path: Path, data: bytes, cuts: list[int], errors: str
+) -> None:
     """Words, lines, bytes and bad lines are the same wherever it is cut, and so is the first error."""
     path.write_bytes(data)
 
@@ -81,26 +87,50 @@ PACKED = st.sampled_from([gzip.compress, bz2.compress, lzma.compress, zstandard.
 
 
 @given(
-    data=damaged, pack=PACKED, lost=st.sampled_from([0, 0, 1, 9]), n=st.integers(1, 9), ratio=st.floats(0.01, 20),
-    errors=st.sampled_from(["strict", "replace", "skip"]), block_size=st.integers(1, 50),
+    data=damaged,
+    pack=PACKED,
+    lost=st.sampled_from([0, 0, 1, 9]),
+    n=st.integers(1, 9),
+    ratio=st.floats(0.01, 20),
+    errors=st.sampled_from(["strict", "replace", "skip"]),
+    block_size=st.integers(1, 50),
     most=st.sampled_from([5, 60, None]),
-)  # fmt: skip
+)
 @example(MARK + b"a\nb\xff\na", gzip.compress, 0, 3, 0.2, "strict", 2, None)
 @example(b"a\n\xff\n" + b"a\n" * 9, gzip.compress, 9, 9, 0.4, "strict", 2, None)
 def test_the_ranges_of_a_packed_file_count_as_the_file_does(
-    path: Path, data: bytes, pack: Any, lost: int, n: int, ratio: float, errors: Any, block_size: int, most: int | None
+    path: Path,
+    data: bytes,
+    pack: Any,
+    lost: int,
+    n: int,
+    ratio: float,
+    errors: Any,
+    block_size: int,
+    most: int | None,
 ) -> None:
     """Counts and the first error are the same wherever the text is cut, also if the file is truncated."""
     whole = pack(data[: len(data) // 2]) + pack(data[len(data) // 2 :])
     path.write_bytes(whole[: len(whole) - lost])
     size = path.stat().st_size
-    parts = [FileRange(str(path), size * i // n, size * (i + 1) // n, size, ratio=ratio) for i in range(n)]
+    parts = [
+        FileRange(str(path), size * i // n, size * (i + 1) // n, size, ratio=ratio)
+        for i in range(n)
+    ]
     options: dict[str, Any] = {"errors": errors, "block_size": block_size, "max_line": most}
-    assert outcome(path, map=lambda function, _: map(function, parts), **options) == outcome(path, **options)
+    assert outcome(path, map=lambda function, _: map(function, parts), **options) == outcome(
+        path, **options
+    )
     if not lost and errors == "replace" and most is None:
-        blocks = [block for part in parts for block in read_range(part, errors=errors, block_size=block_size)]
+        blocks = [
+            block
+            for part in parts
+            for block in read_range(part, errors=errors, block_size=block_size)
+        ]
         whole_lines = read_blocks(str(path), errors=errors)
-        assert b"".join(block.data for block in blocks) == b"".join(block.data for block in whole_lines)
+        assert b"".join(block.data for block in blocks) == b"".join(
+            block.data for block in whole_lines
+        )
         starts = [*accumulate((block.n_lines for block in blocks), initial=1)]
         assert [block.first_line for block in blocks] == starts[:-1]
 
@@ -110,19 +140,31 @@ def test_a_packed_file_is_divided_into_similar_shares(tmp_path: Path) -> None:
     plain, packed = tmp_path / "a.txt", tmp_path / "a.gz"
     plain.write_text("".join(f"{number} für low\n" for number in range(500_000)))
     packed.write_bytes(gzip.compress(plain.read_bytes(), 1))
-    shares = [sum(len(block.data) for block in read_range(part)) for part in packed_ranges(str(packed), 3)]
+    shares = [
+        sum(len(block.data) for block in read_range(part)) for part in packed_ranges(str(packed), 3)
+    ]
     assert sum(shares) == plain.stat().st_size
     assert min(shares) > sum(shares) / 5
-    assert packed_ranges(str(plain), 3) == packed_ranges("-", 3) == packed_ranges(str(tmp_path / "none"), 3) == []
+    assert (
+        packed_ranges(str(plain), 3)
+        == packed_ranges("-", 3)
+        == packed_ranges(str(tmp_path / "none"), 3)
+        == []
+    )
 
 
 @given(data=texts, cuts=st.lists(st.integers(0, 200), max_size=8), block_size=st.integers(1, 50))
-def test_every_line_is_in_one_range(path: Path, data: bytes, cuts: list[int], block_size: int) -> None:
+def test_every_line_is_in_one_range(
+    path: Path, data: bytes, cuts: list[int], block_size: int
+) -> None:
     """The lines of all ranges are those of the file, in order, whatever is read at a time."""
     path.write_bytes(data)
     blocks = [block for part in at(path, cuts) for block in read_range(part, block_size=block_size)]
     assert b"".join(block.data for block in blocks) == data.removeprefix(MARK)
-    assert sum(block.n_lines for block in blocks) == len(data.removeprefix(MARK).splitlines()) or b"\r" in data
+    assert (
+        sum(block.n_lines for block in blocks) == len(data.removeprefix(MARK).splitlines())
+        or b"\r" in data
+    )
 
 
 def test_what_is_packed_or_no_file_stays_whole(tmp_path: Path) -> None:
@@ -139,7 +181,9 @@ def test_a_line_that_is_too_long_is_named_as_without_ranges(path: Path, most: in
     """The limit is that of the file; a line of exactly the most is read, also behind a mark, and across ranges."""
     path.write_bytes(MARK + b"lower\nold\nnewest lower\nlow\n")
     for size in range(1, 30):
-        assert outcome(path, map=in_ranges(map, size=size), max_line=most) == outcome(path, max_line=most)
+        assert outcome(path, map=in_ranges(map, size=size), max_line=most) == outcome(
+            path, max_line=most
+        )
 
 
 def test_tables_of_words_and_json_lines_are_cut_too(tmp_path: Path) -> None:
@@ -182,7 +226,9 @@ def test_ranges_counted_in_other_processes(tmp_path: Path) -> None:
         for made, size in ((path, 7), (large, 3 << 20)):
             for pretokenizer in ("whitespace", "gpt2"):
                 options: dict[str, Any] = {"pretokenizer": pretokenizer}
-                assert outcome(made, map=in_ranges(pool.map, size=size), **options) == outcome(made, **options)
+                assert outcome(made, map=in_ranges(pool.map, size=size), **options) == outcome(
+                    made, **options
+                )
 
 
 def test_what_counts_a_shard_says_how_far_it_came_and_can_be_silent(path: Path) -> None:
@@ -219,7 +265,10 @@ def test_a_map_that_loses_a_shard_is_reported(tmp_path: Path) -> None:
     path.write_bytes(b"low\n" * 9)
     for change in (lambda found: found[1:], lambda found: found * 2):
         with pytest.raises(ConfigError, match="counts for 4 shards; it must count each shard once"):
-            count_words(path, map=in_ranges(lambda f, x, change=change: change([f(one) for one in x]), size=10))
+            count_words(
+                path,
+                map=in_ranges(lambda f, x, change=change: change([f(one) for one in x]), size=10),
+            )
     with pytest.raises(ArgumentError, match="map is 5"):
         in_ranges(5)  # type: ignore[arg-type]
 
@@ -240,17 +289,26 @@ def test_files_are_cut_by_their_size_alone(tmp_path: Path, size: int) -> None:
 
 
 @given(
-    files=st.lists(damaged, min_size=2, max_size=6), errors=st.sampled_from(["strict", "replace", "skip"]),
-    large=st.sampled_from([1, 20, 1 << 20]), pretokenizer=st.sampled_from(["whitespace", "gpt2"]),
-)  # fmt: skip
-@example(files=[b"a b", b"b\n", b"", MARK + b"b"], errors="strict", large=20, pretokenizer="whitespace")
+    files=st.lists(damaged, min_size=2, max_size=6),
+    errors=st.sampled_from(["strict", "replace", "skip"]),
+    large=st.sampled_from([1, 20, 1 << 20]),
+    pretokenizer=st.sampled_from(["whitespace", "gpt2"]),
+)
+@example(
+    files=[b"a b", b"b\n", b"", MARK + b"b"], errors="strict", large=20, pretokenizer="whitespace"
+)
 @example(files=[b"a", b"\nb\xff", b"\xff"], errors="strict", large=20, pretokenizer="whitespace")
-def test_small_files_count_together_as_each_alone(tmp_path_factory, files, errors, large, pretokenizer):
+def test_small_files_count_together_as_each_alone(
+    tmp_path_factory, files, errors, large, pretokenizer
+):
     """Words, lines, bytes and bad lines add up; an error is that of the first file that has one."""
     folder = tmp_path_factory.mktemp("small")
     for number, data in enumerate(files):
         (folder / f"{number}.txt").write_bytes(data)
-    paths, options = sorted(folder.iterdir()), {"errors": errors, "pretokenizer": pretokenizer, "max_line": 60}
+    paths, options = (
+        sorted(folder.iterdir()),
+        {"errors": errors, "pretokenizer": pretokenizer, "max_line": 60},
+    )
     alone = [outcome(path, **options) for path in paths]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counting, "_LARGE", large)
@@ -263,7 +321,9 @@ def test_small_files_count_together_as_each_alone(tmp_path_factory, files, error
     expected = reduce(add, real)
     assert together.table.equals(expected.table)
     if len(real) == len(alone):
-        assert [getattr(together, name) for name in NUMBERS] == [getattr(expected, name) for name in NUMBERS]
+        assert [getattr(together, name) for name in NUMBERS] == [
+            getattr(expected, name) for name in NUMBERS
+        ]
 
 
 def test_progress_of_small_files_is_that_of_all(tmp_path):
@@ -271,7 +331,9 @@ def test_progress_of_small_files_is_that_of_all(tmp_path):
     for number in range(5):
         (tmp_path / f"{number}.txt").write_bytes(b"low\n" * 10)
     reports = list[tuple[str, int, int | None]]()
-    count_words(tmp_path, progress=lambda path, done, size: reports.append((Path(path).name, done, size)))
+    count_words(
+        tmp_path, progress=lambda path, done, size: reports.append((Path(path).name, done, size))
+    )
     assert reports == [("4.txt", 200, None)]
 
 

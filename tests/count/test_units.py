@@ -34,12 +34,19 @@ PATTERNS = [
     if not name.startswith("digits")
     for level in ("characters", "bytes")
 ]
-GIVEN = (r"regex:\w+|[^\w\s]+", r"regex:[^ ]+| +", r"matches:\p{L}+|\p{N}", r"bytes+matches: ?[a-z]+|[0-9]")
+GIVEN = (
+    r"regex:\w+|[^\w\s]+",
+    r"regex:[^ ]+| +",
+    r"matches:\p{L}+|\p{N}",
+    r"bytes+matches: ?[a-z]+|[0-9]",
+)
 NAMES = sorted({*BUILT_IN, *PATTERNS, *GIVEN, "metaspace-if-absent", "metaspace-runs-if-absent"})
 TRICKY = st.sampled_from(
     "aabßé'st 12,;!   \t\r\x0b\x0c\0\x1c\x1f\x85\xa0\u2003\u3000\u200b\u0301\ufeff中字▁🙂\U0010f000\U0010fffd"
 )
-lines = st.lists(st.text(TRICKY | st.characters(exclude_characters="\n", codec="utf-8"), max_size=24), max_size=8)
+lines = st.lists(
+    st.text(TRICKY | st.characters(exclude_characters="\n", codec="utf-8"), max_size=24), max_size=8
+)
 
 
 def cut_by_lines(name: str, texts: list[str]) -> Counter[str]:
@@ -66,10 +73,15 @@ def by_units(name: str, data: bytes, *, n_blocks: int = 1, **options: int) -> Co
 
 
 @given(
-    name=st.sampled_from(NAMES), texts=lines, ending=st.sampled_from(("\n", "\r\n")), piece=st.integers(1, 60),
+    name=st.sampled_from(NAMES),
+    texts=lines,
+    ending=st.sampled_from(("\n", "\r\n")),
+    piece=st.integers(1, 60),
     n_threads=st.integers(1, 3),
-    most_units=st.integers(1, 20), most_words=st.integers(1, 40), n_blocks=st.integers(1, 3),
-)  # fmt: skip
+    most_units=st.integers(1, 20),
+    most_words=st.integers(1, 40),
+    n_blocks=st.integers(1, 3),
+)
 @settings(max_examples=examples(50))
 def test_counts_by_units_are_those_of_lines(
     name: str,
@@ -85,7 +97,9 @@ def test_counts_by_units_are_those_of_lines(
     data = "".join(text + ending for text in texts).encode()
     cutter = UnitCutter.of(PreTokenizer(name))
     assume(cutter is not None and not cutter.cuts_apart(data))
-    expected = cut_by_lines(name, [text.removesuffix("\r") if ending == "\n" else text for text in texts])
+    expected = cut_by_lines(
+        name, [text.removesuffix("\r") if ending == "\n" else text for text in texts]
+    )
     limits = {"most_units": most_units, "most_words": most_words}
     found = by_units(name, data, piece=piece, n_threads=n_threads, n_blocks=n_blocks, **limits)
     assert found == expected
@@ -94,9 +108,14 @@ def test_counts_by_units_are_those_of_lines(
 @pytest.mark.parametrize("name", NAMES)
 def test_units_end_where_no_word_does_beyond(name: str) -> None:
     """Any three kinds of characters, one after the other in a line, give the words of the line, however it starts."""
-    texts = [start + "".join(chain.from_iterable(product("a1!'\r\t \xa0", repeat=3))) for start in ("", " ", "▁")]
+    texts = [
+        start + "".join(chain.from_iterable(product("a1!'\r\t \xa0", repeat=3)))
+        for start in ("", " ", "▁")
+    ]
     if UnitCutter.of(PreTokenizer(name)) is not None:
-        assert by_units(name, "".join(f"{text}\n" for text in texts).encode()) == cut_by_lines(name, texts)
+        assert by_units(name, "".join(f"{text}\n" for text in texts).encode()) == cut_by_lines(
+            name, texts
+        )
 
 
 @pytest.mark.parametrize("name", ["metaspace-line", "split:[0-9]", r"regex:\d|.+"])
@@ -121,7 +140,10 @@ def naive_units(text: str, breaks: str) -> Counter[tuple[str, bool]]:
 def units_of(table: UnitTable) -> Counter[tuple[str, bool]]:
     units = table.units()
     texts = np.split(np.frombuffer(units.text, np.uint8), units.ends[:-1])
-    keys = [(part.tobytes().decode(), bool(first)) for part, first in zip(texts, units.firsts, strict=True)]
+    keys = [
+        (part.tobytes().decode(), bool(first))
+        for part, first in zip(texts, units.firsts, strict=True)
+    ]
     assert len(set(keys)) == len(keys) == table.n
     return Counter(dict(zip(keys, units.counts.tolist(), strict=True)))
 
@@ -146,7 +168,9 @@ def test_a_table_grows_with_units_and_with_their_bytes() -> None:
 
 def test_a_table_of_words_grows_within_a_unit() -> None:
     """Units of many words, more than there is room for at first, are cut as lines are, and each word counts once."""
-    words = [f"{n:05}".translate(str.maketrans("0123456789", "abcdefghij")) + "!" for n in range(6_000)]
+    words = [
+        f"{n:05}".translate(str.maketrans("0123456789", "abcdefghij")) + "!" for n in range(6_000)
+    ]
     texts = ["".join(words[start : start + 40]) for start in range(0, 6_000, 20)]
     data = "".join(f"{text} {text}\n" for text in texts).encode()
     expected = cut_by_lines("bytes", [f"{text} {text}" for text in texts])
@@ -165,7 +189,11 @@ def test_counts_have_64_bits() -> None:
     table.add(b"low,")
     words = WordTable()
     cutter.add(words, table.units())
-    assert dict(cutter.table(words.units()).rows()) == {"low": 10**12 + 2, "Ġlow": 10**12 + 1, ",": 2 * 10**12 + 3}
+    assert dict(cutter.table(words.units()).rows()) == {
+        "low": 10**12 + 2,
+        "Ġlow": 10**12 + 1,
+        ",": 2 * 10**12 + 3,
+    }
 
 
 @pytest.mark.parametrize("name", ["bytes", "metaspace", "whitespace", PATTERNS[0]])
@@ -174,19 +202,34 @@ def test_large_texts_are_counted_as_small_ones(
     name: str, block_size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both ways agree on words, lines, bytes and bad lines, of files that are packed, empty, or not UTF-8."""
-    rng, parts = random.Random(2), ["low", "é\xa0", "▁", "\U0010f003", "'s", " ", "  ", "\r", "\t", "\0"]
+    rng, parts = (
+        random.Random(2),
+        ["low", "é\xa0", "▁", "\U0010f003", "'s", " ", "  ", "\r", "\t", "\0"],
+    )
     for form, packer in PACKERS.items():
-        text = "\n".join("".join(rng.choices(parts, k=9)) for _ in range(60)).encode().replace(b"lowlow", b"\xfflow")
+        text = (
+            "\n".join("".join(rng.choices(parts, k=9)) for _ in range(60))
+            .encode()
+            .replace(b"lowlow", b"\xfflow")
+        )
         (tmp_path / form).write_bytes(packer(b"\xef\xbb\xbf" + text))
     (tmp_path / "empty").write_bytes(b"")
     found = []
     for large in (0, 1 << 40):
         monkeypatch.setattr(counting, "_LARGE", large)
         for errors in ("replace", "skip"):
-            found.append(count_words(tmp_path, pretokenizer=name, block_size=block_size, errors=errors, min_count=2))
+            found.append(
+                count_words(
+                    tmp_path, pretokenizer=name, block_size=block_size, errors=errors, min_count=2
+                )
+            )
     for one, other in zip(found[:2], found[2:], strict=True):
         assert one == other
-        assert (one.n_lines, one.n_bytes, one.n_bad_lines) == (other.n_lines, other.n_bytes, other.n_bad_lines)
+        assert (one.n_lines, one.n_bytes, one.n_bad_lines) == (
+            other.n_lines,
+            other.n_bytes,
+            other.n_bad_lines,
+        )
     assert found[0].n_bad_lines > 0
 
 
@@ -201,21 +244,31 @@ def test_errors_and_progress_are_the_same(tmp_path: Path, monkeypatch: pytest.Mo
             with pytest.raises(CorpusError) as caught:
                 count_words(path, pretokenizer="bytes", block_size=64, **options)  # type: ignore[arg-type]
             messages.append(str(caught.value))
-        count_words(path, pretokenizer="bytes", block_size=64, errors="skip", progress=lambda *one: message.append(one))
+        count_words(
+            path,
+            pretokenizer="bytes",
+            block_size=64,
+            errors="skip",
+            progress=lambda *one: message.append(one),
+        )
     assert messages[:2] == messages[2:]
     assert f"{path}:21: invalid UTF-8 byte 0xff" in messages[0]
     assert len(message) > 2
     assert message[: len(message) // 2] == message[len(message) // 2 :]
 
 
-def test_user_tokens_and_normal_forms_are_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_tokens_and_normal_forms_are_respected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where texts change before they are cut, counts of large texts are those of small ones."""
     (tmp_path / "a.txt").write_text("See <url>, SEE<url> ﬁn\n" * 3)
     found = []
     for large in (0, 1 << 40):
         monkeypatch.setattr(counting, "_LARGE", large)
         found += [
-            pairs(count_words(tmp_path, pretokenizer="bytes", special=SpecialTokens(user=("<url>",)))),
+            pairs(
+                count_words(tmp_path, pretokenizer="bytes", special=SpecialTokens(user=("<url>",)))
+            ),
             pairs(count_words(tmp_path, pretokenizer="gpt2", normalizer="nfkc+lowercase")),
         ]
     assert found[:2] == found[2:]

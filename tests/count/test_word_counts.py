@@ -32,9 +32,15 @@ def test_counts_are_equal_if_all_but_their_sources_are() -> None:
     """A difference in one attribute is enough; sources and the temperature of a mixture are not compared."""
     counts = WordCounts.from_pairs({"a": 1, "b": 2})
     others = {
-        "n_lines": 1, "n_bytes": 1, "n_bad_lines": 1, "bound": 1, "n_left_out": 1, "normalizer": Normalizer("nfc"),
-        "pretokenizer": PreTokenizer("gpt2"), "table": WordCounts.from_pairs({"a": 1, "b": 3}).table,
-    }  # fmt: skip
+        "n_lines": 1,
+        "n_bytes": 1,
+        "n_bad_lines": 1,
+        "bound": 1,
+        "n_left_out": 1,
+        "normalizer": Normalizer("nfc"),
+        "pretokenizer": PreTokenizer("gpt2"),
+        "table": WordCounts.from_pairs({"a": 1, "b": 3}).table,
+    }
     assert replace(counts, sources=("x", "y"), temperature=2.0) == counts
     for name, value in others.items():
         assert replace(counts, **{name: value}) != counts, name
@@ -60,7 +66,10 @@ def test_fingerprint_keeps_words_apart() -> None:
 
 def test_mixing_follows_the_temperature() -> None:
     """Totals become proportional to n^(1/T); T = 1 leaves them, T = inf makes them equal."""
-    named = {"a": WordCounts.from_pairs({"x": 10_000}), "b": WordCounts.from_pairs({"y": 75, "z": 25})}
+    named = {
+        "a": WordCounts.from_pairs({"x": 10_000}),
+        "b": WordCounts.from_pairs({"y": 75, "z": 25}),
+    }
     assert pairs(mix(named)) == {"x": 10_000, "y": 75, "z": 25}
     assert pairs(mix(named, temperature=2)) == {"x": 9_182, "y": 689, "z": 230}
     assert pairs(mix(named, temperature=float("inf"))) == {"x": 5_050, "y": 3_788, "z": 1_263}
@@ -74,22 +83,35 @@ def test_mixing_follows_the_temperature() -> None:
         mix({**named, "c": WordCounts.empty()})
 
 
-@given(st.lists(table.filter(bool), min_size=1, max_size=4), st.floats(1, 100), st.randoms(use_true_random=False))
+@given(
+    st.lists(table.filter(bool), min_size=1, max_size=4),
+    st.floats(1, 100),
+    st.randoms(use_true_random=False),
+)
 def test_a_mixture_keeps_the_total_and_every_word(
     tables: list[dict[str, int]], temperature: float, rng: Random
 ) -> None:
     """No count is 1 or more away from its share of the texts' own total, no word is lost, and the order of the sources
     changes nothing."""
-    named = {name: WordCounts.from_pairs(words) for name, words in zip("badc", tables, strict=False)}
+    named = {
+        name: WordCounts.from_pairs(words) for name, words in zip("badc", tables, strict=False)
+    }
     totals = [sum(words.values()) for words in tables]
     weights = [total ** (1 / temperature) for total in totals]
     shares = Counter[str]()
     for words, total, weight in zip(tables, totals, weights, strict=True):
-        shares.update({word: count * sum(totals) * weight / sum(weights) / total for word, count in words.items()})
+        shares.update(
+            {
+                word: count * sum(totals) * weight / sum(weights) / total
+                for word, count in words.items()
+            }
+        )
     mixed = mix(named, temperature=temperature)
     found = pairs(mixed)
     assert found.keys() == shares.keys()
-    assert all(abs(found[word] - share) <= len(tables) + 1e-9 * share for word, share in shares.items())
+    assert all(
+        abs(found[word] - share) <= len(tables) + 1e-9 * share for word, share in shares.items()
+    )
     assert min(found.values()) >= 1
     assert mix(dict(rng.sample([*named.items()], len(named))), temperature=temperature) == mixed
     assert mixed.origin == f"|sources:{','.join(sorted(named))}|temperature:{temperature:g}"
@@ -112,7 +134,9 @@ def test_counts_that_do_not_fit_are_reported() -> None:
         _ = large + WordCounts.from_pairs({"a": 1}, pretokenizer="gpt2")
 
 
-@pytest.mark.parametrize("bad", [{"": 1}, {"a": 0}, {"a": -1}, {"a": 1.5}, {"a": "2"}, {"\ud800": 1}])
+@pytest.mark.parametrize(
+    "bad", [{"": 1}, {"a": 0}, {"a": -1}, {"a": 1.5}, {"a": "2"}, {"\ud800": 1}]
+)
 def test_pairs_are_checked(bad: dict[str, int]) -> None:
     """Empty words, counts that are not positive integers and lone surrogates are refused."""
     with pytest.raises(CorpusError, match=r"word '(a|\\ud800|)'"):
@@ -122,11 +146,36 @@ def test_pairs_are_checked(bad: dict[str, int]) -> None:
 @pytest.mark.parametrize(
     ("table", "numbers", "error", "message"),
     [
-        ({"word": ["a", "b"], "count": [2**62, 2**62]}, {}, CorpusError, "add up to 9223372036854775808, more than 64"),
-        ({"word": ["a"], "count": [2**63 - 1]}, {"bound": -1}, ConfigError, "bound is -1; give 0 or more"),
-        ({"word": ["a"], "count": [1]}, {"n_left_out": 0.5}, ConfigError, "n_left_out is 0.5 .*; give a whole number"),
-        ({"word": ["a"], "count": [1]}, {"n_lines": -2}, ConfigError, "n_lines is -2; give 0 or more"),
-        ({"word": ["a"], "count": ["1"]}, {}, ConfigError, "columns of table are word String, count String; give word"),
+        (
+            {"word": ["a", "b"], "count": [2**62, 2**62]},
+            {},
+            CorpusError,
+            "add up to 9223372036854775808, more than 64",
+        ),
+        (
+            {"word": ["a"], "count": [2**63 - 1]},
+            {"bound": -1},
+            ConfigError,
+            "bound is -1; give 0 or more",
+        ),
+        (
+            {"word": ["a"], "count": [1]},
+            {"n_left_out": 0.5},
+            ConfigError,
+            "n_left_out is 0.5 .*; give a whole number",
+        ),
+        (
+            {"word": ["a"], "count": [1]},
+            {"n_lines": -2},
+            ConfigError,
+            "n_lines is -2; give 0 or more",
+        ),
+        (
+            {"word": ["a"], "count": ["1"]},
+            {},
+            ConfigError,
+            "columns of table are word String, count String; give word",
+        ),
         ({}, {}, ConfigError, "the columns of table are none; give word String and count Int64"),
     ],
 )

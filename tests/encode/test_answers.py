@@ -20,20 +20,32 @@ ENCODER = Encoder(VOCABULARY)
 texts = st.text(alphabet="lowé \n", max_size=60)
 
 
-@given(text=texts, places=st.lists(st.integers(0, 60), max_size=6), n_threads=st.integers(1, 3), drops=st.booleans())
+@given(
+    text=texts,
+    places=st.lists(st.integers(0, 60), max_size=6),
+    n_threads=st.integers(1, 3),
+    drops=st.booleans(),
+)
 @settings(max_examples=examples(40))
-def test_lines_are_encoded_before_more_is_waited_for(text: str, places: list[int], n_threads: int, drops: bool) -> None:
+def test_lines_are_encoded_before_more_is_waited_for(
+    text: str, places: list[int], n_threads: int, drops: bool
+) -> None:
     """However text is cut into writes, on any number of threads, with dropout and without."""
     options = {"dropout": 0.5, "seed": 1} if drops else {}
     job = EncodeJob("ids" if n_threads == 2 else "pieces", n_threads=n_threads, **options)  # type: ignore[arg-type]
     expected = ENCODER.encode_text(text.encode(), form=job.form, **options)  # type: ignore[arg-type]
     check_answers(
-        text.encode(), places, lambda path, wait: encode_stream(ENCODER, [path], job=job, wait=wait), expected
+        text.encode(),
+        places,
+        lambda path, wait: encode_stream(ENCODER, [path], job=job, wait=wait),
+        expected,
     )
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
-def test_what_stands_before_a_pipe_is_given_before_it_is_waited_for(tmp_path: Path, n_threads: int) -> None:
+def test_what_stands_before_a_pipe_is_given_before_it_is_waited_for(
+    tmp_path: Path, n_threads: int
+) -> None:
     """The lines of a file come at once, though a pipe follows that has nothing yet."""
     (tmp_path / "a.txt").write_text("low\n")
     got = list[bytes]()
@@ -43,7 +55,9 @@ def test_what_stands_before_a_pipe_is_given_before_it_is_waited_for(tmp_path: Pa
 
     with writing([b"lo\n", b"w\n"], message) as writer:
         paths = [str(tmp_path / "a.txt"), writer.path]
-        for answer in encode_stream(ENCODER, paths, job=EncodeJob(n_threads=n_threads), wait=writer):
+        for answer in encode_stream(
+            ENCODER, paths, job=EncodeJob(n_threads=n_threads), wait=writer
+        ):
             got.append(answer)
     assert b"".join(got) == ENCODER.encode_text(b"low\nlo\nw\n")
 

@@ -38,7 +38,10 @@ def test_a_private_character_stands_alone_at_byte_level() -> None:
     spelled = to_characters(private.encode())
     merges = (("!", spelled[0]), (spelled[-1], "!"))
     vocabulary = Vocabulary(
-        merges, (*ALPHABET, *map("".join, merges)), marker="none", pretokenizer=PreTokenizer("bytes")
+        merges,
+        (*ALPHABET, *map("".join, merges)),
+        marker="none",
+        pretokenizer=PreTokenizer("bytes"),
     )
     encoder = Encoder(vocabulary)
     for line in (f"a!{private}!", f"?!{private}!", f"!{private}{private}!"):
@@ -57,35 +60,63 @@ def test_spaces_of_all_kinds_meet(which: int, lines: list[str]) -> None:
     assert [encoded[i].tolist() for i in range(len(encoded))] == plain_ids(encoder, lines)
 
 
-@pytest.mark.parametrize("pretokenizer", ["unicode", "gpt2", "metaspace", "metaspace-runs", "metaspace-line", "bytes"])
+@pytest.mark.parametrize(
+    "pretokenizer", ["unicode", "gpt2", "metaspace", "metaspace-runs", "metaspace-line", "bytes"]
+)
 @settings(max_examples=examples(50), deadline=None)
 @given(lines=st.lists(st.lists(st.sampled_from(SPACED), max_size=9).map("".join), max_size=12))
 def test_runs_of_spaces_are_cut_where_the_pattern_cuts(pretokenizer: str, lines: list[str]) -> None:
     """The same where every two characters of white space are merged, so that ids show where a run of them is cut."""
-    spaces = "▁\t\xa0\u3000" if pretokenizer != "bytes" else [ALPHABET[byte] for byte in " \t\xa0\u3000".encode()]
+    spaces = (
+        "▁\t\xa0\u3000"
+        if pretokenizer != "bytes"
+        else [ALPHABET[byte] for byte in " \t\xa0\u3000".encode()]
+    )
     merges = tuple(product(dict.fromkeys(spaces), repeat=2))
     tokens = dict.fromkeys((*"a.1lows'", *spaces, *map("".join, merges)))
-    encoder = Encoder(Vocabulary(merges, tuple(tokens), marker="none", pretokenizer=PreTokenizer.parse(pretokenizer)))
+    encoder = Encoder(
+        Vocabulary(
+            merges, tuple(tokens), marker="none", pretokenizer=PreTokenizer.parse(pretokenizer)
+        )
+    )
     encoded = encoder.encode_batch(lines, n_threads=1)
     assert [encoded[i].tolist() for i in range(len(encoded))] == plain_ids(encoder, lines)
 
 
-@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(which=st.integers(0, len(ENCODERS) - 1), lines=any_lines, n_slots=st.sampled_from([8, 16, 32]))
+@settings(
+    max_examples=examples(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    which=st.integers(0, len(ENCODERS) - 1), lines=any_lines, n_slots=st.sampled_from([8, 16, 32])
+)
 def test_tables_may_fill_at_any_unit(
     monkeypatch: pytest.MonkeyPatch, which: int, lines: list[str], n_slots: int
 ) -> None:
     """However small a table starts, and in the middle of whatever it must grow."""
     monkeypatch.setattr("volt.encode.batch_encoder._N_SLOTS", n_slots)
     encoder = Encoder(ENCODERS[which].vocabulary)
-    lines = [*lines, "a", "ab", "abc", *(line + "\u00bf" for line in lines), "j\u00bf", "a" * 500 + "\u00bf"]
+    lines = [
+        *lines,
+        "a",
+        "ab",
+        "abc",
+        *(line + "\u00bf" for line in lines),
+        "j\u00bf",
+        "a" * 500 + "\u00bf",
+    ]
     encoded = encoder.encode_batch(lines, n_threads=1)
     assert [encoded[i].tolist() for i in range(len(encoded))] == plain_ids(encoder, lines)
 
 
 @settings(max_examples=examples(200), deadline=None)
-@given(which=st.integers(0, len(ENCODERS) - 1), lines=any_lines, separator=st.sampled_from(["", "@@"]))
-def test_text_gives_the_pieces_of_the_plain_path(which: int, lines: list[str], separator: str) -> None:
+@given(
+    which=st.integers(0, len(ENCODERS) - 1), lines=any_lines, separator=st.sampled_from(["", "@@"])
+)
+def test_text_gives_the_pieces_of_the_plain_path(
+    which: int, lines: list[str], separator: str
+) -> None:
     """Pieces as text and ids as text are what the plain path's pieces and ids are when joined by spaces."""
     encoder, lines = ENCODERS[which], [line.replace("\n", "") for line in lines]
     separator = separator if encoder.vocabulary.marker == "suffix" else ""
@@ -99,9 +130,12 @@ def test_text_gives_the_pieces_of_the_plain_path(which: int, lines: list[str], s
 
 @settings(max_examples=examples(150), deadline=None)
 @given(
-    which=st.integers(0, len(ENCODERS) - 1), lines=any_lines, seed=st.integers(0, 2**70),
-    dropout=st.sampled_from([0.1, 0.5, 1.0]), cut=st.integers(0, 6),
-)  # fmt: skip
+    which=st.integers(0, len(ENCODERS) - 1),
+    lines=any_lines,
+    seed=st.integers(0, 2**70),
+    dropout=st.sampled_from([0.1, 0.5, 1.0]),
+    cut=st.integers(0, 6),
+)
 def test_dropout_depends_on_seed_and_line_alone(
     which: int, lines: list[str], seed: int, dropout: float, cut: int
 ) -> None:
@@ -109,29 +143,47 @@ def test_dropout_depends_on_seed_and_line_alone(
     encoder, lines = ENCODERS[which], [line.replace("\n", "") for line in lines]
     expected = encoder.encode_lines(lines, dropout=dropout, seed=seed)
     encoded = encoder.encode_batch(lines, dropout=dropout, seed=seed, n_threads=1)
-    assert [encoded[i].tolist() for i in range(len(lines))] == [encoder.ids(row).tolist() for row in expected]
+    assert [encoded[i].tolist() for i in range(len(lines))] == [
+        encoder.ids(row).tolist() for row in expected
+    ]
     parts = [
         encoder.encode_text(
-            "".join(line + "\n" for line in part).encode(), dropout=dropout, seed=seed, first=first, n_threads=1
+            "".join(line + "\n" for line in part).encode(),
+            dropout=dropout,
+            seed=seed,
+            first=first,
+            n_threads=1,
         )
         for part, first in ((lines[:cut], 0), (lines[cut:], min(cut, len(lines))))
     ]
     assert b"".join(parts).decode() == "".join(" ".join(row) + "\n" for row in expected)
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     lines=st.lists(st.sampled_from(["low lowest", "", "newest widest", None]), max_size=12),
-    errors=st.sampled_from(["skip", "replace"]), size=st.integers(1, 60), first=st.integers(0, 3),
-)  # fmt: skip
+    errors=st.sampled_from(["skip", "replace"]),
+    size=st.integers(1, 60),
+    first=st.integers(0, 3),
+)
 def test_dropout_numbers_the_lines_that_are_left(
     tmp_path: Path, lines: list[str | None], errors: Errors, size: int, first: int
 ) -> None:
     """Line i of a file draws from (seed, i) however the file is cut into chunks; a line that is left out has no number,
     one that is repaired has."""
     path, encoder = tmp_path / "a.txt", ENCODERS[0]
-    path.write_bytes(b"".join(b"lo\xffw\n" if line is None else line.encode() + b"\n" for line in lines))
-    kept = [line or "lo\ufffdw" * (line is None) for line in lines if line is not None or errors == "replace"]
+    path.write_bytes(
+        b"".join(b"lo\xffw\n" if line is None else line.encode() + b"\n" for line in lines)
+    )
+    kept = [
+        line or "lo\ufffdw" * (line is None)
+        for line in lines
+        if line is not None or errors == "replace"
+    ]
     expected = encoder.encode_lines(kept, dropout=0.5, seed=3, first=first)
     chunks = file_chunks(str(path), errors=errors, first=first, size=size)
     parts = list(encoder.encode_parts(chunks, dropout=0.5, seed=3, n_threads=1))
@@ -146,7 +198,9 @@ def test_decode_batch_is_decode_of_each_line(which: int, lines: list[str]) -> No
     """Decoding a batch gives what decoding each line's pieces gives, where all are in the vocabulary."""
     encoder = ENCODERS[which]
     encoded = encoder.encode_batch(lines, n_threads=1)
-    assert encoder.decode_batch(encoded) == [encoder.decode_ids(encoded[i]) for i in range(len(encoded))]
+    assert encoder.decode_batch(encoded) == [
+        encoder.decode_ids(encoded[i]) for i in range(len(encoded))
+    ]
 
 
 def test_file_gives_what_its_lines_give(tmp_path: Path) -> None:
@@ -172,7 +226,9 @@ def test_invalid_utf8_names_file_and_line(tmp_path: Path) -> None:
         encoder.encode_file(path)
     with pytest.raises(CorpusError, match=r"text:2: invalid UTF-8"):
         encoder.encode_bytes(path.read_bytes())
-    assert encoder.encode_file(path, errors="skip").ids.tolist() == list(chain(*plain_ids(encoder, ["low", "est"])))
+    assert encoder.encode_file(path, errors="skip").ids.tolist() == list(
+        chain(*plain_ids(encoder, ["low", "est"]))
+    )
     replaced = list(chain(*plain_ids(encoder, ["low", "lo\ufffdw", "est"])))
     assert encoder.encode_file(path, errors="replace").ids.tolist() == replaced
 
@@ -213,7 +269,9 @@ def test_one_word_of_many_characters() -> None:
     assert ENCODERS[0].encode_batch([line]).ids.tolist() == plain_ids(ENCODERS[0], [line])[0]
 
 
-@pytest.mark.parametrize("name", ["multi30k/train.de.gz", "ted/Georgian.txt.gz", "ted/Cantonese.txt.gz"])
+@pytest.mark.parametrize(
+    "name", ["multi30k/train.de.gz", "ted/Georgian.txt.gz", "ted/Cantonese.txt.gz"]
+)
 def test_real_corpora_agree_with_the_plain_path(name: str, lines) -> None:
     """On real text, every pre-tokeniser gives the plain path's ids."""
     text = lines(name, 3_000)

@@ -28,7 +28,9 @@ from volt.vocabulary import Vocabulary
 
 TOKENS = ("l", "o", "w", "w</w>", "low</w>", "lo", "e")
 ENCODER = Encoder(
-    Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=TOKENS, special=SpecialTokens(user=("<2de>",)))
+    Vocabulary(
+        merges=(("l", "o"), ("lo", "w</w>")), tokens=TOKENS, special=SpecialTokens(user=("<2de>",))
+    )
 )
 
 
@@ -47,27 +49,41 @@ def _both(prefix: Path) -> tuple[bytes, bytes]:
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_sentences_are_the_lines_of_encode_with_eos(files: list[str], tmp_path: Path, n_threads: int) -> None:
+def test_sentences_are_the_lines_of_encode_with_eos(
+    files: list[str], tmp_path: Path, n_threads: int
+) -> None:
     """Sentence i is what `encode --form ids` gives for line i, and eos, in the bytes of an independent writer."""
     made = binarize(ENCODER, files, tmp_path / "out", job=EncodeJob("bin", n_threads=n_threads))
     text = b"".join(encode_stream(ENCODER, files, job=EncodeJob("ids"))).decode()
     expected = [[*map(int, line.split()), 2] for line in text.split("\n")[:-1]]
     assert _both(tmp_path / "out") == packed(expected, "u16")
-    assert (made.n_lines, made.n_ids, made.dtype) == (len(LINES) + 3, sum(map(len, expected)), "u16")
+    assert (made.n_lines, made.n_ids, made.dtype) == (
+        len(LINES) + 3,
+        sum(map(len, expected)),
+        "u16",
+    )
 
 
 def test_each_file_has_a_pair_of_its_own(files: list[str], tmp_path: Path) -> None:
     """In a folder each file has a pair, named without the ending of a compressed file."""
     made = list(binarize_each(ENCODER, files, tmp_path / "out"))
-    assert [(one.prefix.name, one.n_lines) for one in made] == [("a.txt", 200), ("b.txt", 0), ("c.txt", 3)]
+    assert [(one.prefix.name, one.n_lines) for one in made] == [
+        ("a.txt", 200),
+        ("b.txt", 0),
+        ("c.txt", 3),
+    ]
     for one, lines in zip(made, (LINES, [], LINES[:3]), strict=True):
         assert unpacked(*_both(one.prefix)) == [[*ids, 2] for ids in _ids(lines)]
 
 
 @given(
-    st.lists(st.lists(st.integers(0, 99), max_size=4), max_size=6), st.lists(st.integers(0, 99), max_size=3), st.data()
+    st.lists(st.lists(st.integers(0, 99), max_size=4), max_size=6),
+    st.lists(st.integers(0, 99), max_size=3),
+    st.data(),
 )
-def test_a_frame_stands_around_every_line(lines: list[list[int]], front: list[int], data: st.DataObject) -> None:
+def test_a_frame_stands_around_every_line(
+    lines: list[list[int]], front: list[int], data: st.DataObject
+) -> None:
     """Each line has the same ids in front and behind, and its own between them, an empty one no others."""
     back = data.draw(st.lists(st.integers(0, 99), max_size=3))
     ids = np.array([id_ for line in lines for id_ in line], np.int32)
@@ -78,7 +94,9 @@ def test_a_frame_stands_around_every_line(lines: list[list[int]], front: list[in
     assert sizes.tolist() == [len(line) for line in expected]
 
 
-def test_what_stands_around_lines_is_reported_by_token_or_id(files: list[str], tmp_path: Path) -> None:
+def test_what_stands_around_lines_is_reported_by_token_or_id(
+    files: list[str], tmp_path: Path
+) -> None:
     """bos, then the token to prepend, then the line, then eos; each a token, an id, or nothing."""
     frame = Frame.of(ENCODER.vocabulary, bos="<s>", prepend="<2de>", eos=300)
     assert frame == Frame((1, 4), (300,))
@@ -94,11 +112,21 @@ def test_what_stands_around_lines_is_reported_by_token_or_id(files: list[str], t
             Frame.of(ENCODER.vocabulary, prepend=wrong)
 
 
-def test_ids_beyond_the_kind_of_number_are_refused_before_any_work(files: list[str], tmp_path: Path) -> None:
+def test_ids_beyond_the_kind_of_number_are_refused_before_any_work(
+    files: list[str], tmp_path: Path
+) -> None:
     """A kind that does not hold the vocabulary's ids, or those around lines, is reported at once."""
     for frame, dtype, message in (
-        (Frame((), (256,)), "u8", "dtype 'u8' allows ids up to 255, but the largest id is 256; pass dtype='u16'"),
-        (Frame((), (70_000,)), "u16", "allows ids up to 65,535, but the largest id is 70,000; pass dtype='i32'"),
+        (
+            Frame((), (256,)),
+            "u8",
+            "dtype 'u8' allows ids up to 255, but the largest id is 256; pass dtype='u16'",
+        ),
+        (
+            Frame((), (70_000,)),
+            "u16",
+            "allows ids up to 65,535, but the largest id is 70,000; pass dtype='i32'",
+        ),
     ):
         with pytest.raises(ConfigError, match=message):
             binarize(ENCODER, files, tmp_path / "out", frame=frame, dtype=dtype)
@@ -118,7 +146,13 @@ def test_no_input_is_written_over_and_nothing_half_written_is_left(
     (tmp_path / "bad.txt").write_bytes(b"low\n\xff\n")
     with pytest.raises(CorpusError, match=r"bad\.txt:2: invalid UTF-8"):
         binarize(ENCODER, [str(tmp_path / "bad.txt")], tmp_path / "y")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "b.txt", "bad.txt", "c.txt.gz", "x.bin"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "a.txt",
+        "b.txt",
+        "bad.txt",
+        "c.txt.gz",
+        "x.bin",
+    ]
     assert binarizing.pair_files(tmp_path / "y.bin") == [tmp_path / "y.bin", tmp_path / "y.idx"]
 
 
@@ -153,11 +187,19 @@ def expected_pair(documents: list[list[str]], frame: Frame) -> tuple[bytes, byte
     return packed(lines, "u16", documents=bounds)
 
 
-TEXTS = st.lists(st.lists(st.sampled_from(["", "low", "lo w", "wow low"]), max_size=6), min_size=1, max_size=4)
+TEXTS = st.lists(
+    st.lists(st.sampled_from(["", "low", "lo w", "wow low"]), max_size=6), min_size=1, max_size=4
+)
 
 
-@settings(deadline=None, max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(TEXTS, st.sampled_from(["line", "file", "blank"]), st.sampled_from([Frame(), Frame((1,), (2,))]))
+@settings(
+    deadline=None,
+    max_examples=examples(40),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    TEXTS, st.sampled_from(["line", "file", "blank"]), st.sampled_from([Frame(), Frame((1,), (2,))])
+)
 def test_documents_are_lines_or_files_or_end_at_blank_lines(
     tmp_path: Path, texts: list[list[str]], documents: Documents, frame: Frame
 ) -> None:
@@ -168,7 +210,9 @@ def test_documents_are_lines_or_files_or_end_at_blank_lines(
     assert _both(tmp_path / "out") == expected_pair(naive, frame)
     assert (made.n_documents, made.n_lines) == (len(naive), sum(map(len, naive)))
     for one, text in zip(
-        binarize_each(ENCODER, paths, tmp_path / "each", frame=frame, documents=documents), texts, strict=True
+        binarize_each(ENCODER, paths, tmp_path / "each", frame=frame, documents=documents),
+        texts,
+        strict=True,
     ):
         assert _both(one.prefix) == expected_pair(naive_documents([text], documents), frame)
 
@@ -225,22 +269,36 @@ def test_documents_that_cannot_be_written_are_refused(
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of Megatron, about libraries for GPUs
 @pytest.mark.parametrize("dtype", ["u16", "i32"])
-def test_megatron_reads_every_sentence_and_document(files: list[str], tmp_path: Path, dtype: str) -> None:
+def test_megatron_reads_every_sentence_and_document(
+    files: list[str], tmp_path: Path, dtype: str
+) -> None:
     """Megatron's IndexedDataset gives the sentences and bounds, its builder writes equal bytes, and its GPTDataset has
     the ids of documents in its samples."""
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    indexed = pytest.importorskip("megatron.core.datasets.indexed_dataset", reason="megatron-core is not installed")
-    gpt = pytest.importorskip("megatron.core.datasets.gpt_dataset", reason="megatron-core is not installed")
-    splits = pytest.importorskip("megatron.core.datasets.utils", reason="megatron-core is not installed")
+    indexed = pytest.importorskip(
+        "megatron.core.datasets.indexed_dataset", reason="megatron-core is not installed"
+    )
+    gpt = pytest.importorskip(
+        "megatron.core.datasets.gpt_dataset", reason="megatron-core is not installed"
+    )
+    splits = pytest.importorskip(
+        "megatron.core.datasets.utils", reason="megatron-core is not installed"
+    )
     texts = [["low", "", "lo w", "wow"], ["low low"]]
     paths = write_lines(tmp_path, texts)
-    for documents, bounds in (("line", [0, 1, 2, 3, 4, 5]), ("file", [0, 4, 5]), ("blank", [0, 1, 3, 4])):
+    for documents, bounds in (
+        ("line", [0, 1, 2, 3, 4, 5]),
+        ("file", [0, 4, 5]),
+        ("blank", [0, 1, 3, 4]),
+    ):
         prefix = tmp_path / documents
         binarize(ENCODER, paths, prefix, documents=documents, dtype=dtype)  # type: ignore[arg-type]
         read = indexed.IndexedDataset(str(prefix))
         assert read.document_indices.tolist() == bounds
         lines = [line for lines in texts for line in lines if line or documents != "blank"]
-        assert [read[number].tolist() for number in range(len(read))] == [[*ids, 2] for ids in _ids(lines)]
+        assert [read[number].tolist() for number in range(len(read))] == [
+            [*ids, 2] for ids in _ids(lines)
+        ]
         builder = indexed.IndexedDatasetBuilder(
             str(tmp_path / "own.bin"), dtype={"u16": np.uint16, "i32": np.int32}[dtype]
         )
@@ -251,14 +309,25 @@ def test_megatron_reads_every_sentence_and_document(files: list[str], tmp_path: 
         builder.finalize(str(tmp_path / "own.idx"))
         assert _both(prefix) == _both(tmp_path / "own")
 
-    tokenizer = SimpleNamespace(eod=2, pad=-1, vocab_size=len(ENCODER.vocabulary), unique_identifiers={"name": "volt"})
+    tokenizer = SimpleNamespace(
+        eod=2, pad=-1, vocab_size=len(ENCODER.vocabulary), unique_identifiers={"name": "volt"}
+    )
     config = gpt.GPTDatasetConfig(
-        random_seed=1, sequence_length=4, tokenizer=tokenizer, reset_position_ids=False, reset_attention_mask=False,
-        eod_mask_loss=False, split="1,0,0", blend=([str(tmp_path / "line")], None), path_to_cache=str(tmp_path),
-    )  # fmt: skip
+        random_seed=1,
+        sequence_length=4,
+        tokenizer=tokenizer,
+        reset_position_ids=False,
+        reset_attention_mask=False,
+        eod_mask_loss=False,
+        split="1,0,0",
+        blend=([str(tmp_path / "line")], None),
+        path_to_cache=str(tmp_path),
+    )
     data = gpt.GPTDataset.build_low_level_dataset(str(tmp_path / "line"), config)
     indices = np.arange(len(data), dtype=np.int32)
-    samples = gpt.GPTDataset(data, str(tmp_path / "line"), indices, None, splits.Split.train, config)
+    samples = gpt.GPTDataset(
+        data, str(tmp_path / "line"), indices, None, splits.Split.train, config
+    )
     order = samples.document_index.tolist()
     tokens = np.concatenate([data[number] for number in order]).tolist()
     assert len(samples) == (len(tokens) - 1) // 4

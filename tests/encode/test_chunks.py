@@ -16,8 +16,9 @@ from volt.kernels.intrinsics import PADDING
 @settings(max_examples=examples(100), deadline=None)
 @given(
     text=st.lists(st.sampled_from([b"\n", b"low", b"x" * 90, b" "]), max_size=30).map(b"".join),
-    first=st.integers(0, 9), size=st.integers(1, 300),
-)  # fmt: skip
+    first=st.integers(0, 9),
+    size=st.integers(1, 300),
+)
 def test_chunks_are_whole_lines_that_know_their_numbers(text: bytes, first: int, size: int) -> None:
     """Joined, chunks are the text; each but the last ends at a line end, and is numbered as its first line is. Where it
     says so, it ends with the separator, and so many bytes behind it may be read."""
@@ -27,7 +28,9 @@ def test_chunks_are_whole_lines_that_know_their_numbers(text: bytes, first: int,
         assert chunk.first == first + text[:place].count(b"\n")
         place += len(chunk.text)
         assert text[place - 1 : place] == b"\n" or place == len(text)
-        assert not chunk.padded or (text[place - 1 : place] == b"\n" and place + PADDING <= len(text))
+        assert not chunk.padded or (
+            text[place - 1 : place] == b"\n" and place + PADDING <= len(text)
+        )
     numbers = np.arange(100, 100 + text.count(b"\n") + (text[-1:] not in (b"", b"\n")))
     own = [chunk.numbers for chunk in chunks_of(text, numbers=numbers, size=size)]
     assert [number for found in own if found is not None for number in found] == numbers.tolist()

@@ -17,12 +17,23 @@ from volt.encode.encoder import Encoder
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.pretokenizer import PreTokenizer
 
-CUTS = [("cl100k", "characters"), ("o200k", "bytes"), ("deepseek3", "bytes"), (r" ?\w+", "characters")]
+CUTS = [
+    ("cl100k", "characters"),
+    ("o200k", "bytes"),
+    ("deepseek3", "bytes"),
+    (r" ?\w+", "characters"),
+]
 
 
 @cache
-def encoder(pattern: str, level: str, normalizer: str = "none", user: tuple[str, ...] = ()) -> Encoder:
-    return Encoder(learn(LINES, "none", PreTokenizer.of_pattern(pattern, level=level).name, normalizer, user=user))
+def encoder(
+    pattern: str, level: str, normalizer: str = "none", user: tuple[str, ...] = ()
+) -> Encoder:
+    return Encoder(
+        learn(
+            LINES, "none", PreTokenizer.of_pattern(pattern, level=level).name, normalizer, user=user
+        )
+    )
 
 
 @pytest.mark.parametrize(("pattern", "level"), CUTS)
@@ -64,5 +75,7 @@ def test_dropout_cuts_into_the_same_words() -> None:
     """With every merge passed over, the pieces are the atoms of the words."""
     one = encoder("cl100k", "characters")
     drawn = one.encode_batch(LINES, dropout=1.0, seed=1)
-    atoms = [one.ids(list("".join(one.vocabulary.pretokenizer.split(line)))).tolist() for line in LINES]
+    atoms = [
+        one.ids(list("".join(one.vocabulary.pretokenizer.split(line)))).tolist() for line in LINES
+    ]
     assert [ids.tolist() for ids in drawn] == atoms

@@ -24,15 +24,34 @@ from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 PRETOKENIZERS = (
-    "whitespace", "unicode", "gpt2", "metaspace", "metaspace-runs", "metaspace-line", "bytes", r"regex:\w+|\s",
+    "whitespace",
+    "unicode",
+    "gpt2",
+    "metaspace",
+    "metaspace-runs",
+    "metaspace-line",
+    "bytes",
+    r"regex:\w+|\s",
     r"regex:[a-z]+",
-)  # fmt: skip
+)
 MARKERS = ("suffix", "prefix", "none")
 # Of one to four bytes each; spaces of all kinds, line ends, what spells markers, and some of the byte-level alphabet.
-CHARACTERS = (*"ab </w>▁\n\r\x00\u2003é中😀\ufffd", *(ALPHABET[byte] for byte in "▁é\n 中😀".encode()))
+CHARACTERS = (
+    *"ab </w>▁\n\r\x00\u2003é中😀\ufffd",
+    *(ALPHABET[byte] for byte in "▁é\n 中😀".encode()),
+)
 USERS = ("<url>", "▁", "▁▁x", "é</w>é", "<a-user-token-of-many-letters>")
 # Runs of bytes that matter: "▁", one cut short, one after a broken start, a surrogate, spaces, a line end.
-RUNS = (b"\xe2\x96\x81", b"\xe2\x96", b"\xf0\x90\xe2\x96\x81", b"\x81", b"\xed\xa0\x80", b" ", b"\n", "é".encode())
+RUNS = (
+    b"\xe2\x96\x81",
+    b"\xe2\x96",
+    b"\xf0\x90\xe2\x96\x81",
+    b"\x81",
+    b"\xed\xa0\x80",
+    b" ",
+    b"\n",
+    "é".encode(),
+)
 Rows = list[list[int]]
 
 
@@ -46,15 +65,21 @@ def vocabularies(draw: st.DrawFn) -> Vocabulary:
     if marker == "suffix":
         parts += [part + "</w>" for part in parts]
     merges = []
-    for left, right in draw(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=12)):
+    for left, right in draw(
+        st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=12)
+    ):
         merges.append((parts[-1 - left % len(parts)], parts[-1 - right % len(parts)]))
         parts.append("".join(merges[-1]))
     reserved = {*special.all, *BYTE_TOKENS, "</w>"}
     tokens = tuple(part for part in dict.fromkeys(parts) if part not in reserved)
     return Vocabulary(
-        tuple(merges), tokens, marker=marker, pretokenizer=PreTokenizer.parse(pretokenizer), special=special,
+        tuple(merges),
+        tokens,
+        marker=marker,
+        pretokenizer=PreTokenizer.parse(pretokenizer),
+        special=special,
         byte_fallback=byte_fallback,
-    )  # fmt: skip
+    )
 
 
 @st.composite
@@ -65,7 +90,9 @@ def vocabularies_and_rows(draw: st.DrawFn) -> tuple[Vocabulary, Rows]:
     named = [number for piece, number in vocabulary.ids.items() if piece not in BYTE_TOKENS]
     words = some | st.sampled_from(named).map(lambda number: [number])
     if vocabulary.byte_fallback:
-        words |= st.sampled_from(RUNS).map(lambda run: [vocabulary.ids[BYTE_TOKENS[byte]] for byte in run])
+        words |= st.sampled_from(RUNS).map(
+            lambda run: [vocabulary.ids[BYTE_TOKENS[byte]] for byte in run]
+        )
     row = st.lists(words, max_size=12).map(lambda parts: list(chain.from_iterable(parts)))
     return vocabulary, draw(st.lists(row, max_size=6))
 
@@ -87,7 +114,11 @@ def suffixed(*pieces: str, pretokenizer: str = "unicode") -> tuple[Vocabulary, R
     """A vocabulary whose lone "</w>" has no text, where it keeps spaces; one line of these pieces."""
     special = SpecialTokens(user=("<url>",))
     vocabulary = Vocabulary(
-        (), ("a", "a</w>", "▁"), pretokenizer=PreTokenizer.parse(pretokenizer), special=special, byte_fallback=True
+        (),
+        ("a", "a</w>", "▁"),
+        pretokenizer=PreTokenizer.parse(pretokenizer),
+        special=special,
+        byte_fallback=True,
     )
     return vocabulary, [[vocabulary.ids[piece] for piece in pieces]]
 
@@ -109,18 +140,30 @@ def test_lines_of_ids_are_what_decode_gives(case: tuple[Vocabulary, Rows], size:
 
 
 @settings(max_examples=examples(200), deadline=None)
-@given(runs=st.lists(st.binary(max_size=6) | st.sampled_from(RUNS), max_size=8), breaks=st.booleans())
+@given(
+    runs=st.lists(st.binary(max_size=6) | st.sampled_from(RUNS), max_size=8), breaks=st.booleans()
+)
 def test_bytes_that_are_no_text_are_replaced_line_by_line(runs: list[bytes], breaks: bool) -> None:
     """Byte-level lines are their bytes decoded, line by line: none swallows the beginning of the next."""
     vocabulary = Vocabulary((), ALPHABET, marker="none", pretokenizer=PreTokenizer.parse("bytes"))
-    rows = [[vocabulary.ids[ALPHABET[byte]] for byte in run if breaks or byte != 10] for run in runs]
-    expected = [bytes(byte for byte in run if breaks or byte != 10).decode(errors="replace") for run in runs]
+    rows = [
+        [vocabulary.ids[ALPHABET[byte]] for byte in run if breaks or byte != 10] for run in runs
+    ]
+    expected = [
+        bytes(byte for byte in run if breaks or byte != 10).decode(errors="replace") for run in runs
+    ]
     assert Decoder.of(vocabulary).decode_lines(*flat(rows)) == expected
 
 
 @settings(max_examples=examples(200), deadline=None)
-@given(case=vocabularies_and_rows(), spaces=st.tuples(*[st.sampled_from(["", " ", "   "])] * 2), data=st.data())
-def test_ids_as_text(case: tuple[Vocabulary, Rows], spaces: tuple[str, str], data: st.DataObject) -> None:
+@given(
+    case=vocabularies_and_rows(),
+    spaces=st.tuples(*[st.sampled_from(["", " ", "   "])] * 2),
+    data=st.data(),
+)
+def test_ids_as_text(
+    case: tuple[Vocabulary, Rows], spaces: tuple[str, str], data: st.DataObject
+) -> None:
     """Ids written with spaces between them, at either end too, and any line ends, give the same as arrays."""
     vocabulary, rows = case
     ending = data.draw(st.sampled_from(["\n", "\r\n"]))
@@ -133,16 +176,24 @@ def test_ids_as_text(case: tuple[Vocabulary, Rows], spaces: tuple[str, str], dat
 
 @settings(max_examples=examples(300), deadline=None)
 @given(
-    rows=st.lists(st.lists(st.sampled_from(["4", "5", "05", "6", "-1", "a", "1.0", "٤", "9" * 30]))),
+    rows=st.lists(
+        st.lists(st.sampled_from(["4", "5", "05", "6", "-1", "a", "1.0", "٤", "9" * 30]))
+    ),
     ending=st.sampled_from(["\n", "\r\n"]),
 )
 @example(rows=[["4"], ["5", "6"]], ending="\r\n")
-def test_faults_of_id_text_are_reported_with_line_and_place(rows: list[list[str]], ending: str) -> None:
+def test_faults_of_id_text_are_reported_with_line_and_place(
+    rows: list[list[str]], ending: str
+) -> None:
     """The first word, in reading order, that is no id of the vocabulary is named, with its line and its place."""
     decoder = Decoder.of(Vocabulary((), ("a</w>", "b")))
     text = "".join(" ".join(row) + ending for row in rows).encode()
-    words = [(line, place, word) for line, row in enumerate(rows, 1) for place, word in enumerate(row)]
-    bad = next(((line, place, word) for line, place, word in words if word not in ("4", "5", "05")), None)
+    words = [
+        (line, place, word) for line, row in enumerate(rows, 1) for place, word in enumerate(row)
+    ]
+    bad = next(
+        ((line, place, word) for line, place, word in words if word not in ("4", "5", "05")), None
+    )
     if bad is None:
         assert decoder.decode_text(text).count(b"\n") == len(rows)
         return
@@ -150,7 +201,9 @@ def test_faults_of_id_text_are_reported_with_line_and_place(rows: list[list[str]
     with pytest.raises((CorpusError, VocabularyError)) as caught:
         decoder.decode_text(text, place=lambda index: f"a.ids:{index + 1}")
     if word in ("6", "9" * 30):
-        assert str(caught.value) == f"a.ids:{line}: id {word} at position {place}: ids go from 0 to 5"
+        assert (
+            str(caught.value) == f"a.ids:{line}: id {word} at position {place}: ids go from 0 to 5"
+        )
     else:
         assert str(caught.value).startswith(f"a.ids:{line}: {word!r} is not an id")
 
@@ -164,7 +217,9 @@ def test_arrays_of_all_kinds() -> None:
     for given_ids in (fixed, strided, ids.astype(np.int64), ids.astype(np.uint16)):
         assert decoder.decode_lines(given_ids, offsets.astype(np.int32)) == ["ba a", "", "a"]
     assert decoder.decode_lines(ids, offsets[1:]) == ["", "a"]
-    assert decoder.decode_lines(ids, offsets[:0]) == decoder.decode_lines(ids[:0], offsets[:1]) == []
+    assert (
+        decoder.decode_lines(ids, offsets[:0]) == decoder.decode_lines(ids[:0], offsets[:1]) == []
+    )
     assert decoder.decode_bytes(ids[:0], offsets[:1]) == decoder.decode_text(b"") == b""
     with pytest.raises(TypeError):
         decoder.decode_lines(ids.astype(float), offsets)
@@ -182,12 +237,16 @@ def test_ids_out_of_range_are_reported(bad: int) -> None:
 def test_offsets_that_do_not_fit_are_refused(offsets: list[int]) -> None:
     """Compiled code would read elsewhere in memory."""
     with pytest.raises(VocabularyError, match="offsets must not decrease, or lie outside 0 to 2"):
-        Decoder.of(Vocabulary((), ("a</w>", "b"))).decode_lines(np.array([4, 5], np.int32), np.array(offsets))
+        Decoder.of(Vocabulary((), ("a</w>", "b"))).decode_lines(
+            np.array([4, 5], np.int32), np.array(offsets)
+        )
 
 
 @pytest.mark.parametrize("marker", MARKERS)
 @pytest.mark.parametrize("size", [1, 7, 40, 64])
-def test_lines_of_every_length_in_blocks_of_every_size(marker: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_of_every_length_in_blocks_of_every_size(
+    marker: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Wherever a block ends, among words, spaces or empty lines, nothing is lost, added or written elsewhere."""
     monkeypatch.setattr(volt.encode.decoder, "BLOCK_SIZE", size)
     tokens = {"suffix": ("a</w>", "bé</w>"), "prefix": ("▁", "▁a"), "none": ("a", "b")}[marker]
@@ -205,7 +264,13 @@ def test_a_line_longer_than_a_block() -> None:
     merges = tuple((left := "ab" * 2**power, left) for power in range(17))
     vocabulary = Vocabulary((("a", "b"), *merges), ("a", "b", "c</w>", "ab" * 2**17))
     rows = [[4, 6], [7] * 4 + [6], [6], [4] * 400_000 + [6], []]
-    assert Decoder.of(vocabulary).decode_lines(*flat(rows)) == ["ac", "ab" * 2**19 + "c", "c", "a" * 400_000 + "c", ""]
+    assert Decoder.of(vocabulary).decode_lines(*flat(rows)) == [
+        "ac",
+        "ab" * 2**19 + "c",
+        "c",
+        "a" * 400_000 + "c",
+        "",
+    ]
 
 
 def test_threads_share_a_decoder_and_processes_are_sent_it() -> None:
@@ -227,12 +292,20 @@ def test_the_command_reads_ids_of_several_files(run: Run) -> None:
     Path("b.ids").write_bytes(b"4\n" * 300_000 + b"4 99\n")
     command = ["decode", "--form", "ids", "-m", "v.volt"]
     assert run(*command, "a.ids", "a.ids").stdout == b"ba a\n\na\n" * 2
-    assert b"b.ids:300001: id 99 at position 1: ids go from 0 to 5" in run(*command, "b.ids", status=1).stderr
+    assert (
+        b"b.ids:300001: id 99 at position 1: ids go from 0 to 5"
+        in run(*command, "b.ids", status=1).stderr
+    )
 
 
 @pytest.mark.parametrize(
     ("pretokenizer", "name"),
-    in_turns(product(PRETOKENIZERS, ["multi30k/train.de.gz", "ted/Georgian.txt.gz", "ted/Cantonese.txt.gz"]), 3),
+    in_turns(
+        product(
+            PRETOKENIZERS, ["multi30k/train.de.gz", "ted/Georgian.txt.gz", "ted/Cantonese.txt.gz"]
+        ),
+        3,
+    ),
 )
 def test_real_text_comes_back(name: str, pretokenizer: str, lines) -> None:
     """Lines of real text, encoded by a vocabulary of each kind, come back as `decode` gives them; as they were, where
@@ -244,12 +317,18 @@ def test_real_text_comes_back(name: str, pretokenizer: str, lines) -> None:
     text = lines(name, 1_500)
     rule = PreTokenizer.parse(pretokenizer)
     words = list(chain.from_iterable(rule.split(line) for line in text[:300]))
-    counts = WordCounts.from_pairs({word: words.count(word) for word in set(words)}, pretokenizer=pretokenizer)
+    counts = WordCounts.from_pairs(
+        {word: words.count(word) for word in set(words)}, pretokenizer=pretokenizer
+    )
     marker = "suffix" if pretokenizer == "whitespace" else "none"
     learned = learn_bpe(counts, 300, marker=marker)
     tokens = dict.fromkeys([*ALPHABET] * rule.is_bytes + [*learned.tokens])
     vocabulary = Vocabulary(
-        tuple(learned.merges), tuple(tokens), marker=marker, pretokenizer=rule, byte_fallback=not rule.is_bytes
+        tuple(learned.merges),
+        tuple(tokens),
+        marker=marker,
+        pretokenizer=rule,
+        byte_fallback=not rule.is_bytes,
     )
     encoder = Encoder(vocabulary)
     rows = [encoder.encode_ids(line).tolist() for line in text]

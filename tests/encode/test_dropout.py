@@ -48,7 +48,9 @@ def test_dropout_does_not_depend_on_batches(lines, cut, first):
     made = encoder()
     whole = made.encode_lines(lines, dropout=0.4, seed=3, first=first)
     parts = made.encode_lines(lines[:cut], dropout=0.4, seed=3, first=first)
-    assert whole == parts + made.encode_lines(lines[cut:], dropout=0.4, seed=3, first=first + len(lines[:cut]))
+    assert whole == parts + made.encode_lines(
+        lines[cut:], dropout=0.4, seed=3, first=first + len(lines[:cut])
+    )
 
 
 @given(st.lists(st.tuples(texts, st.integers(-(2**63), 2**63 - 1)), max_size=6), st.booleans())
@@ -56,7 +58,10 @@ def test_dropout_does_not_depend_on_batches(lines, cut, first):
 def test_lines_may_have_numbers_of_their_own(rows, ends):
     """A line with a number draws as a first line of that number would; the last may lack its line end."""
     made = encoder()
-    lines, numbers = [line.replace("\n", " ") for line, _ in rows], np.array([number for _, number in rows], np.int64)
+    lines, numbers = (
+        [line.replace("\n", " ") for line, _ in rows],
+        np.array([number for _, number in rows], np.int64),
+    )
     text = "".join(f"{line}\n" for line in lines)
     text = text if ends or not lines or not lines[-1] else text[:-1]
     options = {"dropout": 0.4, "seed": 3, "numbers": numbers}
@@ -64,13 +69,17 @@ def test_lines_may_have_numbers_of_their_own(rows, ends):
     for line, number in zip(lines, numbers.tolist(), strict=True):
         alone = made.encode_text(f"{line}\n".encode(), **options | {"numbers": np.array([number])})
         if abs(number) < 2**62:
-            assert alone == made.encode_text(f"{line}\n".encode(), dropout=0.4, seed=3, first=number)
+            assert alone == made.encode_text(
+                f"{line}\n".encode(), dropout=0.4, seed=3, first=number
+            )
         expected.append(alone)
     assert made.encode_text(text.encode(), **options) == b"".join(expected)
     ids = made.encode_bytes(text.encode(), **options)
     assert len(ids) == len(lines)
     with pytest.raises(ConfigError, match="one number for each line"):
-        made.encode_bytes(text.encode(), **options | {"numbers": np.zeros(len(lines) + 1, np.int64)})
+        made.encode_bytes(
+            text.encode(), **options | {"numbers": np.zeros(len(lines) + 1, np.int64)}
+        )
 
 
 def test_dropout_differs_between_lines_and_seeds():

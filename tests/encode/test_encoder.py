@@ -13,7 +13,19 @@ import naive
 import numpy as np
 import pytest
 from drawn import examples
-from encoders import CORPUS, FEW, NORMALIZERS, SCHEMES, USER, encoder, schemes, spelled, texts, vocabularies, vocabulary
+from encoders import (
+    CORPUS,
+    FEW,
+    NORMALIZERS,
+    SCHEMES,
+    USER,
+    encoder,
+    schemes,
+    spelled,
+    texts,
+    vocabularies,
+    vocabulary,
+)
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from merges import LINES
@@ -39,12 +51,16 @@ def test_pieces_equal_the_naive_encoder(case, others):
     made = Encoder(vocabulary)
     found = made.encode_words(words)
     for word, pieces in zip(words, found, strict=True):
-        assert [*pieces] == naive.encode(word, vocabulary.merges, vocabulary.tokens, vocabulary.marker)
+        assert [*pieces] == naive.encode(
+            word, vocabulary.merges, vocabulary.tokens, vocabulary.marker
+        )
     assert made.encode(" ".join(words)) == [*chain.from_iterable(found)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("word", ["ab" * 50_000, "".join(Random(1).choices("abcdefghijklmnop", k=100_000))])
+@pytest.mark.parametrize(
+    "word", ["ab" * 50_000, "".join(Random(1).choices("abcdefghijklmnop", k=100_000))]
+)
 def test_a_word_of_100_000_characters(word):
     """One very long word is encoded like any other."""
     candidates = learn_bpe(WordCounts.from_pairs({word: 1}), 20)
@@ -73,7 +89,9 @@ def test_decode_undoes_encode_with_user_tokens(text, scheme, normalizer):
     made = encoder(*scheme, normalizer, user=USER)
     pieces = made.encode(text)
     assert made.decode(pieces) == spelled(text, normalizer, scheme[1], scheme[0], USER)
-    assert [piece for piece in pieces if piece in USER] == re.findall("|".join(map(re.escape, USER)), text)
+    assert [piece for piece in pieces if piece in USER] == re.findall(
+        "|".join(map(re.escape, USER)), text
+    )
 
 
 @given(texts, schemes, st.sampled_from(NORMALIZERS), st.booleans())
@@ -84,7 +102,11 @@ def test_decode_undoes_encode_through_ids(text, scheme, normalizer, with_user):
     made = encoder(*scheme, normalizer, user=user, byte_fallback=True)
     ids = made.encode_ids(text)
     assert ids.dtype == np.int32
-    assert made.decode(made.encode(text)) == made.decode_ids(ids) == spelled(text, normalizer, *scheme[::-1], user)
+    assert (
+        made.decode(made.encode(text))
+        == made.decode_ids(ids)
+        == spelled(text, normalizer, *scheme[::-1], user)
+    )
     assert not set(ids.tolist()) & {0, 1, 2, 3}
 
 
@@ -97,9 +119,9 @@ def test_byte_fallback_spells_atoms_that_are_not_kept(case, data):
     line = " ".join(data.draw(st.lists(st.sampled_from(words), max_size=4)))
     ids = made.encode_ids(line)
     assert 0 not in ids
-    assert made.decode_ids(ids) == (line.replace("▁", " ") if small.marker == "prefix" else line).replace(
-        " ", " " if small.marker != "none" else ""
-    )
+    assert made.decode_ids(ids) == (
+        line.replace("▁", " ") if small.marker == "prefix" else line
+    ).replace(" ", " " if small.marker != "none" else "")
 
 
 @given(texts, schemes, st.booleans(), st.booleans())
@@ -124,7 +146,11 @@ def test_text_never_becomes_a_special_token(token, scheme):
     counts = WordCounts.from_pairs({token: 9, token + "x": 9}, pretokenizer=pretokenizer)
     candidates = learn_bpe(counts, 30, marker=marker)
     kept = tuple(piece for piece in candidates.tokens if piece not in SpecialTokens().all)
-    made = Encoder(Vocabulary(tuple(candidates.merges), kept, marker=marker, pretokenizer=PreTokenizer(pretokenizer)))
+    made = Encoder(
+        Vocabulary(
+            tuple(candidates.merges), kept, marker=marker, pretokenizer=PreTokenizer(pretokenizer)
+        )
+    )
     line = f"{token} {token}x{token}"
     assert not set(made.encode(line)) & set(SpecialTokens().all)
     assert not set(made.encode_ids(line.replace(" ", "")).tolist()) & {1, 2, 3}
@@ -156,13 +182,19 @@ def test_the_cache_changes_nothing():
 def test_threads_share_an_encoder():
     """16 threads that share one encoder, with a small cache too, give what one thread gives."""
     made, rng = Encoder(vocabulary()), Random(3)
-    lines = [" ".join("".join(rng.choices("abcdehlotw", k=rng.randint(1, 9))) for _ in range(20)) for _ in range(400)]
+    lines = [
+        " ".join("".join(rng.choices("abcdehlotw", k=rng.randint(1, 9))) for _ in range(20))
+        for _ in range(400)
+    ]
     expected = [Encoder(vocabulary()).encode(line) for line in lines]
     dropped = Encoder(vocabulary()).encode_lines(lines, dropout=0.3, seed=1)
     with ThreadPoolExecutor(16) as pool:
         assert [*pool.map(made.encode, lines)] == expected
         assert [*pool.map(made.encode, reversed(lines))] == expected[::-1]
-        found = pool.map(lambda i: made.encode_lines([lines[i]], dropout=0.3, seed=1, first=i)[0], range(len(lines)))
+        found = pool.map(
+            lambda i: made.encode_lines([lines[i]], dropout=0.3, seed=1, first=i)[0],
+            range(len(lines)),
+        )
         assert [*found] == dropped
 
 
@@ -170,7 +202,10 @@ def test_threads_share_an_encoder():
 def test_lone_surrogates_are_no_text(scheme):
     """A lone surrogate is a CorpusError that says where it stands, in every way of encoding."""
     made = encoder(*scheme, user=USER)
-    several = (lambda line: made.encode_lines(["a", line])), (lambda line: made.encode_batch(["a", line]))
+    several = (
+        (lambda line: made.encode_lines(["a", line])),
+        (lambda line: made.encode_batch(["a", line])),
+    )
     for call in (made.encode, made.encode_ids, made.encode_offsets, *several):
         with pytest.raises(CorpusError, match=r"U\+D800 at character 2"):
             call("ab\ud800")
@@ -186,27 +221,45 @@ def assert_pieces_equal_subword_nmt(oracle, train, lines, n_merges) -> None:
     order = Random(1).sample(candidates.tokens, candidates.n_tokens)
     lines = [" ".join(line.split()) for line in lines]
     for kept in (None, sorted(order[: candidates.n_tokens // 2])):
-        made = Encoder(Vocabulary(tuple(candidates.merges), candidates.tokens if kept is None else tuple(kept)))
+        made = Encoder(
+            Vocabulary(tuple(candidates.merges), candidates.tokens if kept is None else tuple(kept))
+        )
         bpe = oracle.bpe(candidates.merges, kept=kept)
         assert made.encode_lines(lines) == [oracle.pieces(bpe, line) for line in lines]
 
 
 def test_pieces_equal_subword_nmt(subword_nmt):
     """On a few lines, half of which the merges were not learned on."""
-    assert_pieces_equal_subword_nmt(subword_nmt, LINES * 2, [*LINES, *CORPUS, "unseen ÄÖÜ words, aaaaaaa"], 150)
+    assert_pieces_equal_subword_nmt(
+        subword_nmt, LINES * 2, [*LINES, *CORPUS, "unseen ÄÖÜ words, aaaaaaa"], 150
+    )
 
 
 TED = [
-    f"ted/{name}" for name in ["Cantonese", "Catalan", "Estonian", "Finnish", "Georgian", "Latvian", "Marathi", "Urdu"]
+    f"ted/{name}"
+    for name in [
+        "Cantonese",
+        "Catalan",
+        "Estonian",
+        "Finnish",
+        "Georgian",
+        "Latvian",
+        "Marathi",
+        "Urdu",
+    ]
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*(f"multi30k/train.{language}" for language in ("en", "de", "fr", "cs")), *TED])
+@pytest.mark.parametrize(
+    "name", [*(f"multi30k/train.{language}" for language in ("en", "de", "fr", "cs")), *TED]
+)
 def test_pieces_equal_subword_nmt_on_real_text(subword_nmt, lines, name):
     """On twelve languages and five scripts; merges are learned on the first half of the text."""
     text = lines(f"{name}.txt.gz" if name in TED else f"{name}.gz", 2_000 if name in TED else 6_000)
-    assert_pieces_equal_subword_nmt(subword_nmt, text[: len(text) // 2], text, 2_000 if name in TED else 4_000)
+    assert_pieces_equal_subword_nmt(
+        subword_nmt, text[: len(text) // 2], text, 2_000 if name in TED else 4_000
+    )
 
 
 @given(vocabularies(), st.lists(st.text("abc<>/w▁é😀", min_size=1, max_size=9), max_size=4))
@@ -216,7 +269,8 @@ def test_pieces_of_other_words_equal_the_naive_encoder(case, words):
     _, vocabulary = case
     found = Encoder(vocabulary).encode_words(words)
     assert [[*pieces] for pieces in found] == [
-        naive.encode(word, vocabulary.merges, vocabulary.tokens, vocabulary.marker) for word in words
+        naive.encode(word, vocabulary.merges, vocabulary.tokens, vocabulary.marker)
+        for word in words
     ]
 
 
@@ -228,7 +282,9 @@ def test_the_longer_user_token_wins(user):
     assert [piece for piece, *_ in made.encode_offsets("xabc ab")] == made.encode("xabc ab")
 
 
-@pytest.mark.parametrize(("merges", "tokens"), [((), ("a", "b", "c</w>")), ((("a", "_"),), ("a", "b", "c</w>"))])
+@pytest.mark.parametrize(
+    ("merges", "tokens"), [((), ("a", "b", "c</w>")), ((("a", "_"),), ("a", "b", "c</w>"))]
+)
 def test_a_role_token_of_one_character_is_refused_or_safe(merges, tokens):
     """A role token of one character, which text may hold, is refused, or text is never encoded to it."""
     try:
@@ -245,7 +301,12 @@ def test_a_user_token_that_looks_like_the_end_of_a_word():
         for byte_fallback in (False, True):
             try:
                 made = Encoder(
-                    Vocabulary((), ("a", "b</w>"), special=SpecialTokens(user=(token,)), byte_fallback=byte_fallback)
+                    Vocabulary(
+                        (),
+                        ("a", "b</w>"),
+                        special=SpecialTokens(user=(token,)),
+                        byte_fallback=byte_fallback,
+                    )
                 )
             except VoltError:
                 continue
@@ -257,7 +318,15 @@ def test_a_user_token_that_looks_like_the_end_of_a_word():
 def test_long_words_are_merged_as_short_ones_are(n):
     """On either side of the length at which the loop changes, pieces are those of the naive twin."""
     rng = Random(n)
-    merges = [("a", "b"), ("a", "a"), ("ab", "ab"), ("b", "b"), ("aa", "ab"), ("bb", "a"), ("ab", "b</w>")]
+    merges = [
+        ("a", "b"),
+        ("a", "a"),
+        ("ab", "ab"),
+        ("b", "b"),
+        ("aa", "ab"),
+        ("bb", "a"),
+        ("ab", "b</w>"),
+    ]
     tokens = tuple(dict.fromkeys(["a", "b", "a</w>", "b</w>", *map("".join, merges)]))
     made = Encoder(Vocabulary(tuple(merges), tokens))
     for _ in range(20):
@@ -287,12 +356,15 @@ def test_any_ids_decode():
 def test_pieces_equal_subword_nmt_on_multi30k(subword_nmt, lines, language):
     """On training text that merges were learned on, and validation text that they were not."""
     train = lines(f"multi30k/train.{language}.gz", 3_000)
-    assert_pieces_equal_subword_nmt(subword_nmt, train, train + lines(f"multi30k/val.{language}.gz"), 4_000)
+    assert_pieces_equal_subword_nmt(
+        subword_nmt, train, train + lines(f"multi30k/val.{language}.gz"), 4_000
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "language", ["Cantonese", "Catalan", "Estonian", "Finnish", "Georgian", "Latvian", "Marathi", "Urdu"]
+    "language",
+    ["Cantonese", "Catalan", "Estonian", "Finnish", "Georgian", "Latvian", "Marathi", "Urdu"],
 )
 def test_pieces_equal_subword_nmt_on_ted(subword_nmt, lines, language):
     """On eight more languages and five scripts; merges learned on the first half."""

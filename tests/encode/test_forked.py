@@ -20,7 +20,11 @@ from volt.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 _COUNTS = WordCounts.from_pairs({"low": 2})
-_ENCODER = Encoder(Vocabulary(merges=(), tokens=("a", "b"), pretokenizer=PreTokenizer(r"split: ?\w+"), marker="none"))
+_ENCODER = Encoder(
+    Vocabulary(
+        merges=(), tokens=("a", "b"), pretokenizer=PreTokenizer(r"split: ?\w+"), marker="none"
+    )
+)
 
 
 def _forked(function: Callable[..., Any], *arguments: object) -> Any:
@@ -44,7 +48,9 @@ def test_a_forked_process_cuts_by_a_pattern_with_classes() -> None:
         (pretoken_spans, (PreTokenizer("regex:[a-z]+"), "ab")),
     ],
 )
-def test_a_forked_process_refuses_what_needs_polars(function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+def test_a_forked_process_refuses_what_needs_polars(
+    function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> None:
     """What only Polars finds out is refused in a line that names the way, as Polars would wait for its threads."""
     with pytest.raises(ConfigError, match="get_context\\('spawn'\\)"):
         _forked(function, *arguments)

@@ -20,13 +20,21 @@ from volt.vocabulary import Vocabulary
 SPECIAL = SpecialTokens(user=("<url>",))
 MERGES = (("l", "o"), ("lo", "w"))
 VOCABULARIES = {
-    "suffix": Vocabulary(MERGES, ("l", "o", "w", "lo", "low", "w</w>"), special=SPECIAL, fuse_unk=True),
-    "metaspace": Vocabulary(
-        MERGES, ("l", "o", "w", "lo", "low", "▁"), marker="none", pretokenizer=PreTokenizer("metaspace"),
-        special=SPECIAL, fuse_unk=True,
+    "suffix": Vocabulary(
+        MERGES, ("l", "o", "w", "lo", "low", "w</w>"), special=SPECIAL, fuse_unk=True
     ),
-}  # fmt: skip
-lines_of_text = st.lists(st.text("low xyé😀\U0010c000", max_size=12) | st.just("xy<url>é low"), max_size=5)
+    "metaspace": Vocabulary(
+        MERGES,
+        ("l", "o", "w", "lo", "low", "▁"),
+        marker="none",
+        pretokenizer=PreTokenizer("metaspace"),
+        special=SPECIAL,
+        fuse_unk=True,
+    ),
+}
+lines_of_text = st.lists(
+    st.text("low xyé😀\U0010c000", max_size=12) | st.just("xy<url>é low"), max_size=5
+)
 
 
 def fused(vocabulary: Vocabulary, line: str) -> list[str]:
@@ -34,7 +42,9 @@ def fused(vocabulary: Vocabulary, line: str) -> list[str]:
     plain, result, last = Encoder(replace(vocabulary, fuse_unk=False)), [], None
     for piece, _, _, word in encode_offsets(vocabulary, line, encode_words=plain._encoded):
         is_unknown = piece not in vocabulary.ids
-        result.append(piece) if not is_unknown or last != word else result.append(result.pop() + piece)
+        result.append(piece) if not is_unknown or last != word else result.append(
+            result.pop() + piece
+        )
         last = word if is_unknown else None
     return result
 
@@ -53,9 +63,13 @@ def test_runs_are_joined_in_words(kind: str, lines: list[str]) -> None:
     assert [row.tolist() for row in encoder.encode_batch(lines, dropout=1e-12, seed=1)] == ids
     assert encoder.encode_lines(lines, dropout=1e-12, seed=1) == expected
     spans = encoder.encode_spans(lines)
-    assert [spans.ids[a:b].tolist() for a, b in zip(spans.offsets, spans.offsets[1:], strict=False)] == ids
+    assert [
+        spans.ids[a:b].tolist() for a, b in zip(spans.offsets, spans.offsets[1:], strict=False)
+    ] == ids
     text = "".join(f"{line}\n" for line in lines).encode()
-    assert encoder.encode_text(text).decode().split("\n")[:-1] == [" ".join(pieces) for pieces in expected]
+    assert encoder.encode_text(text).decode().split("\n")[:-1] == [
+        " ".join(pieces) for pieces in expected
+    ]
     assert encoder.encode_text(text, dropout=1e-12, seed=1) == encoder.encode_text(text)
     rows = encoder.encode_text(text, form="ids").decode().split("\n")[:-1]
     assert rows == [" ".join(map(str, row)) for row in ids]
@@ -79,7 +93,9 @@ def test_the_property_is_saved(tmp_path: Path) -> None:
 def test_tokenizers_fuses_alike(cut: str, tmp_path: Path) -> None:
     """A tokenizer.json with fuse_unk has the ids of the library, and keeps the property when it is written again."""
     tokenizers = pytest.importorskip("tokenizers")
-    vocabulary = replace(VOCABULARIES["metaspace"], pretokenizer=PreTokenizer(cut), special=SpecialTokens())
+    vocabulary = replace(
+        VOCABULARIES["metaspace"], pretokenizer=PreTokenizer(cut), special=SpecialTokens()
+    )
     huggingface.write(vocabulary, tmp_path / "tokenizer.json")
     again, real = (
         huggingface.read(tmp_path / "tokenizer.json"),
@@ -94,7 +110,8 @@ def test_tokenizers_fuses_alike(cut: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "special", [SpecialTokens(bos="xy"), SpecialTokens(control=("xy",)), SpecialTokens(user=("xy",))]
+    "special",
+    [SpecialTokens(bos="xy"), SpecialTokens(control=("xy",)), SpecialTokens(user=("xy",))],
 )
 def test_unknown_text_is_no_special_token_that_it_spells(special: SpecialTokens) -> None:
     """A run of unknown characters has the id of <unk> in single calls as in batches, whatever it spells."""
@@ -103,4 +120,7 @@ def test_unknown_text_is_no_special_token_that_it_spells(special: SpecialTokens)
     expected = encoder.encode_batch(["lo xy"], allowed_special=()).ids.tolist()
     assert vocabulary.ids["xy"] not in expected
     assert encoder.encode_ids("lo xy", allowed_special=()).tolist() == expected
-    assert encoder.encode_ids("lo xy", allowed_special=(), dropout=0.5, seed=1)[-1] == vocabulary.ids["<unk>"]
+    assert (
+        encoder.encode_ids("lo xy", allowed_special=(), dropout=0.5, seed=1)[-1]
+        == vocabulary.ids["<unk>"]
+    )

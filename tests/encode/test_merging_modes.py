@@ -20,7 +20,10 @@ from volt.kernels.apply_bpe import LONG
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.vocabulary import Merging
 
-MANY, SOME = settings(max_examples=examples(60), deadline=None), settings(max_examples=examples(15), deadline=None)
+MANY, SOME = (
+    settings(max_examples=examples(60), deadline=None),
+    settings(max_examples=examples(15), deadline=None),
+)
 words_of_few = st.lists(st.text(LETTERS + "x", min_size=1, max_size=12), min_size=1, max_size=6)
 
 
@@ -44,28 +47,43 @@ def test_long_words_are_merged_as_defined(vocabulary: Vocabulary, rng: Random, l
 
 @SOME
 @given(vocabularies(), st.lists(words_of_few, min_size=1, max_size=3))
-def test_every_way_of_encoding_gives_the_same(vocabulary: Vocabulary, lines: list[list[str]]) -> None:
+def test_every_way_of_encoding_gives_the_same(
+    vocabulary: Vocabulary, lines: list[list[str]]
+) -> None:
     """Lines, many lines at once, text and ids have the pieces of the words, with offsets that cover them."""
-    lines = [[*words, *(t.removesuffix("</w>").removeprefix("▁") or "a" for t in vocabulary.tokens)] for words in lines]
+    lines = [
+        [*words, *(t.removesuffix("</w>").removeprefix("▁") or "a" for t in vocabulary.tokens)]
+        for words in lines
+    ]
     if vocabulary.marker == "prefix":
         lines = [[word for word in words if "▁" not in word] for words in lines]
     encoder, texts = Encoder(vocabulary), [" ".join(words) for words in lines]
     expected = [[piece for word in words for piece in encoded(word, vocabulary)] for words in lines]
     assert encoder.encode_lines(texts) == expected
-    assert encoder.encode_text("".join(f"{text}\n" for text in texts).encode()).decode().split("\n")[:-1] == [
-        " ".join(pieces) for pieces in expected
-    ]
+    assert encoder.encode_text("".join(f"{text}\n" for text in texts).encode()).decode().split(
+        "\n"
+    )[:-1] == [" ".join(pieces) for pieces in expected]
     assert [ids.tolist() for ids in encoder.encode_batch(texts)] == [
         encoder.ids(pieces).tolist() for pieces in expected
     ]
     for text, pieces in zip(texts, expected, strict=True):
         assert [piece for piece, *_ in encoder.encode_offsets(text)] == pieces
-        assert encoder.decode(pieces) == (text if vocabulary.marker != "none" else text.replace(" ", ""))
+        assert encoder.decode(pieces) == (
+            text if vocabulary.marker != "none" else text.replace(" ", "")
+        )
 
 
 def test_the_ways_differ() -> None:
     """Each way of merging cuts one of two words as no other does, a long one too, and a whole word is not merged."""
-    merges = (("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "a"), ("a", "bc"), ("a", "a"), ("aa", "b"))
+    merges = (
+        ("b", "c"),
+        ("a", "b"),
+        ("ab", "c"),
+        ("abc", "a"),
+        ("a", "bc"),
+        ("a", "a"),
+        ("aa", "b"),
+    )
     ways: dict[Merging, list[tuple[str, ...]]] = {
         "pairs": [("abc", "abc"), ("a", "ab")],
         "steps": [("abca", "bc"), ("a", "ab")],
@@ -87,13 +105,25 @@ def test_steps_are_those_of_tokenizers(data: st.DataObject) -> None:
     models = pytest.importorskip("tokenizers.models")
     atoms, merges = data.draw(merge_lists())
     merges, whole_words = list(dict.fromkeys(merges)), data.draw(st.booleans())
-    more = data.draw(st.lists(st.text(LETTERS, min_size=2, max_size=5), max_size=5)) if whole_words else []
+    more = (
+        data.draw(st.lists(st.text(LETTERS, min_size=2, max_size=5), max_size=5))
+        if whole_words
+        else []
+    )
     tokens = tuple(dict.fromkeys([*atoms, *map("".join, merges), *more]))
-    vocabulary = Vocabulary(tuple(merges), tokens, marker="none", merging="steps", whole_words=whole_words)
-    model = models.BPE({token: i for i, token in enumerate(tokens)}, merges, ignore_merges=whole_words)
-    words = data.draw(st.lists(st.text(LETTERS, min_size=1, max_size=130), min_size=1, max_size=5)) + list(tokens)
+    vocabulary = Vocabulary(
+        tuple(merges), tokens, marker="none", merging="steps", whole_words=whole_words
+    )
+    model = models.BPE(
+        {token: i for i, token in enumerate(tokens)}, merges, ignore_merges=whole_words
+    )
+    words = data.draw(
+        st.lists(st.text(LETTERS, min_size=1, max_size=130), min_size=1, max_size=5)
+    ) + list(tokens)
     found = Encoder(vocabulary).encode_words(words)
-    assert [list(pieces) for pieces in found] == [[token.value for token in model.tokenize(word)] for word in words]
+    assert [list(pieces) for pieces in found] == [
+        [token.value for token in model.tokenize(word)] for word in words
+    ]
 
 
 def joined(tokens: Sequence[str]) -> tuple[Pair, ...]:
@@ -107,21 +137,37 @@ def joined(tokens: Sequence[str]) -> tuple[Pair, ...]:
 
 
 @settings(max_examples=8, deadline=None)
-@given(st.lists(st.text(LETTERS, min_size=2, max_size=7), max_size=25, unique=True), st.randoms(use_true_random=False))
+@given(
+    st.lists(st.text(LETTERS, min_size=2, max_size=7), max_size=25, unique=True),
+    st.randoms(use_true_random=False),
+)
 def test_ranks_are_those_of_tiktoken(more: list[str], rng: Random) -> None:
     """Any ranks of any tokens: tiktoken cuts words into the same, whole words and words of hundreds of bytes too."""
     tiktoken = pytest.importorskip("tiktoken")
     tokens = (*LETTERS, *more)
-    made = tiktoken.Encoding("made", pat_str="[a-z]+", mergeable_ranks={t.encode(): i for i, t in enumerate(tokens)},
-                             special_tokens={})  # fmt: skip
-    vocabulary = Vocabulary(joined(tokens), tokens, marker="none", merging="ranks", whole_words=True)
-    words = ["".join(rng.choices(LETTERS, k=rng.choice([3, 5, 8, 13, 120, 600]))) for _ in range(20)] + more
+    made = tiktoken.Encoding(
+        "made",
+        pat_str="[a-z]+",
+        mergeable_ranks={t.encode(): i for i, t in enumerate(tokens)},
+        special_tokens={},
+    )
+    vocabulary = Vocabulary(
+        joined(tokens), tokens, marker="none", merging="ranks", whole_words=True
+    )
+    words = [
+        "".join(rng.choices(LETTERS, k=rng.choice([3, 5, 8, 13, 120, 600]))) for _ in range(20)
+    ] + more
     found = Encoder(vocabulary).encode_words(words)
-    assert [[*pieces] for pieces in found] == [[tokens[i] for i in made.encode_ordinary(word)] for word in words]
+    assert [[*pieces] for pieces in found] == [
+        [tokens[i] for i in made.encode_ordinary(word)] for word in words
+    ]
 
 
 @SOME
-@given(st.lists(st.text(LETTERS, min_size=2, max_size=7), max_size=25, unique=True), st.randoms(use_true_random=False))
+@given(
+    st.lists(st.text(LETTERS, min_size=2, max_size=7), max_size=25, unique=True),
+    st.randoms(use_true_random=False),
+)
 def test_ranks_are_those_of_sentencepiece(more: list[str], rng: Random) -> None:
     """Any order of any pieces: a BPE model of sentencepiece, whose scores all differ, cuts words into the same."""
     sentencepiece = pytest.importorskip("sentencepiece")
@@ -133,8 +179,12 @@ def test_ranks_are_those_of_sentencepiece(more: list[str], rng: Random) -> None:
         model.pieces.add(piece=token, score=-rank, type=1)
     library = sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
     merges = joined(tokens)
-    vocabulary = Vocabulary(merges, (*LETTERS, *map("".join, merges)), marker="none", merging="ranks")
-    words = ["".join(rng.choices(LETTERS, k=rng.choice([3, 5, 8, 13, 120, 300]))) for _ in range(20)] + more
+    vocabulary = Vocabulary(
+        merges, (*LETTERS, *map("".join, merges)), marker="none", merging="ranks"
+    )
+    words = [
+        "".join(rng.choices(LETTERS, k=rng.choice([3, 5, 8, 13, 120, 300]))) for _ in range(20)
+    ] + more
     found = Encoder(vocabulary).encode_words(words)
     assert [[*pieces] for pieces in found] == [library.encode(word, out_type=str) for word in words]
 
@@ -144,16 +194,28 @@ def test_ranks_are_those_of_sentencepiece(more: list[str], rng: Random) -> None:
 def test_dropout_has_its_defined_distribution(merging: Merging, word: str, dropout: float) -> None:
     """Pieces are as frequent as where each pair that could be merged is passed over at random, anew at every step; that
     a word is a token does not matter then."""
-    merges = (("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "a"), ("a", "bc"), ("a", "a"), ("aa", "b"))
+    merges = (
+        ("b", "c"),
+        ("a", "b"),
+        ("ab", "c"),
+        ("abc", "a"),
+        ("a", "bc"),
+        ("a", "a"),
+        ("aa", "b"),
+    )
     tokens = ("a", "b", "c", "bc", "ab", "abc", "abca", "aa", "aab", "abcabc")
     made = Encoder(Vocabulary(merges, tokens, marker="none", merging=merging, whole_words=True))
     rng, n = Random(5), 1_500
     found = Counter(map(tuple, made.encode_lines([word] * n, dropout=dropout, seed=3)))
     expected = Counter(tuple(dropped(word, merges, merging, dropout, rng)) for _ in range(n))
     for pieces in found.keys() | expected.keys():
-        assert abs(found[pieces] - expected[pieces]) < 6 * (found[pieces] + expected[pieces] + 1) ** 0.5
+        assert (
+            abs(found[pieces] - expected[pieces])
+            < 6 * (found[pieces] + expected[pieces] + 1) ** 0.5
+        )
     assert made.encode(word, dropout=1.0, seed=1) == list(word)
     batch = made.encode_batch([word] * n, dropout=dropout, seed=3)
     assert [ids.tolist() for ids in batch] == [
-        made.ids(pieces).tolist() for pieces in made.encode_lines([word] * n, dropout=dropout, seed=3)
+        made.ids(pieces).tolist()
+        for pieces in made.encode_lines([word] * n, dropout=dropout, seed=3)
     ]

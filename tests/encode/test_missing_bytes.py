@@ -22,10 +22,13 @@ def encoder(cut: str, *, byte_fallback: bool = False) -> Encoder:
     tokens = [char + mark for mark in dict.fromkeys(("", end)) for char in KEPT]
     return Encoder(
         Vocabulary(
-            (("a", "c" + end),), (*tokens, "ac" + end), marker="suffix" if end else "none",
-            pretokenizer=PreTokenizer(cut), byte_fallback=byte_fallback,
+            (("a", "c" + end),),
+            (*tokens, "ac" + end),
+            marker="suffix" if end else "none",
+            pretokenizer=PreTokenizer(cut),
+            byte_fallback=byte_fallback,
         )
-    )  # fmt: skip
+    )
 
 
 ENCODERS = {cut: encoder(cut) for cut in CUTS}

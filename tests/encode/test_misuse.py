@@ -17,7 +17,10 @@ from volt.errors import ArgumentError, ConfigError, CorpusError, VocabularyError
 from volt.vocabulary import Vocabulary
 
 ENCODER = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "l</w>", "o</w>")))
-ONE, MARK = np.array([0, 1]), "contains white space or unprintable characters; give a mark such as '@@'"
+ONE, MARK = (
+    np.array([0, 1]),
+    "contains white space or unprintable characters; give a mark such as '@@'",
+)
 OUT, ROW, FLAT = Path("out"), np.array([4], np.int32), "; give a flat numpy array of whole numbers"
 
 # what is called wrongly → the kind of error, and how it starts
@@ -25,14 +28,34 @@ WRONG: list[tuple[Callable[[], object], type[VoltError], str]] = [
     (lambda: ENCODER.encode_words(["lo", ""]), ConfigError, "words[1] is empty; remove it"),
     (lambda: ENCODER.encode_words([""]), ConfigError, "words[0] is empty; remove it"),
     (lambda: ENCODER.encode_words(["\ud800"]), CorpusError, "lone surrogate U+D800"),
-    (lambda: ENCODER.encode_text(b"lo", separator="\ud800"), ConfigError, "separator contains the lone surrogate"),
+    (
+        lambda: ENCODER.encode_text(b"lo", separator="\ud800"),
+        ConfigError,
+        "separator contains the lone surrogate",
+    ),
     (lambda: ENCODER.encode_text(b"lo", separator="\n"), ConfigError, rf"separator '\n' {MARK}"),
     (lambda: ENCODER.encode_text(b"lo", separator=" "), ConfigError, f"separator ' ' {MARK}"),
     (lambda: ENCODER.encode_text(b"lo", separator="\0"), ConfigError, rf"separator '\x00' {MARK}"),
-    (lambda: ENCODER.encode_text(b"lo", form=np.array([1, 2])), ArgumentError, "form is a ndarray; give a str"),  # type: ignore[arg-type]
-    (lambda: ENCODER.decode_batch([[1], [2**70]]), VocabularyError, "encoded contains an id of more than 64 bits"),
-    (lambda: ENCODER.decode_batch(Encoded(None, None)), ArgumentError, "encoded.ids is None; give a flat numpy"),  # type: ignore[arg-type]
-    (lambda: ENCODER.decode_batch(Encoded([4], [0, 1])), ArgumentError, "encoded.ids is a list; give a flat numpy"),  # type: ignore[arg-type]
+    (
+        lambda: ENCODER.encode_text(b"lo", form=np.array([1, 2])),
+        ArgumentError,
+        "form is a ndarray; give a str",
+    ),  # type: ignore[arg-type]
+    (
+        lambda: ENCODER.decode_batch([[1], [2**70]]),
+        VocabularyError,
+        "encoded contains an id of more than 64 bits",
+    ),
+    (
+        lambda: ENCODER.decode_batch(Encoded(None, None)),
+        ArgumentError,
+        "encoded.ids is None; give a flat numpy",
+    ),  # type: ignore[arg-type]
+    (
+        lambda: ENCODER.decode_batch(Encoded([4], [0, 1])),
+        ArgumentError,
+        "encoded.ids is a list; give a flat numpy",
+    ),  # type: ignore[arg-type]
     (
         lambda: ENCODER.decode_bytes(Encoded(ROW[:, None], ONE)),
         ArgumentError,
@@ -45,33 +68,85 @@ WRONG: list[tuple[Callable[[], object], type[VoltError], str]] = [
     ),
     (lambda: EncodeJob(separator="\t"), ConfigError, rf"separator '\t' {MARK}"),
     (lambda: EncodeJob(n_threads=0), ConfigError, "n_threads is 0; give 1 or more"),
-    (lambda: EncodeJob(form=np.array([1, 2])), ArgumentError, "output is a ndarray; choose from pieces, ids, npy, bin"),  # type: ignore[arg-type]
-    (lambda: Frame((2**40,), ()), ConfigError, "front[0] is 1099511627776; give 2,147,483,647 or less"),
+    (
+        lambda: EncodeJob(form=np.array([1, 2])),
+        ArgumentError,
+        "output is a ndarray; choose from pieces, ids, npy, bin",
+    ),  # type: ignore[arg-type]
+    (
+        lambda: Frame((2**40,), ()),
+        ConfigError,
+        "front[0] is 1099511627776; give 2,147,483,647 or less",
+    ),
     (lambda: Frame((-1,)), ConfigError, "front[0] is -1; give 0 or more"),
     (lambda: Frame((), (None,)), ArgumentError, "back[0] is None; give a whole number"),  # type: ignore[arg-type]
-    (lambda: binarize(ENCODER, "b.txt", OUT), ArgumentError, "paths is 'b.txt' (str); did you mean [path]?"),
-    (lambda: binarize(ENCODER, Path("b.txt"), OUT), ArgumentError, "paths is a PosixPath; did you mean [path]?"),  # type: ignore[arg-type]
+    (
+        lambda: binarize(ENCODER, "b.txt", OUT),
+        ArgumentError,
+        "paths is 'b.txt' (str); did you mean [path]?",
+    ),
+    (
+        lambda: binarize(ENCODER, Path("b.txt"), OUT),
+        ArgumentError,
+        "paths is a PosixPath; did you mean [path]?",
+    ),  # type: ignore[arg-type]
     (lambda: binarize(ENCODER, None, OUT), ArgumentError, "paths is None; give a list of paths"),  # type: ignore[arg-type]
     (lambda: binarize(ENCODER, [], OUT), ConfigError, "paths is empty; name the files to encode"),
-    (lambda: binarize(ENCODER, [5], OUT), ArgumentError, "paths[0] is 5 (int); give the path of a file"),  # type: ignore[list-item]
-    (lambda: binarize(ENCODER, ["b"], OUT, frame=5), ArgumentError, "frame is 5 (int); give a Frame, or None"),  # type: ignore[arg-type]
-    (lambda: binarize(ENCODER, ["b"], OUT, job=5), ArgumentError, "job is 5 (int); give an EncodeJob, such as"),  # type: ignore[arg-type]
-    (lambda: binarize(ENCODER, ["b"], None), ArgumentError, "prefix is None; give the path of a file"),  # type: ignore[arg-type]
+    (
+        lambda: binarize(ENCODER, [5], OUT),
+        ArgumentError,
+        "paths[0] is 5 (int); give the path of a file",
+    ),  # type: ignore[list-item]
+    (
+        lambda: binarize(ENCODER, ["b"], OUT, frame=5),
+        ArgumentError,
+        "frame is 5 (int); give a Frame, or None",
+    ),  # type: ignore[arg-type]
+    (
+        lambda: binarize(ENCODER, ["b"], OUT, job=5),
+        ArgumentError,
+        "job is 5 (int); give an EncodeJob, such as",
+    ),  # type: ignore[arg-type]
+    (
+        lambda: binarize(ENCODER, ["b"], None),
+        ArgumentError,
+        "prefix is None; give the path of a file",
+    ),  # type: ignore[arg-type]
     (
         lambda: binarize(ENCODER.vocabulary, ["b"], OUT),  # type: ignore[arg-type]
         ArgumentError,
         "encoder is a Vocabulary; give a volt.Encoder: volt.Encoder(vocabulary)",
     ),
-    (lambda: list(binarize_each(ENCODER, "b.txt", OUT)), ArgumentError, "paths is 'b.txt' (str); did you mean [path]?"),
-    (lambda: encode_one(ENCODER, "b.txt", OUT, job=EncodeJob()), ArgumentError, "paths is 'b.txt' (str); did you mean"),
-    (lambda: list(encode_each(ENCODER, "b.txt", OUT, job=EncodeJob())), ArgumentError, "paths is 'b.txt' (str); did"),
-    (lambda: list(encode_stream(ENCODER, "b.txt", job=EncodeJob())), ArgumentError, "paths is 'b.txt' (str); did you"),
+    (
+        lambda: list(binarize_each(ENCODER, "b.txt", OUT)),
+        ArgumentError,
+        "paths is 'b.txt' (str); did you mean [path]?",
+    ),
+    (
+        lambda: encode_one(ENCODER, "b.txt", OUT, job=EncodeJob()),
+        ArgumentError,
+        "paths is 'b.txt' (str); did you mean",
+    ),
+    (
+        lambda: list(encode_each(ENCODER, "b.txt", OUT, job=EncodeJob())),
+        ArgumentError,
+        "paths is 'b.txt' (str); did",
+    ),
+    (
+        lambda: list(encode_stream(ENCODER, "b.txt", job=EncodeJob())),
+        ArgumentError,
+        "paths is 'b.txt' (str); did you",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("call", "kind", "message"), WRONG, ids=range(len(WRONG)))
 def test_what_cannot_be_meant_is_reported(
-    call: Callable[[], object], kind: type[VoltError], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: Callable[[], object],
+    kind: type[VoltError],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The error is one of VOLT's, of the kind that callers catch, and nothing is written."""
     monkeypatch.chdir(tmp_path)

@@ -19,7 +19,9 @@ def folded(text: str) -> str:
 @given(texts, schemes, st.sampled_from(NORMALIZERS), st.booleans(), st.booleans())
 @example("\ue000a \ue001", LOSSLESS[-1], "none", False, False)  # private, like brackets
 @settings(deadline=None, max_examples=examples(500))
-def test_offsets_point_to_what_a_piece_came_from(text, scheme, normalizer, with_user, byte_fallback):
+def test_offsets_point_to_what_a_piece_came_from(
+    text, scheme, normalizer, with_user, byte_fallback
+):
     """Pieces are those of encode; spans lie within the line, in order; the normalised text of a span holds the piece,
     and is the piece where nothing was normalised; a byte's span is its character; a user token's span is itself."""
     marker, pretokenizer = scheme
@@ -35,7 +37,9 @@ def test_offsets_point_to_what_a_piece_came_from(text, scheme, normalizer, with_
         source = text[start:end]
         normal = source if piece in user else Normalizer.parse(normalizer).normalize(source)
         if byte_fallback and piece in BYTE_TOKENS:
-            shown = normal + "▁" * (pretokenizer != "whitespace") + "ς" * ("σ" in normal)  # "▁" may show a space
+            shown = (
+                normal + "▁" * (pretokenizer != "whitespace") + "ς" * ("σ" in normal)
+            )  # "▁" may show a space
             assert int(piece[3:5], 16) in shown.encode()
             continue
         bare = piece.removesuffix("</w>") if marker == "suffix" and piece not in user else piece
@@ -44,7 +48,9 @@ def test_offsets_point_to_what_a_piece_came_from(text, scheme, normalizer, with_
             assert bare == source or normalizer != "none"
         else:
             shown, normal = bare.replace("▁", " "), normal.replace("▁", " ")
-            assert folded(shown) in folded(normal) or folded(shown.removeprefix(" ")) in folded(normal)
+            assert folded(shown) in folded(normal) or folded(shown.removeprefix(" ")) in folded(
+                normal
+            )
             assert normalizer != "none" or normal in (shown, shown.removeprefix(" "))
 
 
@@ -79,7 +85,15 @@ def test_pieces_of_bytes_come_from_their_spans(text, marker, pretokenizer, with_
     assert made.encode_spans([text]).ids.tolist() == made.encode_ids(text).tolist()
     for piece, start, end in found:
         assert 0 <= start <= end <= len(text)
-        bare = piece.removesuffix("</w>") if marker == "suffix" else piece.removeprefix("▁" * (marker == "prefix"))
-        assert text[start:end] == piece if piece in user else to_bytes(bare) in text[start:end].encode()
+        bare = (
+            piece.removesuffix("</w>")
+            if marker == "suffix"
+            else piece.removeprefix("▁" * (marker == "prefix"))
+        )
+        assert (
+            text[start:end] == piece
+            if piece in user
+            else to_bytes(bare) in text[start:end].encode()
+        )
     if marker != "suffix" and "matches" not in pretokenizer:
         assert made.decode([piece for piece, *_ in found]) == text

@@ -29,15 +29,34 @@ from volt.vocabulary import Vocabulary
 
 # What is hard: line ends behind signs, white space that is no break or none at all, and units that differ by it alone.
 HARD = (
-    *";/.'\u0301\x00\x1c\x1f\x7f\t\x0b\n\r\x85\xa0\u1680\u2003\u2028\u3000\u180e\u200b▁", "\U0010ffff", "\U0010fffe",
-    "\ue000", "\n", "\r\n", ";\n", "/\n", "\u0301\n", " \n", "\n ", "'s", "'LL", "12345", "foo", "Foo", "漢字", "  ",
-    " " * 20, "b" * 15, "b" * 16, "é",
-)  # fmt: skip
+    *";/.'\u0301\x00\x1c\x1f\x7f\t\x0b\n\r\x85\xa0\u1680\u2003\u2028\u3000\u180e\u200b▁",
+    "\U0010ffff",
+    "\U0010fffe",
+    "\ue000",
+    "\n",
+    "\r\n",
+    ";\n",
+    "/\n",
+    "\u0301\n",
+    " \n",
+    "\n ",
+    "'s",
+    "'LL",
+    "12345",
+    "foo",
+    "Foo",
+    "漢字",
+    "  ",
+    " " * 20,
+    "b" * 15,
+    "b" * 16,
+    "é",
+)
 hard_texts = st.lists(st.sampled_from(HARD) | st.sampled_from("a 0!"), max_size=14).map("".join)
 # Patterns in which a space always begins a word, so that it may part units, are rare among all.
-spaced = st.tuples(patterns, st.sampled_from(["", r"|\s", r"|\s+(?!\S)|\s+", r"|\s*[\r\n]+|\s+", "|[ \t]+"])).map(
-    "".join
-)
+spaced = st.tuples(
+    patterns, st.sampled_from(["", r"|\s", r"|\s+(?!\S)|\s+", r"|\s*[\r\n]+|\s+", "|[ \t]+"])
+).map("".join)
 hard_lines = st.lists(hard_texts | any_texts, max_size=8)
 
 
@@ -48,10 +67,13 @@ def encoder(name: str, user: tuple[str, ...] = ()) -> Encoder:
     atoms = ALPHABET if cut.is_bytes else "a"
     return Encoder(
         Vocabulary(
-            (), tuple(atom + mark for atom in atoms for mark in ("", SUFFIX)), marker="suffix", pretokenizer=cut,
+            (),
+            tuple(atom + mark for atom in atoms for mark in ("", SUFFIX)),
+            marker="suffix",
+            pretokenizer=cut,
             special=SpecialTokens(user=user),
         )
-    )  # fmt: skip
+    )
 
 
 def declared(pattern: str, level: str) -> str:
@@ -77,7 +99,9 @@ def words_of(pieces: list[str]) -> list[str]:
 
 def spelled(words: list[str], cut: PreTokenizer) -> list[str]:
     """Words as a vocabulary has them."""
-    return [to_characters(word.encode()) if cut.is_bytes else word.replace(" ", SPACE) for word in words]
+    return [
+        to_characters(word.encode()) if cut.is_bytes else word.replace(" ", SPACE) for word in words
+    ]
 
 
 def read(line: str, cut: PreTokenizer) -> str:
@@ -88,8 +112,31 @@ def read(line: str, cut: PreTokenizer) -> str:
 @pytest.mark.parametrize("level", ["characters", "bytes"])
 @pytest.mark.parametrize("pattern", NAMED)
 @given(lines=hard_lines)
-@example(lines=["a;\n\n b", "a;\n /", "foo'\n b", "0;\r\n\r\n\t0", "/\n/\n a/", "\u0301\n b", "a\u0301\n \nb"])
-@example(lines=["a\xa0 b", "a\xa0", "\xa0 ", "a\xa0\n b", "\xa0\xa0a", "\xa0", "a  b", "a ", "  ", "a\x85 \xa0 b"])
+@example(
+    lines=[
+        "a;\n\n b",
+        "a;\n /",
+        "foo'\n b",
+        "0;\r\n\r\n\t0",
+        "/\n/\n a/",
+        "\u0301\n b",
+        "a\u0301\n \nb",
+    ]
+)
+@example(
+    lines=[
+        "a\xa0 b",
+        "a\xa0",
+        "\xa0 ",
+        "a\xa0\n b",
+        "\xa0\xa0a",
+        "\xa0",
+        "a  b",
+        "a ",
+        "  ",
+        "a\x85 \xa0 b",
+    ]
+)
 @settings(max_examples=6, deadline=None)
 def test_words_are_those_of_the_regex_module(pattern: str, level: str, lines: list[str]) -> None:
     """By every published pattern, whatever stood in the lines before."""
@@ -99,12 +146,21 @@ def test_words_are_those_of_the_regex_module(pattern: str, level: str, lines: li
     assert by_units(one, lines) == expected
 
 
-@given(pattern=spaced, level=st.sampled_from(["characters", "bytes"]), lines=hard_lines, more=hard_lines)
+@given(
+    pattern=spaced,
+    level=st.sampled_from(["characters", "bytes"]),
+    lines=hard_lines,
+    more=hard_lines,
+)
 @example(pattern="a(?! )|.+", level="bytes", lines=["a b", "a", "a\tb"], more=[])
 @example(pattern=r"[^ ]+| +", level="bytes", lines=["a\tb \x85 c"], more=[])
 @example(pattern=r"[a-z]+$|[^ ]| ", level="characters", lines=["ab cd", "ab"], more=["ab"])
-@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
-def test_units_have_the_words_of_whole_lines(pattern: str, level: str, lines: list[str], more: list[str]) -> None:
+@settings(
+    max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
+)
+def test_units_have_the_words_of_whole_lines(
+    pattern: str, level: str, lines: list[str], more: list[str]
+) -> None:
     """By any pattern, those that no unit can be parted for as well; twice, as units are new only once."""
     try:
         cut = PreTokenizer(declared(pattern, level))
@@ -134,7 +190,9 @@ def test_units_have_the_matches_of_a_regex(pattern: str, lines: list[str]) -> No
 @example(spans=["a;", "<url>", "\n \n0", "<n>", "'s"])
 @example(spans=["  ", "<n>", " a  ", "<url>", "12345"])
 @settings(max_examples=6, deadline=None)
-def test_a_user_token_ends_the_text_that_a_pattern_sees(pattern: str, level: str, spans: list[str]) -> None:
+def test_a_user_token_ends_the_text_that_a_pattern_sees(
+    pattern: str, level: str, spans: list[str]
+) -> None:
     """A text is cut at its user tokens first, and each stretch between two of them as if it were alone."""
     one = encoder(declared(pattern, level), ("<url>", "<n>"))
     cut, text = one.vocabulary.pretokenizer, "".join(spans)

@@ -23,16 +23,24 @@ from volt.encode.encoder import Encoder
 from volt.errors import ArgumentError, ConfigError, CorpusError, VocabularyError
 from volt.vocabulary import Vocabulary
 
-pytestmark = pytest.mark.filterwarnings("ignore::volt.errors.VoltWarning")  # see tests/formats/test_warnings.py
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::volt.errors.VoltWarning"
+)  # see tests/formats/test_warnings.py
 tokenizers = pytest.importorskip("tokenizers", reason="pip install 'volt-vocab[interop]'")
 tiktoken = pytest.importorskip("tiktoken")
 sentencepiece = pytest.importorskip("sentencepiece")
 
-CORPUS = [*LINES, "the lower the newest, the widest: don't 42", "größer größte naïve café 😀👍🏽 我们 在"] * 3
+CORPUS = [
+    *LINES,
+    "the lower the newest, the widest: don't 42",
+    "größer größte naïve café 😀👍🏽 我们 在",
+] * 3
 TEXTS = ["the newest lower", "", "größer 😀 x", "don't 42\n 42", "  two  spaces ", "we我们\u2581x"]
 ROLES = ["<unk>", "<s>", "</s>", "<pad>"]
 END = "<|end|>"
-any_text = st.lists(st.sampled_from([*"the lowr", "é", "😀", "我", "\n", "  ", "newest"]), max_size=12).map("".join)
+any_text = st.lists(
+    st.sampled_from([*"the lowr", "é", "😀", "我", "\n", "  ", "newest"]), max_size=12
+).map("".join)
 
 
 @pytest.fixture(scope="module")
@@ -41,19 +49,28 @@ def huggingface(tmp_path_factory: pytest.TempPathFactory) -> tuple[Encoder, Any]
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
     theirs = Tokenizer(models.BPE())
-    theirs.pre_tokenizer, theirs.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    theirs.pre_tokenizer, theirs.decoder = (
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+        decoders.ByteLevel(),
+    )
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=330, show_progress=False, special_tokens=ROLES, initial_alphabet=alphabet)
+    trainer = trainers.BpeTrainer(
+        vocab_size=330, show_progress=False, special_tokens=ROLES, initial_alphabet=alphabet
+    )
     theirs.train_from_iterator(CORPUS, trainer)
     ids = [(token, theirs.token_to_id(token)) for token in ("<s>", "</s>")]
     theirs.post_processor = processors.TemplateProcessing("<s> $A </s>", "<s> $A </s> $B </s>", ids)
     path = tmp_path_factory.mktemp("tokenizers") / "tokenizer.json"
     theirs.save(str(path))
-    return Encoder(volt.read_vocabulary(path, unk="<unk>", bos="<s>", eos="</s>", pad="<pad>")), theirs
+    return Encoder(
+        volt.read_vocabulary(path, unk="<unk>", bos="<s>", eos="</s>", pad="<pad>")
+    ), theirs
 
 
 @pytest.fixture(scope="module")
-def openai(tmp_path_factory: pytest.TempPathFactory, huggingface: tuple[Encoder, Any]) -> tuple[Encoder, Any]:
+def openai(
+    tmp_path_factory: pytest.TempPathFactory, huggingface: tuple[Encoder, Any]
+) -> tuple[Encoder, Any]:
     """An encoding of tiktoken with two special tokens, and VOLT's encoder of its ranks."""
     import base64
 
@@ -63,9 +80,13 @@ def openai(tmp_path_factory: pytest.TempPathFactory, huggingface: tuple[Encoder,
     pieces = [piece for piece in huggingface[0].vocabulary.pieces if piece and piece not in ROLES]
     ranks = {to_bytes(piece): rank for rank, piece in enumerate(pieces)}
     special = {END: len(ranks), "<|sep|>": len(ranks) + 1}
-    theirs = tiktoken.Encoding("small", pat_str=GPT2_PATTERN, mergeable_ranks=ranks, special_tokens=special)
+    theirs = tiktoken.Encoding(
+        "small", pat_str=GPT2_PATTERN, mergeable_ranks=ranks, special_tokens=special
+    )
     path = tmp_path_factory.mktemp("tiktoken") / "small.tiktoken"
-    path.write_bytes(b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in ranks.items()))
+    path.write_bytes(
+        b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in ranks.items())
+    )
     return Encoder(volt.read_vocabulary(path, pattern="gpt2", special=special)), theirs
 
 
@@ -74,13 +95,22 @@ def google(tmp_path_factory: pytest.TempPathFactory) -> tuple[Encoder, Any]:
     """A model of sentencepiece with byte fallback and four roles, and VOLT's encoder of its file."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter([text for text in CORPUS if "\u2581" not in text]), model_writer=model, model_type="bpe",
-        vocab_size=420, byte_fallback=True, pad_id=3, character_coverage=0.98, minloglevel=2,
-        normalization_rule_name="identity", remove_extra_whitespaces=False,
-    )  # fmt: skip
+        sentence_iterator=iter([text for text in CORPUS if "\u2581" not in text]),
+        model_writer=model,
+        model_type="bpe",
+        vocab_size=420,
+        byte_fallback=True,
+        pad_id=3,
+        character_coverage=0.98,
+        minloglevel=2,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+    )
     path = tmp_path_factory.mktemp("sentencepiece") / "small.model"
     path.write_bytes(model.getvalue())
-    return Encoder(volt.read_vocabulary(path)), sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    return Encoder(volt.read_vocabulary(path)), sentencepiece.SentencePieceProcessor(
+        model_proto=model.getvalue()
+    )
 
 
 Pair = tuple[Encoder, Any]
@@ -100,13 +130,19 @@ def test_ids_pieces_and_texts(huggingface: Pair, openai: Pair, google: Pair) -> 
     for encoder, ids in rows.items():
         batch = encoder.encode_batch(plain)
         assert (
-            [encoder.encode_ids(text).tolist() for text in plain] == [batch[i].tolist() for i in range(len(ids))] == ids
+            [encoder.encode_ids(text).tolist() for text in plain]
+            == [batch[i].tolist() for i in range(len(ids))]
+            == ids
         )
     for (encoder, _), texts in (
         (openai, openai[1].decode_batch(rows[openai[0]])),
         (google, google[1].decode(rows[google[0]])),
     ):
-        assert encoder.decode_batch(rows[encoder]) == [encoder.decode_ids(row) for row in rows[encoder]] == texts
+        assert (
+            encoder.decode_batch(rows[encoder])
+            == [encoder.decode_ids(row) for row in rows[encoder]]
+            == texts
+        )
     assert google[0].encode(plain[0]) == google[1].encode(plain[0], out_type=str)
     assert ours.vocabulary.id_of("<s>") == theirs.token_to_id("<s>")
     assert google[0].vocabulary.id_of("\u2581the") == google[1].piece_to_id("\u2581the")
@@ -155,12 +191,24 @@ def test_disallowed_special_tokens(openai: Pair) -> None:
     """A disallowed token raises where tiktoken raises, and the error names the token and the line."""
     ours, theirs = openai
     text = f"the {END} lower"
-    for allowed, disallowed in [((), "all"), ({"<|sep|>"}, "all"), ((), {END}), ({END}, "all"), ((), {"<|sep|>"})]:
+    for allowed, disallowed in [
+        ((), "all"),
+        ({"<|sep|>"}, "all"),
+        ((), {END}),
+        ({END}, "all"),
+        ((), {"<|sep|>"}),
+    ]:
         try:
-            expected = theirs.encode(text, allowed_special=set(allowed), disallowed_special=disallowed)
+            expected = theirs.encode(
+                text, allowed_special=set(allowed), disallowed_special=disallowed
+            )
         except ValueError:
-            with pytest.raises(CorpusError, match=r"line 2: the text contains the special token '<\|end\|>'"):
-                ours.encode_batch(["x", text], allowed_special=allowed, disallowed_special=disallowed)
+            with pytest.raises(
+                CorpusError, match=r"line 2: the text contains the special token '<\|end\|>'"
+            ):
+                ours.encode_batch(
+                    ["x", text], allowed_special=allowed, disallowed_special=disallowed
+                )
             with pytest.raises(CorpusError, match="line 1: "):
                 ours.encode_ids(text, allowed_special=allowed, disallowed_special=disallowed)
         else:
@@ -172,12 +220,18 @@ def test_counts(huggingface: Pair, openai: Pair, google: Pair) -> None:
     """count, and counts of a batch, are the lengths of each library's ids."""
     plain = [text for text in TEXTS if "\n" not in text and "\u2581" not in text]
     lengths = {
-        huggingface[0]: [len(huggingface[1].encode(text, add_special_tokens=False).ids) for text in plain],
+        huggingface[0]: [
+            len(huggingface[1].encode(text, add_special_tokens=False).ids) for text in plain
+        ],
         openai[0]: [len(openai[1].encode(text)) for text in plain],
         google[0]: [len(google[1].encode(text)) for text in plain],
     }
     for ours, expected in lengths.items():
-        assert [ours.count(text) for text in plain] == ours.encode_batch(plain).counts.tolist() == expected
+        assert (
+            [ours.count(text) for text in plain]
+            == ours.encode_batch(plain).counts.tolist()
+            == expected
+        )
 
 
 def test_bytes_of_tokens(openai: Pair) -> None:
@@ -213,7 +267,9 @@ def test_streamed_decoding(huggingface: Pair) -> None:
 
 @given(st.data())
 @settings(deadline=None, max_examples=60)
-def test_streamed_text_joins_to_decode(huggingface: Pair, google: Pair, data: st.DataObject) -> None:
+def test_streamed_text_joins_to_decode(
+    huggingface: Pair, google: Pair, data: st.DataObject
+) -> None:
     """The parts join to decode_ids for any ids, incomplete bytes included; no part is empty."""
     for ours in (huggingface[0], google[0], SUFFIX):
         ids = data.draw(st.lists(st.integers(0, len(ours.vocabulary) - 1), max_size=12))
@@ -227,7 +283,9 @@ def test_streamed_text_joins_to_decode(huggingface: Pair, google: Pair, data: st
             assert "" not in parts
 
 
-SUFFIX = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "l</w>", "▁"), byte_fallback=True))
+SUFFIX = Encoder(
+    Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "l</w>", "▁"), byte_fallback=True)
+)
 
 
 def test_streamed_text_comes_at_once(huggingface: Pair) -> None:
@@ -254,7 +312,10 @@ def test_padding_and_truncation(huggingface: Pair) -> None:
             if most:
                 theirs.enable_truncation(most)
             theirs.enable_padding(
-                direction=side, pad_id=ours.vocabulary.id_of("<pad>"), pad_token="<pad>", length=width
+                direction=side,
+                pad_id=ours.vocabulary.id_of("<pad>"),
+                pad_token="<pad>",
+                length=width,
             )
             expected = theirs.encode_batch(TEXTS)
             batch = ours.encode_batch(TEXTS, add_bos=True, add_eos=True, truncate=most)
@@ -269,14 +330,15 @@ def test_padding_names_the_longest_line(huggingface: Pair) -> None:
     """A width below the longest line is an error with this line, its length and both remedies."""
     ours = huggingface[0]
     batch = ours.encode_batch(["the", "the newest lower x", ""])
-    message = (
-        rf"line 2, the longest line, has {batch.counts[1]} ids, more than pad_to, 2; pass pad_to={batch.counts[1]} or"
-    )
+    message = rf"line 2, the longest line, has {batch.counts[1]} ids, more than pad_to, 2; pass pad_to={batch.counts[1]} or"
     with pytest.raises(ConfigError, match=message):
         ours.pad(batch, pad_to=2)
     assert ours.pad([]).ids.shape == (0, 0)
     assert ours.pad(ours.encode_batch([""])).mask.shape == (1, 0)
-    for truncate, fault in ((1, "truncate is 1; give 2 or more"), (10**20, "give 2,147,483,647 or less")):
+    for truncate, fault in (
+        (1, "truncate is 1; give 2 or more"),
+        (10**20, "give 2,147,483,647 or less"),
+    ):
         with pytest.raises(ConfigError, match=fault):
             ours.encode_batch(["the"], add_bos=True, add_eos=True, truncate=truncate)
 
@@ -301,12 +363,14 @@ def test_offsets_of_one_text(openai: Pair, google: Pair) -> None:
     """Starts equal tiktoken's offsets, and spans equal sentencepiece's where a piece is not part of a character."""
     ours, theirs = openai
     for text in TEXTS:
-        assert [start for _, start, _ in ours.encode_offsets(text)] == theirs.decode_with_offsets(theirs.encode(text))[
-            1
-        ]
+        assert [start for _, start, _ in ours.encode_offsets(text)] == theirs.decode_with_offsets(
+            theirs.encode(text)
+        )[1]
     ours, theirs = google
     pieces = theirs.encode("the newest lower", return_type="proto").pieces
-    assert ours.encode_offsets("the newest lower") == [(one.piece, one.begin, one.end) for one in pieces]
+    assert ours.encode_offsets("the newest lower") == [
+        (one.piece, one.begin, one.end) for one in pieces
+    ]
 
 
 def test_decoding_without_special_tokens(huggingface: Pair, google: Pair) -> None:
@@ -314,9 +378,13 @@ def test_decoding_without_special_tokens(huggingface: Pair, google: Pair) -> Non
     ours, theirs = huggingface
     rows = [line.ids for line in theirs.encode_batch(TEXTS)]
     batch = ours.encode_batch(TEXTS, add_bos=True, add_eos=True)
-    assert ours.decode_batch(batch, skip_special=True) == theirs.decode_batch(rows, skip_special_tokens=True)
+    assert ours.decode_batch(batch, skip_special=True) == theirs.decode_batch(
+        rows, skip_special_tokens=True
+    )
     assert ours.decode_batch(batch) == theirs.decode_batch(rows, skip_special_tokens=False)
-    assert [ours.decode_ids(row, skip_special=True) for row in rows] == ours.decode_batch(batch, skip_special=True)
+    assert [ours.decode_ids(row, skip_special=True) for row in rows] == ours.decode_batch(
+        batch, skip_special=True
+    )
     assert ours.decode_ids(rows[0], skip_special={"<s>"}) == f"{TEXTS[0]}</s>"
     ours, theirs = google
     ids = [1, *theirs.encode("the newest"), 2, 3]
@@ -336,11 +404,17 @@ def test_markers_of_chats_are_skipped() -> None:
 def test_arrays_of_arrow(kind: pa.DataType, huggingface: Pair) -> None:
     """An array or a chunked array, sliced or not, encodes as the list of its strings."""
     ours, whole = huggingface[0], pa.array(["cut", *TEXTS], kind)
-    sliced, chunked = whole.slice(1), pa.chunked_array([whole.slice(1, 2), whole.slice(3), whole.slice(0, 0)])
+    sliced, chunked = (
+        whole.slice(1),
+        pa.chunked_array([whole.slice(1, 2), whole.slice(3), whole.slice(0, 0)]),
+    )
     expected = ours.encode_batch(TEXTS)
     for array in (sliced, chunked):
         encoded = ours.encode_batch(array)
-        assert (encoded.ids.tolist(), encoded.offsets.tolist()) == (expected.ids.tolist(), expected.offsets.tolist())
+        assert (encoded.ids.tolist(), encoded.offsets.tolist()) == (
+            expected.ids.tolist(),
+            expected.offsets.tolist(),
+        )
     assert len(ours.encode_batch(pa.array([], kind))) == 0
     assert len(ours.encode_batch(pa.array([""], kind))) == 1
 
@@ -355,7 +429,9 @@ def test_damaged_arrays_of_arrow(huggingface: Pair) -> None:
             ours.encode_batch(wrong)
     for data in (b"a\xffb", b"\xff", b"\xc3"):
         damaged = pa.Array.from_buffers(
-            pa.string(), 1, [None, pa.py_buffer(np.array([0, len(data)], np.int32)), pa.py_buffer(data)]
+            pa.string(),
+            1,
+            [None, pa.py_buffer(np.array([0, len(data)], np.int32)), pa.py_buffer(data)],
         )
         with pytest.raises(CorpusError, match="UTF-8"):
             ours.encode_batch(damaged)
@@ -364,12 +440,18 @@ def test_damaged_arrays_of_arrow(huggingface: Pair) -> None:
 def test_missing_roles_and_unknown_special_tokens(openai: Pair, tmp_path: Path) -> None:
     """A role that the vocabulary lacks, or a token that is not special, is an error with the next step."""
     ours = openai[0]
-    for call, role in ((lambda: ours.encode_ids("a", add_bos=True), "bos"), (lambda: ours.pad([[1]]), "pad")):
+    for call, role in (
+        (lambda: ours.encode_ids("a", add_bos=True), "bos"),
+        (lambda: ours.pad([[1]]), "pad"),
+    ):
         with pytest.raises(
-            ConfigError, match=rf"no {role} token; name one: volt.read_vocabulary\(path, {role}=TOKEN\)"
+            ConfigError,
+            match=rf"no {role} token; name one: volt.read_vocabulary\(path, {role}=TOKEN\)",
         ):
             call()
-    with pytest.raises(ConfigError, match="allowed_special: 'the' is not a special token of the vocabulary"):
+    with pytest.raises(
+        ConfigError, match="allowed_special: 'the' is not a special token of the vocabulary"
+    ):
         ours.encode_ids("a", allowed_special={"the"})
     with pytest.raises(ArgumentError, match='give "all", or a set of tokens'):
         ours.encode_ids("a", allowed_special=END)
@@ -392,26 +474,42 @@ def test_allowed_tokens_keep_every_other_id(huggingface: Pair, openai: Pair, tex
 
 
 def test_calls_that_differ(
-    openai: tuple[Encoder, Any], google: tuple[Encoder, Any], huggingface: tuple[Encoder, Any], tmp_path: Path
+    openai: tuple[Encoder, Any],
+    google: tuple[Encoder, Any],
+    huggingface: tuple[Encoder, Any],
+    tmp_path: Path,
 ) -> None:
     """The list below the page's table is true: spans, unknown characters, roles, surrogates, unknown tokens."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["two men walk"] * 9), model_writer=model, model_type="bpe", vocab_size=40,
-        normalization_rule_name="identity", hard_vocab_limit=False, minloglevel=2,
-    )  # fmt: skip
+        sentence_iterator=iter(["two men walk"] * 9),
+        model_writer=model,
+        model_type="bpe",
+        vocab_size=40,
+        normalization_rule_name="identity",
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
     (tmp_path / "a.model").write_bytes(model.getvalue())
     ours = Encoder(volt.read_vocabulary(tmp_path / "a.model"))
     theirs = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    spans = [(one.piece, one.begin, one.end) for one in theirs.encode("two men", return_type="proto").pieces]
+    spans = [
+        (one.piece, one.begin, one.end)
+        for one in theirs.encode("two men", return_type="proto").pieces
+    ]
     assert ours.encode_offsets("two men")[-1] == (spans[-1][0], 4, 7)
     assert spans[-1] == ("▁men", 3, 7)
     text = "two 中 men"
-    assert [one.end for one in theirs.encode(text, return_type="proto").pieces][-1] == len(text.encode())
+    assert [one.end for one in theirs.encode(text, return_type="proto").pieces][-1] == len(
+        text.encode()
+    )
     ids = ours.encode_ids(text, add_bos=True, add_eos=True).tolist()
     assert ids == theirs.encode(text, add_bos=True, add_eos=True)
     assert theirs.decode(ids) == "two  ⁇  men"
-    assert (ours.decode_ids(ids), ours.decode_ids(ids, skip_special=True)) == ("<s> two <unk> men</s>", "two  men")
+    assert (ours.decode_ids(ids), ours.decode_ids(ids, skip_special=True)) == (
+        "<s> two <unk> men</s>",
+        "two  men",
+    )
     assert (theirs.piece_to_id("xyz"), ours.vocabulary.id_of("xyz")) == (theirs.unk_id(), None)
     assert openai[0].vocabulary.id_of("Ġ") == openai[1].encode_single_token(" ")
     with pytest.raises(KeyError):
@@ -419,13 +517,17 @@ def test_calls_that_differ(
     lone = "a\ud800b"
     assert openai[1].decode(openai[1].encode(lone)) == "a\ufffdb"
     for encode, error in (
-        (ours.encode_ids, CorpusError), (theirs.encode, RuntimeError), (huggingface[1].encode, TypeError)
-    ):  # fmt: skip
+        (ours.encode_ids, CorpusError),
+        (theirs.encode, RuntimeError),
+        (huggingface[1].encode, TypeError),
+    ):
         with pytest.raises(error):
             encode(lone)
     assert len(huggingface[1].encode("a")) == huggingface[0].count("a") + 2
     assert huggingface[1].token_to_id("xyzxyz") is None
-    assert openai[0].encode_ids(END, disallowed_special="all").tolist() == openai[1].encode(END, allowed_special="all")
+    assert openai[0].encode_ids(END, disallowed_special="all").tolist() == openai[1].encode(
+        END, allowed_special="all"
+    )
     for encode, error in ((openai[0].encode_ids, CorpusError), (openai[1].encode, ValueError)):
         with pytest.raises(error):
             encode(END, allowed_special=set(), disallowed_special="all")
@@ -435,9 +537,16 @@ def test_the_table_names_calls_that_exist() -> None:
     """Each row of the page has a call in every column, or a dash; its names are methods of the class in the column."""
     page = (ROOT / "docs/pages/reference/peers.md").read_text(encoding="utf-8")
     rows = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in page.splitlines()
+        if line.startswith("| ")
     ]
-    classes = (Encoder, tokenizers.Tokenizer, tiktoken.Encoding, sentencepiece.SentencePieceProcessor)
+    classes = (
+        Encoder,
+        tokenizers.Tokenizer,
+        tiktoken.Encoding,
+        sentencepiece.SentencePieceProcessor,
+    )
     assert len(rows) > 20
     for _, *cells in rows[2:]:
         assert len(cells) == len(classes)
@@ -445,4 +554,7 @@ def test_the_table_names_calls_that_exist() -> None:
             call = re.fullmatch(r"–|`(?:len\(|b\"\"\.join\(map\()?(?:encoder\.)?(\w+).*`", cell)
             assert call, cell
             name = call[1]
-            assert name is None or hasattr(kind, name) or name in ("vocabulary", "decoders"), (kind, name)
+            assert name is None or hasattr(kind, name) or name in ("vocabulary", "decoders"), (
+                kind,
+                name,
+            )

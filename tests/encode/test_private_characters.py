@@ -23,12 +23,22 @@ from volt.vocabulary import Vocabulary
 
 USER = ("<url>", "<ur", "12é")
 N_HIDDEN = LAST_HIDDEN - FIRST_HIDDEN + 1
-OWN = (chr(FIRST_HIDDEN), chr(FIRST_HIDDEN + 1), chr(FIRST_HIDDEN + 7), chr(LAST_HIDDEN - 1), chr(LAST_HIDDEN))
+OWN = (
+    chr(FIRST_HIDDEN),
+    chr(FIRST_HIDDEN + 1),
+    chr(FIRST_HIDDEN + 7),
+    chr(LAST_HIDDEN - 1),
+    chr(LAST_HIDDEN),
+)
 OTHERS = "\U00100000\U0010efff\U000f0000\ue000"  # some of them stand in
 DECLARED = (
-    r"split: ?[a-z]+", r"split:.", r"bytes+split: ?\p{L}+|\p{N}{1,3}", r"bytes+split:\p{Co}\s?",
-    "matches:[a-z]+|[^a-z ]", "bytes+matches:[a-z]+|[^a-z ]+",
-)  # fmt: skip
+    r"split: ?[a-z]+",
+    r"split:.",
+    r"bytes+split: ?\p{L}+|\p{N}{1,3}",
+    r"bytes+split:\p{Co}\s?",
+    "matches:[a-z]+|[^a-z ]",
+    "bytes+matches:[a-z]+|[^a-z ]+",
+)
 FEW = settings(max_examples=examples(30), deadline=None)
 
 
@@ -36,19 +46,32 @@ def declared(name: str, normalizer: str = "none") -> Vocabulary:
     """A small vocabulary of a declared pattern, with the marker of CLIP where a pattern leaves gaps."""
     cut, end = PreTokenizer(name), "</w>" * ("matches" in name)
     first, second, *_ = to_characters(OWN[0].encode()) if cut.is_bytes else (OWN[0], "é")
-    merges = [("l", "o"), ("lo", "w"), ("a", "b"), (first, second), ("!", first), ("e", second + end)]
+    merges = [
+        ("l", "o"),
+        ("lo", "w"),
+        ("a", "b"),
+        (first, second),
+        ("!", first),
+        ("e", second + end),
+    ]
     atoms = ALPHABET if cut.is_bytes else (*"abelow!t1▁é", OWN[0], OWN[3])
     tokens = dict.fromkeys((*atoms, *(atom + end for atom in atoms), *map("".join, merges)))
     return Vocabulary(
-        tuple(merges), tuple(tokens), marker="suffix" if end else "none", pretokenizer=cut,
-        normalizer=Normalizer.parse(normalizer), special=SpecialTokens(user=USER),
-    )  # fmt: skip
+        tuple(merges),
+        tuple(tokens),
+        marker="suffix" if end else "none",
+        pretokenizer=cut,
+        normalizer=Normalizer.parse(normalizer),
+        special=SpecialTokens(user=USER),
+    )
 
 
 def without_users(vocabulary: Vocabulary) -> Vocabulary:
     """The same pieces, none of which is found in text."""
     special = vocabulary.special
-    return replace(vocabulary, special=replace(special, user=(), control=special.control + special.user))
+    return replace(
+        vocabulary, special=replace(special, user=(), control=special.control + special.user)
+    )
 
 
 VOCABULARIES = [
@@ -57,7 +80,11 @@ VOCABULARIES = [
     *(declared(name, "nfkc+lowercase") for name in DECLARED[::2]),
     *(replace(declared(name), merging="ranks", whole_words=True) for name in DECLARED[:4]),
 ]
-ISOLATING = [n for n, one in enumerate(VOCABULARIES) if one.pretokenizer.is_bytes or one.pretokenizer.name in DECLARED]
+ISOLATING = [
+    n
+    for n, one in enumerate(VOCABULARIES)
+    if one.pretokenizer.is_bytes or one.pretokenizer.name in DECLARED
+]
 fragments = st.sampled_from([*HARD, *OWN, *OWN, *OTHERS, "<ur", "l>", "12é"])
 lines_ = st.lists(st.lists(fragments, max_size=10).map("".join), min_size=1, max_size=4)
 which_ = st.integers(0, len(VOCABULARIES) - 1)
@@ -84,7 +111,11 @@ def segments(line: str) -> list[str]:
 def expected(which: int, line: str) -> list[str]:
     """The pieces of a line by the twin, where user tokens stand apart."""
     parts = enumerate(segments(line))
-    return list(chain.from_iterable([part] if place % 2 else twin_of(which).encode(part) for place, part in parts))
+    return list(
+        chain.from_iterable(
+            [part] if place % 2 else twin_of(which).encode(part) for place, part in parts
+        )
+    )
 
 
 def all_ways(encoder: Encoder, lines: Sequence[str], pieces: list[list[str]]) -> None:
@@ -96,7 +127,9 @@ def all_ways(encoder: Encoder, lines: Sequence[str], pieces: list[list[str]]) ->
         assert [piece for piece, *_ in encoder.encode_offsets(line)] == row
     assert encoder.encode_lines(lines) == pieces
     for batch in (lines, lines + lines[::-1]):
-        assert [row.tolist() for row in encoder.encode_batch(batch, n_threads=1)] == (ids + ids[::-1])[: len(batch)]
+        assert [row.tolist() for row in encoder.encode_batch(batch, n_threads=1)] == (
+            ids + ids[::-1]
+        )[: len(batch)]
     flat = [line.replace("\n", " ") for line in lines]
     text = "\n".join(flat).encode()
     wanted = [" ".join(row) for row in encoder.encode_lines(flat)]
@@ -119,7 +152,9 @@ def test_lines_without_user_tokens_are_encoded_as_without_any(which, lines):
 
 
 @given(st.sampled_from(ISOLATING), lines_)
-@example(next(n for n, one in enumerate(VOCABULARIES) if OWN[0] in one.tokens), [f"a<url> {OWN[0]}"])
+@example(
+    next(n for n, one in enumerate(VOCABULARIES) if OWN[0] in one.tokens), [f"a<url> {OWN[0]}"]
+)
 @FEW
 def test_around_user_tokens_text_is_encoded_as_without_any(which, lines):
     """Where user tokens stand apart, what stands between two is encoded as if it were a line without them."""
@@ -131,7 +166,11 @@ def test_around_user_tokens_text_is_encoded_as_without_any(which, lines):
 def test_all_are_treated_alike(which, lines, others):
     """Another private character gives the same pieces, in which it stands, wherever user tokens are."""
     vocabulary = VOCABULARIES[which]
-    if vocabulary.pretokenizer.is_bytes or vocabulary.byte_fallback or vocabulary.pretokenizer.name in DECLARED:
+    if (
+        vocabulary.pretokenizer.is_bytes
+        or vocabulary.byte_fallback
+        or vocabulary.pretokenizer.name in DECLARED
+    ):
         return  # its bytes are other bytes, or it is known
     renamed = str.maketrans(dict(zip(OWN, others, strict=True)))
     encoder, there = encoder_with(which), [line.translate(renamed) for line in lines]
@@ -166,7 +205,8 @@ def test_counting_is_as_without_user_tokens(name, tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("".join(f"a{one} {one} lo{one}\ufffdw\n" for one in OWN))
     plain, hiding = (
-        count_words(path, pretokenizer=name, special=special) for special in (None, SpecialTokens(user=USER))
+        count_words(path, pretokenizer=name, special=special)
+        for special in (None, SpecialTokens(user=USER))
     )
     assert sorted(hiding.table.rows()) == sorted(plain.table.rows())
 
@@ -174,10 +214,15 @@ def test_counting_is_as_without_user_tokens(name, tmp_path):
 def test_a_text_of_all_characters_is_encoded():
     """However many private characters lines hold; one that holds them all has U+FFFD for some."""
     which = next(
-        n for n, one in enumerate(VOCABULARIES) if one.pretokenizer.name == "bytes+split: ?\\p{L}+|\\p{N}{1,3}"
+        n
+        for n, one in enumerate(VOCABULARIES)
+        if one.pretokenizer.name == "bytes+split: ?\\p{L}+|\\p{N}{1,3}"
     )
     codes = [*range(0xF0000, 0xFFFFE), *range(0x100000, 0x10FFFE)]
     lines = ["".join(map(chr, codes[start : start + 500])) for start in range(0, len(codes), 5_000)]
     assert encoder_with(which).encode_lines(lines) == twin_of(which).encode_lines(lines)
     pieces = encoder_with(which).encode("".join(map(chr, codes)))
-    assert to_bytes("".join(pieces)).decode() == "".join(map(chr, codes[:-N_HIDDEN])) + "\ufffd" * N_HIDDEN
+    assert (
+        to_bytes("".join(pieces)).decode()
+        == "".join(map(chr, codes[:-N_HIDDEN])) + "\ufffd" * N_HIDDEN
+    )

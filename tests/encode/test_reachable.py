@@ -28,7 +28,10 @@ CUT = {  # pre-tokeniser: the atoms of its tokens, and what else stands in texts
     r"bytes+split: ?\p{L}+|\s+(?!\S)|\s": ["a", "Ġ", "Ã", "©"],
 }
 BESIDE = "x2?\t"
-FEW, FEWER = settings(deadline=None, max_examples=examples(10)), settings(deadline=None, max_examples=3)
+FEW, FEWER = (
+    settings(deadline=None, max_examples=examples(10)),
+    settings(deadline=None, max_examples=3),
+)
 
 
 def length(token: str) -> int:
@@ -52,17 +55,25 @@ def merged_vocabularies(draw, atoms, *, longest=LONGEST, **options):
 
 def seen(vocabulary: Vocabulary, words) -> set[str]:
     """The tokens that some of these words produce."""
-    return {piece for pieces in Encoder(vocabulary).encode_words(words) for piece in pieces} & set(vocabulary.tokens)
+    return {piece for pieces in Encoder(vocabulary).encode_words(words) for piece in pieces} & set(
+        vocabulary.tokens
+    )
 
 
 def assert_texts_give_their_tokens(vocabulary: Vocabulary, found: Reach) -> None:
     """Each text is encoded, and its token is among the pieces."""
     pieces = Encoder(vocabulary).encode_lines(found.texts.values())
-    assert [token for token, line in zip(found.texts, pieces, strict=True) if token not in line] == []
+    assert [
+        token for token, line in zip(found.texts, pieces, strict=True) if token not in line
+    ] == []
 
 
-WORDS = ["".join(letters) for n in range(1, LONGEST + 3) for letters in product(f"ab{UNKNOWN}", repeat=n)]
-MARKED_WORDS = [word for n in range(1, LONGEST + 2) for word in map("".join, product(f"ab▁{UNKNOWN}", repeat=n))]
+WORDS = [
+    "".join(letters) for n in range(1, LONGEST + 3) for letters in product(f"ab{UNKNOWN}", repeat=n)
+]
+MARKED_WORDS = [
+    word for n in range(1, LONGEST + 2) for word in map("".join, product(f"ab▁{UNKNOWN}", repeat=n))
+]
 
 
 @FEW
@@ -82,7 +93,9 @@ def texts_of(vocabulary: Vocabulary, characters: str) -> set[str]:
     """The tokens that some line of up to four of these characters, or others, produces."""
     letters = dict.fromkeys([*characters, *BESIDE, " "])
     lines = ["".join(line) for n in range(1, 5) for line in product(letters, repeat=n)]
-    return {piece for pieces in Encoder(vocabulary).encode_lines(lines) for piece in pieces} & set(vocabulary.tokens)
+    return {piece for pieces in Encoder(vocabulary).encode_lines(lines) for piece in pieces} & set(
+        vocabulary.tokens
+    )
 
 
 @pytest.mark.parametrize("cut", CUT)
@@ -94,9 +107,15 @@ def test_tokens_that_lines_hold_are_those_that_text_can_produce(cut, data):
     normalizer = data.draw(st.sampled_from(["none", "nfc", "lowercase"]))
     is_bytes = cut.startswith("bytes")
     marker = data.draw(st.sampled_from(["suffix", "none"])) if not is_bytes else "none"
-    atoms = [*CUT[cut], *("A" * (not is_bytes)), *(f"{atom}</w>" for atom in CUT[cut] * (marker == "suffix"))]
+    atoms = [
+        *CUT[cut],
+        *("A" * (not is_bytes)),
+        *(f"{atom}</w>" for atom in CUT[cut] * (marker == "suffix")),
+    ]
     vocabulary = data.draw(
-        merged_vocabularies(atoms, longest=2, marker=marker, normalizer=normalizer, pretokenizer=cut)
+        merged_vocabularies(
+            atoms, longest=2, marker=marker, normalizer=normalizer, pretokenizer=cut
+        )
     )
     found = reach(vocabulary)
     lines = texts_of(vocabulary, "".join(CUT[cut]) + "Aé")
@@ -110,15 +129,28 @@ def test_tokens_that_lines_hold_are_those_that_text_can_produce(cut, data):
 def test_reasons_are_distinguished() -> None:
     """A token may be lost in merging, to the normaliser, to a user token, or to the pre-tokeniser; what is not made of
     characters, or holds the end-of-word mark as text, is looked at like others."""
-    merges = (("b", "c"), ("a", "b"), ("ab", "c"), ("A", "b"), ("a", " "), ("<", "u"), ("<u", ">"), ("<u>", "a"))
+    merges = (
+        ("b", "c"),
+        ("a", "b"),
+        ("ab", "c"),
+        ("A", "b"),
+        ("a", " "),
+        ("<", "u"),
+        ("<u", ">"),
+        ("<u>", "a"),
+    )
     tokens = ("a", "abc", "ab", "Ab", "a ", "<u>a", "u", "bc")
     special = SpecialTokens(user=("<u>",))
     found = reach(Vocabulary(merges=merges, tokens=tokens, marker="none", special=special))
     assert found.never == {"abc": "merges", "a ": "pretokenizer", "<u>a": "user tokens"}
-    lower = Vocabulary(merges=merges, tokens=tokens, marker="none", special=special, normalizer="lowercase")
+    lower = Vocabulary(
+        merges=merges, tokens=tokens, marker="none", special=special, normalizer="lowercase"
+    )
     found = reach(lower)
     assert found.never == {"abc": "merges", "Ab": "normalizer", "a ": "pretokenizer"}
-    assert found.undecided == ("<u>a",)  # text of "<U>" gives it: lower case comes behind user tokens
+    assert found.undecided == (
+        "<u>a",
+    )  # text of "<U>" gives it: lower case comes behind user tokens
     assert "<u>a" in Encoder(lower).encode("<U>a")
 
 

@@ -16,18 +16,26 @@ WORDS = ["".join(letters) for n in range(1, 6) for letters in product("abcx", re
 
 @settings(max_examples=8, deadline=None)
 @given(vocabularies(longest=4))
-def test_tokens_that_brute_force_finds_are_those_that_text_can_produce(vocabulary: Vocabulary) -> None:
+def test_tokens_that_brute_force_finds_are_those_that_text_can_produce(
+    vocabulary: Vocabulary,
+) -> None:
     """Of all words of up to five letters, one of them unknown, and the tokens themselves, the pieces are exactly the
     tokens said to be reached, and each text shown gives its token."""
     found, encoder = reach(vocabulary), Encoder(vocabulary)
-    spelled = [word for token in vocabulary.tokens if (word := token.removesuffix("</w>").removeprefix("▁"))]
+    spelled = [
+        word
+        for token in vocabulary.tokens
+        if (word := token.removesuffix("</w>").removeprefix("▁"))
+    ]
     words = [*WORDS, *(word for text in spelled for word in (text, f"x{text}", f"{text}x"))]
     pieces = {piece for pieces in encoder.encode_words(words) for piece in pieces}
     assert set(found.texts) == pieces & set(vocabulary.tokens)
     assert set(found.never.values()) <= {"merges"}
     assert not found.undecided
     lines = encoder.encode_lines(found.texts.values())
-    assert [token for token, line in zip(found.texts, lines, strict=True) if token not in line] == []
+    assert [
+        token for token, line in zip(found.texts, lines, strict=True) if token not in line
+    ] == []
 
 
 def test_a_word_that_text_never_holds() -> None:

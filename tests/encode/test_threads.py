@@ -19,7 +19,9 @@ from volt.encode.rendering import Rendering
 from volt.errors import ConfigError
 
 
-@pytest.mark.parametrize("encoder", ENCODERS, ids=lambda encoder: encoder.vocabulary.pretokenizer.name)
+@pytest.mark.parametrize(
+    "encoder", ENCODERS, ids=lambda encoder: encoder.vocabulary.pretokenizer.name
+)
 def test_chunks_and_threads_change_nothing(encoder: Encoder) -> None:
     """Chunks of any size on any number of threads, with tables that forget, give the same."""
     lines = [TEXT, "", *HARD, TEXT[::-1], "".join(HARD), " ".join(HARD).replace("\n", "")]
@@ -46,12 +48,17 @@ def test_every_unit_has_a_row_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", [0, 2, 4, len(PRETOKENIZERS) + 1], ids=["whitespace", "gpt2", "bytes", "user tokens"])
+@pytest.mark.parametrize(
+    "which", [0, 2, 4, len(PRETOKENIZERS) + 1], ids=["whitespace", "gpt2", "bytes", "user tokens"]
+)
 def test_thousands_of_batches_share_encoders(monkeypatch: pytest.MonkeyPatch, which: int) -> None:
     """However batches meet in sixteen threads, while caches grow, forget and fill: each gives what it gives alone."""
     monkeypatch.setattr("volt.encode.batch_encoder._N_SLOTS", 256)
     rng = np.random.default_rng(which)
-    pool = [" ".join(rng.choice(HARD, 8)).replace("\n", "") + f" low{i % 300}" for i in range(examples(2_000))]
+    pool = [
+        " ".join(rng.choice(HARD, 8)).replace("\n", "") + f" low{i % 300}"
+        for i in range(examples(2_000))
+    ]
     ids = plain_ids(ENCODERS[which], pool)
     batches = [rng.integers(0, len(pool), rng.integers(1, 9)) for _ in range(examples(1_000))]
     encoder = Encoder(ENCODERS[which].vocabulary, cache_words=20)
@@ -96,7 +103,9 @@ def test_tables_keep_to_their_limit() -> None:
 def test_units_are_remembered_beyond_the_end_of_a_file() -> None:
     """A chunk without text, as stands behind each file, costs no thread what it remembers."""
     encoder = Encoder(ENCODERS[0].vocabulary)
-    parts = encoder.encode_parts([Chunk(b"w0 w1"), Chunk(b""), Chunk(b"w2"), Chunk(b"")], n_threads=1)
+    parts = encoder.encode_parts(
+        [Chunk(b"w0 w1"), Chunk(b""), Chunk(b"w2"), Chunk(b"")], n_threads=1
+    )
     assert [len(part.ends) for part in parts] == [1, 0, 1, 0]
     [batches] = encoder._batches.values()
     assert [table.n_units for table in batches._idle] == [3]

@@ -30,9 +30,25 @@ ALIKE = (
 )
 LOSSLESS = ("metaspace", "metaspace-runs", "metaspace-line", "unicode", "gpt2", "bytes")
 # What the patterns look at: contractions, spaces before and behind, classes of characters, marks, astral letters.
-BITS = (*" \t\r\x0b\x01'", "'s", "'ll", "'re", "'v", "lo", "42", "²", "Ⅷ", "!?", "é", "e\u0301", *"中𝔸😀\ufe0fß")
+BITS = (
+    *" \t\r\x0b\x01'",
+    "'s",
+    "'ll",
+    "'re",
+    "'v",
+    "lo",
+    "42",
+    "²",
+    "Ⅷ",
+    "!?",
+    "é",
+    "e\u0301",
+    *"中𝔸😀\ufe0fß",
+)
 characters = st.characters(
-    exclude_categories=["Cs", "Zs", "Zl", "Zp", "Co"], max_codepoint=FIRST_HIDDEN - 1, exclude_characters="\n\x85▁"
+    exclude_categories=["Cs", "Zs", "Zl", "Zp", "Co"],
+    max_codepoint=FIRST_HIDDEN - 1,
+    exclude_characters="\n\x85▁",
 )
 texts = st.lists(st.sampled_from(BITS) | characters, max_size=30).map("".join)
 
@@ -74,7 +90,9 @@ def test_units_that_share_a_key_are_distinguished(alike: tuple[bytes, bytes]) ->
     assert found.tolist() == [0, 1, 0, 1]
     rows = table._table.rows.reshape(-1, 4)
     keys = rows[rows[:, 2] > 0, :2]
-    assert keys[0].tolist() == keys[1].tolist(), "the hash has changed: look for units that share a key now"
+    assert keys[0].tolist() == keys[1].tolist(), (
+        "the hash has changed: look for units that share a key now"
+    )
 
 
 def test_a_table_that_holds_just_its_limit_is_kept() -> None:
@@ -100,12 +118,26 @@ def test_a_text_may_be_read_beyond_its_end(sizes: list[int], ends: bool) -> None
 
 @settings(max_examples=examples(200), deadline=None)
 @given(
-    lines=st.lists(st.lists(st.sampled_from([b"a", b"bc", b" ", b"\t", b"\r", b"\x01", b"x" * 70])).map(b"".join)),
-    keeps=st.booleans(), strips=st.booleans(), breaks=st.sampled_from([b" ", b" \t", b" \t\r"]), last=st.booleans(),
-)  # fmt: skip
-def test_lines_are_cut_as_by_hand(lines: list[bytes], keeps: bool, strips: bool, breaks: bytes, last: bool) -> None:
+    lines=st.lists(
+        st.lists(st.sampled_from([b"a", b"bc", b" ", b"\t", b"\r", b"\x01", b"x" * 70])).map(
+            b"".join
+        )
+    ),
+    keeps=st.booleans(),
+    strips=st.booleans(),
+    breaks=st.sampled_from([b" ", b" \t", b" \t\r"]),
+    last=st.booleans(),
+)
+def test_lines_are_cut_as_by_hand(
+    lines: list[bytes], keeps: bool, strips: bool, breaks: bytes, last: bool
+) -> None:
     """Units are the runs between breaks, with the breaks before them if these are kept, in every line."""
-    table = UnitCache(UnitRule(sum(1 << byte for byte in breaks), keeps_breaks=keeps), numbering(), np.int32, limit=9)
+    table = UnitCache(
+        UnitRule(sum(1 << byte for byte in breaks), keeps_breaks=keeps),
+        numbering(),
+        np.int32,
+        limit=9,
+    )
     text = b"".join(line + b"\n" for line in lines) + b"a b" * last
     found = table.encode(table.memory.read(text, separator=NEWLINE), strips_return=strips)
     data, ends, _ = table.units(found.values)
@@ -141,7 +173,9 @@ def test_compiled_cut_is_that_of_the_pattern(name: str, text: str) -> None:
     vocabulary, tables = _bare(name)
     classes = CharacterClasses()
     classes.classify(text)
-    table = UnitCache(UnitRule.of(vocabulary), unit_encoder_of(tables, None, classes), np.int32, limit=9)
+    table = UnitCache(
+        UnitRule.of(vocabulary), unit_encoder_of(tables, None, classes), np.int32, limit=9
+    )
     found = table.encode(table.memory.read((text + "\n").encode(), separator=NEWLINE))
     assert not len(table.pending)
     words = split_lines(vocabulary, [text])[0]
@@ -159,9 +193,17 @@ def test_classes_known_from_the_start_are_those_of_the_pattern() -> None:
 def test_what_one_owner_finds_out_no_other_knows() -> None:
     """Classes belong to their owner: asking changes its own alone, and a second question finds nothing new."""
     one, other, text = CharacterClasses(), CharacterClasses(), "a\U0001d538"
-    assert [one.classify(text), one.classify(text), other.table[ord(text[1])], one.table[ord(text[1])] > 0] == [
-        True, False, 0, True,
-    ]  # fmt: skip
+    assert [
+        one.classify(text),
+        one.classify(text),
+        other.table[ord(text[1])],
+        one.table[ord(text[1])] > 0,
+    ] == [
+        True,
+        False,
+        0,
+        True,
+    ]
 
 
 @pytest.mark.parametrize("marker", ["suffix", "prefix", "none"])
@@ -171,7 +213,12 @@ def test_compiled_words_carry_the_marker(marker: str, text: str) -> None:
     """White space parts words, and the atoms are those of the plain path."""
     vocabulary = Vocabulary((), (), marker=marker)
     tables = MergeTables.of(vocabulary)
-    table = UnitCache(UnitRule.of(vocabulary), unit_encoder_of(tables, None, CharacterClasses()), np.int32, limit=9)
+    table = UnitCache(
+        UnitRule.of(vocabulary),
+        unit_encoder_of(tables, None, CharacterClasses()),
+        np.int32,
+        limit=9,
+    )
     found = table.encode(table.memory.read((text + "\n").encode(), separator=NEWLINE))
     words = text.split()
     assert found.values.tolist() == _atoms(tables, words)
@@ -182,8 +229,16 @@ def test_white_space_beyond_ascii_parts_words() -> None:
     spaces = [code for code in range(0x80, 0x10000) if chr(code).isspace()]
     characters = "".join(map(chr, sorted({code + step for code in spaces for step in (-1, 0, 1)})))
     vocabulary = Vocabulary((), (), marker="none")
-    tables, text = MergeTables.of(vocabulary), " ".join(f"a{character}b" for character in characters)
-    table = UnitCache(UnitRule.of(vocabulary), unit_encoder_of(tables, None, CharacterClasses()), np.int32, limit=9)
+    tables, text = (
+        MergeTables.of(vocabulary),
+        " ".join(f"a{character}b" for character in characters),
+    )
+    table = UnitCache(
+        UnitRule.of(vocabulary),
+        unit_encoder_of(tables, None, CharacterClasses()),
+        np.int32,
+        limit=9,
+    )
     found = table.encode(table.memory.read((text + "\n").encode(), separator=NEWLINE))
     assert not len(table.pending)
     assert found.values.tolist() == _atoms(tables, text.split())
@@ -202,7 +257,12 @@ def test_ill_formed_bytes_are_left_to_python() -> None:
     surrogate, too large, cut short, out of place; what stands next to it and is well formed is not left."""
     firsts = bytes.fromhex("61 80 bf c0 c1 c2 df e0 e1 ec ed ee ef f0 f1 f3 f4 f5 fe")
     others = bytes.fromhex("61 7f 80 8f 90 9f a0 bf c0")
-    rests = [bytes(rest) for n in range(4) for rest in product(others, *[b"\x61\x80\xbf\xc0"] * (n - 1)) if n]
+    rests = [
+        bytes(rest)
+        for n in range(4)
+        for rest in product(others, *[b"\x61\x80\xbf\xc0"] * (n - 1))
+        if n
+    ]
     units = [bytes([first]) + rest for first in firsts for rest in (b"", *rests)]
     pending = _pending(units)
     assert pending == {unit for unit in units if _is_left(unit)}
@@ -214,7 +274,12 @@ def _pending(units: list[bytes]) -> set[bytes]:
     """Those of the units that the loop leaves to Python."""
     vocabulary = Vocabulary((), tuple("a"), marker="none", pretokenizer=PreTokenizer("metaspace"))
     tables = MergeTables.of(vocabulary)
-    table = UnitCache(UnitRule.of(vocabulary), unit_encoder_of(tables, None, CharacterClasses()), np.int32, limit=9)
+    table = UnitCache(
+        UnitRule.of(vocabulary),
+        unit_encoder_of(tables, None, CharacterClasses()),
+        np.int32,
+        limit=9,
+    )
     table.encode(table.memory.read(b" " + b" ".join(units) + b"\n", separator=NEWLINE))
     data, ends, _ = table.units(table.pending)
     return {data[start:end].strip(b" ") for start, end in pairwise([0, *ends.tolist()])}
@@ -233,7 +298,12 @@ def test_irregular_units_are_reported() -> None:
     tables = MergeTables.of(vocabulary)
     rule = UnitRule.of(vocabulary)
     table, text = (
-        UnitCache(rule, unit_encoder_of(tables, Rendering("ids", tables), CharacterClasses()), np.int32, limit=9),
+        UnitCache(
+            rule,
+            unit_encoder_of(tables, Rendering("ids", tables), CharacterClasses()),
+            np.int32,
+            limit=9,
+        ),
         "a b\na\xa0 b\nb\n".encode(),
     )
     table.encode(table.memory.read(text, separator=NEWLINE))

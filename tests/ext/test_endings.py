@@ -32,5 +32,9 @@ def test_no_object_keeps_an_interpreter_from_ending(groups: str, endings: list[s
         pytest.skip("torchdata is not installed")
     command = [sys.executable, TESTS / "endings.py", *groups.split(), "--together", *endings]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{TESTS}"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, env=environment)
-    assert (done.returncode, done.stdout.count(" ends\n")) == (0, len(endings)), done.stdout + done.stderr
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=SECONDS, check=False, env=environment
+    )
+    assert (done.returncode, done.stdout.count(" ends\n")) == (0, len(endings)), (
+        done.stdout + done.stderr
+    )

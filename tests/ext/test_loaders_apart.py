@@ -105,11 +105,17 @@ for kind in (StatefulDataLoader, DataLoader)[: int(sys.argv[2])]:
 def run(law: str, *arguments: object) -> str:
     """What a program prints. It is a process of its own, for torch raises errors about workers wherever that is."""
     places = os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "cli")))
-    environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")
+    }
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", law, *map(str, arguments)], env=environment | {"PYTHONPATH": places},
-        capture_output=True, text=True, timeout=SECONDS, check=False,
-    )  # fmt: skip
+        [sys.executable, "-W", "ignore", "-c", law, *map(str, arguments)],
+        env=environment | {"PYTHONPATH": places},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

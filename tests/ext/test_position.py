@@ -18,38 +18,59 @@ def worker_at(start: int, number: int, of: int, n_taken: int) -> Position:
     n_own = len(range(number, n_taken, of))
     if not n_own:
         return Position(steps={"n": start}, skip=number, worker=(number, of))
-    return Position(steps={"n": start + number + (n_own - 1) * of + 1}, skip=of - 1, worker=(number, of))
+    return Position(
+        steps={"n": start + number + (n_own - 1) * of + 1}, skip=of - 1, worker=(number, of)
+    )
 
 
-@given(st.integers(0, 50), st.integers(1, 5), st.integers(0, 30), st.integers(0, 30), st.integers(0, 4))
+@given(
+    st.integers(0, 50), st.integers(1, 5), st.integers(0, 30), st.integers(0, 30), st.integers(0, 4)
+)
 @example(0, 2, 3, 0, 1)
-def test_the_consumer_stands_at_the_least_next_step(start: int, of: int, n_taken: int, since: int, left: int) -> None:
+def test_the_consumer_stands_at_the_least_next_step(
+    start: int, of: int, n_taken: int, since: int, left: int
+) -> None:
     """The consumer stands at the step behind the last that it took; it has no further step if no worker has one."""
     n_steps = start + n_taken + since + left
     workers = [worker_at(start, number, of, n_taken) for number in range(of)]
     workers = [replace(worker, ended=worker.n >= n_steps) for worker in workers]
     found = consumed(workers, since=since)
-    assert (found.n, found.worker, found.ended) == (start + n_taken + since, None, since + left == 0)
+    assert (found.n, found.worker, found.ended) == (
+        start + n_taken + since,
+        None,
+        since + left == 0,
+    )
     assert found.skip == since if n_taken or start == 0 else found.skip >= since
 
 
 @given(st.integers(1, 5), st.integers(0, 20), st.integers(1, 20))
 def test_workers_share_an_iteration(of: int, start: int, length: int) -> None:
     """Workers that begin at one position read each step of the iteration once, and stop before the same step."""
-    begun = [Position(steps={"n": start}).begun(worker=(number, of), world=1, length=length) for number in range(of)]
+    begun = [
+        Position(steps={"n": start}).begun(worker=(number, of), world=1, length=length)
+        for number in range(of)
+    ]
     own = [n for position in begun for n in range(position.n, position.until or 0, of)]
     assert sorted(own) == list(range(start, start + length))
-    again = [replace(position, skip=start + length - position.known, worker=None) for position in begun]
-    assert {position.begun(worker=None, world=1, length=length).until for position in again} == {start + 2 * length}
+    again = [
+        replace(position, skip=start + length - position.known, worker=None) for position in begun
+    ]
+    assert {position.begun(worker=None, world=1, length=length).until for position in again} == {
+        start + 2 * length
+    }
 
 
 @given(
     st.builds(
-        Position, steps=st.none() | st.fixed_dictionaries({"n": st.integers(0, 9)}), skip=st.integers(0, 9),
-        world=st.integers(1, 9), until=st.none() | st.integers(0, 9), ended=st.booleans(),
+        Position,
+        steps=st.none() | st.fixed_dictionaries({"n": st.integers(0, 9)}),
+        skip=st.integers(0, 9),
+        world=st.integers(1, 9),
+        until=st.none() | st.integers(0, 9),
+        ended=st.booleans(),
         worker=st.sampled_from([None, (0, 1), (2, 3)]),
     )
-)  # fmt: skip
+)
 def test_a_position_is_json(position: Position) -> None:
     """What was written as JSON is read as it was."""
     assert Position.from_json(json.loads(json.dumps(position.to_json()))) == position

@@ -57,7 +57,9 @@ def cluster() -> Iterator[None]:
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Shards: large, packed, without a last line end, empty, with bad bytes."""
     folder = tmp_path_factory.mktemp("corpus")
-    lines = "".join(f"für low lower {'new' * (number % 7)}est {number % 977}\r\n" for number in range(20_000)).encode()
+    lines = "".join(
+        f"für low lower {'new' * (number % 7)}est {number % 977}\r\n" for number in range(20_000)
+    ).encode()
     (folder / "a.txt").write_bytes(lines)
     (folder / "b.txt.gz").write_bytes(gzip.compress(lines[:50_000]))
     (folder / "c.txt").write_bytes(b"\xef\xbb\xbflow\n\nlower")
@@ -68,12 +70,18 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture(scope="module")
 def encoder(corpus: list[str]) -> Encoder:
-    return Encoder(search(learn_bpe(count_words(corpus[:4]), 200), sizes=range(60, 121, 20)).vocabulary)
+    return Encoder(
+        search(learn_bpe(count_words(corpus[:4]), 200), sizes=range(60, 121, 20)).vocabulary
+    )
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
     """All files of a folder, hidden ones too, but for what says when they were made."""
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".volt-encoded.json"}
+    return {
+        path.name: path.read_bytes()
+        for path in folder.iterdir()
+        if path.name != ".volt-encoded.json"
+    }
 
 
 def whole(folder: Path) -> set[str]:
@@ -84,10 +92,11 @@ def whole(folder: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("shard_map", "options"),
     [
-        (IN_RANGES, {}), (IN_RANGES, {"pretokenizer": "gpt2", "normalizer": "nfkc", "min_count": 3}),
+        (IN_RANGES, {}),
+        (IN_RANGES, {"pretokenizer": "gpt2", "normalizer": "nfkc", "min_count": 3}),
         (replace(IN_RANGES, add_up=False), {"min_count": 2, "memory": "512M"}),
     ],
-)  # fmt: skip
+)
 def test_counts_are_those_of_one_process(
     cluster: None, corpus: list[str], shard_map: RayMap, options: dict[str, Any]
 ) -> None:
@@ -129,7 +138,9 @@ def test_many_small_files_are_counted_by_few_tasks(
         count_words(str(tmp_path), map=RayMap())
 
 
-def test_workers_keep_counts(cluster: None, corpus: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_keep_counts(
+    cluster: None, corpus: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The second run writes nothing, whatever the number of cores; nor does one without Ray."""
     kept, expected = tmp_path / "kept", count_words(corpus, errors="skip")
     assert count_words(corpus, map=IN_RANGES, errors="skip", keep=kept) == expected
@@ -137,7 +148,11 @@ def test_workers_keep_counts(cluster: None, corpus: list[str], tmp_path: Path, m
     assert len(files) > 10
     monkeypatch.setattr("volt.count.corpus.RANGE_SIZE", IN_RANGES.range_size)
     monkeypatch.setattr(volt_ray, "_AHEAD", 1)
-    for options in ({"map": IN_RANGES}, {"map": replace(IN_RANGES, add_up=False), "memory": "512M"}, {}):
+    for options in (
+        {"map": IN_RANGES},
+        {"map": replace(IN_RANGES, add_up=False), "memory": "512M"},
+        {},
+    ):
         assert count_words(corpus, errors="skip", keep=kept, **options) == expected
         assert {path.name: path.stat().st_ino for path in kept.iterdir()} == files
     with pytest.raises(OutputError, match="cannot be created: file exists"):
@@ -175,11 +190,15 @@ def test_a_packed_file_is_counted_by_several_tasks(
             count_words(path, **options)  # type: ignore[arg-type]
 
 
-def test_a_url_is_counted_in_ranges(cluster: None, corpus: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_url_is_counted_in_ranges(
+    cluster: None, corpus: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By several workers, from a server that refuses some of their requests; a packed file is counted whole."""
     pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     draw = random.Random(5)
-    with web_server(files={f"/{Path(path).name}": Path(path).read_bytes() for path in corpus[:4]}) as web:
+    with web_server(
+        files={f"/{Path(path).name}": Path(path).read_bytes() for path in corpus[:4]}
+    ) as web:
         urls = [f"{web.url}/{Path(path).name}?key=hunter2" for path in corpus[:4]]
         web.faults = iter(lambda: draw.choice(["503", "cut"]) if draw.random() < 0.2 else "", None)
         assert count_words(urls, map=IN_RANGES) == count_words(corpus[:4])
@@ -218,7 +237,9 @@ def test_encoded_files_are_those_of_one_process(
     """Byte for byte, with what lies beside; either finds what the other made, and makes it no more."""
     paths = corpus[:4]
     here, there = tmp_path / "here", tmp_path / "there"
-    lines = {outcome.source: outcome.n_lines for outcome in encode_each(encoder, paths, here, job=job)}
+    lines = {
+        outcome.source: outcome.n_lines for outcome in encode_each(encoder, paths, here, job=job)
+    }
     message = list[int]()
     found = encode_each(encoder, paths, there, job=job, write=RayWriter(), progress=message.append)
     assert {outcome.source: outcome.n_lines for outcome in found} == lines
@@ -257,9 +278,14 @@ def test_pairs_of_ids_are_those_of_one_process(
     ],
 )
 def test_one_output_of_ranges_is_that_of_one_process(
-    cluster: None, corpus: list[str], encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: EncodeJob,
+    cluster: None,
+    corpus: list[str],
+    encoder: Encoder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    job: EncodeJob,
     size: int,
-) -> None:  # fmt: skip
+) -> None:
     """Byte for byte, in a file, a stream and a pair; an invalid line has its number in the file.
 
     The packed file is large for these ranges, so this process encodes it.
@@ -268,7 +294,9 @@ def test_one_output_of_ranges_is_that_of_one_process(
     here, there, parts = tmp_path / "here/out", tmp_path / "there/out", RayWriter().parts
     paths = corpus if job.errors == "skip" else corpus[:4]
     here.parent.mkdir(), there.parent.mkdir()
-    assert encode_one(encoder, paths, there, job=job, parts=parts) == encode_one(encoder, paths, here, job=job)
+    assert encode_one(encoder, paths, there, job=job, parts=parts) == encode_one(
+        encoder, paths, here, job=job
+    )
     binarize(encoder, paths, there.with_name("pair"), job=job, parts=parts)
     binarize(encoder, paths, here.with_name("pair"), job=job)
     for documents in ("file", "blank"):
@@ -287,7 +315,9 @@ def test_one_output_of_ranges_is_that_of_one_process(
     assert there.read_bytes() == here.read_bytes()
 
 
-def test_an_error_leaves_what_is_whole(cluster: None, corpus: list[str], encoder: Encoder, tmp_path: Path) -> None:
+def test_an_error_leaves_what_is_whole(
+    cluster: None, corpus: list[str], encoder: Encoder, tmp_path: Path
+) -> None:
     """Files before the one at fault are written and noted; of that one there is nothing."""
     with pytest.raises(CorpusError, match=r"e\.txt:20001: invalid UTF-8"):
         list(encode_each(encoder, corpus, tmp_path, job=EncodeJob(), write=RayWriter()))
@@ -295,7 +325,11 @@ def test_an_error_leaves_what_is_whole(cluster: None, corpus: list[str], encoder
 
 
 def test_a_worker_that_is_killed_is_not_missed(
-    cluster: None, corpus: list[str], encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: None,
+    corpus: list[str],
+    encoder: Encoder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever it did is done again, and there once: each worker that is seen in the first second is killed."""
     expected = count_words(corpus, errors="skip")
@@ -314,7 +348,9 @@ def test_a_worker_that_is_killed_is_not_missed(
         found = count_words(corpus * 3, map=ranges, errors="skip", keep=tmp_path / "kept")
         assert found.counts.tolist() == (expected.counts * 3).tolist()
         writer = RayWriter(report=summaries.append)
-        list(encode_each(encoder, corpus[:4], tmp_path / "there", job=EncodeJob("bin"), write=writer))
+        list(
+            encode_each(encoder, corpus[:4], tmp_path / "there", job=EncodeJob("bin"), write=writer)
+        )
     finally:
         over.set()
         thread.join()
@@ -334,7 +370,11 @@ def _workers() -> list[int]:
     """The processes below this one that run a task."""
     import psutil
 
-    return [found.pid for found in psutil.Process().children(recursive=True) if "ray::_apply" in " ".join(_name(found))]
+    return [
+        found.pid
+        for found in psutil.Process().children(recursive=True)
+        if "ray::_apply" in " ".join(_name(found))
+    ]
 
 
 def _name(process: Any) -> list[str]:
@@ -356,10 +396,20 @@ def test_a_job_of_kubernetes_searches_and_encodes(cluster: None, tmp_path: Path)
     program = ["bash", ROOT / "examples" / "kubernetes" / "search_and_encode.sh"]
     address = ray.get_runtime_context().gcs_address
     start(*program, folder=tmp_path, CORPUS="[ab].txt", OUTPUT="out", ADDRESS=address)
-    files = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.*") if not path.name.startswith(".")}
+    files = {
+        path: path.read_bytes()
+        for path in (tmp_path / "out").rglob("*.*")
+        if not path.name.startswith(".")
+    }
     names = {path.name for path in files}
     assert len(list((tmp_path / "out" / "counts").iterdir())) == 1
-    assert names == {"corpus.volt", "a.txt.npy", "a.txt.npy.offsets.npy", "b.txt.npy", "b.txt.npy.offsets.npy"}
+    assert names == {
+        "corpus.volt",
+        "a.txt.npy",
+        "a.txt.npy.offsets.npy",
+        "b.txt.npy",
+        "b.txt.npy.offsets.npy",
+    }
     if DRAWS_ALL:
         start(*program, folder=tmp_path, CORPUS="[ab].txt", OUTPUT="out", ADDRESS="")
         assert files == {path: path.read_bytes() for path in files}
@@ -397,10 +447,14 @@ def test_stdin_and_pipes_are_refused(cluster: None, encoder: Encoder, tmp_path: 
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for source, name in (("-", "stdin"), (str(pipe), str(pipe))):
-        with pytest.raises(ConfigError, match=f"{name}: workers read only files; write its lines to a file"):
+        with pytest.raises(
+            ConfigError, match=f"{name}: workers read only files; write its lines to a file"
+        ):
             count_words(source, map=IN_RANGES)
     with pytest.raises(ConfigError, match="workers read only files"):
-        list(encode_each(encoder, [str(pipe)], tmp_path / "out", job=EncodeJob(), write=RayWriter()))
+        list(
+            encode_each(encoder, [str(pipe)], tmp_path / "out", job=EncodeJob(), write=RayWriter())
+        )
 
 
 def test_workers_are_where_the_driver_is(
@@ -416,27 +470,39 @@ def test_workers_are_where_the_driver_is(
 def test_a_folder_that_a_machine_lacks_is_named(tmp_path: Path) -> None:
     """The error says what to do; the driver adds which machine."""
     with pytest.raises(
-        VoltError, match=r"none: cannot be entered: no such file or directory; run this from a folder that"
+        VoltError,
+        match=r"none: cannot be entered: no such file or directory; run this from a folder that",
     ):
         volt_ray._enter(str(tmp_path / "none"))
 
 
 @pytest.mark.parametrize(
-    ("address", "message"), [("localhost:1", "connection refused"), ("ray://localhost:99999999", "")]
+    ("address", "message"),
+    [("localhost:1", "connection refused"), ("ray://localhost:99999999", "")],
 )
 def test_an_address_without_a_cluster_is_refused(address: str, message: str) -> None:
     """At once: Ray itself would look for minutes, and then end the process."""
-    with pytest.raises(ConfigError, match=f"no cluster of Ray at address '{address}': {message}.*`ray start --head`"):
+    with pytest.raises(
+        ConfigError,
+        match=f"no cluster of Ray at address '{address}': {message}.*`ray start --head`",
+    ):
         ray_cluster._joined(address).__enter__()
 
 
-def test_an_address_that_is_not_that_of_the_connection_is_refused(cluster: None, corpus: list[str]) -> None:
+def test_an_address_that_is_not_that_of_the_connection_is_refused(
+    cluster: None, corpus: list[str]
+) -> None:
     """By its name; the address of the cluster in use, and "auto", are taken."""
     used = ray.get_runtime_context().gcs_address
     port = used.rpartition(":")[2]
     for address in (used, f"localhost:{port}", "auto"):
         assert count_words(corpus[0], map=RayMap(address=address)) == count_words(corpus[0])
-    for address in ("localhost:1", f"192.0.2.99:{port}", f"nowhere.invalid:{port}", "ray://localhost:10001"):
+    for address in (
+        "localhost:1",
+        f"192.0.2.99:{port}",
+        f"nowhere.invalid:{port}",
+        "ray://localhost:10001",
+    ):
         with pytest.raises(ConfigError) as message:
             count_words(corpus[0], map=RayMap(address=address))
         assert str(message.value) == (
@@ -468,7 +534,12 @@ def test_a_command_that_is_ended_while_ray_starts_says_so(tmp_path: Path, proces
     (tmp_path / "a.txt").write_bytes(b"low lower newest\n")
     command = _started("search", tmp_path / "a.txt", "-o", tmp_path / "a.volt")
     driver = psutil.Process(command.pid)
-    _until(command, lambda: any(f"/{process}" in " ".join(_name(found)) for found in driver.children(recursive=True)))
+    _until(
+        command,
+        lambda: any(
+            f"/{process}" in " ".join(_name(found)) for found in driver.children(recursive=True)
+        ),
+    )
     command.terminate()
     said = command.communicate(timeout=60)[1]
     assert (command.returncode, said) == (143, b"ended by SIGTERM\n")
@@ -479,7 +550,9 @@ def test_a_command_that_is_ended_leaves_no_part(tmp_path: Path, encoder: Encoder
     """Workers are killed while they write, and what they had begun is gone with them."""
     (tmp_path / "a.txt").write_bytes(b"low lower newest\n" * 8_000_000)
     encoder.vocabulary.save(tmp_path / "a.volt")
-    command = _started("encode", "-m", tmp_path / "a.volt", tmp_path / "a.txt", "-o", f"{tmp_path / 'out'}/")
+    command = _started(
+        "encode", "-m", tmp_path / "a.volt", tmp_path / "a.txt", "-o", f"{tmp_path / 'out'}/"
+    )
     _until(command, lambda: any(tmp_path.glob("out/.*.part")))
     command.terminate()
     assert (command.communicate(timeout=60)[1], command.returncode) == (b"ended by SIGTERM\n", 143)
@@ -490,7 +563,9 @@ def test_a_command_that_is_ended_leaves_no_part(tmp_path: Path, encoder: Encoder
 def test_a_count_whose_driver_is_killed_continues(tmp_path: Path) -> None:
     """With what was kept, which is not written again, and the same result; the workers end with their driver."""
     text, kept, result = tmp_path / "a.txt", tmp_path / "kept", tmp_path / "result"
-    text.write_bytes(b"".join(b"low lower newest %d\n" % (number % 977) for number in range(200_000)))
+    text.write_bytes(
+        b"".join(b"low lower newest %d\n" % (number % 977) for number in range(200_000))
+    )
     code = f"""from volt import count_words
 from volt.ext.ray import RayMap
 counts = count_words({str(text)!r}, map=RayMap(range_size=1 << 13), keep={str(kept)!r})
@@ -498,8 +573,13 @@ print(counts.fingerprint, counts.n_lines, counts.n_bytes, file=open({str(result)
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"}
     seen = dict[str, int]()
     for _ in range(2):
-        process = subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=subprocess.PIPE)
-        _until(process, partial(lambda n_kept: len([*kept.glob("*.volt-counts")]) > n_kept + 10, len(seen)))
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], env=environment, stderr=subprocess.PIPE
+        )
+        _until(
+            process,
+            partial(lambda n_kept: len([*kept.glob("*.volt-counts")]) > n_kept + 10, len(seen)),
+        )
         process.kill()
         process.communicate()
         time.sleep(5)
@@ -515,7 +595,8 @@ print(counts.fingerprint, counts.n_lines, counts.n_bytes, file=open({str(result)
 
 @pytest.mark.campaign
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130), (None, 0)]
+    ("number", "status"),
+    [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130), (None, 0)],
 )
 def test_a_command_that_ends_takes_its_cluster_along(
     tmp_path: Path, number: signal.Signals | None, status: int
@@ -529,7 +610,9 @@ def test_a_command_that_ends_takes_its_cluster_along(
         (corpus / f"{name}.txt").write_bytes(b"low lower newest\n" * 200_000)
     search = [sys.executable, "-m", "volt_cli", "search", str(corpus), "--sizes", "9:13:1", "-q"]
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"}
-    process = subprocess.Popen([*search, "--engine", "ray", "-o", str(made)], env=environment, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [*search, "--engine", "ray", "-o", str(made)], env=environment, stderr=subprocess.PIPE
+    )
     driver, seen = psutil.Process(process.pid), set[Any]()
     while process.poll() is None:
         seen |= set(driver.children(recursive=True))

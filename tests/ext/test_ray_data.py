@@ -46,7 +46,9 @@ def test_ids_are_those_of_the_local_encoder(
     found = encode(dataset, encoder.vocabulary, column="line", ids="tokens", **options)
     rows = sorted(found.take_all(), key=lambda row: row["number"])
     expected = encoder.encode_batch(TEXTS, **options)
-    assert [list(row["tokens"]) for row in rows] == [expected[line].tolist() for line in range(len(TEXTS))]
+    assert [list(row["tokens"]) for row in rows] == [
+        expected[line].tolist() for line in range(len(TEXTS))
+    ]
     assert [row["line"] for row in rows] == TEXTS
     assert pa.types.is_large_list(found.schema().base_schema.field("tokens").type)
 

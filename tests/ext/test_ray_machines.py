@@ -32,7 +32,10 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning:ray"),
     pytest.mark.skipif(
-        subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode != 0,
+        subprocess.run(
+            ["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True
+        ).returncode
+        != 0,
         reason="no machine can be played whose folders differ: needs root",
     ),
 ]
@@ -41,7 +44,9 @@ RAY = Path(sys.executable).with_name("ray")
 
 
 @pytest.fixture(scope="module")
-def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
     """A driver on a machine of `request.param` cores, and a second machine of one; retries of both are over at once.
 
     The folder holds `shared` and `hidden`, with files; `hidden` is an empty disk on the second machine, and `full` is
@@ -57,16 +62,24 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             (folder / place / f"{name}.txt").write_text(TEXT)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VOLT_RETRY_FOR", "0")
-        both = Cluster(initialize_head=True, head_node_args={"num_cpus": request.param, "include_dashboard": False})
+        both = Cluster(
+            initialize_head=True,
+            head_node_args={"num_cpus": request.param, "include_dashboard": False},
+        )
         mounts = "mount -t tmpfs none hidden && mount -t tmpfs -o size=4k none full"
         start = f"{mounts} && exec {RAY} start --address={both.address} --num-cpus=1 --block"
-        environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
+        environment = os.environ | {
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}",
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1",
+        }
         command = ["unshare", "-m", "sh", "-c", start]
         second = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
         try:
             ray.init(address=both.address, log_to_driver=False, logging_level="ERROR")
             end = time.monotonic() + 60
-            while ray.cluster_resources().get("CPU", 0) < request.param + 1 and time.monotonic() < end:
+            while (
+                ray.cluster_resources().get("CPU", 0) < request.param + 1 and time.monotonic() < end
+            ):
                 time.sleep(0.1)
             yield folder
         finally:
@@ -138,7 +151,9 @@ def test_errors_name_the_machine(cluster: Path, encoder: Encoder) -> None:
     hidden, node = cluster / "hidden", ray.util.get_node_ip_address()
     with pytest.raises(CorpusError) as error:
         count_words(str(hidden), map=RayMap())
-    assert str(error.value).startswith(f"node {node}: {hidden}/a.txt: cannot be read: no such file or directory")
+    assert str(error.value).startswith(
+        f"node {node}: {hidden}/a.txt: cannot be read: no such file or directory"
+    )
     share = "exists on the driver, so choose a folder that all machines share"
     assert str(error.value).endswith(f"; {hidden}/a.txt {share}")
     shared = [f"{cluster}/shared/a.txt"]
@@ -147,7 +162,9 @@ def test_errors_name_the_machine(cluster: Path, encoder: Encoder) -> None:
         list(encode_each(encoder, shared, hidden, job=EncodeJob(), write=RayWriter()))
     with pytest.raises(OutputError) as caught:
         list(encode_each(encoder, shared, hidden / "in", job=EncodeJob(), write=RayWriter()))
-    assert str(caught.value).startswith(f"node {node}: {hidden}/in/a.txt.pieces: cannot be written: no such")
+    assert str(caught.value).startswith(
+        f"node {node}: {hidden}/in/a.txt.pieces: cannot be written: no such"
+    )
     assert str(caught.value).endswith(f"; {hidden}/in {share}")
 
 
@@ -159,19 +176,26 @@ def test_a_server_that_refuses_a_task_is_asked_by_another(cluster: Path) -> None
         [(_, expected)] = _counted(url)
         n_asked = [len(web.asked)]
         for n_failing in (1, 2):
-            web.faults = iter(["503"] * n_failing * 6)  # a task looks three times, by HEAD and by GET
+            web.faults = iter(
+                ["503"] * n_failing * 6
+            )  # a task looks three times, by HEAD and by GET
             [(_, found)] = _counted(url)
             assert ray.get(found) == ray.get(expected)
             n_asked.append(len(web.asked))
-        assert [after - before - 6 * n for n, (before, after) in enumerate(pairwise(n_asked), 1)] == n_asked[:1] * 2
+        assert [
+            after - before - 6 * n for n, (before, after) in enumerate(pairwise(n_asked), 1)
+        ] == n_asked[:1] * 2
         web.faults = iter(lambda: "503", None)
-        with pytest.raises(CorpusError, match=r"^node [\d.]+: http://.*: cannot be read: 1 try in 0 s failed") as error:
+        with pytest.raises(
+            CorpusError, match=r"^node [\d.]+: http://.*: cannot be read: 1 try in 0 s failed"
+        ) as error:
             _counted(url)
         assert len(web.asked) - n_asked[-1] == 3 * 6
         web.faults, n_before = iter(()), len(web.asked)
         web.files.clear()
         with pytest.raises(
-            CorpusError, match=r"^node [\d.]+: http://.*: cannot be read: no such file or directory; check"
+            CorpusError,
+            match=r"^node [\d.]+: http://.*: cannot be read: no such file or directory; check",
         ):
             _counted(url)
         assert len(web.asked) - n_before == 6
@@ -196,11 +220,28 @@ def test_a_machine_that_dies_is_mentioned_in_one_line(tmp_path: Path, quiet: boo
     both = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     try:
         node = both.add_node(num_cpus=1)
-        command = [sys.executable, "-m", "volt_cli", "search", str(tmp_path / "corpus"), "--engine", "ray"]
-        options = ["--address", both.address, "--select", "fixed:99", "--keep", str(tmp_path / "kept")]
+        command = [
+            sys.executable,
+            "-m",
+            "volt_cli",
+            "search",
+            str(tmp_path / "corpus"),
+            "--engine",
+            "ray",
+        ]
+        options = [
+            "--address",
+            both.address,
+            "--select",
+            "fixed:99",
+            "--keep",
+            str(tmp_path / "kept"),
+        ]
         output = ["-o", str(tmp_path / "a.volt"), *(["-q"] if quiet else [])]
         environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"}
-        process = subprocess.Popen([*command, *options, *output], env=environment, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [*command, *options, *output], env=environment, stderr=subprocess.PIPE, text=True
+        )
         end = time.monotonic() + 90
         while not [*tmp_path.glob("kept/*.volt-counts")] and time.monotonic() < end:
             time.sleep(0.01)

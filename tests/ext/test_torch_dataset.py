@@ -34,9 +34,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("corpora")
 
 
-def dataset_of(folder: Path, *, n: int = N, steps: dict[str, Any] | None = None, **options: Any) -> StreamDataset:
+def dataset_of(
+    folder: Path, *, n: int = N, steps: dict[str, Any] | None = None, **options: Any
+) -> StreamDataset:
     """A dataset of n pairs."""
-    return StreamDataset(partial(steps_of, folder, n), **{"rank": 0, "world": 1, **options}, **(steps or {}))
+    return StreamDataset(
+        partial(steps_of, folder, n), **{"rank": 0, "world": 1, **options}, **(steps or {})
+    )
 
 
 def reference(folder: Path, **options: Any) -> list[Any]:
@@ -49,7 +53,9 @@ def ids_of(batches: list[dict[str, Any]]) -> Counter[int]:
     return Counter(number for batch in batches for number in batch["id"].tolist())
 
 
-def stopped(loader: PlayedLoader, n: int, since: int) -> tuple[list[Any], dict[str, Any], list[Any]]:
+def stopped(
+    loader: PlayedLoader, n: int, since: int
+) -> tuple[list[Any], dict[str, Any], list[Any]]:
     """The first n batches; the state behind `more`, of a loader that takes snapshots now and then; these batches."""
     head = loader.take(n)
     state = loader.state_dict()
@@ -78,11 +84,15 @@ def test_a_state_goes_on_with_any_workers(
     head, state, more = stopped(loader, taken, since)
     again = dataset_of(folder, **options)
     again.load_state_dict(json.loads(json.dumps(state)))
-    assert all_bits([*head, *more, *PlayedLoader(again, n_workers[1]).take()]) == reference(folder, **options)
+    assert all_bits([*head, *more, *PlayedLoader(again, n_workers[1]).take()]) == reference(
+        folder, **options
+    )
 
 
 @FEW
-@for_all(st.tuples(workers, workers), st.tuples(worlds, worlds), st.integers(0, 12), st.integers(0, 3))
+@for_all(
+    st.tuples(workers, workers), st.tuples(worlds, worlds), st.integers(0, 12), st.integers(0, 3)
+)
 @example((2, 2), (1, 2), 2, 3)
 @example((1, 2), (1, 2), 0, 1)
 @example((1, 0), (2, 3), 0, 2)
@@ -90,7 +100,10 @@ def test_another_world_loses_and_repeats_nothing(
     folder: Path, n_workers: tuple[int, int], world: tuple[int, int], taken: int, since: int
 ) -> None:
     """Stopped at any step by all ranks of one world, the ranks of another read what is left: each line once in all."""
-    before = [PlayedLoader(dataset_of(folder, rank=rank, world=world[0]), n_workers[0]) for rank in range(world[0])]
+    before = [
+        PlayedLoader(dataset_of(folder, rank=rank, world=world[0]), n_workers[0])
+        for rank in range(world[0])
+    ]
     runs = [stopped(loader, taken, since) for loader in before]
     seen = [batch for head, _, more in runs for batch in (*head, *more)]
     states = [state for _, state, _ in runs]
@@ -104,7 +117,9 @@ def test_another_world_loses_and_repeats_nothing(
 
 @FEW
 @for_all(workers, st.integers(1, 9), st.integers(0, 20))
-def test_iterations_of_so_many_steps_go_on(folder: Path, n_workers: int, epoch: int, taken: int) -> None:
+def test_iterations_of_so_many_steps_go_on(
+    folder: Path, n_workers: int, epoch: int, taken: int
+) -> None:
     """With `epoch`, each iteration has so many steps, the last what is left; a state within one keeps its end."""
     expected = reference(folder)
     loader = PlayedLoader(dataset_of(folder, epoch=epoch), n_workers)
@@ -153,7 +168,9 @@ def test_an_iteration_goes_on_where_the_last_one_stopped(folder: Path) -> None:
     found.append(next(first))
     second = iter(dataset)
     found.append(next(second))
-    with pytest.raises(StreamError, match="iterated again, or has loaded a state; make a new iterator"):
+    with pytest.raises(
+        StreamError, match="iterated again, or has loaded a state; make a new iterator"
+    ):
         next(first)
     assert all_bits([*found, *second]) == expected
     assert list(dataset) == []
@@ -203,7 +220,9 @@ def test_states_of_others_are_refused(folder: Path, monkeypatch: pytest.MonkeyPa
     loader.take(3)
     state = loader.state_dict()
     with pytest.raises(StreamError, match=r"state of worker 1 of 2 .* take StreamDataset.state_of"):
-        dataset.load_state_dict(state["_snapshot"]["_worker_snapshots"]["worker_1"]["dataset_state"])
+        dataset.load_state_dict(
+            state["_snapshot"]["_worker_snapshots"]["worker_1"]["dataset_state"]
+        )
     with pytest.raises(StreamError, match=r"take StreamDataset.state_of\(state\)"):
         dataset.load_state_dict(state)
     with pytest.raises(StreamError, match="a string that is not JSON"):
@@ -233,7 +252,10 @@ def test_a_state_of_workers_knows_its_world(folder: Path) -> None:
     loader.take(3)
     state = loader.state_dict()["_snapshot"]["_worker_snapshots"]["worker_1"]["dataset_state"]
     for number, of, world in ((0, 2, 1), (1, 3, 1), (1, 2, 2)):
-        with as_worker(number, of), pytest.raises(StreamError, match="state of worker 1 of 2 of a loader, for 1 rank;"):
+        with (
+            as_worker(number, of),
+            pytest.raises(StreamError, match="state of worker 1 of 2 of a loader, for 1 rank;"),
+        ):
             dataset_of(folder, world=world).load_state_dict(state)
     with as_worker(1, 2):
         dataset_of(folder).load_state_dict(state)
@@ -264,7 +286,9 @@ def test_ranks_are_those_of_the_launcher(folder: Path, monkeypatch: pytest.Monke
             dataset_of(folder, **{"rank": None, "world": None, **half})
 
 
-def test_ranks_are_those_of_torch_distributed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_are_those_of_torch_distributed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where torch.distributed is initialised, it says which rank this is; if it says so later, that is refused."""
     monkeypatch.setenv("RANK", "5")
     monkeypatch.setenv("WORLD_SIZE", "6")
@@ -274,7 +298,10 @@ def test_ranks_are_those_of_torch_distributed(folder: Path, monkeypatch: pytest.
         monkeypatch.setattr(torch.distributed, name, lambda value=value: value)
     dataset = StreamDataset(partial(steps_of, folder, N))
     assert (dataset.rank, dataset.world) == (1, 3)
-    with pytest.raises(ConfigError, match="rank 5 of 6 when the dataset was made, but now rank 1 of 3; make it after"):
+    with pytest.raises(
+        ConfigError,
+        match="rank 5 of 6 when the dataset was made, but now rank 1 of 3; make it after",
+    ):
         iter(early)
     assert ids_of([*given]) == Counter(range(N))
 
@@ -284,5 +311,7 @@ def test_options_out_of_range_are_refused(folder: Path, options: dict[str, Any])
     """They are refused when the dataset is made, not by a worker."""
     with pytest.raises(ConfigError):
         dataset_of(folder, **options)
-    with pytest.raises(ConfigError, match="config is None; give the path of a YAML file, or a function"):
+    with pytest.raises(
+        ConfigError, match="config is None; give the path of a YAML file, or a function"
+    ):
         StreamDataset(None)  # type: ignore[arg-type]

@@ -53,7 +53,9 @@ def dataset_of(folder: Path, *, epochs: int | None = 1, **options: Any) -> Strea
     return StreamDataset(partial(steps_of, folder, N, epochs=epochs), rank=0, world=1, **options)
 
 
-def loader_of(dataset: StreamDataset, n_workers: int, *, kind: type = DataLoader, **options: Any) -> Any:
+def loader_of(
+    dataset: StreamDataset, n_workers: int, *, kind: type = DataLoader, **options: Any
+) -> Any:
     """A loader that lays out nothing itself."""
     return kind(dataset, batch_size=None, num_workers=n_workers, **options)
 
@@ -70,9 +72,15 @@ def reading(loader: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize(
     ("then", "now", "every"),
-    [(1, 0, 1), (2, 3, 4), *(pytest.param(*one, marks=pytest.mark.campaign) for one in ((0, 2, 1), (2, 1, 1)))],
-)  # fmt: skip
-def test_a_stateful_loader_goes_on(folder: Path, expected: list[Any], then: int, now: int, every: int) -> None:
+    [
+        (1, 0, 1),
+        (2, 3, 4),
+        *(pytest.param(*one, marks=pytest.mark.campaign) for one in ((0, 2, 1), (2, 1, 1))),
+    ],
+)
+def test_a_stateful_loader_goes_on(
+    folder: Path, expected: list[Any], then: int, now: int, every: int
+) -> None:
     """Its state resumes in as many workers; what the dataset makes of it resumes in any number of workers."""
     kind: Any = partial(stateful.StatefulDataLoader, snapshot_every_n_steps=every)
     loader = loader_of(dataset_of(folder), then, kind=kind)
@@ -88,7 +96,9 @@ def test_a_stateful_loader_goes_on(folder: Path, expected: list[Any], then: int,
     assert head + all_bits(loader_of(dataset, now)) == expected
 
 
-def test_workers_that_persist_read_one_epoch_after_the_other(folder: Path, expected: list[Any]) -> None:
+def test_workers_that_persist_read_one_epoch_after_the_other(
+    folder: Path, expected: list[Any]
+) -> None:
     """With `epoch`, workers that persist go on with the next steps; a state within an epoch keeps its end."""
     options = {"persistent_workers": True, "kind": stateful.StatefulDataLoader}
     loader = loader_of(dataset_of(folder, epoch=3), 2, **options)
@@ -113,7 +123,8 @@ def test_repeat_needs_no_workers_that_persist(folder: Path, expected: list[Any])
 
 
 @pytest.mark.parametrize(
-    ("persistent", "said"), [(False, "set persistent_workers=True, or repeat=True"), (True, "set epoch=… to end")]
+    ("persistent", "said"),
+    [(False, "set persistent_workers=True, or repeat=True"), (True, "set epoch=… to end")],
 )
 def test_what_nobody_knows_is_refused(folder: Path, persistent: bool, said: str) -> None:
     """Where workers have read ahead, neither the dataset nor another iteration can tell where to go on, and says so."""
@@ -141,7 +152,9 @@ def test_faults_come_out_of_the_loaders(folder: Path) -> None:
     """What a worker refuses is raised where the batches are used, as the same kind of error, with its remedy."""
     dataset = StreamDataset(partial(steps_of, folder, N, packed=True), rank=0, world=1)
     dataset.load_state_dict(next(iter(dataset_of(folder, tell=True)))["state"])
-    with pytest.raises(StreamError, match=r"the state belongs to other steps: .*restore it there, or start anew"):
+    with pytest.raises(
+        StreamError, match=r"the state belongs to other steps: .*restore it there, or start anew"
+    ):
         read_one(loader_of(dataset, 1))
 
 
@@ -150,7 +163,9 @@ def test_a_dataset_is_not_read_in_two_processes(folder: Path, expected: list[Any
     dataset = dataset_of(folder)
     batches = iter(dataset)
     next(batches)
-    with pytest.raises(StreamError, match="the process that started this worker is reading the dataset; end that"):
+    with pytest.raises(
+        StreamError, match="the process that started this worker is reading the dataset; end that"
+    ):
         read_one(loader_of(dataset, 1))
     del batches
     assert all_bits(loader_of(dataset, 1)) == expected[1:]
@@ -159,7 +174,10 @@ def test_a_dataset_is_not_read_in_two_processes(folder: Path, expected: list[Any
 def test_loaders_give_the_steps_in_order(folder: Path, expected: list[Any]) -> None:
     """Any number of workers, and several loaders at once, read the same steps; a stream that has ended stays so."""
     loaders = [loader_of(dataset_of(folder), n_workers) for n_workers in (0, 1, 3)]
-    found = [(bits_of(one), bits_of(two), bits_of(three)) for one, two, three in zip(*loaders, strict=True)]
+    found = [
+        (bits_of(one), bits_of(two), bits_of(three))
+        for one, two, three in zip(*loaders, strict=True)
+    ]
     assert found == [(bits,) * 3 for bits in expected]
     assert [list(loader) for loader in loaders] == [[]] * 3
 

@@ -46,19 +46,35 @@ def test_loaders_that_collate_are_asked_not_to(folder: Path, batch_size: int) ->
 def test_a_step_with_any_values_arrives_from_a_worker_as_it_was() -> None:
     """Tensors of each type and shape, also within lists, and other values cross unchanged; tensors can be written."""
     tensors = {
-        "empty": torch.zeros((0, 3), dtype=torch.int32), "number": torch.tensor(7), "flag": torch.tensor([True]),
-        "turned": torch.arange(6).reshape(2, 3).T, "every second": torch.arange(9)[1::2],
-        "bfloat16": torch.tensor([0.5, 3.0], dtype=torch.bfloat16), "complex": torch.tensor([1 + 2j]).conj(),
-    }  # fmt: skip
-    values = {"state": "{}", "n": 3, "nested": {"list": [torch.arange(3), None]}, "array": np.arange(2)}
+        "empty": torch.zeros((0, 3), dtype=torch.int32),
+        "number": torch.tensor(7),
+        "flag": torch.tensor([True]),
+        "turned": torch.arange(6).reshape(2, 3).T,
+        "every second": torch.arange(9)[1::2],
+        "bfloat16": torch.tensor([0.5, 3.0], dtype=torch.bfloat16),
+        "complex": torch.tensor([1 + 2j]).conj(),
+    }
+    values = {
+        "state": "{}",
+        "n": 3,
+        "nested": {"list": [torch.arange(3), None]},
+        "array": np.arange(2),
+    }
     sparse, weights = torch.eye(3).to_sparse(), torch.ones(2, requires_grad=True)
-    step = pickle.loads(ForkingPickler.dumps(Step(tensors | values | {"sparse": sparse, "weights": weights})))
+    step = pickle.loads(
+        ForkingPickler.dumps(Step(tensors | values | {"sparse": sparse, "weights": weights}))
+    )
     assert type(step) is Step
     for name, tensor in tensors.items():
         assert (step[name].dtype, step[name].shape) == (tensor.dtype, tensor.shape), name
         assert torch.equal(step[name], tensor), name
         step[name].zero_()
-    assert (step["state"], step["n"], type(step["array"]), step["nested"]["list"][1]) == ("{}", 3, np.ndarray, None)
+    assert (step["state"], step["n"], type(step["array"]), step["nested"]["list"][1]) == (
+        "{}",
+        3,
+        np.ndarray,
+        None,
+    )
     assert torch.equal(step["nested"]["list"][0], torch.arange(3))
     assert torch.equal(step["sparse"].to_dense(), torch.eye(3))
     assert step["weights"].requires_grad
@@ -72,7 +88,9 @@ def test_states_of_steps_are_positions_and_those_of_lines_are_not(folder: Path) 
     given(steps, 3)
     dataset.load_state_dict(steps.state())
     assert [step["id"].tolist() for step in dataset] == expected[3:]
-    with pytest.raises(StreamError, match="state of a Stream of lines, not of the steps of a StreamDataset"):
+    with pytest.raises(
+        StreamError, match="state of a Stream of lines, not of the steps of a StreamDataset"
+    ):
         dataset.load_state_dict(stream_of(folder, N).state())
 
 
@@ -83,8 +101,14 @@ def test_makers_of_steps_are_checked(folder: Path) -> None:
     batches = iter(first)
     next(batches)
     for dataset, said in (
-        (StreamDataset(lambda **_: [1], rank=0, world=1), r"what config returns is a list; return a Steps"),
-        (StreamDataset(lambda **_: steps_of(folder, N), rank=1, world=2), "Steps of rank 0 of 1, not rank 1 of 2"),
+        (
+            StreamDataset(lambda **_: [1], rank=0, world=1),
+            r"what config returns is a list; return a Steps",
+        ),
+        (
+            StreamDataset(lambda **_: steps_of(folder, N), rank=1, world=2),
+            "Steps of rank 0 of 1, not rank 1 of 2",
+        ),
         (second, "Steps that another dataset reads; make new Steps each time"),
     ):
         with pytest.raises(VoltError, match=said):
@@ -113,7 +137,9 @@ def test_options_of_a_function_are_checked_at_once() -> None:
     """By its signature."""
     with pytest.raises(ConfigError, match="unexpected keyword argument 'foo'"):
         StreamDataset(lambda rank, world: None, rank=0, world=1, foo=1)  # type: ignore[arg-type, return-value]
-    StreamDataset("none.yaml", rank=0, world=1, n_workers=2, seed=3, split="valid", ahead=False, cache="there")
+    StreamDataset(
+        "none.yaml", rank=0, world=1, n_workers=2, seed=3, split="valid", ahead=False, cache="there"
+    )
 
 
 def test_threads_are_given_each_step_once(folder: Path) -> None:

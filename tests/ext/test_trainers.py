@@ -27,14 +27,19 @@ from volt.ext.torch import StreamDataset
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 N = 60  # lines of the stream
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # of libraries, about each other
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),
+]  # of libraries, about each other
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[[], StreamDataset]:
     """Makes a dataset without end that tells its states."""
     written(tmp_path, N)  # before workers are there, which would write it at once
-    return partial(StreamDataset, partial(steps_of, tmp_path, N, epochs=None), rank=0, world=1, tell=True)
+    return partial(
+        StreamDataset, partial(steps_of, tmp_path, N, epochs=None), rank=0, world=1, tell=True
+    )
 
 
 def expected(folder: Path, n: int) -> list[list[int]]:
@@ -69,15 +74,22 @@ def test_transformers_trainer_goes_on(tmp_path: Path, n_workers: int, packed: bo
     names = example["StreamTrainer"].compute_loss.__globals__
     names["arguments_of"] = watched(names["arguments_of"], seen)
     options: dict[str, Any] = {
-        "n_tokens": len(TOKENS), "save_every": 4, "use_cpu": True, "disable_tqdm": True,
-        "dataloader_num_workers": n_workers, "gradient_accumulation_steps": 2, "pack": 32 if packed else None,
-    }  # fmt: skip
+        "n_tokens": len(TOKENS),
+        "save_every": 4,
+        "use_cpu": True,
+        "disable_tqdm": True,
+        "dataloader_num_workers": n_workers,
+        "gradient_accumulation_steps": 2,
+        "pack": 32 if packed else None,
+    }
 
     def run(output: str, *, steps: int, resume: Path | None = None) -> dict[str, torch.Tensor]:
         config = partial(steps_of, tmp_path, N, packed=packed, epochs=None)
         data = StreamDataset(config, rank=0, world=1, tell=True)
         torch.rand(steps)  # whatever was drawn before
-        trainer = example["train"](data, output=tmp_path / output, steps=steps, resume=resume, **options)
+        trainer = example["train"](
+            data, output=tmp_path / output, steps=steps, resume=resume, **options
+        )
         return weights_of(trainer.model)
 
     written(tmp_path, N)
@@ -104,9 +116,14 @@ def test_labels_of_packs_are_the_next_ids_of_the_same_sample() -> None:
     with torch.no_grad():
         found = model(**example["arguments_of"](step))
     target = step["target"].masked_fill(~step["tgt_mask"], -100)[:, :-1]
-    expected = torch.nn.functional.cross_entropy(found.logits[:, :-1].flatten(0, 1), target.flatten())
+    expected = torch.nn.functional.cross_entropy(
+        found.logits[:, :-1].flatten(0, 1), target.flatten()
+    )
     assert float(found.loss) == pytest.approx(float(expected), rel=1e-6)
-    flat, bounds = step["net_input"]["src_tokens"].flatten(), step["net_input"]["cu_seqlens"].tolist()
+    flat, bounds = (
+        step["net_input"]["src_tokens"].flatten(),
+        step["net_input"]["cu_seqlens"].tolist(),
+    )
     with torch.no_grad():
         alone = [model(flat[start:end][None]).logits[0] for start, end in pairwise(bounds)]
     torch.testing.assert_close(found.logits.flatten(0, 1), torch.cat(alone))
@@ -121,10 +138,17 @@ def test_a_dataset_in_a_plain_trainer_is_refused(
     example = hf_example()
     from transformers import Trainer, TrainingArguments
 
-    options: dict[str, Any] = {"use_cpu": True, "disable_tqdm": True, "report_to": [], "max_steps": 1}
+    options: dict[str, Any] = {
+        "use_cpu": True,
+        "disable_tqdm": True,
+        "report_to": [],
+        "max_steps": 1,
+    }
     options |= {"remove_unused_columns": columns, "dataloader_num_workers": n_workers}
     arguments = TrainingArguments(str(tmp_path / "run"), **options)
-    trainer = Trainer(example["small_model"](len(TOKENS), pack=None), arguments, train_dataset=make())
+    trainer = Trainer(
+        example["small_model"](len(TOKENS), pack=None), arguments, train_dataset=make()
+    )
     with pytest.raises(ConfigError, match="override its get_train_dataloader to return DataLoader"):
         trainer.train()
 
@@ -133,14 +157,18 @@ def test_a_checkpoint_without_a_state_of_the_stream_is_reported(tmp_path: Path) 
     """It names the file that is missing; a state that is there is read as it was written."""
     pytest.importorskip("transformers", reason="transformers is not installed")
     example = runpy.run_path(str(EXAMPLES / "hf_trainer.py"))
-    with pytest.raises(ConfigError, match=r"stream.json: no such file; give a checkpoint of this script"):
+    with pytest.raises(
+        ConfigError, match=r"stream.json: no such file; give a checkpoint of this script"
+    ):
         example["state_in"](tmp_path / "checkpoint-4")
     (tmp_path / "stream.json").write_text("{}")
     assert example["state_in"](tmp_path) == "{}"
 
 
 @pytest.mark.parametrize("n_workers", [0, 2])
-def test_lightning_goes_on(tmp_path: Path, make: Callable[[], StreamDataset], n_workers: int) -> None:
+def test_lightning_goes_on(
+    tmp_path: Path, make: Callable[[], StreamDataset], n_workers: int
+) -> None:
     """A checkpoint of Lightning holds the state behind the last batch that was trained on, though it fetches ahead; a
     resumed run has the weights of an uninterrupted one."""
     pytest.importorskip("lightning", reason="lightning is not installed")
@@ -153,14 +181,20 @@ def test_lightning_goes_on(tmp_path: Path, make: Callable[[], StreamDataset], n_
             return super().training_step(batch, batch_idx)
 
     options: dict[str, Any] = {
-        "save_every": 4, "n_workers": n_workers, "logger": False, "accelerator": "cpu",
-        "enable_progress_bar": False, "enable_model_summary": False,
-    }  # fmt: skip
+        "save_every": 4,
+        "n_workers": n_workers,
+        "logger": False,
+        "accelerator": "cpu",
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+    }
 
     def run(output: str, *, steps: int, resume: Path | None = None) -> dict[str, torch.Tensor]:
         torch.manual_seed(1 if resume is None else 2)
         model = Watching(len(TOKENS))
-        example["train"](make(), model=model, output=tmp_path / output, steps=steps, resume=resume, **options)
+        example["train"](
+            make(), model=model, output=tmp_path / output, steps=steps, resume=resume, **options
+        )
         return weights_of(model)
 
     whole = run("whole", steps=9)
@@ -182,7 +216,9 @@ def example_data(dataset: StreamDataset) -> Any:
 
 def page_data(dataset: StreamDataset) -> Any:
     """The data module that the page about trainers shows, over a dataset."""
-    page = (ROOT / "docs" / "pages" / "how-to" / "stream-into-a-trainer.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "pages" / "how-to" / "stream-into-a-trainer.md").read_text(
+        encoding="utf-8"
+    )
     [block] = re.findall(r'```python title="needs lightning"\n(.*?)```', page, re.DOTALL)
     names: dict[str, Any] = {}
     exec(block, names)  # as the test of the pages does
@@ -232,7 +268,9 @@ def test_data_of_lightning_is_saved_before_its_first_batch(
     assert seen == expected(tmp_path, 7)
 
 
-def watched(function: Callable[[dict[str, Any]], Any], seen: list[list[int]]) -> Callable[[dict[str, Any]], Any]:
+def watched(
+    function: Callable[[dict[str, Any]], Any], seen: list[list[int]]
+) -> Callable[[dict[str, Any]], Any]:
     """A function of a batch that notes the batch's lines."""
 
     def watching(batch: dict[str, Any]) -> Any:

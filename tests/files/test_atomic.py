@@ -80,7 +80,9 @@ def test_a_full_disk_is_an_output_error(tmp_path, monkeypatch, when):
     """When the disk is full, that is said, the old file is as it was, and no part is left."""
     path, real = tmp_path / "a", os.fdopen
     path.write_bytes(b"old")
-    monkeypatch.setattr("volt.files.atomic.os.fdopen", lambda *args: FullDisk(real(*args), when=when))
+    monkeypatch.setattr(
+        "volt.files.atomic.os.fdopen", lambda *args: FullDisk(real(*args), when=when)
+    )
 
     def write():
         with write_atomic(path) as file:
@@ -168,7 +170,9 @@ def test_a_folder_is_made_or_named(tmp_path):
     make_folder(tmp_path / "a" / "b")
     assert names(tmp_path / "a" / "b") == ["file"]
     for place, parents in ((tmp_path / "a" / "b" / "file", True), (tmp_path / "none" / "b", False)):
-        with pytest.raises(OutputError, match=f"{place}: cannot be created: .*; choose another place"):
+        with pytest.raises(
+            OutputError, match=f"{place}: cannot be created: .*; choose another place"
+        ):
             make_folder(place, parents=parents)
 
 
@@ -254,20 +258,28 @@ def test_a_link_stays_and_its_target_is_replaced(tmp_path):
     put(tmp_path / "a/new", b"made")
     put(tmp_path / "folder/../b/through", b"through")
     assert {path.name: path.read_bytes() for path in (tmp_path / "b").iterdir()} == {
-        "target": b"new", "missing": b"made", "through": b"through"
-    }  # fmt: skip
+        "target": b"new",
+        "missing": b"made",
+        "through": b"through",
+    }
     assert all(path.is_symlink() for path in (tmp_path / "a").iterdir())
 
 
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("loop", "too many levels"), ("folder", "is a folder"), ("to-folder", "is a folder"), ("", "is a folder"),
-        ("none/a", "no such file"), ("file/a", "not a directory"), ("x" * 256, "file name too long"),
-        ("a\0b", "null byte"), ("\ud800", "surrogates not allowed"),
+        ("loop", "too many levels"),
+        ("folder", "is a folder"),
+        ("to-folder", "is a folder"),
+        ("", "is a folder"),
+        ("none/a", "no such file"),
+        ("file/a", "not a directory"),
+        ("x" * 256, "file name too long"),
+        ("a\0b", "null byte"),
+        ("\ud800", "surrogates not allowed"),
     ],
     ids=ascii,
-)  # fmt: skip
+)
 def test_what_cannot_be_written_is_reported_alike_before_and_after(tmp_path, name, why):
     """check_writable and write_atomic refuse the same places in the same one line."""
     (tmp_path / "loop").symlink_to("loop")
@@ -296,7 +308,9 @@ def test_a_descriptor_that_is_only_read_cannot_be_written(tmp_path):
 
 def test_the_part_of_a_killed_writer_is_swept_by_the_next(tmp_path):
     """SIGKILL leaves a part; the next write to that place removes it, also one that another left, and no other file."""
-    code = "from volt.files.atomic import *\nwith write_atomic('a') as file: os.kill(os.getpid(), 9)"
+    code = (
+        "from volt.files.atomic import *\nwith write_atomic('a') as file: os.kill(os.getpid(), 9)"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, timeout=60)
     assert done.returncode == -signal.SIGKILL
     assert names(tmp_path) == [".a.00000000.part"]
@@ -309,7 +323,12 @@ def test_the_part_of_a_killed_writer_is_swept_by_the_next(tmp_path):
 
 def test_parts_beside_places_are_swept_at_once(tmp_path):
     """Temporary files of dead writers are removed; those of living writers, and files near other outputs, stay."""
-    for name in (".a.00000000.part", f".a.{N_NAMES - 1:08x}.part", ".b.00000003.part", ".c.00000000.part"):
+    for name in (
+        ".a.00000000.part",
+        f".a.{N_NAMES - 1:08x}.part",
+        ".b.00000003.part",
+        ".c.00000000.part",
+    ):
         (tmp_path / name).write_bytes(b"left")
     with write_atomic(tmp_path / "d"):
         found = sweep_beside([*(tmp_path / name for name in "abd"), tmp_path / "nowhere" / "a"])
@@ -373,12 +392,18 @@ def test_a_disk_that_fails_at_the_end_leaves_the_old_file(tmp_path, monkeypatch,
 
 def test_errors_say_whether_something_was_changed() -> None:
     """After a failed append some bytes may be written; a failed replacement leaves everything unchanged."""
-    with pytest.raises(OutputError, match=r"^/nowhere/a: cannot be written: no such file or directory$"):
+    with pytest.raises(
+        OutputError, match=r"^/nowhere/a: cannot be written: no such file or directory$"
+    ):
         append("/nowhere/a", b"low")
-    with pytest.raises(OutputError, match=r"^/nowhere/a: cannot be written: .*; it was not changed\. Choose another"):
+    with pytest.raises(
+        OutputError,
+        match=r"^/nowhere/a: cannot be written: .*; it was not changed\. Choose another",
+    ):
         write_together({Path("/nowhere/a"): b"low"})
     with pytest.raises(
-        OutputError, match=r"^/dev/null/plots: cannot be created: not a directory; choose another place"
+        OutputError,
+        match=r"^/dev/null/plots: cannot be created: not a directory; choose another place",
     ):
         make_folder("/dev/null/plots")
 

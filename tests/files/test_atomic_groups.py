@@ -46,7 +46,10 @@ def _disk_with(n_bytes: int) -> Iterator[None]:
 
 
 def _content(folder: Path) -> dict[str, bytes | None]:
-    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in folder.rglob("*")
+    }
 
 
 def _refusal(write: Callable[[Path, int], object], place: Path, number: int) -> str:
@@ -86,10 +89,15 @@ def test_an_export_without_room_changes_nothing(
     for folder in ("here", "whole0", "whole1"):
         (tmp_path / folder).mkdir()
     (tmp_path / "here/users").write_text("mine")
-    _check_all_or_nothing(tmp_path / "here", lambda place, number: write_vocabulary(vocabularies[number], place, to=to))
+    _check_all_or_nothing(
+        tmp_path / "here",
+        lambda place, number: write_vocabulary(vocabularies[number], place, to=to),
+    )
 
 
-def test_arrays_without_room_change_nothing(vocabularies: tuple[Vocabulary, Vocabulary], tmp_path: Path) -> None:
+def test_arrays_without_room_change_nothing(
+    vocabularies: tuple[Vocabulary, Vocabulary], tmp_path: Path
+) -> None:
     """Neither ids nor offsets beside those of other texts."""
     texts = tmp_path / "short.txt", tmp_path / "long.txt"
     texts[0].write_text("low")

@@ -31,7 +31,10 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("packer", PACKERS)
-@given(parts=st.lists(st.text(alphabet="aé\n\r🙂", max_size=20), max_size=6), block_size=st.integers(1, 30))
+@given(
+    parts=st.lists(st.text(alphabet="aé\n\r🙂", max_size=20), max_size=6),
+    block_size=st.integers(1, 30),
+)
 @settings(max_examples=examples(40))
 def test_blocks_are_the_file(scratch: Path, packer: str, parts: list[str], block_size: int) -> None:
     """Blocks join to the file, end at line ends and number its lines, for one or several members."""
@@ -40,7 +43,9 @@ def test_blocks_are_the_file(scratch: Path, packer: str, parts: list[str], block
     blocks = list(read_blocks(str(scratch), block_size=block_size))
     assert b"".join(block.data for block in blocks) == data
     assert all(block.data.endswith(b"\n") for block in blocks[:-1])
-    first_lines = [1 + b"".join(block.data for block in blocks[:i]).count(b"\n") for i in range(len(blocks))]
+    first_lines = [
+        1 + b"".join(block.data for block in blocks[:i]).count(b"\n") for i in range(len(blocks))
+    ]
     assert [block.first_line for block in blocks] == first_lines
     assert sum(block.n_lines for block in blocks) == len(io.BytesIO(data).readlines())
     assert not blocks or blocks[-1].n_raw_bytes == scratch.stat().st_size
@@ -71,7 +76,10 @@ def test_a_line_longer_than_a_block(tmp_path: Path) -> None:
     """Ten megabytes without a line end make one block, though blocks are to be small."""
     path = tmp_path / "a"
     path.write_bytes(b"x" * 10_000_000 + b"\nlast")
-    assert [len(block.data) for block in read_blocks(str(path), block_size=1_000)] == [10_000_001, 4]
+    assert [len(block.data) for block in read_blocks(str(path), block_size=1_000)] == [
+        10_000_001,
+        4,
+    ]
 
 
 BAD = b"good\nab\xffc\n\xc3\xa9\xed\xa0\x80\nfine\nend\xf0\x9f"
@@ -173,7 +181,9 @@ def test_a_failing_disk_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
         joined("-")
 
 
-def test_a_file_that_cannot_be_closed_has_been_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_closed_has_been_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What was read counts, to the end or in part; that closing fails changes nothing of it."""
 
     class Unclosable(io.FileIO):
@@ -199,7 +209,9 @@ def test_stdin_is_a_file_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None
         def read(self, size: int | None = -1) -> bytes:
             return super().read(1)
 
-    monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": Dripping(gzip.compress(b"a\nb\n"))}))
+    monkeypatch.setattr(
+        sys, "stdin", type("Stdin", (), {"buffer": Dripping(gzip.compress(b"a\nb\n"))})
+    )
     assert joined("-") == b"a\nb\n"
 
 
@@ -210,7 +222,9 @@ def test_sources_expand_in_order(tmp_path: Path) -> None:
         (tmp_path / name).touch()
 
     def names(*sources: Path | str) -> list[str]:
-        return [path if path == "-" else os.path.relpath(path, tmp_path) for path in expand(sources)]
+        return [
+            path if path == "-" else os.path.relpath(path, tmp_path) for path in expand(sources)
+        ]
 
     assert names(tmp_path) == ["a.txt", "b.txt", "odd[1].txt", "sub/c.txt"]
     assert names(tmp_path / "b.txt", "-", tmp_path / "a.txt") == ["b.txt", "-", "a.txt"]

@@ -18,7 +18,9 @@ def unpacked(data: bytes, size: int = 1 << 20) -> bytes:
     """What a file that holds the data unpacks to, read `size` bytes at a time."""
     start = find_decoder(data[:8])
     assert start is not None
-    return b"".join(decompress((data[i : i + size] for i in range(0, len(data), size)), start, path="a"))
+    return b"".join(
+        decompress((data[i : i + size] for i in range(0, len(data), size)), start, path="a")
+    )
 
 
 @PACKED
@@ -31,7 +33,10 @@ def test_what_was_packed_comes_back(packer: str, parts: list[bytes], size: int) 
 @pytest.mark.parametrize("size", [1, 5, 1_000])
 def test_padding_and_skippable_frames(size: int) -> None:
     """Zero padding after gzip and xz members, and zstd's skippable frames, are not text."""
-    assert unpacked(gzip.compress(b"a\n") + bytes(100) + gzip.compress(b"b\n") + bytes(7), size) == b"a\nb\n"
+    assert (
+        unpacked(gzip.compress(b"a\n") + bytes(100) + gzip.compress(b"b\n") + bytes(7), size)
+        == b"a\nb\n"
+    )
     assert unpacked(lzma.compress(b"a\n") + bytes(8) + lzma.compress(b"b\n"), size) == b"a\nb\n"
     frame = bytes([0x53, 0x2A, 0x4D, 0x18, 2, 0, 0, 0]) + b"xx"
     assert unpacked(frame + PACKERS["zstd"](b"a\n"), size) == b"a\n"
@@ -57,7 +62,9 @@ def test_a_cut_file_is_reported(packer: str, data: st.DataObject) -> None:
 def test_bytes_that_follow_the_packed_ones_are_reported(packer: str, tail: bytes) -> None:
     """They make a whole file neither truncated nor corrupt; all of its text has come out before."""
     packed, texts = PACKERS[packer](b"one\ntwo\n") + b"\0" + tail, list[bytes]()
-    with pytest.raises(CorpusError, match=r"^a: bytes that are not compressed follow the last line, 2; remove them"):
+    with pytest.raises(
+        CorpusError, match=r"^a: bytes that are not compressed follow the last line, 2; remove them"
+    ):
         texts.extend(decompress([packed], find_decoder(packed), path="a"))
     assert b"".join(texts) == b"one\ntwo\n"
 
@@ -65,4 +72,6 @@ def test_bytes_that_follow_the_packed_ones_are_reported(packer: str, tail: bytes
 def test_plain_text_has_no_decoder() -> None:
     """Compression is reported by the first bytes alone; of too few bytes nothing is reported."""
     assert find_decoder(b"low newest") is find_decoder(b"") is find_decoder(b"BZ") is None
-    assert None is not find_decoder(b"BZh9") is find_decoder(b"BZh1") is not find_decoder(b"\x1f\x8b")
+    assert (
+        None is not find_decoder(b"BZh9") is find_decoder(b"BZh1") is not find_decoder(b"\x1f\x8b")
+    )

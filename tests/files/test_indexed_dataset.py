@@ -16,10 +16,21 @@ from hypothesis import strategies as st
 from indexed_ids import CODES, Sentences, packed, unpacked, write_pair
 
 from volt.errors import ConfigError, CorpusError, OutputError
-from volt.files.indexed_dataset import IdsWriter, check_dtype, dtype_for, dtype_of, open_ids, write_ids
+from volt.files.indexed_dataset import (
+    IdsWriter,
+    check_dtype,
+    dtype_for,
+    dtype_of,
+    open_ids,
+    write_ids,
+)
 
 SENTENCES = [[5, 6, 2], [2], [], [7, 2]]
-QUICK = settings(deadline=None, max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(
+    deadline=None,
+    max_examples=examples(40),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 
 
 def _write(path: Path, sentences: Sentences, dtype: str, *, at_a_time: int = 2) -> None:
@@ -35,7 +46,9 @@ def typed_sentences(draw: st.DrawFn) -> tuple[str, list[list[int]]]:
     """A kind of number, and sentences of any ids that it holds."""
     dtype = draw(st.sampled_from(sorted(CODES)))
     info = np.iinfo(dtype_of(dtype))
-    ids = st.integers(int(info.min), int(info.max)) | st.sampled_from([0, int(info.min), int(info.max)])
+    ids = st.integers(int(info.min), int(info.max)) | st.sampled_from(
+        [0, int(info.min), int(info.max)]
+    )
     return dtype, draw(st.lists(st.lists(ids, max_size=4), max_size=7))
 
 
@@ -57,7 +70,9 @@ def test_bytes_are_those_of_the_format_and_come_back(
     assert (found.dtype, found.documents) == (dtype, None)
     for first in range(len(sentences) + 1):
         ids, offsets = found.span(first, len(sentences))
-        assert [ids[start:end].tolist() for start, end in pairwise(offsets.tolist())] == sentences[first:]
+        assert [ids[start:end].tolist() for start, end in pairwise(offsets.tolist())] == sentences[
+            first:
+        ]
 
 
 @pytest.mark.parametrize("name", ["a", "a.bin", "a.idx"])
@@ -86,7 +101,9 @@ def test_megatrons_documents_are_reported_by_the_length(
 def test_an_index_with_documents_has_the_bytes_of_megatron(tmp_path: Path) -> None:
     """Count of bounds after the count of sentences, and bounds at the end, in the bytes of Megatron's format."""
     with write_ids(tmp_path / "m", dtype="u16", has_documents=True) as writer:
-        writer.add(np.array([5, 6, 2, 2]), np.array([3, 1, 0]), starts=np.array([True, False, True]))
+        writer.add(
+            np.array([5, 6, 2, 2]), np.array([3, 1, 0]), starts=np.array([True, False, True])
+        )
     parts = ["4d4d49444944580000", "0100000000000000", "08", "0300000000000000", "0300000000000000"]
     parts += ["030000000100000000000000", "000000000000000006000000000000000800000000000000"]
     parts += ["000000000000000002000000000000000300000000000000"]
@@ -97,7 +114,11 @@ def test_an_index_with_documents_has_the_bytes_of_megatron(tmp_path: Path) -> No
 @QUICK
 @given(typed_sentences(), st.integers(1, 3), st.booleans(), st.data())
 def test_documents_come_back(
-    tmp_path: Path, message: tuple[str, list[list[int]]], at_a_time: int, by_default: bool, data: st.DataObject
+    tmp_path: Path,
+    message: tuple[str, list[list[int]]],
+    at_a_time: int,
+    by_default: bool,
+    data: st.DataObject,
 ) -> None:
     """Documents of one sentence or more have the bytes of an independent writer, however sentences are grouped; by
     default, each sentence is a document."""
@@ -134,8 +155,14 @@ DAMAGED = {
     "empty": (b"", "has 0 bytes, but a header needs 26; copy both files again, or binarize"),
     "half a magic": (b"MMID", "has 4 bytes, but a header needs 26"),
     "half a head": (packed(SENTENCES, "u16")[1][:25], "has 25 bytes, but a header needs 26"),
-    "no index": (b"one two three", "is not an index of fairseq or Megatron, which starts with MMIDIDX"),
-    "older": (b"TNTIDX\0\0" + bytes(40), "is in fairseq's older index format; binarize the text again as mmap"),
+    "no index": (
+        b"one two three",
+        "is not an index of fairseq or Megatron, which starts with MMIDIDX",
+    ),
+    "older": (
+        b"TNTIDX\0\0" + bytes(40),
+        "is in fairseq's older index format; binarize the text again as mmap",
+    ),
     "version": (_index(_put(9, "<Q", 2)), "the format version is 2, but VOLT reads only 1"),
     "float": (_index(_put(17, "<B", 6)), "contains floating-point numbers, which are not ids"),
     "double": (_index(_put(17, "<B", 7)), "contains floating-point numbers, which are not ids"),
@@ -145,17 +172,44 @@ DAMAGED = {
         "has 73 bytes, but 4 sentences need 74, or more with Megatron's bounds",
     ),
     "longer": (packed(SENTENCES, "u16")[1] + b"\0", "has 75 bytes, but 4 sentences need 74"),
-    "count": (_index(_put(18, "<Q", 1 << 60)), "has 74 bytes, but 1152921504606846976 sentences need"),
-    "modes": (packed(SENTENCES, "u16", documents=[0, 4])[1] + bytes(4), "is a multimodal index of Megatron"),
-    "documents": (packed(SENTENCES, "u16", documents=[0, 3])[1], "bounds of documents do not span all sentences"),
-    "no documents": (packed(SENTENCES, "u16", documents=[])[1], "bounds of documents do not span all sentences"),
-    "falling": (packed(SENTENCES, "u16", documents=[0, 3, 1, 4])[1], "bounds of documents do not increase"),
+    "count": (
+        _index(_put(18, "<Q", 1 << 60)),
+        "has 74 bytes, but 1152921504606846976 sentences need",
+    ),
+    "modes": (
+        packed(SENTENCES, "u16", documents=[0, 4])[1] + bytes(4),
+        "is a multimodal index of Megatron",
+    ),
+    "documents": (
+        packed(SENTENCES, "u16", documents=[0, 3])[1],
+        "bounds of documents do not span all sentences",
+    ),
+    "no documents": (
+        packed(SENTENCES, "u16", documents=[])[1],
+        "bounds of documents do not span all sentences",
+    ),
+    "falling": (
+        packed(SENTENCES, "u16", documents=[0, 3, 1, 4])[1],
+        "bounds of documents do not increase",
+    ),
     "negative": (_index(_put(30, "<i", -1)), "sentence 2 has -1 ids; copy both files again"),
     "last is negative": (_index(_put(38, "<i", -2)), "sentence 4 has -2 ids"),
-    "overlap": (_index(_put(POINTERS + 8, "<q", 4)), "sentence 2 starts at byte 4, but the previous one ends at 6"),
-    "gap": (_index(_put(POINTERS + 16, "<q", 10)), "sentence 3 starts at byte 10, but the previous one ends at 8"),
-    "first": (_index(_put(POINTERS, "<q", 2)), "sentence 1 starts at byte 2, but the previous one ends at 0"),
-    "size": (_index(_put(26, "<i", 4)), "sentence 2 starts at byte 6, but the previous one ends at 8"),
+    "overlap": (
+        _index(_put(POINTERS + 8, "<q", 4)),
+        "sentence 2 starts at byte 4, but the previous one ends at 6",
+    ),
+    "gap": (
+        _index(_put(POINTERS + 16, "<q", 10)),
+        "sentence 3 starts at byte 10, but the previous one ends at 8",
+    ),
+    "first": (
+        _index(_put(POINTERS, "<q", 2)),
+        "sentence 1 starts at byte 2, but the previous one ends at 0",
+    ),
+    "size": (
+        _index(_put(26, "<i", 4)),
+        "sentence 2 starts at byte 6, but the previous one ends at 8",
+    ),
 }
 
 
@@ -167,7 +221,11 @@ def test_a_damaged_index_is_refused(tmp_path: Path, kind: str) -> None:
     (tmp_path / "a.idx").write_bytes(index)
     with pytest.raises(CorpusError) as caught:
         open_ids(tmp_path / "a.bin").check()
-    assert str(caught.value).replace(",", "").startswith(f"{tmp_path}/a.idx: {message}".replace(",", ""))
+    assert (
+        str(caught.value)
+        .replace(",", "")
+        .startswith(f"{tmp_path}/a.idx: {message}".replace(",", ""))
+    )
 
 
 def test_damage_in_one_place_leaves_the_rest(tmp_path: Path) -> None:
@@ -190,7 +248,9 @@ def test_data_of_another_length_is_refused(tmp_path: Path, size: int) -> None:
     data = packed(SENTENCES, "u16")[0]
     write_pair(tmp_path / "a", SENTENCES, "u16")
     (tmp_path / "a.bin").write_bytes((data + bytes(2))[:size])
-    with pytest.raises(CorpusError, match=rf"a\.bin: has {size} bytes, but .*a\.idx requires 12; copy both"):
+    with pytest.raises(
+        CorpusError, match=rf"a\.bin: has {size} bytes, but .*a\.idx requires 12; copy both"
+    ):
         open_ids(tmp_path / "a")
 
 
@@ -199,7 +259,9 @@ def test_a_missing_file_is_named(tmp_path: Path, gone: str) -> None:
     """One file without the other cannot be read."""
     write_pair(tmp_path / "a", SENTENCES, "u16")
     (tmp_path / f"a{gone}").unlink()
-    with pytest.raises(CorpusError, match=rf"a\{gone}: cannot be read: no such file.*belong together"):
+    with pytest.raises(
+        CorpusError, match=rf"a\{gone}: cannot be read: no such file.*belong together"
+    ):
         open_ids(tmp_path / "a")
 
 
@@ -219,13 +281,18 @@ def test_ids_that_do_not_fit_are_refused_and_nothing_is_left(tmp_path: Path) -> 
         ([1], [-1, 2], "sentences have -1 to 2 ids"),
     ]
     for ids, sizes, message in wrong:
-        with pytest.raises(ConfigError, match=message), write_ids(tmp_path / "a", dtype="u16") as writer:
+        with (
+            pytest.raises(ConfigError, match=message),
+            write_ids(tmp_path / "a", dtype="u16") as writer,
+        ):
             _add_good_and(writer, ids, sizes)
     assert [(tmp_path / name).read_bytes() for name in ("a.bin", "a.idx")] == before
     assert sorted(os.listdir(tmp_path)) == ["a.bin", "a.idx"]
 
 
-def test_an_old_index_goes_before_new_data_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_index_goes_before_new_data_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A kill between the two renames leaves data without an index, never new data with an old index."""
     _write(tmp_path / "a", SENTENCES, "u16")
     real, seen = os.replace, list[list[str]]()
@@ -245,7 +312,9 @@ def test_places_that_cannot_hold_a_pair_are_refused(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"none/a\.idx: cannot be written: no such file"):
         _write(tmp_path / "none" / "a", SENTENCES, "u16")
     (tmp_path / "a.idx").symlink_to("/dev/null")
-    with pytest.raises(ConfigError, match=r"a\.idx: is a pipe or a device; give the path of a file"):
+    with pytest.raises(
+        ConfigError, match=r"a\.idx: is a pipe or a device; give the path of a file"
+    ):
         _write(tmp_path / "a", SENTENCES, "u16")
     assert sorted(os.listdir(tmp_path)) == ["a.idx"]
 
@@ -255,7 +324,9 @@ def test_the_kind_of_number_follows_from_the_vocabulary() -> None:
     assert [dtype_for(n) for n in (1, 65_499, 65_500)] == ["u16", "u16", "i32"]
     check_dtype("u16", 65_536)
     check_dtype("u8", 256)
-    with pytest.raises(ConfigError, match="dtype 'u16' allows ids up to 65,535, but the largest id is 65,536"):
+    with pytest.raises(
+        ConfigError, match="dtype 'u16' allows ids up to 65,535, but the largest id is 65,536"
+    ):
         check_dtype("u16", 65_537)
     with pytest.raises(ConfigError, match="unknown dtype 'f32'; choose from u8, i8"):
         check_dtype("f32", 1)

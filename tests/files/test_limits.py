@@ -50,8 +50,12 @@ def refused(read, path: Path, most: int) -> int:
 READERS = {
     "blocks": lambda path, most: list(read_blocks(str(path), block_size=3, max_line=most)),
     "raw": lambda path, most: list(read_raw(str(path), max_line=most)),
-    "spans": lambda path, most: [bytes(span) for span in file_spans(str(path), size=3, max_line=most)],
-    "long spans": lambda path, most: [bytes(span) for span in file_spans(str(path), size=100, max_line=most)],
+    "spans": lambda path, most: [
+        bytes(span) for span in file_spans(str(path), size=3, max_line=most)
+    ],
+    "long spans": lambda path, most: [
+        bytes(span) for span in file_spans(str(path), size=100, max_line=most)
+    ],
     "shards": lambda path, most: open_shard(str(path), split_lines=2, max_line=most),
 }
 
@@ -93,14 +97,20 @@ def test_counting_encoding_and_streams_name_the_line(tmp_path, packer):
     jobs = {
         "count": lambda most: count_words(path, max_line=most),
         "encode": lambda most: ENCODER.encode_file(path, max_line=most),
-        "text": lambda most: list(encode_stream(ENCODER, [str(path)], job=EncodeJob(max_line=most))),
+        "text": lambda most: list(
+            encode_stream(ENCODER, [str(path)], job=EncodeJob(max_line=most))
+        ),
         "replaced": lambda most: ENCODER.encode_file(path, errors="replace", max_line=most),
-        "shard": lambda most: open_shard(str(path), split_lines=1, cache=tmp_path / "cache", max_line=most),
+        "shard": lambda most: open_shard(
+            str(path), split_lines=1, cache=tmp_path / "cache", max_line=most
+        ),
     }
     for name, job in jobs.items():
         for most in (200, None, 0):
             job(most)
-        with pytest.raises((CorpusError, StreamError), match=r"a:3: the line has more than 199 bytes; "):
+        with pytest.raises(
+            (CorpusError, StreamError), match=r"a:3: the line has more than 199 bytes; "
+        ):
             job(199)
         assert name
 
@@ -127,7 +137,9 @@ def test_a_bomb_takes_little_memory(tmp_path, packer):
     try:
         with pytest.raises(CorpusError):
             list(read_blocks(str(path), max_line=1 << 20))
-        assert tracemalloc.get_traced_memory()[1] < {"xz": 14 << 20, "zstd": 24 << 20}.get(packer, 6 << 20)
+        assert tracemalloc.get_traced_memory()[1] < {"xz": 14 << 20, "zstd": 24 << 20}.get(
+            packer, 6 << 20
+        )
     finally:
         tracemalloc.stop()
 
@@ -151,7 +163,9 @@ def test_a_dictionary_that_does_not_fit_is_refused(monkeypatch, packer):
     packed = PACKERS[packer](bytes(range(97, 123)) * 100_000)
     start = find_decoder(packed)
     assert start is not None
-    with pytest.raises(CorpusError, match="a: decompression needs more than 0 MB of memory; compress it again"):
+    with pytest.raises(
+        CorpusError, match="a: decompression needs more than 0 MB of memory; compress it again"
+    ):
         list(decompress([packed], start, path="a"))
 
 
@@ -159,7 +173,9 @@ def test_sizes_as_people_write_them():
     """Bytes, or a number of K, M or G, with or without a B; none and 0 mean any length; the rest is refused."""
     assert [parse_max_line(text) for text in ("7", "3MB", "none", "0")] == [7, 3 << 20, None, None]
     for text in ("", "-1", "1.5M", "M", "x", "٣", "1e6"):
-        with pytest.raises(ConfigError, match="give bytes, such as 1000, 64M or 1G, or none for no limit"):
+        with pytest.raises(
+            ConfigError, match="give bytes, such as 1000, 64M or 1G, or none for no limit"
+        ):
             parse_max_line(text)
     with pytest.raises(ConfigError, match="max_line is -1; give 0 or more"):
         checked_max_line(-1)

@@ -21,13 +21,37 @@ from volt.files import indexed_dataset, ranges, remote, small_files, text_checks
 from volt.files.blocks import Block, read_blocks, read_raw, smaller_blocks
 from volt.files.indexed_dataset import check_dtype, dtype_for, open_ids, write_ids
 from volt.files.loop_memory import PaddedMemory, aligned, longer
-from volt.files.paths import check_readable, exists, is_file, mark_of, size_of, stands_for_several, total_size
-from volt.files.ranges import Descriptor, FileRange, FileSpan, file_spans, numbered, ranges_of, read_range
+from volt.files.paths import (
+    check_readable,
+    exists,
+    is_file,
+    mark_of,
+    size_of,
+    stands_for_several,
+    total_size,
+)
+from volt.files.ranges import (
+    Descriptor,
+    FileRange,
+    FileSpan,
+    file_spans,
+    numbered,
+    ranges_of,
+    read_range,
+)
 from volt.files.retries import ServerError
 from volt.files.small_files import is_compressed, is_pipe, read_bytes, read_head, read_start
 from volt.files.temporary import _name
 from volt.files.text_checks import first_fault, foreign, is_utf8, is_utf8_array, overlong
-from volt.files.threads import ThreadTask, can_wait, in_order, next_in_thread, patiently, prefetch, run_watched
+from volt.files.threads import (
+    ThreadTask,
+    can_wait,
+    in_order,
+    next_in_thread,
+    patiently,
+    prefetch,
+    run_watched,
+)
 from volt.kernels.intrinsics import PADDING
 
 TEXT = b"low\nnew lower\n\nend"
@@ -50,14 +74,18 @@ def test_blocks_of_any_size(path: str) -> None:
         1: [first, second, (3, 1, b"\n", 15), (4, 1, b"end", 18)],
         4: [first, (2, 2, b"new lower\n\n", 16), (4, 1, b"end", 18)],
         14: [(1, 2, b"low\nnew lower\n", 14), (3, 2, b"\nend", 18)],
-        18: [(1, 3, b"low\nnew lower\n\n", 18), (4, 1, b"end", 18)], 19: [(1, 4, TEXT, 18)],
-    }  # fmt: skip
+        18: [(1, 3, b"low\nnew lower\n\n", 18), (4, 1, b"end", 18)],
+        19: [(1, 4, TEXT, 18)],
+    }
     for size, expected in sizes.items():
         assert [facts(block) for block in read_blocks(path, block_size=size)] == expected, size
         assert list(read_raw(path, block_size=size)) == [row[2] for row in expected]
     assert [facts(part) for part in smaller_blocks(Block(path, 5, 4, TEXT, 18), 3)] == [
-        (5, 1, b"low\n", 18), (6, 1, b"new lower\n", 18), (7, 1, b"\n", 18), (8, 1, b"end", 18),
-    ]  # fmt: skip
+        (5, 1, b"low\n", 18),
+        (6, 1, b"new lower\n", 18),
+        (7, 1, b"\n", 18),
+        (8, 1, b"end", 18),
+    ]
     assert [part.data for part in smaller_blocks(Block(path, 1, 9, b"a\nb\nc\n" * 3, 18), 4)] == [
         b"a\nb\n",
         b"c\na\n",
@@ -82,19 +110,40 @@ def test_spans_and_ranges_of_any_size(path: str, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(ranges, "_SPAN_STEP", step)
         monkeypatch.setattr(ranges, "_COUNT_STEP", step)
         for size, expected in spans.items():
-            assert [(span.start, len(span)) for span in file_spans(path, size=size)] == expected, size
+            assert [(span.start, len(span)) for span in file_spans(path, size=size)] == expected, (
+                size
+            )
         file = Descriptor(path)
         assert [file.line_at(place) for place in (0, 4, 14, 15)] == [1, 2, 3, 4]
-        assert [file.line_end(place, 18) for place in (1, 3, 4, 5, 14, 15, 16)] == [4, 4, 4, 14, 14, 15, 18]
+        assert [file.line_end(place, 18) for place in (1, 3, 4, 5, 14, 15, 16)] == [
+            4,
+            4,
+            4,
+            14,
+            14,
+            15,
+            18,
+        ]
         assert file.line_end(5, 9) == 9
         block = FileSpan(file, 4, 10).block()
         assert (facts(block), block.path) == ((2, 0, b"new lower\n", 14), path)
-        cuts = [FileRange(path, start, stop, 18, first_line=7) for start, stop in ((0, 5), (5, 14), (14, 18))]
+        cuts = [
+            FileRange(path, start, stop, 18, first_line=7)
+            for start, stop in ((0, 5), (5, 14), (14, 18))
+        ]
         assert [[facts(one) for one in read_range(cut)] for cut in cuts] == [
-            [(1, 2, b"low\nnew lower\n", 14)], [], [(7, 2, b"\nend", 18)],
-        ]  # fmt: skip
-    assert [(one.start, one.stop, one.size) for one in ranges_of(path, size=17)] == [(0, 17, 18), (17, 18, 18)]
-    assert (ranges_of(path, size=18), ranges_of(f"file://{path}", size=17)) == ([], ranges_of(path, size=17))
+            [(1, 2, b"low\nnew lower\n", 14)],
+            [],
+            [(7, 2, b"\nend", 18)],
+        ]
+    assert [(one.start, one.stop, one.size) for one in ranges_of(path, size=17)] == [
+        (0, 17, 18),
+        (17, 18, 18),
+    ]
+    assert (ranges_of(path, size=18), ranges_of(f"file://{path}", size=17)) == (
+        [],
+        ranges_of(path, size=17),
+    )
     heard = list[int]()
 
     def refuse(cut: FileRange) -> None:
@@ -111,7 +160,12 @@ def test_memory_for_loops_is_aligned_and_padded(path: str) -> None:
     """Zeros start at a cache line, or at a page of 2 MB if they fill one; a text gets a last line end and padding."""
     for n, step in ((1, 64), (100, 64), ((1 << 18) - 1, 64), (1 << 18, 1 << 21)):
         array = aligned(n)
-        assert (len(array), array.ctypes.data % step, int(array.sum()), array.dtype) == (n, 0, 0, np.uint64)
+        assert (len(array), array.ctypes.data % step, int(array.sum()), array.dtype) == (
+            n,
+            0,
+            0,
+            np.uint64,
+        )
     assert longer(np.array([1, 2], np.int32), 3).tolist() == [1, 2, 0]
     memory = PaddedMemory()
     for text, data in (
@@ -122,11 +176,18 @@ def test_memory_for_loops_is_aligned_and_padded(path: str) -> None:
         (FileSpan(Descriptor(path), 4, 10), b"new lower\n"),
     ):
         found = memory.read(text, separator=10)
-        assert (found.data[: found.size].tobytes(), found.separator, found.data.flags.writeable) == (data, 10, False)
+        assert (
+            found.data[: found.size].tobytes(),
+            found.separator,
+            found.data.flags.writeable,
+        ) == (data, 10, False)
         assert len(found.data) == found.size + PADDING
     whole = b"x\n" + bytes(PADDING)
     ready = memory.read(whole, separator=10, padded=True)
-    assert (ready.size, np.shares_memory(ready.data, np.frombuffer(whole, np.uint8))) == (len(whole), True)
+    assert (ready.size, np.shares_memory(ready.data, np.frombuffer(whole, np.uint8))) == (
+        len(whole),
+        True,
+    )
 
 
 def test_small_files_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,8 +197,14 @@ def test_small_files_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     packed_.write_bytes(gzip.compress(b"x" * 90))
     damaged.write_bytes(gzip.compress(b"x" * 90)[:-4])
     for place in (plain, packed_):
-        assert read_bytes(place, kind=CorpusError, most=90) == b"x" * 90 == read_bytes(place, kind=CorpusError)
-        with pytest.raises(VocabularyError, match="more than 89 bytes, too many for such a file; check the path"):
+        assert (
+            read_bytes(place, kind=CorpusError, most=90)
+            == b"x" * 90
+            == read_bytes(place, kind=CorpusError)
+        )
+        with pytest.raises(
+            VocabularyError, match="more than 89 bytes, too many for such a file; check the path"
+        ):
             read_bytes(place, kind=VocabularyError, most=89)
         assert read_head(place, 7, kind=CorpusError) == b"x" * 7
     with pytest.raises(VocabularyError, match=r"b\.gz: truncated after line 0"):
@@ -148,9 +215,18 @@ def test_small_files_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         read_bytes(packed_, kind=CorpusError)
     plain.write_bytes(b"BZx")
     assert read_bytes(plain, kind=CorpusError) == b"BZx" == read_start(plain, -1)
-    assert (read_start(plain, 2), is_compressed(plain), is_compressed(packed_)) == (b"BZ", False, True)
+    assert (read_start(plain, 2), is_compressed(plain), is_compressed(packed_)) == (
+        b"BZ",
+        False,
+        True,
+    )
     os.mkfifo(tmp_path / "pipe")
-    assert [is_pipe(tmp_path / name) for name in ("pipe", "a", "none", "a\0b")] == [True, False, False, False]
+    assert [is_pipe(tmp_path / name) for name in ("pipe", "a", "none", "a\0b")] == [
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_sizes_and_marks_of_paths(path: str, tmp_path: Path) -> None:
@@ -162,10 +238,26 @@ def test_sizes_and_marks_of_paths(path: str, tmp_path: Path) -> None:
     assert mark_of(tmp_path) == (0, tmp_path.stat().st_mtime_ns)
     assert mark_of(places[3]) is None
     assert [exists(place) for place in places[:4]] == [True, True, True, False]
-    assert [is_file(place) for place in (*places[:4], "s3://bucket/a")] == [True, True, False, False, True]
-    assert [total_size(some) for some in ([path, str(tmp_path / "b[1].txt")], [path, places[3]], [])] == [20, None, 0]
-    assert [stands_for_several(str(tmp_path / name)) for name in ("b[1].txt", "*.txt", "c")] == [False, True, False]
-    assert [stands_for_several(url) for url in ("s3://b/a?", "https://h/a?b", "https://h/*")] == [True, False, True]
+    assert [is_file(place) for place in (*places[:4], "s3://bucket/a")] == [
+        True,
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert [
+        total_size(some) for some in ([path, str(tmp_path / "b[1].txt")], [path, places[3]], [])
+    ] == [20, None, 0]
+    assert [stands_for_several(str(tmp_path / name)) for name in ("b[1].txt", "*.txt", "c")] == [
+        False,
+        True,
+        False,
+    ]
+    assert [stands_for_several(url) for url in ("s3://b/a?", "https://h/a?b", "https://h/*")] == [
+        True,
+        False,
+        True,
+    ]
     check_readable(path, kind=CorpusError)
     for place in places[3:]:
         with pytest.raises(ConfigError, match="cannot be read"):
@@ -179,7 +271,10 @@ def test_a_long_name_has_a_short_temporary_one() -> None:
         Path(_name(Path("d", "x" * 241), 0)).name,
         Path(_name(Path("d", "x" * 255), 0)).name,
     ]
-    assert names[:2] == [f".{'ö' * 120}.00000011.part", ".af201a5d8178d8b51488bc8258328e1d.00000000.part"]
+    assert names[:2] == [
+        f".{'ö' * 120}.00000011.part",
+        ".af201a5d8178d8b51488bc8258328e1d.00000000.part",
+    ]
     assert names[1] != names[2]
 
 
@@ -190,9 +285,17 @@ def test_where_bytes_are_no_text() -> None:
     assert [overlong(lines, most) for most in (1, 2, 3, 4, 5)] == [0, 0, 8, -1, -1]
     assert [overlong(b"ab\nabc\n", most) for most in (2, 3)] == [3, -1]
     for size in (3, text_checks._FEW, text_checks._FEW + 1):
-        for end, is_text in ((b"x", True), (b"\xff", False), ("é".encode(), True), (b"\xc3", False)):
+        for end, is_text in (
+            (b"x", True),
+            (b"\xff", False),
+            ("é".encode(), True),
+            (b"\xc3", False),
+        ):
             data = b"x" * (size - len(end)) + end
-            assert (is_utf8(data), is_utf8_array(np.frombuffer(data, np.uint8))) == (is_text, is_text)
+            assert (is_utf8(data), is_utf8_array(np.frombuffer(data, np.uint8))) == (
+                is_text,
+                is_text,
+            )
     wide = {n: foreign(("ab" * n).encode("utf-16-le")[: 2 * n]) is None for n in (1, 2)}
     assert wide == {1: True, 2: False}
     assert foreign(b"a\0b\0c") is None
@@ -292,19 +395,32 @@ def test_failures_of_servers_are_final_or_tried_again() -> None:
             fault.response = {"ResponseMetadata": {"HTTPStatusCode": status}}  # type: ignore[attr-defined]
         return fault
 
-    kinds = {401: remote.RefusedError, 403: remote.RefusedError, 404: FileNotFoundError, 410: FileNotFoundError,
-             400: ServerError, 499: ServerError, 402: ServerError}  # fmt: skip
+    kinds = {
+        401: remote.RefusedError,
+        403: remote.RefusedError,
+        404: FileNotFoundError,
+        410: FileNotFoundError,
+        400: ServerError,
+        499: ServerError,
+        402: ServerError,
+    }
     for place in ("status", "response", "head"):
         for status, kind in kinds.items():
             assert type(remote.failure(error(place, status))) is kind
-        assert [remote.failure(error(place, status)) for status in (0, 399, 408, 425, 429, 500, 503, "x")] == [None] * 8
+        assert [
+            remote.failure(error(place, status))
+            for status in (0, 399, 408, 425, 429, 500, 503, "x")
+        ] == [None] * 8
     hidden = FileNotFoundError("as fsspec says")
     hidden.__cause__ = error("status", 500)
     assert remote.failure(hidden) is None
     others = {
-        PermissionError(): errno.EACCES, IsADirectoryError(): errno.EISDIR, NotImplementedError("x"): errno.EIO,
-        FileNotFoundError(): errno.ENOENT, type("NoCredentialsError", (Exception,), {})(): errno.EACCES,
-    }  # fmt: skip
+        PermissionError(): errno.EACCES,
+        IsADirectoryError(): errno.EISDIR,
+        NotImplementedError("x"): errno.EIO,
+        FileNotFoundError(): errno.ENOENT,
+        type("NoCredentialsError", (Exception,), {})(): errno.EACCES,
+    }
     assert [final.errno for final in map(remote.failure, others) if final] == list(others.values())
     assert (remote.message_of(KeyError()), remote.message_of(OSError("x"))) == ("KeyError", "x")
     with pytest.raises(remote.RefusedError, match="keys in a URL"):
@@ -316,7 +432,10 @@ def test_versions_options_and_patterns_of_urls() -> None:
     options = remote._options("http")
     timeout = options["client_kwargs"]["timeout"]
     assert (timeout.total, timeout.sock_connect, timeout.sock_read) == (None, 15, 20)
-    assert (options["headers"], options["client_kwargs"]["trust_env"]) == ({"Accept-Encoding": "identity"}, True)
+    assert (options["headers"], options["client_kwargs"]["trust_env"]) == (
+        {"Accept-Encoding": "identity"},
+        True,
+    )
     assert remote._options("gs")["requests_timeout"] == timeout
     waits = {"connect_timeout": 15, "read_timeout": 20, "retries": {"total_max_attempts": 1}}
     assert remote._options("s3") == {"use_listings_cache": False, "config_kwargs": waits}
@@ -327,21 +446,29 @@ def test_versions_options_and_patterns_of_urls() -> None:
     )
     assert remote.RemoteStat(None, 3, is_folder=True).stamp == (0, 3)
     assert remote.look("https://h/a/?b") == (None, 0, True)
-    assert [remote.has_magic(url) for url in ("s3://b/a?", "https://h/a?b", "https://h/[ab]", "s3://b/a")] == [
+    assert [
+        remote.has_magic(url)
+        for url in ("s3://b/a?", "https://h/a?b", "https://h/[ab]", "s3://b/a")
+    ] == [
         True,
         False,
         True,
         False,
     ]
-    assert list(map(remote._expression, ("**", "a?", "*.txt"))) == ["(?:/[^/]*)*?", "/a.", r"/[^/]*\.txt"]
+    assert list(map(remote._expression, ("**", "a?", "*.txt"))) == [
+        "(?:/[^/]*)*?",
+        "/a.",
+        r"/[^/]*\.txt",
+    ]
 
 
 def test_pages_are_asked_for_no_deeper_than_a_pattern_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A star stands for one level of links, two for all; links with a query, or to the page itself, are left out."""
     pages = {
-        "http://h/": ["http://h/a/", "http://h/x.txt", "http://h/"], "http://h/a/b/": ["http://h/a/b/z.txt"],
+        "http://h/": ["http://h/a/", "http://h/x.txt", "http://h/"],
+        "http://h/a/b/": ["http://h/a/b/z.txt"],
         "http://h/a/": ["http://h/a/b/", "http://h/a/y.txt", "http://h/a/y.txt?q"],
-    }  # fmt: skip
+    }
     asked = list[str]()
     monkeypatch.setattr(remote, "ask", lambda url, _: asked.append(url) or pages[url])
     found = [remote.files_at(f"http://h/{pattern}") for pattern in ("*", "*/*", "**", "a/*.txt")]
@@ -350,7 +477,9 @@ def test_pages_are_asked_for_no_deeper_than_a_pattern_goes(monkeypatch: pytest.M
     assert len(asked) == 1 + 2 + 3 + 1
 
 
-def test_ids_are_written_and_checked_in_spans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_are_written_and_checked_in_spans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However many sentences are written or checked at a time, the index is the same; a type holds its largest id."""
     monkeypatch.setattr(indexed_dataset, "_SPAN", 2)
     sentences = [[1, 2], [3], [], [4, 5, 6], [7]]
@@ -369,6 +498,7 @@ def test_ids_are_written_and_checked_in_spans(tmp_path: Path, monkeypatch: pytes
     for dtype, most in (("u8", 256), ("i8", 128), ("u16", 65_536)):
         check_dtype(dtype, most)
         with pytest.raises(
-            ConfigError, match=f"dtype '{dtype}' allows ids up to {most - 1:,}, but the largest id is {most:,}"
+            ConfigError,
+            match=f"dtype '{dtype}' allows ids up to {most - 1:,}, but the largest id is {most:,}",
         ):
             check_dtype(dtype, most + 1)

@@ -21,7 +21,16 @@ def spelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     Path("link").symlink_to("a")
     Path("link-of-link").symlink_to(tmp_path / "link")
     Path("twin").hardlink_to("a")
-    return ["a", "./a", "folder/../a", "folder/up/a", "link", "link-of-link", "twin", str(tmp_path / "a")]
+    return [
+        "a",
+        "./a",
+        "folder/../a",
+        "folder/up/a",
+        "link",
+        "link-of-link",
+        "twin",
+        str(tmp_path / "a"),
+    ]
 
 
 def test_one_file_is_one_file_however_it_is_spelled(spelled: list[str]) -> None:
@@ -38,7 +47,11 @@ def test_one_file_is_one_file_however_it_is_spelled(spelled: list[str]) -> None:
 def test_what_is_not_there_yet_is_compared_too(spelled: list[str]) -> None:
     """A file that two outputs would make, through links that lead nowhere yet and folders that are not made yet."""
     Path("dangling").symlink_to("folder/new")
-    for one, other in (("folder/new", "dangling"), ("folder/up/new", "new"), ("none/new", "./none/new")):
+    for one, other in (
+        ("folder/new", "dangling"),
+        ("folder/up/new", "new"),
+        ("none/new", "./none/new"),
+    ):
         with pytest.raises(ConfigError):
             check_distinct([one, other])
     check_distinct(["folder/new", "new", "none/new", "none/other"])

@@ -28,7 +28,16 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "pattern",
-    ["**/*.txt", "s/**/*.txt", "**/t/*", "**/s/**/*.txt", "s*/**/c.*", "./**/*.txt", "[[]x]/**/*.txt", "*.txt"],
+    [
+        "**/*.txt",
+        "s/**/*.txt",
+        "**/t/*",
+        "**/s/**/*.txt",
+        "s*/**/c.*",
+        "./**/*.txt",
+        "[[]x]/**/*.txt",
+        "*.txt",
+    ],
 )
 def test_patterns_match_what_glob_matches(folder, pattern):
     """Where there are no links, a pattern names the files that Python's glob names, from here or from the root."""
@@ -87,7 +96,9 @@ def test_names_are_printed_safely(folder, name):
         str(caught.value).encode()
 
 
-def test_a_folder_that_cannot_be_read_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_read_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A folder below the one that is named is not passed over in silence."""
     (tmp_path / "closed").mkdir()
     (tmp_path / "a.txt").write_text("a")
@@ -99,7 +110,10 @@ def test_a_folder_that_cannot_be_read_is_reported(tmp_path: Path, monkeypatch: p
         return scan(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(CorpusError, match="closed: cannot be read: permission denied; name the files that can be read"):
+    with pytest.raises(
+        CorpusError,
+        match="closed: cannot be read: permission denied; name the files that can be read",
+    ):
         expand(tmp_path)
 
 
@@ -128,9 +142,15 @@ def test_home_and_variables_are_written_out(monkeypatch, path, expected):
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("$NOT_SET/a", r"\$NOT_SET/a: the variable NOT_SET is not set; set it, or write the path out"),
+        (
+            "$NOT_SET/a",
+            r"\$NOT_SET/a: the variable NOT_SET is not set; set it, or write the path out",
+        ),
         ("~/${NOT SET}", "the variable NOT SET is not set"),
-        ("~nobody-of-this-name/a", "the home folder ~nobody-of-this-name is not known; write the path out"),
+        (
+            "~nobody-of-this-name/a",
+            "the home folder ~nobody-of-this-name is not known; write the path out",
+        ),
     ],
 )
 def test_what_cannot_be_written_out_is_reported(path, message):

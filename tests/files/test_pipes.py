@@ -33,7 +33,9 @@ def flushed_gzip(parts: Sequence[bytes]) -> list[bytes]:
 def flushed_zstd(parts: Sequence[bytes]) -> list[bytes]:
     """The same with zstd."""
     packer = zstandard.ZstdCompressor().compressobj()
-    packed = [packer.compress(part) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) for part in parts]
+    packed = [
+        packer.compress(part) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) for part in parts
+    ]
     return [*packed, packer.flush()]
 
 
@@ -42,7 +44,12 @@ def members(parts: Sequence[bytes]) -> list[bytes]:
     return [gzip.compress(part) for part in parts]
 
 
-def check(parts: Sequence[bytes], *, pack: Callable[[Sequence[bytes]], Sequence[bytes]] = list, size: int = 30) -> None:
+def check(
+    parts: Sequence[bytes],
+    *,
+    pack: Callable[[Sequence[bytes]], Sequence[bytes]] = list,
+    size: int = 30,
+) -> None:
     """Write parts one by one: whenever more is waited for, all whole lines have come; at the end, all has."""
     got = list[bytes]()
 
@@ -53,7 +60,9 @@ def check(parts: Sequence[bytes], *, pack: Callable[[Sequence[bytes]], Sequence[
     lines = 0
     with writing(pack(parts), message) as writer:
         for block in read_blocks(writer.path, block_size=size, wait=writer):
-            assert block.data.endswith(b"\n") or not block.data or not b"".join(parts).endswith(b"\n")
+            assert (
+                block.data.endswith(b"\n") or not block.data or not b"".join(parts).endswith(b"\n")
+            )
             assert block.first_line == 1 + lines
             lines += block.n_lines
             got.append(block.data)
@@ -61,19 +70,25 @@ def check(parts: Sequence[bytes], *, pack: Callable[[Sequence[bytes]], Sequence[
 
 
 @given(
-    text=st.text(alphabet="aé\n\r🙂", max_size=40), places=st.lists(st.integers(0, 90), max_size=12), mark=st.booleans()
+    text=st.text(alphabet="aé\n\r🙂", max_size=40),
+    places=st.lists(st.integers(0, 90), max_size=12),
+    mark=st.booleans(),
 )
 @example(text="a\r\nb\r\n", places=[2, 5], mark=True)  # between "\r" and "\n"
 @example(text="é\n🙂\n", places=[1, 2, 4], mark=True)  # within the mark
 @example(text="é\n🙂\n", places=[1, 4, 5, 6], mark=False)  # within a character
 @settings(max_examples=examples(60))
-def test_whole_lines_come_before_more_is_waited_for(text: str, places: list[int], mark: bool) -> None:
+def test_whole_lines_come_before_more_is_waited_for(
+    text: str, places: list[int], mark: bool
+) -> None:
     """However text is cut into writes, whole lines are given before a wait, and blocks join to the text."""
     check(cut(MARK * mark + text.encode(), places))
 
 
 @pytest.mark.parametrize("pack", [flushed_gzip, flushed_zstd, members])
-def test_what_has_been_unpacked_is_given(pack: Callable[[Sequence[bytes]], Sequence[bytes]]) -> None:
+def test_what_has_been_unpacked_is_given(
+    pack: Callable[[Sequence[bytes]], Sequence[bytes]],
+) -> None:
     """Of compressed text, all lines are given that what has come unpacks to."""
     check([b"low\nlow", b"er\n", b"new\n" * 5_000, b"est"], pack=pack)
     check([b"a\n"], pack=pack)
@@ -112,7 +127,13 @@ def test_a_moment_is_waited_behind_a_long_read_alone() -> None:
 
     pieces = pieces_as_they_come(lambda: b"x" * next(sizes, 0), 0, wait=wait)
     assert [len(piece) for piece in pieces] == [0, 3, 0, 20_000, 20_000, 20_000, 0, 9, 0]
-    assert [seconds if seconds is None else seconds > 0 for seconds in asked[:5]] == [False, None, False, None, True]
+    assert [seconds if seconds is None else seconds > 0 for seconds in asked[:5]] == [
+        False,
+        None,
+        False,
+        None,
+        True,
+    ]
     assert asked[8:] == [0.0, None]
 
 

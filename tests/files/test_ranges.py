@@ -16,16 +16,29 @@ from volt.files.ranges import can_span, file_spans
 from volt.vocabulary import Vocabulary
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(lines=st.lists(st.integers(0, 9_000)), size=st.integers(1, 10_000), last=st.booleans(), mark=st.booleans())
-def test_spans_cover_a_file_line_by_line(tmp_path: Path, lines: list[int], size: int, last: bool, mark: bool) -> None:
+@settings(
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    lines=st.lists(st.integers(0, 9_000)),
+    size=st.integers(1, 10_000),
+    last=st.booleans(),
+    mark=st.booleans(),
+)
+def test_spans_cover_a_file_line_by_line(
+    tmp_path: Path, lines: list[int], size: int, last: bool, mark: bool
+) -> None:
     """Joined, the spans are the file without its mark, even if reads are short; all but the last end at a line end."""
     path = tmp_path / "a.txt"
     text = b"".join(b"x" * n + b"\n" for n in lines) + b"end" * last
     path.write_bytes(b"\xef\xbb\xbf" * mark + text)
     read = os.preadv
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "preadv", lambda file, rooms, start: read(file, [rooms[0][: 1 + size // 2]], start))
+        patch.setattr(
+            os, "preadv", lambda file, rooms, start: read(file, [rooms[0][: 1 + size // 2]], start)
+        )
         spans = [bytes(span) for span in file_spans(str(path), size=size)]
     assert b"".join(spans) == text
     assert all(span.endswith(b"\n") for span in spans[:-1])

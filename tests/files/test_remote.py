@@ -25,8 +25,28 @@ from volt.formats.registry import format_of, read_vocabulary, write_vocabulary
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
 
 TEXT = "low lower newest widest\nnew low größer\n" * 300
-FILES = {"b.txt.gz": "low lowest\n" * 50, "a.txt": TEXT, "c/d.txt": "wide\n", "c/.hidden.txt": "x\n", ".e/f.txt": "y\n"}
-PATTERNS = ["", "/", "*", "*.txt", "?.txt", "[ab]*", "**", "**/*.txt", "c", "c/*", "*/*.txt", "**/d*", "a.txt"]
+FILES = {
+    "b.txt.gz": "low lowest\n" * 50,
+    "a.txt": TEXT,
+    "c/d.txt": "wide\n",
+    "c/.hidden.txt": "x\n",
+    ".e/f.txt": "y\n",
+}
+PATTERNS = [
+    "",
+    "/",
+    "*",
+    "*.txt",
+    "?.txt",
+    "[ab]*",
+    "**",
+    "**/*.txt",
+    "c",
+    "c/*",
+    "*/*.txt",
+    "**/d*",
+    "a.txt",
+]
 
 
 @pytest.fixture
@@ -56,7 +76,9 @@ def test_folders_and_patterns_give_the_same_files(both, pattern):
     """Globs and folders of URLs give what those of paths give, in the same order."""
     local, far = both
     found = expand(f"{local}/{pattern}")
-    assert expand(f"{far}/{pattern}") == [path.replace(local, far).replace("corpus//", "corpus/") for path in found]
+    assert expand(f"{far}/{pattern}") == [
+        path.replace(local, far).replace("corpus//", "corpus/") for path in found
+    ]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +115,11 @@ def test_a_vocabulary_is_saved_and_loaded(both, encoder):
     for place in both:
         encoder.vocabulary.save(f"{place}/v.volt")
     assert read_bytes(f"{far}/v.volt", kind=VocabularyError) == Path(local, "v.volt").read_bytes()
-    assert volt.Vocabulary.load(f"{far}/v.volt") == read_vocabulary(f"{far}/v.volt") == encoder.vocabulary
+    assert (
+        volt.Vocabulary.load(f"{far}/v.volt")
+        == read_vocabulary(f"{far}/v.volt")
+        == encoder.vocabulary
+    )
     assert read_head(f"{far}/v.volt", 7, kind=VocabularyError) == b'{"volt"'
 
 
@@ -113,7 +139,9 @@ def test_encoded_output_is_the_same(both, encoder, tmp_path):
     """Files encoded from a URL, and to one, hold the same bytes; what is there already is not made again."""
     local, far = both
     paths = [f"{far}/a.txt", f"{far}/b.txt.gz"]
-    encode_one(encoder, [f"{local}/a.txt", f"{local}/b.txt.gz"], tmp_path / "one", job=EncodeJob("npy"))
+    encode_one(
+        encoder, [f"{local}/a.txt", f"{local}/b.txt.gz"], tmp_path / "one", job=EncodeJob("npy")
+    )
     encode_one(encoder, paths, Path("memory://out/one"), job=EncodeJob("npy"))
     assert read_bytes("memory://out/one", kind=CorpusError) == Path(tmp_path, "one").read_bytes()
     for n_lines in (600, None):
@@ -181,7 +209,10 @@ def test_a_missing_library_is_named(scheme, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
     monkeypatch.delitem(_registry, scheme, raising=False)  # where another test has used it
     monkeypatch.setattr(remote, "_systems", {})
-    with pytest.raises(MissingLibraryError, match=rf"{scheme}:// needs {library}.*pip install 'volt-vocab\[remote\]'"):
+    with pytest.raises(
+        MissingLibraryError,
+        match=rf"{scheme}:// needs {library}.*pip install 'volt-vocab\[remote\]'",
+    ):
         expand(f"{scheme}://bucket/a.txt")
 
 

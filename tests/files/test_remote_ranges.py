@@ -36,11 +36,15 @@ FILES = {
 @pytest.fixture
 def web(clock: Clock) -> Iterator[Web]:
     """A server of these files."""
-    with web_server(files={f"/{name.replace(' ', '-')}.txt": data for name, data in FILES.items()}) as server:
+    with web_server(
+        files={f"/{name.replace(' ', '-')}.txt": data for name, data in FILES.items()}
+    ) as server:
         yield server
 
 
-@pytest.mark.parametrize(("name", "size"), in_turns(product(FILES, [1_000, 4_096, 5_000, len(LINES[0]) * 100]), 2))
+@pytest.mark.parametrize(
+    ("name", "size"), in_turns(product(FILES, [1_000, 4_096, 5_000, len(LINES[0]) * 100]), 2)
+)
 def test_ranges_count_what_the_file_counts(web: Web, tmp_path: Path, name: str, size: int) -> None:
     """Words, lines and bytes, wherever it is cut; each byte is sent about once."""
     (tmp_path / "a.txt").write_bytes(FILES[name])
@@ -58,7 +62,9 @@ def test_ranges_count_what_the_file_counts(web: Web, tmp_path: Path, name: str, 
 def test_ranges_are_read_from_a_server_that_refuses_many_requests(web: Web) -> None:
     """As if it refused none."""
     draw = random.Random(5)
-    web.faults = iter(lambda: draw.choice(["503", "429", "cut"]) if draw.random() < 0.5 else "", None)
+    web.faults = iter(
+        lambda: draw.choice(["503", "429", "cut"]) if draw.random() < 0.5 else "", None
+    )
     url = f"{web.url}/plain.txt"
     assert count_words(url, map=in_ranges(map, size=3_000)).total == 4 * len(LINES)
 
@@ -76,7 +82,9 @@ def test_an_error_names_the_line_of_the_file(web: Web, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["no ranges", "no version", "packed", "small", "missing"])
-def test_what_cannot_be_cut_exactly_is_not_cut(web: Web, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+def test_what_cannot_be_cut_exactly_is_not_cut(
+    web: Web, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
     """It is counted as a whole, or the count raises the error."""
     url = f"{web.url}/plain.txt"
     if fault == "no ranges":
@@ -84,7 +92,9 @@ def test_what_cannot_be_cut_exactly_is_not_cut(web: Web, monkeypatch: pytest.Mon
     elif fault == "no version":
         web.has_version = False
     elif fault == "packed":
-        web.files["/plain.txt"] = gzip.compress(bytes(random.Random(5).choices(range(97, 123), k=20_000)))
+        web.files["/plain.txt"] = gzip.compress(
+            bytes(random.Random(5).choices(range(97, 123), k=20_000))
+        )
     elif fault == "small":
         web.files["/plain.txt"] = TEXT[:1_000]
     else:
@@ -97,7 +107,9 @@ def test_what_cannot_be_cut_exactly_is_not_cut(web: Web, monkeypatch: pytest.Mon
         assert count_words(url, map=in_ranges(map, size=1_000)) == count_words(url)
 
 
-@pytest.mark.parametrize("change", [TEXT.replace(b"newest", b"oldest"), TEXT + b"low\n", TEXT[:9_000], b"", None])
+@pytest.mark.parametrize(
+    "change", [TEXT.replace(b"newest", b"oldest"), TEXT + b"low\n", TEXT[:9_000], b"", None]
+)
 def test_a_file_that_changes_is_reported_and_never_mixed(web: Web, change: bytes | None) -> None:
     """Before a range is read, and between two pieces of it; a file that is gone is reported, too."""
     url = f"{web.url}/plain.txt"
@@ -109,9 +121,13 @@ def test_a_file_that_changes_is_reported_and_never_mixed(web: Web, change: bytes
         web.files.clear()
     else:
         web.files["/plain.txt"] = change
-    with pytest.raises(CorpusError, match=r"plain\.txt: (cannot be read: (changed|no such)|became shorter)"):
+    with pytest.raises(
+        CorpusError, match=r"plain\.txt: (cannot be read: (changed|no such)|became shorter)"
+    ):
         list(blocks)
-    with pytest.raises(CorpusError, match=r"plain\.txt: (cannot be read: (changed|no such)|became shorter)"):
+    with pytest.raises(
+        CorpusError, match=r"plain\.txt: (cannot be read: (changed|no such)|became shorter)"
+    ):
         list(read_range(parts[0]))
 
 

@@ -16,7 +16,16 @@ from volt.errors import ConfigError, CorpusError
 from volt.files import remote, remote_files, retries
 from volt.files.blocks import read_blocks, read_raw
 from volt.files.paths import expand
-from volt.files.retries import FIRST, LONGEST, Retries, RetryWarning, ServerError, patience, requested_wait, retry_for
+from volt.files.retries import (
+    FIRST,
+    LONGEST,
+    Retries,
+    RetryWarning,
+    ServerError,
+    patience,
+    requested_wait,
+    retry_for,
+)
 
 aiohttp = pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
@@ -29,8 +38,11 @@ MEMORY = "memory://a"
 def web(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Iterator[Web]:
     """A server of a file that is read by small ranges; who is silent for a moment is left."""
     for module, name, value in (
-        (remote_files, "HEAD", 1_000), (remote_files, "STEP", 9_000), (remote, "_SILENT", 0.1), (remote, "_systems", {})
-    ):  # fmt: skip
+        (remote_files, "HEAD", 1_000),
+        (remote_files, "STEP", 9_000),
+        (remote, "_SILENT", 0.1),
+        (remote, "_systems", {}),
+    ):
         monkeypatch.setattr(module, name, value)
     with web_server(files={"/a.txt": DATA}) as server:
         yield server
@@ -46,7 +58,9 @@ def limit(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 @pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "whole"])
 @pytest.mark.parametrize("share", [0.3, 0.7])
 @pytest.mark.parametrize("retry_after", ["", "7"])
-def test_a_server_that_refuses_many_requests_gives_the_bytes_of_the_file(web, ranges, share, retry_after):
+def test_a_server_that_refuses_many_requests_gives_the_bytes_of_the_file(
+    web, ranges, share, retry_after
+):
     """30 or 70 % of its answers are refusals of several kinds, stalls or cut; the bytes are those of the file."""
     draw, kinds = random.Random(5), ("503", "429", "500", "408", "cut", "cut", "stall")
     web.ranges, web.retry_after = ranges, retry_after
@@ -59,10 +73,15 @@ def test_a_server_that_fails_is_left_when_the_time_is_over(web, clock, limit, le
     """Not before, not much later; the error says how often and how long it was asked, and what to do."""
     retry_for(length)
     web.faults = iter(lambda: "503", None)
-    with pytest.raises(CorpusError, match=r"\d+ tries in [\d,]+ s failed, the last with: .*503.*or raise retry_for$"):
+    with pytest.raises(
+        CorpusError,
+        match=r"\d+ tries in [\d,]+ s failed, the last with: .*503.*or raise retry_for$",
+    ):
         expand(f"{web.url}/a.txt")
     assert patience() <= clock.now - 1 <= patience() + 1
-    assert 25 <= len(web.asked) // 2 <= 90  # so that two refusals of three are no failure, nor a flood
+    assert (
+        25 <= len(web.asked) // 2 <= 90
+    )  # so that two refusals of three are no failure, nor a flood
 
 
 def test_pauses_are_drawn_from_growing_ranges(clock, limit):
@@ -85,7 +104,11 @@ def test_pauses_are_drawn_from_growing_ranges(clock, limit):
 @pytest.mark.parametrize("is_date", [False, True])
 def test_a_request_to_wait_is_granted(web, clock, status, is_date):
     """As seconds or as a date: nobody asks before, and the first to ask again does so within a moment."""
-    web.retry_after = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True) if is_date else "100"
+    web.retry_after = (
+        format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
+        if is_date
+        else "100"
+    )
     web.faults = iter([status] * 2)  # by HEAD, and by GET
     assert expand(f"{web.url}/a.txt")
     assert 95 <= clock.now - 1 <= 100 + FIRST
@@ -94,12 +117,17 @@ def test_a_request_to_wait_is_granted(web, clock, status, is_date):
 def test_a_request_to_wait_longer_than_the_limit_is_refused_at_once(web, clock):
     """Nothing is gained by waiting; the error names the wait."""
     web.retry_after, web.faults = "3600", iter(lambda: "503", None)
-    with pytest.raises(CorpusError, match=r"1 try in 0 s failed, the last with: .*503.*, and a request to wait 3,600"):
+    with pytest.raises(
+        CorpusError,
+        match=r"1 try in 0 s failed, the last with: .*503.*, and a request to wait 3,600",
+    ):
         expand(f"{web.url}/a.txt")
     assert clock.now == 1
 
 
-@pytest.mark.parametrize("header", [None, "", "soon", "-5", "nan", "1e999", "9" * 400, "Wed, 99 Oct 2015 07:28:00 GMT"])
+@pytest.mark.parametrize(
+    "header", [None, "", "soon", "-5", "nan", "1e999", "9" * 400, "Wed, 99 Oct 2015 07:28:00 GMT"]
+)
 def test_a_request_that_says_nothing_is_none(header):
     """No damaged header makes a wait."""
     assert requested_wait(header) == 0
@@ -115,7 +143,14 @@ def test_a_first_failure_is_retried_however_late_it_comes(clock):
 
 def test_a_duration_is_seconds_or_a_number_with_its_unit(limit):
     """As text or as a number."""
-    for duration, seconds in ((90, 90), (0.5, 0.5), ("1.5m", 90), ("2h", 7_200), ("90", 90), ("7s", 7)):
+    for duration, seconds in (
+        (90, 90),
+        (0.5, 0.5),
+        ("1.5m", 90),
+        ("2h", 7_200),
+        ("90", 90),
+        ("7s", 7),
+    ):
         retry_for(duration)
         assert patience() == seconds
 
@@ -128,10 +163,14 @@ def test_a_limit_of_zero_is_no_retry(clock, limit):
     assert clock.now == 1
 
 
-@pytest.mark.parametrize("duration", ["", "soon", "-1m", "10 m", "1d", "inf", "1e3", "0x9", "٣s", 5.5e300])
+@pytest.mark.parametrize(
+    "duration", ["", "soon", "-1m", "10 m", "1d", "inf", "1e3", "0x9", "٣s", 5.5e300]
+)
 def test_a_duration_that_is_none_is_refused(duration, limit):
     """By the function at once, with the remedy; by the variable when it is read."""
-    with pytest.raises(ConfigError, match=r"^retry_for is .*; give a duration, such as 30s, 10m or 2h$"):
+    with pytest.raises(
+        ConfigError, match=r"^retry_for is .*; give a duration, such as 30s, 10m or 2h$"
+    ):
         retry_for(duration)
     limit.setenv("VOLT_RETRY_FOR", f"{duration} ")
     with pytest.raises(ConfigError, match=r"^VOLT_RETRY_FOR is "):
@@ -150,7 +189,9 @@ def test_a_long_failure_is_warned_of_without_secrets(clock):
     tries = Retries("https://me:hunter2@host/a.txt?Signature=hunter2")
     with pytest.warns(RetryWarning) as caught:
         tries.pause("busy", wait=30)
-    assert [str(one.message) for one in caught] == ["https://host fails; requests are retried for 300 s"]
+    assert [str(one.message) for one in caught] == [
+        "https://host fails; requests are retried for 300 s"
+    ]
 
 
 def test_what_no_retry_can_help_is_final():
@@ -160,19 +201,29 @@ def test_what_no_retry_can_help_is_final():
         error = aiohttp.ClientConnectorDNSError(address, socket.gaierror(code, "x"))
         error.__cause__ = error.os_error
         assert (remote.failure(error) is not None) == is_final
-    assert all(remote.failure(kind("x")) for kind in (TypeError, ValueError, KeyError, AttributeError))
-    assert not any(remote.failure(kind("x")) for kind in (OSError, TimeoutError, ConnectionResetError, EOFError))
+    assert all(
+        remote.failure(kind("x")) for kind in (TypeError, ValueError, KeyError, AttributeError)
+    )
+    assert not any(
+        remote.failure(kind("x"))
+        for kind in (OSError, TimeoutError, ConnectionResetError, EOFError)
+    )
 
 
 def test_what_botocore_says_of_its_settings_is_final():
     """And what it says of the network is not."""
     errors = pytest.importorskip("botocore.exceptions", reason="botocore is not installed")
-    lasting = errors.ParamValidationError(report="x"), errors.ProfileNotFound(profile="x"), errors.NoRegionError()
+    lasting = (
+        errors.ParamValidationError(report="x"),
+        errors.ProfileNotFound(profile="x"),
+        errors.NoRegionError(),
+    )
     passing = (
-        errors.EndpointConnectionError(endpoint_url="x"), errors.ReadTimeoutError(endpoint_url="x"),
-        errors.IncompleteReadError(actual_bytes=1, expected_bytes=2), errors.ResponseParserError("x") if
-        hasattr(errors, "ResponseParserError") else OSError(),
-    )  # fmt: skip
+        errors.EndpointConnectionError(endpoint_url="x"),
+        errors.ReadTimeoutError(endpoint_url="x"),
+        errors.IncompleteReadError(actual_bytes=1, expected_bytes=2),
+        errors.ResponseParserError("x") if hasattr(errors, "ResponseParserError") else OSError(),
+    )
     assert all(map(remote.failure, lasting))
     assert not any(map(remote.failure, passing))
 
@@ -200,7 +251,9 @@ def test_the_command_line_sets_the_limit(web, clock, limit, run):
     web.faults = iter(lambda: "503", None)
     warnings.simplefilter("always")  # the test's own filters return when it ends
     for options, warned in (((), True), (("-q",), False)):
-        done = run("--retry-for", "30s", "search", f"{web.url}/a.txt?key=hunter2", *options, status=1)
+        done = run(
+            "--retry-for", "30s", "search", f"{web.url}/a.txt?key=hunter2", *options, status=1
+        )
         message = done.stderr.decode()
         assert "tries in 30 s failed" in message
         assert message.endswith("or retry longer: volt --retry-for 1h\n")

@@ -77,9 +77,17 @@ def test_search_encode_and_a_folder_of_outputs(bucket, local, tmp_path):
     for source, target in ((str(local), f"{tmp_path}/"), (f"{bucket}/*", "s3://corpus/made/")):
         model = f"{target}v.volt"
         assert status_of(["search", source, "-o", model, "-q", "--candidates", 30]) == 0
-        assert status_of(["encode", "-m", model, *expand(source), "-o", f"{target}", "-q", "--form", "ids"]) == 0
+        assert (
+            status_of(
+                ["encode", "-m", model, *expand(source), "-o", f"{target}", "-q", "--form", "ids"]
+            )
+            == 0
+        )
     for name in ("v.volt", "a.txt.ids", "b.txt.ids"):
-        assert read_bytes(f"s3://corpus/made/{name}", kind=CorpusError) == (tmp_path / name).read_bytes()
+        assert (
+            read_bytes(f"s3://corpus/made/{name}", kind=CorpusError)
+            == (tmp_path / name).read_bytes()
+        )
 
 
 def test_an_output_that_is_read_is_refused(bucket, capsys):
@@ -87,7 +95,12 @@ def test_an_output_that_is_read_is_refused(bucket, capsys):
     model = "s3://corpus/made/v.volt"
     assert status_of(["search", bucket, "-o", model, "-q", "--candidates", 30]) == 0
     capsys.readouterr()
-    assert status_of(["encode", "-m", model, f"{bucket}/a.txt", "-o", "s3a://corpus//data/./a.txt", "-q"]) == 2
+    assert (
+        status_of(
+            ["encode", "-m", model, f"{bucket}/a.txt", "-o", "s3a://corpus//data/./a.txt", "-q"]
+        )
+        == 2
+    )
     assert "would be written over s3://corpus/data/a.txt" in capsys.readouterr().err
     assert read_bytes(f"{bucket}/a.txt", kind=CorpusError) == TEXT.encode()
 
@@ -98,7 +111,9 @@ def test_a_stream_reads_ranges(bucket, local, tmp_path, monkeypatch):
     found = []
     for folder in (str(local), bucket, bucket):
         paths = (f"{folder}/a.txt", f"{folder}/b.txt.gz")
-        with Stream([Source("a", paths, split_lines=500)], seed=5, cache=tmp_path / "cache") as stream:
+        with Stream(
+            [Source("a", paths, split_lines=500)], seed=5, cache=tmp_path / "cache"
+        ) as stream:
             found.append((list(islice(stream, 2_000)), stream.state()))
     assert found[0] == found[1] == found[2]
 
@@ -109,7 +124,10 @@ def test_what_is_not_there_is_reported(bucket, url):
     with pytest.raises(CorpusError, match=f"^{url}: cannot be read: no such file"):
         expand(url)
     if "bucket" in url:
-        with pytest.raises(OutputError, match=f"^{url}: cannot be written: no such file"), write_atomic(url) as file:
+        with (
+            pytest.raises(OutputError, match=f"^{url}: cannot be written: no such file"),
+            write_atomic(url) as file,
+        ):
             file.write(b"low")
 
 
@@ -149,9 +167,13 @@ def test_a_server_that_is_gone_is_reported(local, tmp_path, monkeypatch, clock):
         with Stream([source], seed=5, cache=tmp_path / "cache") as stream:
             lines, state = list(islice(stream, 700)), stream.state()
             server.stop()
-            with pytest.raises(StreamError, match=r"s3://second/a.txt: cannot be read: \d+ tries in 30. s failed"):
+            with pytest.raises(
+                StreamError, match=r"s3://second/a.txt: cannot be read: \d+ tries in 30. s failed"
+            ):
                 list(stream)
-        with pytest.raises(CorpusError, match=r"s3://second/a.txt: cannot be read: \d+ tries in 30. s failed"):
+        with pytest.raises(
+            CorpusError, match=r"s3://second/a.txt: cannot be read: \d+ tries in 30. s failed"
+        ):
             count_words("s3://second/a.txt")
         server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
         server.start()
@@ -169,7 +191,9 @@ def test_a_server_that_is_silent_is_left_after_some_tries(monkeypatch, clock):
         monkeypatch.setattr(remote, name, value)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "hunter2")
-    message = pytest.raises(CorpusError, match=r"^s3://third/a.txt: cannot be read: \d+ tries in 2 s failed")
+    message = pytest.raises(
+        CorpusError, match=r"^s3://third/a.txt: cannot be read: \d+ tries in 2 s failed"
+    )
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
         with message as error:
@@ -180,15 +204,21 @@ def test_a_server_that_is_silent_is_left_after_some_tries(monkeypatch, clock):
             while silent.accept():
                 n_asked += 1
         assert f" {n_asked} tries " in str(error.value)
-        message = pytest.raises(OutputError, match=r"cannot be written: \d+ tries in 2 s failed.*; run it again")
+        message = pytest.raises(
+            OutputError, match=r"cannot be written: \d+ tries in 2 s failed.*; run it again"
+        )
         with message, write_atomic("s3://third/a.txt") as file:
             file.write(b"low")
 
 
-def test_a_bucket_that_says_slow_down_gives_the_bytes_of_its_files(bucket, local, monkeypatch, clock):
+def test_a_bucket_that_says_slow_down_gives_the_bytes_of_its_files(
+    bucket, local, monkeypatch, clock
+):
     """70 % of requests are refused, cut or stalled: lists, reads and writes are as without."""
     draw, kinds = random.Random(5), ("503", "503", "429", "500", "cut", "stall")
-    with web_server(behind=int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2]), retry_after="3") as web:
+    with web_server(
+        behind=int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2]), retry_after="3"
+    ) as web:
         for name, value in (("_SILENT", 0.1), ("_systems", {})):
             monkeypatch.setattr(remote, name, value)
         monkeypatch.setattr("volt.files.remote_files.HEAD", 1_000)
@@ -199,7 +229,9 @@ def test_a_bucket_that_says_slow_down_gives_the_bytes_of_its_files(bucket, local
         web.faults = iter(lambda: draw.choice(kinds) if draw.random() < 0.7 else "", None)
         assert count_words(f"{bucket}/*").table.rows() == count_words(str(local)).table.rows()
         assert len(shards_of([f"{bucket}/a.txt"], size=30_000)) == len(TEXT) // 30_000 + 1
-        assert count_words(f"{bucket}/*", map=in_ranges(map, size=30_000)) == count_words(str(local))
+        assert count_words(f"{bucket}/*", map=in_ranges(map, size=30_000)) == count_words(
+            str(local)
+        )
         with write_atomic("s3://corpus/made/flaky") as file:
             file.write(TEXT.encode())
         web.faults = iter(())

@@ -23,7 +23,11 @@ def test_text_is_what_was_written(tmp_path: Path) -> None:
     """Every character and every line end comes back."""
     path = tmp_path / "a"
     path.write_bytes("é\r\n\n😀".encode())
-    assert read_text(path, kind=ConfigError) == "é\r\n\n😀" == read_bytes(str(path), kind=ConfigError).decode()
+    assert (
+        read_text(path, kind=ConfigError)
+        == "é\r\n\n😀"
+        == read_bytes(str(path), kind=ConfigError).decode()
+    )
 
 
 @pytest.mark.parametrize("packer", PACKERS)
@@ -35,7 +39,9 @@ def test_the_limit_counts_unpacked_bytes_of_all_members(tmp_path: Path, packer: 
         assert read_bytes(path, kind=ConfigError, most=len(text)) == text
     for parts in ([text + b"x"], [text, b"x"], [text[:-1], b"xy"]):
         path.write_bytes(b"".join(map(PACKERS[packer], parts)))
-        with pytest.raises(ConfigError, match="a: more than 4,000 bytes, too many for such a file; check the path"):
+        with pytest.raises(
+            ConfigError, match="a: more than 4,000 bytes, too many for such a file; check the path"
+        ):
             read_bytes(path, kind=ConfigError, most=len(text))
 
 
@@ -47,7 +53,11 @@ def test_the_start_of_a_packed_file_needs_no_more_than_its_start(
     text, read = Random(1).randbytes(3 << 20), list[int]()
     (tmp_path / "a").write_bytes(PACKERS[packer](text))
     start = small_files.read_start
-    monkeypatch.setattr(small_files, "read_start", lambda *a, **k: (data := start(*a, **k), read.append(len(data)))[0])
+    monkeypatch.setattr(
+        small_files,
+        "read_start",
+        lambda *a, **k: (data := start(*a, **k), read.append(len(data)))[0],
+    )
     assert small_files.read_head(tmp_path / "a", 4096, kind=ConfigError) == text[:4096]
     assert max(read) < len(text) // 2
 
@@ -61,7 +71,10 @@ def test_what_cannot_be_read_is_an_error_of_the_kind(tmp_path: Path, kind: type[
                 read(place, kind=kind)
 
 
-@given(st.lists(st.text(alphabet="aé", max_size=3), max_size=4), st.sampled_from([b"\xff", b"\xc3", b"\xed\xa0\x80"]))
+@given(
+    st.lists(st.text(alphabet="aé", max_size=3), max_size=4),
+    st.sampled_from([b"\xff", b"\xc3", b"\xed\xa0\x80"]),
+)
 def test_bytes_that_are_no_text_have_their_line(lines: list[str], bad: bytes) -> None:
     """The line is one more than the line ends before the first byte that is not UTF-8."""
     data = "".join(f"{line}\n" for line in lines).encode() + bad + b"\n"
@@ -72,7 +85,11 @@ def test_bytes_that_are_no_text_have_their_line(lines: list[str], bad: bytes) ->
 @pytest.mark.parametrize("path", ["a\0b", "\ud800"], ids=ascii)
 def test_what_is_no_path_is_reported_as_a_file_that_cannot_be_read(path: str) -> None:
     """A NUL or a lone surrogate in a path is an error of VOLT, wherever files are opened."""
-    for read in (lambda: read_bytes(path, kind=CorpusError), lambda: next(read_blocks(path)), lambda: expand(path)):
+    for read in (
+        lambda: read_bytes(path, kind=CorpusError),
+        lambda: next(read_blocks(path)),
+        lambda: expand(path),
+    ):
         with pytest.raises(CorpusError, match=r"cannot be read|no such file"):
             read()
     with pytest.raises(CorpusError, match="cannot be read"):

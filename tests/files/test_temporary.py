@@ -28,7 +28,9 @@ def test_a_folder_is_gone_afterwards_and_one_that_a_killed_process_left_is_swept
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", f"volt-{os.getuid()}-link"]
 
 
-def test_the_folder_that_was_asked_for_is_used_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_that_was_asked_for_is_used_or_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By its name, also if it is named from here; never another one in its place."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there").mkdir()
@@ -41,4 +43,6 @@ def test_the_folder_that_was_asked_for_is_used_or_refused(tmp_path: Path, monkey
         with pytest.raises(OutputError) as message, scratch_folder():
             pass
         remedy = "set TMPDIR to a folder that can be written"
-        assert str(message.value) == f"TMPDIR={name}: no folder can be created there: {said}; {remedy}"
+        assert (
+            str(message.value) == f"TMPDIR={name}: no folder can be created there: {said}; {remedy}"
+        )

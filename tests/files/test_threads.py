@@ -21,7 +21,9 @@ def test_errors_come_in_order(n_threads: int) -> None:
 @pytest.mark.parametrize("n_threads", [1, 4])
 def test_errors_of_what_makes_the_items_come_behind_the_results(n_threads: int) -> None:
     """If making the third item fails, the first two results are delivered, then the error."""
-    results = in_order(lambda number: 1 // number, (1 // number for number in [1, 1, 0]), n_threads=n_threads)
+    results = in_order(
+        lambda number: 1 // number, (1 // number for number in [1, 1, 0]), n_threads=n_threads
+    )
     assert [next(results), next(results)] == [1, 1]
     with pytest.raises(ZeroDivisionError):
         next(results)
@@ -37,6 +39,8 @@ def test_what_is_awaited_comes_before_more_is_asked_for(n_threads: int) -> None:
             yield number
             assert len(results) == number + 1 or number % 7 not in (0, 5)
 
-    for result in in_order(lambda number: number, items(), n_threads=n_threads, is_awaited=lambda n: n % 7 in (0, 5)):
+    for result in in_order(
+        lambda number: number, items(), n_threads=n_threads, is_awaited=lambda n: n % 7 in (0, 5)
+    ):
         results.append(result)
     assert results == list(range(40))

@@ -33,7 +33,12 @@ def web(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Iterator[Web]:
     """A server of some files, read by small ranges and asked again without a pause."""
     monkeypatch.setattr(remote_files, "HEAD", 1_000)
     monkeypatch.setattr(remote_files, "STEP", 20_000)
-    files = {"/a.txt": DATA, "/c/b.txt.gz": gzip.compress(DATA), "/c/d/e.txt": b"low\n", "/empty.txt": b""}
+    files = {
+        "/a.txt": DATA,
+        "/c/b.txt.gz": gzip.compress(DATA),
+        "/c/d/e.txt": b"low\n",
+        "/empty.txt": b"",
+    }
     with web_server(files=files) as server:
         yield server
 
@@ -65,7 +70,9 @@ def test_ranges_are_asked_for_and_only_those_that_are_read(web):
     assert web.asked == ["GET /a.txt bytes=5000-5006"]
     with RemoteFile(f"{web.url}/a.txt") as file:
         assert file.read(8) == DATA[:8]
-    assert [asked for asked in web.asked[1:] if asked.startswith("GET")] == ["GET /a.txt bytes=0-999"]
+    assert [asked for asked in web.asked[1:] if asked.startswith("GET")] == [
+        "GET /a.txt bytes=0-999"
+    ]
     assert remote.has_ranges(f"{web.url}/a.txt")
     web.ranges = False
     assert not remote.has_ranges(f"{web.url}/a.txt")
@@ -76,7 +83,10 @@ def test_links_of_a_page_are_a_folder(web):
     assert expand(f"{web.url}/") == [f"{web.url}{name}" for name in sorted(web.files)]
     assert expand(f"{web.url}/*.txt") == [f"{web.url}/a.txt", f"{web.url}/empty.txt"]
     assert expand(f"{web.url}/c/**/*.txt") == [f"{web.url}/c/d/e.txt"]
-    assert volt.count_words(f"{web.url}/c/").table.rows() == volt.count_words(expand(f"{web.url}/c/")).table.rows()
+    assert (
+        volt.count_words(f"{web.url}/c/").table.rows()
+        == volt.count_words(expand(f"{web.url}/c/")).table.rows()
+    )
 
 
 @READERS
@@ -101,7 +111,10 @@ def test_a_server_that_always_fails_is_reported_after_some_tries(web, ranges, fa
         with pytest.raises(ServerError, match=r"tries in 30. s failed, the last with: "):
             file.read()
     assert 10_000 - getattr(web, fault) < 150
-    with pytest.raises(CorpusError, match=r"^http://[\d.:]+/a.txt: cannot be read: \d+ tries in 30. s .*run it again"):
+    with pytest.raises(
+        CorpusError,
+        match=r"^http://[\d.:]+/a.txt: cannot be read: \d+ tries in 30. s .*run it again",
+    ):
         list(read_blocks(f"{web.url}/a.txt"))
 
 
@@ -134,7 +147,8 @@ def test_a_state_behind_a_server_that_fails_is_not_taken_for_none(web):
 
 
 @pytest.mark.parametrize(
-    ("status", "what"), [(403, "access denied; check the credentials"), (404, "no such file"), (400, "400")]
+    ("status", "what"),
+    [(403, "access denied; check the credentials"), (404, "no such file"), (400, "400")],
 )
 def test_a_refusal_is_final(web, status, what):
     """An error that a retry cannot fix is reported at once."""

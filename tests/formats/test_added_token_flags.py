@@ -26,11 +26,18 @@ LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "
 LLAMAS = [{"type": "Prepend", "prepend": "▁"}, replace_step(" ", "▁")]
 LLAMA_TEXT = [replace_step("▁", " "), {"type": "ByteFallback"}, {"type": "Fuse"}]
 LLAMA_TEXT += [{"type": "Strip", "content": " ", "start": 1, "stop": 0}]
-GEMMAS = [{"content": "<end_of_turn>", "special": True}, {"content": "<|tool|>"}, {"content": "<unused0>"}]
+GEMMAS = [
+    {"content": "<end_of_turn>", "special": True},
+    {"content": "<|tool|>"},
+    {"content": "<unused0>"},
+]
 PHI_3 = [
     {"content": "<s>", "special": True},
     {"content": "</s>", "rstrip": True},
-    *({"content": f"<|{name}|>", "special": True, "rstrip": True} for name in ("assistant", "end", "user")),
+    *(
+        {"content": f"<|{name}|>", "special": True, "rstrip": True}
+        for name in ("assistant", "end", "user")
+    ),
     {"content": "<|endoftext|>", "special": True},
 ]
 PROMPT = "<|user|>\nHello<|end|>\n<|assistant|>\nhe said: low<|end|>\n<|user|> \t\n lower  <|end|><|assistant|>\n"
@@ -39,7 +46,9 @@ PROMPT = "<|user|>\nHello<|end|>\n<|assistant|>\nhe said: low<|end|>\n<|user|> \
 def written(place: Path, added: list[dict], *, is_bytes: bool = True, **sections: object) -> Path:
     """Write a tokenizer.json of bytes, or with the steps of Llama 2. added: contents and flags of added tokens"""
     letters = [*ALPHABET] if is_bytes else ["<unk>", *BYTE_TOKENS, "▁", *"abdehilorsuw:"]
-    merges = [["l", "o"], ["lo", "w"], ["h", "e"], ["he", "l"]] + [["▁", "lo"], ["▁", "he"]] * (not is_bytes)
+    merges = [["l", "o"], ["lo", "w"], ["h", "e"], ["he", "l"]] + [["▁", "lo"], ["▁", "he"]] * (
+        not is_bytes
+    )
     vocab = {token: number for number, token in enumerate([*letters, *map("".join, merges)])}
     usual = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
     rows = [{"id": len(vocab) + number, **usual, **row} for number, row in enumerate(added)]
@@ -59,7 +68,9 @@ def rows_of(vocabulary: volt.Vocabulary) -> list[list[int]]:
     """Return ids at random, half of them of special tokens, without bytes that are not text."""
     chance = random.Random(4)
     special = [vocabulary.ids[token] for token in vocabulary.special.all]
-    plain = [n for token, n in vocabulary.ids.items() if token.isascii() and token not in BYTE_TOKENS]
+    plain = [
+        n for token, n in vocabulary.ids.items() if token.isascii() and token not in BYTE_TOKENS
+    ]
     return [[chance.choice(chance.choice((special, plain))) for _ in range(8)] for _ in range(200)]
 
 
@@ -74,7 +85,9 @@ def decoded_there(real: object, rows: list[list[int]]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("is_bytes", [True, False])
-def test_decoding_skips_the_tokens_that_the_file_calls_special(is_bytes: bool, tmp_path: Path) -> None:
+def test_decoding_skips_the_tokens_that_the_file_calls_special(
+    is_bytes: bool, tmp_path: Path
+) -> None:
     """Whatever their spelling, and after .volt files, pickling, shrinking, extending and an export."""
     path = written(tmp_path, GEMMAS, is_bytes=is_bytes)
     vocabulary, real = huggingface.read(path), tokenizers.Tokenizer.from_file(str(path))
@@ -101,7 +114,9 @@ def test_decoding_skips_the_tokens_that_the_file_calls_special(is_bytes: bool, t
     (tmp_path / "text").write_text("low lower hello\n" * 9)
     counts = volt.count_words(tmp_path / "text", pretokenizer=vocabulary.pretokenizer)
     smaller = volt.shrink(vocabulary, counts, to=len(vocabulary) - 1).vocabulary
-    larger = volt.search(volt.extend_bpe(vocabulary, counts, n_merges=1), select=vocabulary.size + 1).vocabulary
+    larger = volt.search(
+        volt.extend_bpe(vocabulary, counts, n_merges=1), select=vocabulary.size + 1
+    ).vocabulary
     for other in (smaller, larger):
         assert other.special.flags == vocabulary.special.flags
 
@@ -116,7 +131,11 @@ def test_tokens_that_the_user_adds_are_skipped_by_the_usual_rule(tmp_path: Path)
 CONFIGS = [
     {"tokenizer_config.json": {"bos_token": "<|tool|>"}},
     {"special_tokens_map.json": {"cls_token": {"content": "<unused0>", "lstrip": False}}},
-    {"tokenizer_config.json": {"added_tokens_decoder": {"<end_of_turn>": {"special": False}, "<|tool|>": {}}}},
+    {
+        "tokenizer_config.json": {
+            "added_tokens_decoder": {"<end_of_turn>": {"special": False}, "<|tool|>": {}}
+        }
+    },
 ]
 
 
@@ -126,19 +145,27 @@ def test_a_folder_names_special_tokens_too(configs: dict[str, dict], tmp_path: P
     transformers = pytest.importorskip("transformers")
     path = written(tmp_path, GEMMAS)
     ids = tokenizers.Tokenizer.from_file(str(path)).get_vocab()
-    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+    (tmp_path / "tokenizer_config.json").write_text(
+        '{"tokenizer_class": "PreTrainedTokenizerFast"}'
+    )
     for name, config in configs.items():
         usual = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
         named = config.get("added_tokens_decoder", {})
         numbered = {
-            str(ids[token]): {"content": token, "special": True, **usual, **row} for token, row in named.items()
+            str(ids[token]): {"content": token, "special": True, **usual, **row}
+            for token, row in named.items()
         }
         content = {"tokenizer_class": "PreTrainedTokenizerFast"} | config
         content |= {"added_tokens_decoder": numbered} if named else {}
         (tmp_path / name).write_text(json.dumps(content))
-    theirs, vocabulary = transformers.AutoTokenizer.from_pretrained(tmp_path), volt.read_vocabulary(tmp_path)
+    theirs, vocabulary = (
+        transformers.AutoTokenizer.from_pretrained(tmp_path),
+        volt.read_vocabulary(tmp_path),
+    )
     rows = rows_of(vocabulary)
-    assert decoded(vocabulary, rows)[1] == [theirs.decode(row, skip_special_tokens=True) for row in rows]
+    assert decoded(vocabulary, rows)[1] == [
+        theirs.decode(row, skip_special_tokens=True) for row in rows
+    ]
 
 
 @pytest.fixture
@@ -148,28 +175,40 @@ def phi(tmp_path: Path) -> tuple[volt.Vocabulary, object]:
     return huggingface.read(path), tokenizers.Tokenizer.from_file(str(path))
 
 
-def test_prompts_of_phi_3_have_the_ids_of_the_library(phi: tuple[volt.Vocabulary, object], tmp_path: Path) -> None:
+def test_prompts_of_phi_3_have_the_ids_of_the_library(
+    phi: tuple[volt.Vocabulary, object], tmp_path: Path
+) -> None:
     """The line ends after its added tokens are theirs, however the text is encoded; spans are the library's."""
     vocabulary, real = phi
     encoder, theirs = volt.Encoder(vocabulary), real.encode(PROMPT, add_special_tokens=False)
     assert encoder.encode_ids(PROMPT).tolist() == theirs.ids
     assert encoder.ids(encoder.encode(PROMPT)).tolist() == theirs.ids
-    assert [ids.tolist() for ids in encoder.encode_batch([PROMPT, "low", PROMPT])][::2] == [theirs.ids] * 2
+    assert [ids.tolist() for ids in encoder.encode_batch([PROMPT, "low", PROMPT])][::2] == [
+        theirs.ids
+    ] * 2
     assert encoder.encode_batch([PROMPT], dropout=1e-12, seed=1)[0].tolist() == theirs.ids
     spans = encoder.encode_spans([PROMPT])
     assert spans.ids.tolist() == theirs.ids
     added = {vocabulary.ids[row["content"]] for row in PHI_3}
     ours = zip(spans.ids.tolist(), spans.starts.tolist(), spans.ends.tolist(), strict=True)
     expected = zip(theirs.ids, theirs.offsets, strict=True)
-    assert [(start, end) for n, start, end in ours if n in added] == [span for n, span in expected if n in added]
+    assert [(start, end) for n, start, end in ours if n in added] == [
+        span for n, span in expected if n in added
+    ]
 
     vocabulary.save(tmp_path / "phi.volt")
     line = PROMPT.replace("\n", " ").replace("\t", "")
     expected_ids = real.encode(line, add_special_tokens=False).ids
     (tmp_path / "text").write_text(line + "\n")
-    assert encoder.encode_text(f"{line}\n".encode(), form="ids").split() == [b"%d" % n for n in expected_ids]
+    assert encoder.encode_text(f"{line}\n".encode(), form="ids").split() == [
+        b"%d" % n for n in expected_ids
+    ]
     assert encoder.encode_file(tmp_path / "text")[0].tolist() == expected_ids
-    source = {"path": str(tmp_path / "text"), "epochs": 1, "transforms": [{"encode": {"vocabulary": "phi.volt"}}]}
+    source = {
+        "path": str(tmp_path / "text"),
+        "epochs": 1,
+        "transforms": [{"encode": {"vocabulary": "phi.volt"}}],
+    }
     (tmp_path / "stream.yaml").write_text(json.dumps({"seed": 1, "sources": {"text": source}}))
     [encoded] = volt.Stream.from_config(tmp_path / "stream.yaml")
     assert encoder.ids(encoded.split(" ")).tolist() == expected_ids
@@ -178,10 +217,17 @@ def test_prompts_of_phi_3_have_the_ids_of_the_library(phi: tuple[volt.Vocabulary
 def test_user_tokens_that_take_white_space() -> None:
     """Of a token that takes the white space on both sides none is left, in batches either; others keep theirs."""
     special = volt.SpecialTokens(user=("<m>", "<n>"), lstrip=("<m>",), rstrip=["<m>"])
-    vocabulary = volt.Vocabulary((), (*ALPHABET,), marker="none", pretokenizer="bytes", special=special)
+    vocabulary = volt.Vocabulary(
+        (), (*ALPHABET,), marker="none", pretokenizer="bytes", special=special
+    )
     encoder = volt.Encoder(vocabulary)
     lines = ["a \n<m>\u3000 b", "a <n> b", " <m> <m><n> <m>\x1c", "<m>"]
-    expected = [["a", "<m>", "b"], ["a", "Ġ", "<n>", "Ġ", "b"], ["<m>", "<m>", "<n>", "<m>", "Ĝ"], ["<m>"]]
+    expected = [
+        ["a", "<m>", "b"],
+        ["a", "Ġ", "<n>", "Ġ", "b"],
+        ["<m>", "<m>", "<n>", "<m>", "Ĝ"],
+        ["<m>"],
+    ]
     assert encoder.encode_lines(lines) == expected
     assert [encoder.encode(line) for line in lines] == expected
     batch = encoder.encode_batch(lines)
@@ -199,9 +245,17 @@ def test_only_special_tokens_have_flags(name: str) -> None:
 
 
 NOTED = {  # a difference: added tokens, sections of the file, and its note
-    "whole words": ([{"content": "<m>", "single_word": True}], {}, "<m> is found as a whole word only there"),
+    "whole words": (
+        [{"content": "<m>", "single_word": True}],
+        {},
+        "<m> is found as a whole word only there",
+    ),
     "no decoder": ([], {"decoder": None}, "decoded tokens have spaces between them there"),
-    "another decoder": ([], {"decoder": {"type": "Fuse"}}, "The decoder of the file is not imported"),
+    "another decoder": (
+        [],
+        {"decoder": {"type": "Fuse"}},
+        "The decoder of the file is not imported",
+    ),
     "white space taken first": (
         [{"content": "<m>", "lstrip": True}, {"content": "\t\t", "normalized": True}],
         {},
@@ -214,7 +268,10 @@ NOTED = {  # a difference: added tokens, sections of the file, and its note
 def test_what_is_not_followed_is_announced(case: str, tmp_path: Path) -> None:
     """An import has a note; a file without the difference has none."""
     added, sections, note = NOTED[case]
-    assert any(note in one for one in huggingface.read(written(tmp_path, added, **sections)).provenance["lost"])
+    assert any(
+        note in one
+        for one in huggingface.read(written(tmp_path, added, **sections)).provenance["lost"]
+    )
     assert huggingface.read(written(tmp_path, [])).provenance["lost"] == []
 
 
@@ -228,14 +285,19 @@ def test_tokens_in_letters_of_bytes_are_announced(token: str, tmp_path: Path) ->
     differs = real.decode(ids) != f"a{token}b"
     exported = volt.write_vocabulary(vocabulary, tmp_path / "a.json", to="huggingface")
     for notes in (vocabulary.notes, exported, huggingface.read(tmp_path / "a.json").notes):
-        assert any(note.startswith(f"tokenizers decodes {token} as the bytes") for note in notes) == differs
+        assert (
+            any(note.startswith(f"tokenizers decodes {token} as the bytes") for note in notes)
+            == differs
+        )
     assert differs == (token in ("<é>", "¡¿", "Ġx"))
 
 
 def test_formats_that_cannot_store_white_space_around_tokens_announce_it(tmp_path: Path) -> None:
     """tiktoken finds tokens without the white space around them; tokenizers cannot find it in normalised text."""
     vocabulary = huggingface.read(written(tmp_path, [{"content": "<m>", "lstrip": True}]))
-    notes = volt.write_vocabulary(vocabulary.closed(order="merges"), tmp_path / "a.tiktoken", to="tiktoken")
+    notes = volt.write_vocabulary(
+        vocabulary.closed(order="merges"), tmp_path / "a.tiktoken", to="tiktoken"
+    )
     assert "In VOLT, and not there, white space next to a token belongs to it: <m>." in notes
     special = volt.SpecialTokens(user=("<m>",), rstrip=("<m>",))
     words = volt.Vocabulary((), ("a", "a</w>"), special=special)
@@ -246,12 +308,22 @@ def test_formats_that_cannot_store_white_space_around_tokens_announce_it(tmp_pat
 def test_exports_name_tokens_whose_decoding_or_white_space_is_lost(tmp_path: Path) -> None:
     """Roles that VOLT shows and transformers skips, and white space that takes more of it; names are on one line."""
     blanks = ("\t", "<q>", "\n")
-    special = volt.SpecialTokens(user=blanks, skips=("<q>",), lstrip=("\t", "<q>"), rstrip=("\n", "\t"))
-    vocabulary = replace(huggingface.read(written(tmp_path, [])), special=special, order=(), provenance={})
+    special = volt.SpecialTokens(
+        user=blanks, skips=("<q>",), lstrip=("\t", "<q>"), rstrip=("\n", "\t")
+    )
+    vocabulary = replace(
+        huggingface.read(written(tmp_path, [])), special=special, order=(), provenance={}
+    )
     notes = volt.write_vocabulary(vocabulary, tmp_path / "folder", to="huggingface")
     again = volt.read_vocabulary(tmp_path / "folder")
-    assert (again.special.flags.get("lstrip"), again.special.flags.get("rstrip")) == (("<q>",), None)
-    assert r"Tokens of white space do not take more of it if the file is read back: '\t', '\n'." in notes
+    assert (again.special.flags.get("lstrip"), again.special.flags.get("rstrip")) == (
+        ("<q>",),
+        None,
+    )
+    assert (
+        r"Tokens of white space do not take more of it if the file is read back: '\t', '\n'."
+        in notes
+    )
     shown = [note for note in notes if "tokens with roles" in note]
     assert shown[0].endswith("not: <unk>, <s>, </s>, <pad>.")
     assert {*special.roles.values()} <= {*again.special.skipped}
@@ -262,11 +334,18 @@ def test_exports_name_tokens_whose_decoding_or_white_space_is_lost(tmp_path: Pat
 
 def test_notes_on_white_space_are_one_line(tmp_path: Path) -> None:
     """A note on a token that is a line end quotes it; the other formats name every token that takes white space."""
-    vocabulary = huggingface.read(written(tmp_path, [{"content": "\n", "single_word": True}, {"content": "<m>"}]))
-    assert any(note.startswith(r"The added token '\n' is found as a whole word") for note in vocabulary.notes)
+    vocabulary = huggingface.read(
+        written(tmp_path, [{"content": "\n", "single_word": True}, {"content": "<m>"}])
+    )
+    assert any(
+        note.startswith(r"The added token '\n' is found as a whole word")
+        for note in vocabulary.notes
+    )
     special = volt.SpecialTokens(user=("<m>", "<n>"), lstrip=("<m>",), rstrip=("<n>", "<m>"))
     bare = replace(vocabulary, special=special, order=(), provenance={})
-    notes = volt.write_vocabulary(bare.closed(order="merges"), tmp_path / "a.tiktoken", to="tiktoken")
+    notes = volt.write_vocabulary(
+        bare.closed(order="merges"), tmp_path / "a.tiktoken", to="tiktoken"
+    )
     assert notes[-1].endswith("belongs to it: <m>, <n>.")
 
 
@@ -275,18 +354,31 @@ def test_flags_are_announced_where_ends_of_words_are_marked(tmp_path: Path) -> N
     words = volt.Vocabulary((), ("a", "a</w>"), special=volt.SpecialTokens(None, None, None, None))
     volt.write_vocabulary(words, tmp_path / "a.json", to="huggingface")
     data = json.loads((tmp_path / "a.json").read_text())
-    row = {"id": 2, "content": "<m>", "single_word": False, "lstrip": True, "rstrip": False, "normalized": False}
+    row = {
+        "id": 2,
+        "content": "<m>",
+        "single_word": False,
+        "lstrip": True,
+        "rstrip": False,
+        "normalized": False,
+    }
     (tmp_path / "a.json").write_text(json.dumps(data | {"added_tokens": [row | {"special": True}]}))
     found = huggingface.read(tmp_path / "a.json")
     assert found.special.lstrip == ()
-    assert any("<m> takes the white space before it there (lstrip)" in note for note in found.provenance["lost"])
+    assert any(
+        "<m> takes the white space before it there (lstrip)" in note
+        for note in found.provenance["lost"]
+    )
 
 
 def test_invalid_runs_of_byte_tokens(phi: tuple[volt.Vocabulary, object], tmp_path: Path) -> None:
     """Each byte of an invalid run is U+FFFD in tokenizers, and each invalid byte here, as in sentencepiece: announced.
     The bytes of a "▁" are that character in all three."""
     vocabulary, real = phi
-    assert any("In a run of byte tokens that is not UTF-8" in note for note in vocabulary.provenance["lost"])
+    assert any(
+        "In a run of byte tokens that is not UTF-8" in note
+        for note in vocabulary.provenance["lost"]
+    )
     encoder = volt.Encoder(vocabulary)
 
     def ids(data: bytes) -> list[int]:
@@ -300,7 +392,11 @@ def test_invalid_runs_of_byte_tokens(phi: tuple[volt.Vocabulary, object], tmp_pa
             assert [encoder.decode_ids(row) for row in rows] == expected
         assert ["".join(encoder.decode_stream(row)) for row in rows] == encoder.decode_batch(rows)
     mixed = ids("é".encode() + b"\xf0\x9f")
-    assert (real.decode(mixed), encoder.decode_ids(mixed), encoder.decode_batch([mixed])) == ("����", "é��", ["é��"])
+    assert (real.decode(mixed), encoder.decode_ids(mixed), encoder.decode_batch([mixed])) == (
+        "����",
+        "é��",
+        ["é��"],
+    )
 
 
 def test_sentencepiece_shows_byte_tokens_alike_and_unknown_ones_otherwise(tmp_path: Path) -> None:
@@ -308,16 +404,23 @@ def test_sentencepiece_shows_byte_tokens_alike_and_unknown_ones_otherwise(tmp_pa
     sentencepiece = pytest.importorskip("sentencepiece")
     lines = iter(["low lower hello"] * 30)
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=lines, model_prefix=str(tmp_path / "m"), vocab_size=280, model_type="bpe",
-        byte_fallback=True, minloglevel=2, hard_vocab_limit=False,
-    )  # fmt: skip
+        sentence_iterator=lines,
+        model_prefix=str(tmp_path / "m"),
+        vocab_size=280,
+        model_type="bpe",
+        byte_fallback=True,
+        minloglevel=2,
+        hard_vocab_limit=False,
+    )
     model = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "m.model"))
     vocabulary, chance = volt.read_vocabulary(tmp_path / "m.model"), random.Random(2)
     rows = [[chance.randrange(3, len(vocabulary)) for _ in range(9)] for _ in range(200)]
     rows += [[model.piece_to_id("l"), *map(model.piece_to_id, ("<0xE2>", "<0x96>", "<0x81>"))]]
     ours = volt.Encoder(vocabulary).decode_batch(rows)
     assert ours == [model.decode(row) for row in rows]
-    assert any("sentencepiece decodes <unk> to ' ⁇ '" in note for note in vocabulary.provenance["lost"])
+    assert any(
+        "sentencepiece decodes <unk> to ' ⁇ '" in note for note in vocabulary.provenance["lost"]
+    )
     assert model.decode([0]) == " ⁇ "
 
 

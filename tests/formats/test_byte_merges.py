@@ -32,7 +32,9 @@ def test_a_long_header_is_read_as_the_short_one(name: str, tmp_path: Path) -> No
     """Older versions of tokenizers sign merges.txt: the signature changes nothing, in VOLT or beside subword-nmt."""
     tokenizers = pytest.importorskip("tokenizers")
     real = getattr(tokenizers, name)()
-    real.train_from_iterator([line.replace("\0", "") for line in LINES], vocab_size=400, show_progress=False)
+    real.train_from_iterator(
+        [line.replace("\0", "") for line in LINES], vocab_size=400, show_progress=False
+    )
     real.save_model(str(tmp_path))
     path = tmp_path / "merges.txt"
     rows = path.read_text(encoding="utf-8").partition("\n")[2]
@@ -59,7 +61,9 @@ def test_what_the_library_saves_encodes_alike(lines: list[str], tmp_path: Path) 
     assert Encoder(found).encode_lines(texts) == [real.encode(text).tokens for text in texts]
     order = sorted(real.get_vocab(), key=real.get_vocab().__getitem__)
     assert list(found.pieces) == order
-    assert [Encoder(found).encode_ids(text).tolist() for text in texts] == [real.encode(text).ids for text in texts]
+    assert [Encoder(found).encode_ids(text).tolist() for text in texts] == [
+        real.encode(text).ids for text in texts
+    ]
     message = " ".join(found.provenance["lost"])
     assert all(part in message for part in ("no pattern", "'<mask>'"))
     (tmp_path / "vocab.json").unlink()
@@ -98,7 +102,11 @@ def test_letters_tell_bytes_from_characters(rows: str, kind: bool, tmp_path: Pat
     ("rows", "vocabulary", "said"),
     [
         ("▁ t\n▁t h\n", None, "merges.txt: its merges mark words by '▁'.*tokenizer.json"),
-        ("t h\nth e</w>\nÃ ©</w>\n", None, "merges.txt: its merges spell bytes.*CLIP.*tokenizer.json"),
+        (
+            "t h\nth e</w>\nÃ ©</w>\n",
+            None,
+            "merges.txt: its merges spell bytes.*CLIP.*tokenizer.json",
+        ),
         (
             "Ġ t\n( l\n",
             None,
@@ -110,7 +118,9 @@ def test_letters_tell_bytes_from_characters(rows: str, kind: bool, tmp_path: Pat
         ("Ġ th\n", None, "merges.txt:2: "),
     ],
 )
-def test_what_cannot_be_read_exactly_is_refused(rows: str, vocabulary: object, said: str, tmp_path: Path) -> None:
+def test_what_cannot_be_read_exactly_is_refused(
+    rows: str, vocabulary: object, said: str, tmp_path: Path
+) -> None:
     """Words marked in another way, another pattern, a vocab.json that does not fit: refused by file and place."""
     (tmp_path / "merges.txt").write_text(HEAD + rows, encoding="utf-8")
     if vocabulary is not None:
@@ -120,7 +130,15 @@ def test_what_cannot_be_read_exactly_is_refused(rows: str, vocabulary: object, s
         read_vocabulary(tmp_path / "merges.txt")
 
 
-NAMES = {"bos": "<s>", "eos": "</s>", "sep": "</s>", "cls": "<s>", "unk": "<unk>", "pad": "<pad>", "mask": "<mask>"}
+NAMES = {
+    "bos": "<s>",
+    "eos": "</s>",
+    "sep": "</s>",
+    "cls": "<s>",
+    "unk": "<unk>",
+    "pad": "<pad>",
+    "mask": "<mask>",
+}
 MASK = {
     "__type": "AddedToken",
     "content": "<mask>",
@@ -135,14 +153,25 @@ NAMED = {f"{role}_token": token for role, token in NAMES.items()} | {"mask_token
 @pytest.mark.parametrize(
     "declared",
     [
-        {"special_tokens_map.json": NAMED, "tokenizer_config.json": {"tokenizer_class": "RobertaTokenizer"}},
-        {"tokenizer_config.json": NAMED | {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": False}},
+        {
+            "special_tokens_map.json": NAMED,
+            "tokenizer_config.json": {"tokenizer_class": "RobertaTokenizer"},
+        },
+        {
+            "tokenizer_config.json": NAMED
+            | {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": False}
+        },
         {"tokenizer_config.json": {"tokenizer_class": "RobertaTokenizerFast"}},
         {"config.json": {"model_type": "roberta"}},
-        {"tokenizer_config.json": NAMED | {"tokenizer_class": "RobertaTokenizer", "extra_special_tokens": ["<x>"]}},
+        {
+            "tokenizer_config.json": NAMED
+            | {"tokenizer_class": "RobertaTokenizer", "extra_special_tokens": ["<x>"]}
+        },
     ],
 )
-def test_special_tokens_are_those_that_the_folder_declares(declared: dict[str, dict], tmp_path: Path) -> None:
+def test_special_tokens_are_those_that_the_folder_declares(
+    declared: dict[str, dict], tmp_path: Path
+) -> None:
     """A folder of RoBERTa's: transformers finds the tokens that its files, or its class, name in text, with the white
     space before <mask>, and leaves out the special ones when it decodes; so does VOLT."""
     tokenizers = pytest.importorskip("tokenizers")
@@ -155,7 +184,10 @@ def test_special_tokens_are_those_that_the_folder_declares(declared: dict[str, d
         (tmp_path / name).write_text(json.dumps(content))
     found, theirs = read_vocabulary(tmp_path), roberta.from_pretrained(str(tmp_path))
     texts = [
-        left + token + right for left in ("", "low", "<s> \n ") for token in tokens for right in ("", "er", " <pad>")
+        left + token + right
+        for left in ("", "low", "<s> \n ")
+        for token in tokens
+        for right in ("", "er", " <pad>")
     ]
     ours = Encoder(found)
     assert [ours.encode_ids(text).tolist() for text in texts] == [
@@ -164,7 +196,9 @@ def test_special_tokens_are_those_that_the_folder_declares(declared: dict[str, d
     assert found.special.roles == {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>"}
     assert found.special.lstrip == ("<mask>",) * ("MASK" in str(declared).upper())
     rows = [theirs.encode(text) for text in texts]
-    assert ours.decode_batch(rows, skip_special=True) == theirs.batch_decode(rows, skip_special_tokens=True)
+    assert ours.decode_batch(rows, skip_special=True) == theirs.batch_decode(
+        rows, skip_special_tokens=True
+    )
 
 
 @pytest.mark.parametrize("is_listed", [True, False])
@@ -174,7 +208,13 @@ def test_listed_flags_override_those_of_roles(is_listed: bool, tmp_path: Path) -
     vocab = {token: number for number, token in enumerate([*ALPHABET, "Ġt", "<end>"])}
     (tmp_path / "vocab.json").write_text(json.dumps(vocab))
     (tmp_path / "merges.txt").write_text(HEAD + "Ġ t\n", encoding="utf-8")
-    token = {"content": "<end>", "lstrip": False, "rstrip": False, "normalized": False, "single_word": False}
+    token = {
+        "content": "<end>",
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": False,
+        "single_word": False,
+    }
     listed = token | {"special": True, "rstrip": is_listed}
     names = {f"{role}_token": token | {"rstrip": not is_listed} for role in ("bos", "eos", "unk")}
     config = {"tokenizer_class": "GPT2Tokenizer", "added_tokens_decoder": {"257": listed}}

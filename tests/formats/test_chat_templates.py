@@ -35,8 +35,18 @@ LLAMA3 = (
 )
 PLAIN = "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
 TEMPLATES = {"chatml": CHATML, "llama2": LLAMA2, "llama3": LLAMA3, "plain": PLAIN}
-USERS = ("<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<url>")
-CHAT = [{"role": "user", "content": "the lower <url>"}, {"role": "assistant", "content": "the newest </s> wide"}]
+USERS = (
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|start_header_id|>",
+    "<|end_header_id|>",
+    "<|eot_id|>",
+    "<url>",
+)
+CHAT = [
+    {"role": "user", "content": "the lower <url>"},
+    {"role": "assistant", "content": "the newest </s> wide"},
+]
 KINDS = {
     "bytes": ("none", "bytes"),
     "gpt2": ("none", "gpt2"),
@@ -73,13 +83,23 @@ def test_chats_have_the_ids_of_their_text(kind, template, tmp_path):
     real = loaded(model, tmp_path / "m", TEMPLATES[template])
     for prompt in (False, True):
         text = real.apply_chat_template(CHAT, tokenize=False, add_generation_prompt=prompt)
-        ids = real.apply_chat_template(CHAT, tokenize=True, add_generation_prompt=prompt, return_dict=False)
+        ids = real.apply_chat_template(
+            CHAT, tokenize=True, add_generation_prompt=prompt, return_dict=False
+        )
         assert ids == real(text, add_special_tokens=False)["input_ids"]
-        if kind not in ("suffix", "gpt2"):  # there, text before a user token ends a word, which a note says
+        if kind not in (
+            "suffix",
+            "gpt2",
+        ):  # there, text before a user token ends a word, which a note says
             assert ids == ours(model, text)
         if kind == "bytes":
             special = replace(model.special, user=(*model.special.roles.values(), *USERS))
-            assert ids == Encoder(replace(model, special=special, order=model.pieces)).encode_ids(text).tolist()
+            assert (
+                ids
+                == Encoder(replace(model, special=special, order=model.pieces))
+                .encode_ids(text)
+                .tolist()
+            )
     assert {model.ids["</s>"], model.ids["<url>"]} <= {*ids}
 
 
@@ -113,7 +133,10 @@ def test_saved_and_in_memory_are_equal(kind, tmp_path):
     for other in (again, tokenizer(model, chat_template=CHATML)):
         assert other.chat_template == CHATML
         assert other.get_vocab() == real.get_vocab()
-        assert (other.special_tokens_map, other.all_special_ids) == (real.special_tokens_map, real.all_special_ids)
+        assert (other.special_tokens_map, other.all_special_ids) == (
+            real.special_tokens_map,
+            real.all_special_ids,
+        )
         assert other.added_tokens_decoder.keys() == real.added_tokens_decoder.keys()
         for line in [*LINES, "<|im_start|>low <url></s>"]:
             assert other(line)["input_ids"] == real(line)["input_ids"]
@@ -125,7 +148,9 @@ def test_padding_and_length(tmp_path):
     """Texts are padded on the right with the padding token, or on the left if asked; no length limit is set."""
     real = loaded(vocabulary("suffix"), tmp_path / "m")
     short, long = real(["low", "low lower"], padding=True)["input_ids"]
-    assert short == real("low")["input_ids"] + [real.pad_token_id] * (len(long) - len(real("low")["input_ids"]))
+    assert short == real("low")["input_ids"] + [real.pad_token_id] * (
+        len(long) - len(real("low")["input_ids"])
+    )
     real.padding_side = "left"
     assert real(["low", "low lower"], padding=True)["input_ids"][0][0] == real.pad_token_id
     assert real.model_max_length == transformers.tokenization_utils_base.VERY_LARGE_INTEGER
@@ -139,13 +164,17 @@ def test_the_check_follows_the_library(kind, tmp_path):
     lines = ["</s>low</s>", "<s> low <pad>lower", "<unk>", "", "</s>", "a<s><s>b"]
     assert check(model, tmp_path / "m", "huggingface", lines).is_complete
     if kind != "suffix":
-        assert Encoder(model).encode_lines(["</s>low"]) != encoded(Encoder(model), ["</s>low"], ["</s>"])
+        assert Encoder(model).encode_lines(["</s>low"]) != encoded(
+            Encoder(model), ["</s>low"], ["</s>"]
+        )
 
 
 def test_control_tokens_come_back(tmp_path):
     """Roles and control tokens come back from the export; saved by transformers, they are user tokens, as published."""
     special = SpecialTokens(control=("[A]", "<|b|>"), user=("<url>",))
-    model = Vocabulary((), tuple(sorted(ALPHABET)), marker="none", pretokenizer="bytes", special=special)
+    model = Vocabulary(
+        (), tuple(sorted(ALPHABET)), marker="none", pretokenizer="bytes", special=special
+    )
     real = loaded(model, tmp_path / "m")
     assert real.tokenize("x[A]<|b|></s>") == ["x", "[A]", "<|b|>", "</s>"]
     assert read_vocabulary(tmp_path / "m").special == special
@@ -168,7 +197,9 @@ def test_control_tokens_come_back(tmp_path):
 def test_a_bad_template_is_refused(template, message, tmp_path):
     """The error says where and what is wrong, and nothing is written."""
     with pytest.raises(ConfigError, match=message):
-        huggingface.write_with_template(vocabulary("suffix"), tmp_path / "m", chat_template=template)
+        huggingface.write_with_template(
+            vocabulary("suffix"), tmp_path / "m", chat_template=template
+        )
     with pytest.raises(ConfigError, match=message):
         tokenizer(vocabulary("suffix"), chat_template=template)
     assert not [*tmp_path.iterdir()]
@@ -182,21 +213,32 @@ def test_template_files(tmp_path):
     file.write_bytes(b"low\n\xff")
     with pytest.raises(ConfigError, match=r"t\.jinja:2: not UTF-8"):
         write_vocabulary(model, tmp_path / "m", to="huggingface", chat_template=file)
-    file.write_text("{% generation %}{% endgeneration %}{% for m in messages %}{% break %}{% endfor %}low")
-    with pytest.raises(ConfigError, match=r"marian has no place for a chat template.*to='huggingface'"):
+    file.write_text(
+        "{% generation %}{% endgeneration %}{% for m in messages %}{% break %}{% endfor %}low"
+    )
+    with pytest.raises(
+        ConfigError, match=r"marian has no place for a chat template.*to='huggingface'"
+    ):
         write_vocabulary(model, tmp_path / "m", to="marian", chat_template=file)
     with pytest.raises(ConfigError, match=r"needs a folder"):
         write_vocabulary(model, tmp_path / "m.json", to="huggingface", chat_template=file)
     assert [path.name for path in tmp_path.iterdir()] == ["t.jinja"]
     write_vocabulary(model, tmp_path / "m", to="huggingface", chat_template=file)
     assert (tmp_path / "m" / "chat_template.jinja").read_bytes() == file.read_bytes()
-    assert "chat_template.jinja is from before" in write_vocabulary(model, tmp_path / "m", to="huggingface")[-1]
+    assert (
+        "chat_template.jinja is from before"
+        in write_vocabulary(model, tmp_path / "m", to="huggingface")[-1]
+    )
 
 
 def test_a_special_token_that_merges_make(tmp_path):
     """A special token that merges spell, too, cannot be closed: the error names it, and nothing is written."""
-    model = Vocabulary((("<", "s"), ("<s", ">"), ("<s>", "x")), ("<", "s", ">", "x", "<s", "<s>x"), marker="none")
-    with pytest.raises(VocabularyError, match=r"'<s>', made by merges, is a special token, too; rename"):
+    model = Vocabulary(
+        (("<", "s"), ("<s", ">"), ("<s>", "x")), ("<", "s", ">", "x", "<s", "<s>x"), marker="none"
+    )
+    with pytest.raises(
+        VocabularyError, match=r"'<s>', made by merges, is a special token, too; rename"
+    ):
         huggingface.write(model, tmp_path / "m")
     assert not [*tmp_path.iterdir()]
 

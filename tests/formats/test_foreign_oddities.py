@@ -25,17 +25,25 @@ from volt.vocabulary import Vocabulary
 LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 
 
-def tokenizer(path: Path, vocab: dict[str, int], added: list[dict], normalizer: dict | None = None) -> Path:
+def tokenizer(
+    path: Path, vocab: dict[str, int], added: list[dict], normalizer: dict | None = None
+) -> Path:
     """A tokenizer.json without merges."""
     model = {"type": "BPE", "vocab": vocab, "merges": [], "unk_token": None}
     cut = LEVEL if normalizer is None else None
-    path.write_text(json.dumps({"model": model, "pre_tokenizer": cut, "normalizer": normalizer, "added_tokens": added}))
+    path.write_text(
+        json.dumps(
+            {"model": model, "pre_tokenizer": cut, "normalizer": normalizer, "added_tokens": added}
+        )
+    )
     return path
 
 
 def ranks(path: Path, numbers: list[int]) -> Path:
     """A ranks file of all bytes with these ranks, in their order."""
-    rows = (base64.b64encode(bytes([byte])) + b" %d\n" % number for byte, number in enumerate(numbers))
+    rows = (
+        base64.b64encode(bytes([byte])) + b" %d\n" % number for byte, number in enumerate(numbers)
+    )
     path.write_bytes(b"".join(rows))
     return path
 
@@ -53,8 +61,12 @@ def test_tiktoken_and_volt_drop_the_same_text(tmp_path: Path, pattern: str) -> N
     """A pattern that does not match all text leaves out what the library leaves out."""
     path = ranks(tmp_path / "a.tiktoken", list(range(256)))
     vocabulary = read_vocabulary(path, pattern=pattern)
-    library = pytest.importorskip("tiktoken").Encoding("a", pat_str=pattern, mergeable_ranks={
-        bytes([byte]): byte for byte in range(256)}, special_tokens={})  # fmt: skip
+    library = pytest.importorskip("tiktoken").Encoding(
+        "a",
+        pat_str=pattern,
+        mergeable_ranks={bytes([byte]): byte for byte in range(256)},
+        special_tokens={},
+    )
     encoder = Encoder(vocabulary)
     for line in ("/", "a b, Éc!d", "  x 1\t2", ""):
         assert encoder.ids(encoder.encode(line)).tolist() == library.encode_ordinary(line)
@@ -64,7 +76,9 @@ def test_gaps_are_found() -> None:
     """A pattern leaves gaps if some text has a character in no match."""
     whole = (r"\s+|\S+", r"\s+$|\S+|\s", "(?:..)|[\\s\\S]")
     assert not any(leaves_gaps(Split(pattern)) for pattern in whole)
-    assert all(leaves_gaps(Split(pattern)) for pattern in (".", r"\s+$|\S+", r"\s(?!\S)|\S", "[^a]"))
+    assert all(
+        leaves_gaps(Split(pattern)) for pattern in (".", r"\s+$|\S+", r"\s(?!\S)|\S", "[^a]")
+    )
 
 
 @pytest.mark.parametrize("numbers", [[*range(255, -1, -1)], [*range(7, 775, 3)], [*range(256)]])
@@ -82,13 +96,19 @@ def test_ranks_in_any_order_are_recognised(tmp_path: Path, numbers: list[int]) -
 def test_tokens_found_behind_what_is_prepended_are_reported(tmp_path: Path) -> None:
     """Where a normalizer writes in front of text, an added token that is normalised is met there alone."""
     steps = [
-        {"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
-    ]  # fmt: skip
+        {"type": "Prepend", "prepend": "▁"},
+        {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+    ]
     normalizer = {"type": "Sequence", "normalizers": steps}
     for is_normalized in (True, False):
         added = [{"id": 2, "content": "é!", "normalized": is_normalized}]
-        vocabulary = huggingface.read(tokenizer(tmp_path / "a.json", {"▁": 0, "l": 1}, added, normalizer))
-        assert any("in normalised text" in message for message in vocabulary.provenance["lost"]) == is_normalized
+        vocabulary = huggingface.read(
+            tokenizer(tmp_path / "a.json", {"▁": 0, "l": 1}, added, normalizer)
+        )
+        assert (
+            any("in normalised text" in message for message in vocabulary.provenance["lost"])
+            == is_normalized
+        )
 
 
 def test_a_pipe_is_read_once(run: Run) -> None:
@@ -127,5 +147,8 @@ def test_checks_say_what_they_did(run: Run) -> None:
     pytest.importorskip("tokenizers")
     tokenizer(Path("a.json"), {"l": 0, "o": 1}, [])
     Path("empty").touch()
-    assert b"nothing was compared" in run("import", "a.json", "-o", "a.volt", "--check", "empty").stderr
+    assert (
+        b"nothing was compared"
+        in run("import", "a.json", "-o", "a.volt", "--check", "empty").stderr
+    )
     assert b"remove .gz" in run("import", "a.json", "-o", "a.volt.gz", status=2).stderr

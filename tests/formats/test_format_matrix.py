@@ -31,7 +31,10 @@ USER = ("<n", "<url>", "<nUM>")  # one begins with another, which stands before 
 ALONE = ["low <url> lower <nUM>", "<url> wide", " <nUM>  <url> newest", "größer <url>"]
 # Marked words that keep their spaces would begin with two marks, which tokenizers cannot write.
 REFUSED = {("prefix", "metaspace"), ("prefix", "unicode"), ("prefix", "gpt2"), ("prefix", "split")}
-NO_BYTES = {("suffix", "bytes"), ("suffix", "bytes+split")}  # not all bytes end words in so little text
+NO_BYTES = {
+    ("suffix", "bytes"),
+    ("suffix", "bytes+split"),
+}  # not all bytes end words in so little text
 # White space before a user token ends a word there, or lacks the mark in front of the token.
 NOT_ALONE = {("prefix", "bytes"), ("prefix", "bytes+split")}
 
@@ -49,7 +52,9 @@ def test_hugging_face_is_exact_or_refuses(marker, cut):
     for user, fallback in product(((), USER), (False, True)):
         form = "nfc+lowercase" if user else "none"
         special = SpecialTokens(user=user)
-        found = replace(vocabulary(marker, cut), special=special, byte_fallback=fallback, normalizer=form)
+        found = replace(
+            vocabulary(marker, cut), special=special, byte_fallback=fallback, normalizer=form
+        )
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "t.json")
             if (marker, cut) in REFUSED | NO_BYTES:
@@ -59,7 +64,9 @@ def test_hugging_face_is_exact_or_refuses(marker, cut):
             huggingface.write(found, path)
             peer, encoder = huggingface.peer(path), Encoder(found)
             lines = PLAIN + (ALONE if user and (marker, cut) not in NOT_ALONE else [])
-            if peer.ids is None:  # what the file cuts by is not read back, so pieces alone are compared
+            if (
+                peer.ids is None
+            ):  # what the file cuts by is not read back, so pieces alone are compared
                 assert peer.pieces(lines) == encoded(encoder, lines, peer.added)
             else:
                 assert_agree(encoder, peer, lines)
@@ -82,7 +89,13 @@ def test_pruned_vocabularies_are_refused_or_closed(marker, cut):
             assert agreement.is_complete == (pieces[0] == pieces[1])
 
 
-TWICE = (("a", "b"), ("b", "c"), ("ab", "c"), ("c", "d"), ("a", "bc"))  # "abc" is made before and after "cd"
+TWICE = (
+    ("a", "b"),
+    ("b", "c"),
+    ("ab", "c"),
+    ("c", "d"),
+    ("a", "bc"),
+)  # "abc" is made before and after "cd"
 WORDS = list(map("".join, product("abcd", repeat=4)))
 
 
@@ -97,9 +110,14 @@ WORDS = list(map("".join, product("abcd", repeat=4)))
     ],
 )
 @pytest.mark.parametrize("order", ["ids", "merges"])
-def test_a_token_that_two_merges_make_has_the_rank_of_the_first(format, marker, cut, order, tmp_path):
+def test_a_token_that_two_merges_make_has_the_rank_of_the_first(
+    format, marker, cut, order, tmp_path
+):
     """Ids against the order of merges, or closed in this order: every library joins "abc" before "cd"."""
-    atoms = (*(ALPHABET if cut == "bytes" else "▁abcd"), *(f"{letter}</w>" for letter in "abcd" * (marker == "suffix")))
+    atoms = (
+        *(ALPHABET if cut == "bytes" else "▁abcd"),
+        *(f"{letter}</w>" for letter in "abcd" * (marker == "suffix")),
+    )
     found = Vocabulary(TWICE, (*atoms, "cd", "abc", "bc", "ab"), marker=marker, pretokenizer=cut)
     if order == "merges":
         found = replace(found, tokens=atoms).closed(order="merges")
@@ -107,4 +125,6 @@ def test_a_token_that_two_merges_make_has_the_rank_of_the_first(format, marker, 
     format.write(found, tmp_path / "t.model")
     ours = Encoder(found).encode_lines(WORDS)
     assert format.peer(tmp_path / "t.model").pieces(WORDS) == ours
-    assert ours[WORDS.index("abcd")][-2:] == (["abc", "d</w>"] if marker == "suffix" else ["abc", "d"])
+    assert ours[WORDS.index("abcd")][-2:] == (
+        ["abc", "d</w>"] if marker == "suffix" else ["abc", "d"]
+    )

@@ -50,12 +50,25 @@ def case(kind, normalizer="none", user=(), byte_fallback=False):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "tokenizer.json")
         notes = beyond(huggingface.write(vocabulary, path))
-        return vocabulary, Encoder(vocabulary), notes, huggingface.peer(path), huggingface.read(path), path.read_text()
+        return (
+            vocabulary,
+            Encoder(vocabulary),
+            notes,
+            huggingface.peer(path),
+            huggingface.read(path),
+            path.read_text(),
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@given(st.lists(texts, min_size=1, max_size=8), st.sampled_from(NORMALIZERS[:2] + NORMALIZERS[3:5]), st.booleans())
-@example(["", " ", "  a", "▁a ▁", "<s> </s> <unk> <pad>", "low\x1clow", "ΑΣ Σ ΑΣ.Α"], "lowercase", False)
+@given(
+    st.lists(texts, min_size=1, max_size=8),
+    st.sampled_from(NORMALIZERS[:2] + NORMALIZERS[3:5]),
+    st.booleans(),
+)
+@example(
+    ["", " ", "  a", "▁a ▁", "<s> </s> <unk> <pad>", "low\x1clow", "ΑΣ Σ ΑΣ.Α"], "lowercase", False
+)
 @settings(deadline=None, max_examples=examples(25))
 def test_the_export_encodes_alike(kind, lines, normalizer, byte_fallback):
     """Any text gives the same pieces and ids in tokenizers, unknown characters and spelled-out special tokens included.
@@ -76,13 +89,19 @@ def test_nfkc_differs_only_where_the_note_says(normalizer, lines):
     fine = [
         line
         for line in lines
-        if all(known.normalize_str(char) == Normalizer("nfkc").normalize(char) for char in set(line))
+        if all(
+            known.normalize_str(char) == Normalizer("nfkc").normalize(char) for char in set(line)
+        )
     ]
     assert_agree(encoder, peer, fine)
 
 
 @pytest.mark.parametrize("kind", ["bytes", "metaspace", "prefix"])
-@given(st.lists(texts | st.sampled_from(["<url>", "x<url>y", "<url><url>", "<u"]), min_size=1, max_size=6))
+@given(
+    st.lists(
+        texts | st.sampled_from(["<url>", "x<url>y", "<url><url>", "<u"]), min_size=1, max_size=6
+    )
+)
 @example(["a <url> b", "a  <url>  b", "<url>\u0301", "a<url>'s"])
 @FEW
 def test_user_tokens_survive(kind, parts):
@@ -92,7 +111,11 @@ def test_user_tokens_survive(kind, parts):
     assert [note for note in notes if "just <url> gets no '▁'" in note] == notes[: kind != "bytes"]
     lines = [" ".join(["a", *parts]), "".join(parts), *parts]
     roles = vocabulary.special.all[:4] if kind != "bytes" else ()
-    lines = lines if kind == "bytes" else [line for line in lines if line not in vocabulary.special.user]
+    lines = (
+        lines
+        if kind == "bytes"
+        else [line for line in lines if line not in vocabulary.special.user]
+    )
     assert_agree(encoder, peer, [line for line in lines if not any(role in line for role in roles)])
 
 
@@ -106,14 +129,20 @@ def test_user_tokens_that_end_words(normalizer, words):
     assert "right before a user token" in notes[0]
     words = [word for text in words for word in text.split()]
     users = {"<url>", "<num>", "<url><num>"}
-    hidden_by_case = [word for word in words if word != word.lower() and any(user in word.lower() for user in users)]
+    hidden_by_case = [
+        word
+        for word in words
+        if word != word.lower() and any(user in word.lower() for user in users)
+    ]
     words = [word for word in words if word not in hidden_by_case]  # named in the notes
     fine = [word for word in words if word in users or not any(user in word[1:] for user in users)]
     if len(fine) > 1:
         assert_agree(encoder, peer, [" ".join(fine)])
     assert_agree(encoder, peer, ["<url> <num> low <url>", " <url>lower <url><num> ", *LINES])
     real = tokenizers.Tokenizer.from_str(case("suffix", normalizer, ("<url>", "<num>"))[-1])
-    assert real.decode(encoder.encode_ids("low <url> <num>lower").tolist()) == "low <url> <num>lower"
+    assert (
+        real.decode(encoder.encode_ids("low <url> <num>lower").tolist()) == "low <url> <num>lower"
+    )
     assert vocabulary.ids["</w>"] == 6
 
 
@@ -122,7 +151,11 @@ def test_user_tokens_outlive_normalisation(normalizer):
     """Prefix and metaspace: user tokens that the normaliser would change are found in raw text, glued or alone."""
     for kind in ("prefix", "metaspace"):
         _, encoder, _, peer, *_ = case(kind, normalizer, ("<URL>", "cafe\u0301"))
-        assert_agree(encoder, peer, ["see <URL>! x<URL>y", "a <URL>", "  cafe\u0301s <url>", "low cafe\u0301", ""])
+        assert_agree(
+            encoder,
+            peer,
+            ["see <URL>! x<URL>y", "a <URL>", "  cafe\u0301s <url>", "low cafe\u0301", ""],
+        )
 
 
 def test_byte_fallback_at_a_word_s_end():
@@ -160,7 +193,11 @@ def test_counts_and_role_names(tmp_path):
         assert "counts" in notes[0]
         again = huggingface.read(path)
         assert again.special == special
-        assert (again.merges, again.tokens, again.counts) == (vocabulary.merges, vocabulary.tokens, ())
+        assert (again.merges, again.tokens, again.counts) == (
+            vocabulary.merges,
+            vocabulary.tokens,
+            (),
+        )
         assert huggingface.recognises(path, b"" if path.is_dir() else path.read_bytes()[:4096])
 
 
@@ -180,7 +217,9 @@ def test_a_pruned_vocabulary_is_closed(tmp_path):
     full = learn(LINES, "suffix", "whitespace")
     pruned = replace(full, tokens=tuple(dict.fromkeys([*full.atoms, *full.tokens[::3]])))
     note, *_ = notes = huggingface.write(pruned, tmp_path / "out")
-    assert note.startswith(f"{len(pruned.scaffolding):,} tokens are added, with ids from {len(pruned):,}:")
+    assert note.startswith(
+        f"{len(pruned.scaffolding):,} tokens are added, with ids from {len(pruned):,}:"
+    )
     assert notes[1:] == huggingface.write(pruned.closed(), tmp_path / "closed")
     assert_agree(Encoder(pruned.closed()), huggingface.peer(tmp_path / "out"), LINES)
     assert check(pruned.closed(), tmp_path / "out", "huggingface", LINES).is_complete
@@ -193,7 +232,10 @@ def test_a_pruned_vocabulary_is_closed(tmp_path):
     ("vocabulary", "text"),
     [
         (Vocabulary((("a", "b"),), ("a", "ab")), "'b', which is not a token"),
-        (Vocabulary((), ("▁a"[0],), marker="prefix", pretokenizer=PreTokenizer("gpt2")), "marker='none'"),
+        (
+            Vocabulary((), ("▁a"[0],), marker="prefix", pretokenizer=PreTokenizer("gpt2")),
+            "marker='none'",
+        ),
     ],
 )
 def test_what_cannot_be_held_is_refused(vocabulary, text, tmp_path):
@@ -211,7 +253,9 @@ def test_merges_that_make_a_token_again_are_named(tmp_path):
     assert list(remade([("a", "b"), ("x", "y"), ("xy", "x"), ("a", "b")])) == []
     with pytest.raises(VocabularyError):
         Vocabulary(merges, tokens, marker="none")
-    assert list(remade([("b", "c"), ("a", "bc"), ("a", "b"), ("abc", "ab"), ("ab", "c")])) == [("ab", "c")]
+    assert list(remade([("b", "c"), ("a", "bc"), ("a", "b"), ("abc", "ab"), ("ab", "c")])) == [
+        ("ab", "c")
+    ]
 
 
 def test_a_place_that_cannot_be_written(tmp_path):
@@ -233,7 +277,12 @@ def test_auto_tokenizer_agrees(kind, tmp_path):
         real = transformers.AutoTokenizer.from_pretrained(str(tmp_path / "m"))
         found = real(LINES, add_special_tokens=False)["input_ids"]
     assert isinstance(real, transformers.PreTrainedTokenizerFast)
-    assert (real.unk_token_id, real.bos_token_id, real.eos_token_id, real.pad_token_id) == (0, 1, 2, 3)
+    assert (real.unk_token_id, real.bos_token_id, real.eos_token_id, real.pad_token_id) == (
+        0,
+        1,
+        2,
+        3,
+    )
     encoder = Encoder(vocabulary)
     ours = encoded(encoder, LINES, vocabulary.special.all)
     assert found == [encoder.ids(pieces).tolist() for pieces in ours]
@@ -243,7 +292,9 @@ def test_auto_tokenizer_agrees(kind, tmp_path):
 def test_real_text_encodes_alike(kind, lines, tmp_path):
     """Multi30k, TED, Bible: every piece and id agrees; the vocabulary is learned from a part of the lines."""
     texts = dict(corpora(lines))
-    vocabulary = learn([line for text in texts.values() for line in text[::23]], *KINDS[kind], n_merges=4000)
+    vocabulary = learn(
+        [line for text in texts.values() for line in text[::23]], *KINDS[kind], n_merges=4000
+    )
     huggingface.write(vocabulary, tmp_path / "m")
     encoder, peer = Encoder(vocabulary), huggingface.peer(tmp_path / "m")
     for text in texts.values():

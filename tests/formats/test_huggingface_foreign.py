@@ -22,7 +22,9 @@ LLAMA = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
     r"|\s+(?!\S)|\s+"
 )
-CLIP = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+CLIP = (
+    r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+)
 PATTERNS = (
     LLAMA,
     r"\p{N}{1,3}",
@@ -37,12 +39,19 @@ BEHAVIORS = ("Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Con
 CHARACTERS = "abAB'sStTllre  \n\r\t--.,!?()123456²½٣ éß中文😀\u200d\u0301\x1c\u3000_\u166d\u061d"
 
 
-def split(pattern: str, behavior: str = "Isolated", *, kind: str = "Regex", invert: bool = False) -> dict:
+def split(
+    pattern: str, behavior: str = "Isolated", *, kind: str = "Regex", invert: bool = False
+) -> dict:
     return {"type": "Split", "pattern": {kind: pattern}, "behavior": behavior, "invert": invert}
 
 
 def level(*, use_regex: bool) -> dict:
-    return {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": use_regex}
+    return {
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        "use_regex": use_regex,
+    }
 
 
 def metaspace(scheme: str, *, cuts: bool) -> dict:
@@ -57,7 +66,11 @@ CUTS = {  # normalizer steps, pre_tokenizer steps, and the suffix of words
     "gpt2": ([], [level(use_regex=True)], None),
     "llama3": ([], [split(LLAMA), level(use_regex=False)], None),
     "digits": ([{"type": "NFC"}], [DIGITS, level(use_regex=True)], None),
-    "deepseek": ([], [split(r"\p{N}{1,3}"), split("[一-龥]+"), split(LLAMA), level(use_regex=False)], None),
+    "deepseek": (
+        [],
+        [split(r"\p{N}{1,3}"), split("[一-龥]+"), split(LLAMA), level(use_regex=False)],
+        None,
+    ),
     "words": ([], [{"type": "Whitespace"}], None),
     "white, digits": ([], [WHITE, {"type": "Punctuation", "behavior": "Isolated"}, DIGITS], None),
     "marked words": ([{"type": "Lowercase"}], [WHITE, metaspace("always", cuts=False)], None),
@@ -77,7 +90,11 @@ CUTS = {  # normalizer steps, pre_tokenizer steps, and the suffix of words
     "first": ([], [metaspace("first", cuts=False)], None),
     "never": ([], [metaspace("never", cuts=True)], None),
 }
-SPANNING = [("▁", "▁"), ("e", "▁"), ("e▁", "t")]  # tokens of several words, where nothing cuts at spaces
+SPANNING = [
+    ("▁", "▁"),
+    ("e", "▁"),
+    ("e▁", "t"),
+]  # tokens of several words, where nothing cuts at spaces
 
 
 def text(chance: random.Random) -> str:
@@ -109,19 +126,35 @@ def file_of(kind: str, chance: random.Random) -> dict:
     special = ["<|startoftext|>", "<|endoftext|>", "<unk>"]
     chance.shuffle(tokens := [*tokens, *special, "<unused>"])
     ids = dict(zip(tokens, sorted(chance.sample(range(len(tokens) + 9), len(tokens))), strict=True))
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    flags = {
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": False,
+        "special": True,
+    }
     return {
-        "version": "1.0", "truncation": None, "padding": None,
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
         "added_tokens": [{"id": ids[token], "content": token, **flags} for token in special],
         "normalizer": {"type": "Sequence", "normalizers": normalizer} if normalizer else None,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": cut} if cut else None,
-        "post_processor": None, "decoder": None,
+        "post_processor": None,
+        "decoder": None,
         "model": {
-            "type": "BPE", "dropout": None, "unk_token": "<unk>", "continuing_subword_prefix": None,
-            "end_of_word_suffix": suffix, "fuse_unk": False, "byte_fallback": False,
-            "ignore_merges": is_bytes and not suffix and chance.random() < 0.5, "vocab": ids, "merges": pairs,
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": "<unk>",
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": suffix,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": is_bytes and not suffix and chance.random() < 0.5,
+            "vocab": ids,
+            "merges": pairs,
         },
-    }  # fmt: skip
+    }
 
 
 def assert_same_ids(data: dict, lines: list[str], folder: Path) -> None:
@@ -142,7 +175,11 @@ def test_ids_are_those_of_the_library(kind: str, tmp_path: Path) -> None:
     lines = [text(chance) for _ in range(60)]
     lines += [f"{text(chance)}<|endoftext|>{text(chance)}" for _ in range(20)]
     for _ in range(3):
-        assert_same_ids(file_of(kind, chance), [*lines, "", " ", "<|endoftext|>", "<unk><unk>  a <unk> "], tmp_path)
+        assert_same_ids(
+            file_of(kind, chance),
+            [*lines, "", " ", "<|endoftext|>", "<unk><unk>  a <unk> "],
+            tmp_path,
+        )
 
 
 WHITE_STEPS = [
@@ -153,7 +190,9 @@ WHITE_STEPS = [
 
 
 @pytest.mark.parametrize("white", WHITE_STEPS)
-def test_steps_about_white_space_are_read_only_where_it_is_dropped(white: dict, tmp_path: Path) -> None:
+def test_steps_about_white_space_are_read_only_where_it_is_dropped(
+    white: dict, tmp_path: Path
+) -> None:
     """Elsewhere they change the ids, so a file with such a step gives the library's ids, or is refused."""
     read = []
     for kind in CUTS:
@@ -183,7 +222,10 @@ def test_steps_that_are_read_cut_alike(tmp_path: Path) -> None:
     data = json.loads(tokenizers.Tokenizer(tokenizers.models.BPE()).to_str())
     data["model"]["vocab"] = {atom: number for number, atom in enumerate(ALPHABET)}
     for _ in range(90):
-        steps = [*(step(chance) for _ in range(chance.randrange(1, 4))), level(use_regex=chance.random() < 0.3)]
+        steps = [
+            *(step(chance) for _ in range(chance.randrange(1, 4))),
+            level(use_regex=chance.random() < 0.3),
+        ]
         data["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps}
         (tmp_path / "a.json").write_text(json.dumps(data))
         try:
@@ -192,7 +234,10 @@ def test_steps_that_are_read_cut_alike(tmp_path: Path) -> None:
             continue
         real, n_read = tokenizers.Tokenizer.from_str(json.dumps(data)).pre_tokenizer, n_read + 1
         for line in (text(chance) for _ in range(8)):
-            assert cut.split(line) == [word for word, _ in real.pre_tokenize_str(line)], (steps, line)
+            assert cut.split(line) == [word for word, _ in real.pre_tokenize_str(line)], (
+                steps,
+                line,
+            )
     assert n_read > 25
 
 
@@ -208,7 +253,10 @@ def test_export_and_import_keep_every_id(kind: str, tmp_path: Path) -> None:
     second = huggingface.read(tmp_path / "again.json")
     assert second.ids == first.ids
     lines = [text(chance) for _ in range(50)]
-    assert Encoder(second).encode_batch(lines).ids.tolist() == Encoder(first).encode_batch(lines).ids.tolist()
+    assert (
+        Encoder(second).encode_batch(lines).ids.tolist()
+        == Encoder(first).encode_batch(lines).ids.tolist()
+    )
 
 
 def test_only_named_tokens_have_roles(tmp_path: Path) -> None:
@@ -216,8 +264,12 @@ def test_only_named_tokens_have_roles(tmp_path: Path) -> None:
     data = file_of("llama3", random.Random(1))
     data["model"]["unk_token"] = None
     (tmp_path / "tokenizer.json").write_text(json.dumps(data))
-    (tmp_path / "special_tokens_map.json").write_text(json.dumps({"eos_token": {"content": "<|endoftext|>"}}))
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<|endoftext|>", "pad_token": "<none>"}))
+    (tmp_path / "special_tokens_map.json").write_text(
+        json.dumps({"eos_token": {"content": "<|endoftext|>"}})
+    )
+    (tmp_path / "tokenizer_config.json").write_text(
+        json.dumps({"bos_token": "<|endoftext|>", "pad_token": "<none>"})
+    )
     special = huggingface.read(tmp_path).special
     assert special.roles == {"bos": "<|endoftext|>", "eos": "<|endoftext|>"}
     assert set(special.user) == {"<|startoftext|>", "<|endoftext|>", "<unk>"}
@@ -225,8 +277,12 @@ def test_only_named_tokens_have_roles(tmp_path: Path) -> None:
 
 def template(*parts: str) -> dict:
     """A template with one line, "A", among these tokens."""
-    kinds = [{"Sequence": {"id": "A", "type_id": 0}} if part == "A" else {"SpecialToken": {"id": part, "type_id": 0}}
-             for part in parts]  # fmt: skip
+    kinds = [
+        {"Sequence": {"id": "A", "type_id": 0}}
+        if part == "A"
+        else {"SpecialToken": {"id": part, "type_id": 0}}
+        for part in parts
+    ]
     return {"type": "TemplateProcessing", "single": kinds, "pair": kinds}
 
 
@@ -239,7 +295,10 @@ ROBERTA = {"type": "RobertaProcessing", "sep": ["<|endoftext|>", 0], "cls": ["<|
         (template("<|startoftext|>", "A"), {"bos": "<|startoftext|>"}),
         (template("A", "<|endoftext|>"), {"eos": "<|endoftext|>"}),
         (
-            {"type": "Sequence", "processors": [level(use_regex=False), template("<|startoftext|>", "A", "<unk>")]},
+            {
+                "type": "Sequence",
+                "processors": [level(use_regex=False), template("<|startoftext|>", "A", "<unk>")],
+            },
             {"bos": "<|startoftext|>", "eos": "<unk>"},
         ),
         (ROBERTA, {"bos": "<|startoftext|>", "eos": "<|endoftext|>"}),
@@ -250,14 +309,18 @@ ROBERTA = {"type": "RobertaProcessing", "sep": ["<|endoftext|>", 0], "cls": ["<|
         (7, {}),
     ],
 )
-def test_the_post_processor_names_the_tokens_around_a_line(section: dict, roles: dict, tmp_path: Path) -> None:
+def test_the_post_processor_names_the_tokens_around_a_line(
+    section: dict, roles: dict, tmp_path: Path
+) -> None:
     """The token before a line is bos, and the one after it eos, as transformers adds them; other files come first."""
     data = file_of("llama3", random.Random(1)) | {"post_processor": section}
     data["model"]["unk_token"] = None
     (tmp_path / "tokenizer.json").write_text(json.dumps(data))
     special = huggingface.read(tmp_path / "tokenizer.json").special
     assert special.roles == roles
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<unk>", "eos_token": "<unk>"}))
+    (tmp_path / "tokenizer_config.json").write_text(
+        json.dumps({"bos_token": "<unk>", "eos_token": "<unk>"})
+    )
     assert huggingface.read(tmp_path).special.roles == {"bos": "<unk>", "eos": "<unk>"}
 
 
@@ -267,10 +330,15 @@ def test_bos_of_a_template_gives_the_ids_of_the_library(tmp_path: Path) -> None:
     names = "<|startoftext|>", "<|endoftext|>"
     ids = [(name, tokenizer.token_to_id(name)) for name in names]
     parts = f"{names[0]} $A {names[1]}"
-    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(single=parts, special_tokens=ids)
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single=parts, special_tokens=ids
+    )
     tokenizer.save(str(tmp_path / "a.json"))
     encoder = Encoder(huggingface.read(tmp_path / "a.json"))
-    assert encoder.encode_ids("de 12", add_bos=True, add_eos=True).tolist() == tokenizer.encode("de 12").ids
+    assert (
+        encoder.encode_ids("de 12", add_bos=True, add_eos=True).tolist()
+        == tokenizer.encode("de 12").ids
+    )
 
 
 def test_spaces_are_read_after_the_advised_change(tmp_path: Path) -> None:
@@ -279,7 +347,9 @@ def test_spaces_are_read_after_the_advised_change(tmp_path: Path) -> None:
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="[unknown]"))
     pattern = tokenizers.Regex(r" ?\d+\.|\. ?| ?[-\w]+|[#+]\s+")
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Split(pattern, "isolated")
-    trainer = tokenizers.trainers.BpeTrainer(vocab_size=60, special_tokens=["[unknown]"], show_progress=False)
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=60, special_tokens=["[unknown]"], show_progress=False
+    )
     tokenizer.train_from_iterator(lines, trainer)
     data = json.loads(tokenizer.to_str())
     (tmp_path / "a.json").write_text(json.dumps(data))
@@ -293,7 +363,9 @@ def test_spaces_are_read_after_the_advised_change(tmp_path: Path) -> None:
     data["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": cuts}
     (tmp_path / "a.json").write_text(json.dumps(data))
     encoder = Encoder(huggingface.read(tmp_path / "a.json"))
-    assert encoder.encode_batch(lines).ids.tolist() == [n for line in lines for n in tokenizer.encode(line).ids]
+    assert encoder.encode_batch(lines).ids.tolist() == [
+        n for line in lines for n in tokenizer.encode(line).ids
+    ]
 
 
 REFUSED = [
@@ -303,12 +375,26 @@ REFUSED = [
     ({"pre_tokenizer": {"type": "UnicodeScripts"}}, "UnicodeScripts"),
     ({"pre_tokenizer": split("a*?")}, "lazy quantifier.*VOLT cannot cut by this pattern"),
     ({"pre_tokenizer": split("ab", "MergedWithNext")}, "'ab' is MergedWithNext.*one character"),
-    ({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True}}, "add_prefix_space puts a space"),
-    ({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [level(use_regex=True), DIGITS]}}, "after ByteLevel"),
-    ({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [split("a"), WHITE]}}, "a later step drops text"),
+    (
+        {"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True}},
+        "add_prefix_space puts a space",
+    ),
+    (
+        {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [level(use_regex=True), DIGITS]}},
+        "after ByteLevel",
+    ),
+    (
+        {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [split("a"), WHITE]}},
+        "a later step drops text",
+    ),
     ({"pre_tokenizer": {"type": "Metaspace", "replacement": "_"}}, "Metaspace with '_'"),
     (
-        {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [DIGITS, metaspace("always", cuts=False)]}},
+        {
+            "pre_tokenizer": {
+                "type": "Sequence",
+                "pretokenizers": [DIGITS, metaspace("always", cuts=False)],
+            }
+        },
         "Metaspace puts",
     ),
     ({"pre_tokenizer": [1]}, r"found \[1\] instead of an object"),
@@ -329,7 +415,9 @@ def test_ignored_merges_and_marks_are_refused(tmp_path: Path) -> None:
     data = file_of("suffix", random.Random(3))
     data["model"]["ignore_merges"] = True
     (tmp_path / "tokenizer.json").write_text(json.dumps(data))
-    with pytest.raises(VocabularyError, match=r"ignore_merges looks words up without their mark \(suffix\)"):
+    with pytest.raises(
+        VocabularyError, match=r"ignore_merges looks words up without their mark \(suffix\)"
+    ):
         huggingface.read(tmp_path / "tokenizer.json")
 
 
@@ -337,7 +425,9 @@ def test_a_folder_of_merges_and_ids(tmp_path: Path) -> None:
     """vocab.json with merges.txt: ids stay, and tokens that files beside them name are found in text."""
     trained = learn(LINES, "none", "bytes")
     pieces = ["<s>", *trained.tokens, "<|end|>"]
-    (tmp_path / "vocab.json").write_text(json.dumps({piece: number for number, piece in enumerate(pieces)}))
+    (tmp_path / "vocab.json").write_text(
+        json.dumps({piece: number for number, piece in enumerate(pieces)})
+    )
     rows = chain(["#version: 0.2"], map(" ".join, trained.merges))
     (tmp_path / "merges.txt").write_text("\n".join(rows) + "\n", encoding="utf-8")
     (tmp_path / "added_tokens.json").write_text(json.dumps({"<mask>": len(pieces)}))
@@ -360,7 +450,9 @@ ID_0 = {
 def test_a_folder_may_give_the_id_0_to_a_special_token(name: str, tmp_path: Path) -> None:
     """Whichever file beside merges.txt gives it."""
     pieces = ["<mask>" if name == "vocab.json" else "", *ALPHABET, "Ġt"]
-    (tmp_path / "vocab.json").write_text(json.dumps({piece: n for n, piece in enumerate(pieces) if piece}))
+    (tmp_path / "vocab.json").write_text(
+        json.dumps({piece: n for n, piece in enumerate(pieces) if piece})
+    )
     (tmp_path / "merges.txt").write_text("#version: 0.2\nĠ t\n", encoding="utf-8")
     if ID_0[name]:
         (tmp_path / name).write_text(json.dumps(ID_0[name]))

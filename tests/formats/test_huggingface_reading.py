@@ -33,11 +33,21 @@ def test_bytes_behind_a_pattern(tmp_path):
     """Split and ByteLevel without its regex: GPT-2's own pattern is read as bytes, another as bytes cut by it; words
     and ids agree."""
     data = json.loads(written("none", "bytes"))
-    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    level = {
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        "use_regex": False,
+    }
     gpt2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
     path = tmp_path / "tokenizer.json"
     for pattern in (gpt2, r"(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|\s+"):
-        split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+        split = {
+            "type": "Split",
+            "pattern": {"Regex": pattern},
+            "behavior": "Isolated",
+            "invert": False,
+        }
         data["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, level]}
         path.write_text(json.dumps(data))
         vocabulary = huggingface.read(path)
@@ -63,7 +73,9 @@ def _train(kind):
     elif kind == "words":
         real.pre_tokenizer = pre_tokenizers.Whitespace()
     else:
-        real.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never" if kind == "never" else "always")
+        real.pre_tokenizer = pre_tokenizers.Metaspace(
+            prepend_scheme="never" if kind == "never" else "always"
+        )
     real.train_from_iterator(LINES, trainers.BpeTrainer(**options, **suffix))
     return real
 
@@ -94,14 +106,22 @@ FILES = {
         r"post-processor \(TemplateProcessing\)",
     ),
     "word": ("bytes", {"single_word": True}, "<mask> is found as a whole word only there"),
-    "normalized": ("bytes", {"normalized": True, "normalizer": {"type": "Lowercase"}}, "<mask> is found in normalised"),
+    "normalized": (
+        "bytes",
+        {"normalized": True, "normalizer": {"type": "Lowercase"}},
+        "<mask> is found in normalised",
+    ),
     "lower": ("bytes", {"normalizer": {"type": "Lowercase"}}, "lowered to 'ς' here"),
     "orphan": (
         "whitespace",
         {"vocab": {"zzz": 999}},
         "1 token that no merge makes: kept as control tokens, such as 'zzz'",
     ),
-    "spaced": ("whitespace", {"vocab": {"z z": 999}}, "1 token that no merge makes: left out, such as 'z z'"),
+    "spaced": (
+        "whitespace",
+        {"vocab": {"z z": 999}},
+        "1 token that no merge makes: left out, such as 'z z'",
+    ),
 }
 
 
@@ -111,7 +131,10 @@ def test_a_note_names_every_token_that_it_is_about(tmp_path):
     data["added_tokens"] = [row | {"single_word": True} for row in data["added_tokens"]]
     (tmp_path / "a.json").write_text(json.dumps(data))
     lost = huggingface.read(tmp_path / "a.json").provenance["lost"]
-    assert "The added tokens <unk>, <mask> are found as whole words only there (single_word), and not here." in lost
+    assert (
+        "The added tokens <unk>, <mask> are found as whole words only there (single_word), and not here."
+        in lost
+    )
 
 
 @cache
@@ -123,7 +146,11 @@ def foreign(kind):
     real = Tokenizer(models.BPE(unk_token="<unk>"))
     real.pre_tokenizer = cuts.get(kind) or pre_tokenizers.ByteLevel(add_prefix_space=False)
     alphabet = pre_tokenizers.ByteLevel.alphabet() if kind == "bytes" else []
-    options = {"special_tokens": ["<unk>", "<mask>"], "initial_alphabet": alphabet, "show_progress": False}
+    options = {
+        "special_tokens": ["<unk>", "<mask>"],
+        "initial_alphabet": alphabet,
+        "show_progress": False,
+    }
     real.train_from_iterator(LINES, trainers.BpeTrainer(vocab_size=420, **options))
     return real.to_str()
 
@@ -167,7 +194,9 @@ def test_ids_belong_to_one_token(change, said, tmp_path):
     data["model"] |= {key: value for key, value in change.items() if key in data["model"]}
     if "vocab" in change:
         data["added_tokens"] = []
-    data["added_tokens"] += [{"id": number, "content": token} for number, token in change.get("added", [])]
+    data["added_tokens"] += [
+        {"id": number, "content": token} for number, token in change.get("added", [])
+    ]
     (tmp_path / "a.json").write_text(json.dumps(data))
     if said is None:
         assert huggingface.read(tmp_path / "a.json").tokens == ()
@@ -176,7 +205,9 @@ def test_ids_belong_to_one_token(change, said, tmp_path):
         huggingface.read(tmp_path / "a.json")
 
 
-@pytest.mark.parametrize("added", list(permutations([("a", 0), ("<x>", 3), ("<y>", 4), ("<z>", 5)], 3)))
+@pytest.mark.parametrize(
+    "added", list(permutations([("a", 0), ("<x>", 3), ("<y>", 4), ("<z>", 5)], 3))
+)
 def test_an_id_that_the_library_changes_is_reported(added, tmp_path):
     """Of added tokens, some of them in model.vocab: a note names the first that has another id in the library."""
     from tokenizers import Tokenizer
@@ -184,15 +215,23 @@ def test_an_id_that_the_library_changes_is_reported(added, tmp_path):
     model = {"type": "BPE", "vocab": {"a": 0, "b": 1, "c": 2}, "merges": []}
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
     rows = [{"id": number, "content": token, **flags} for token, number in added]
-    data = {"version": "1.0", "model": model, "added_tokens": rows, "pre_tokenizer": {"type": "WhitespaceSplit"}}
+    data = {
+        "version": "1.0",
+        "model": model,
+        "added_tokens": rows,
+        "pre_tokenizer": {"type": "WhitespaceSplit"},
+    }
     (tmp_path / "a.json").write_text(json.dumps(data))
-    theirs, vocabulary = Tokenizer.from_file(str(tmp_path / "a.json")), huggingface.read(tmp_path / "a.json")
+    theirs, vocabulary = (
+        Tokenizer.from_file(str(tmp_path / "a.json")),
+        huggingface.read(tmp_path / "a.json"),
+    )
     assert {token: vocabulary.ids[token] for token, _ in added} == dict(added)
     other = [(token, theirs.token_to_id(token), number) for token, number in added]
     said = [note for note in vocabulary.provenance["lost"] if "which model.vocab lacks" in note]
-    assert [re.findall(r"token (\S+), .* the id (\d+) there, (\d+) here", note)[0] for note in said] == [
-        (token, str(there), str(here)) for token, there, here in other if there != here
-    ][:1]
+    assert [
+        re.findall(r"token (\S+), .* the id (\d+) there, (\d+) here", note)[0] for note in said
+    ] == [(token, str(there), str(here)) for token, there, here in other if there != here][:1]
 
 
 def test_some_byte_tokens_are_not_enough(tmp_path):
@@ -242,11 +281,15 @@ def test_of_equal_merges_the_last_counts(tmp_path):
     vocab = {token: number for number, token in enumerate(["a", "b", "c", "ab", "bc"])}
     model = {"type": "BPE", "vocab": vocab, "merges": merges}
     path = tmp_path / "tokenizer.json"
-    path.write_text(json.dumps({"version": "1.0", "model": model, "pre_tokenizer": {"type": "WhitespaceSplit"}}))
+    path.write_text(
+        json.dumps({"version": "1.0", "model": model, "pre_tokenizer": {"type": "WhitespaceSplit"}})
+    )
     pieces = Encoder(huggingface.read(path)).encode_lines(["abc ab"])
     assert pieces == huggingface.peer(path).pieces(["abc ab"]) == [["a", "bc", "ab"]]
     (folder := tmp_path / "m").mkdir()
-    (folder / "vocab.json").write_text(json.dumps({token: n for n, token in enumerate([*ALPHABET, "ab", "bc", "Ġt"])}))
+    (folder / "vocab.json").write_text(
+        json.dumps({token: n for n, token in enumerate([*ALPHABET, "ab", "bc", "Ġt"])})
+    )
     (folder / "merges.txt").write_text("#version: 0.2\na b\nb c\nĠ t\na b\n", encoding="utf-8")
     pieces = Encoder(huggingface.read(folder)).encode_lines(["abc ab"])
     assert pieces == huggingface.peer(folder).pieces(["abc ab"]) == [["a", "bc", "Ġ", "ab"]]
@@ -269,7 +312,10 @@ def _join(model, left, right):
         (lambda data: data["model"]["merges"].append(["no", "such"]), "'no' is not in"),
         (lambda data: data["model"]["merges"].append("a b c"), "not a pair of strings"),
         (lambda data: data["model"].pop("merges"), "model.merges is missing"),
-        (lambda data: data["model"].update(unk_token=["<unk>"]), r"unk_token is \['<unk>'\] instead of a token"),
+        (
+            lambda data: data["model"].update(unk_token=["<unk>"]),
+            r"unk_token is \['<unk>'\] instead of a token",
+        ),
         (
             lambda data: _join(data["model"], "<0x41>", "t"),
             r"merges, entry \d+: .*neither a character nor made by an earlier merge",
@@ -280,10 +326,16 @@ def _join(model, left, right):
         (lambda data: data["model"].update(continuing_subword_prefix="##"), "start with '##'"),
         (lambda data: data["model"].update(end_of_word_suffix="@@"), "end_of_word_suffix is '@@'"),
         (lambda data: data.update(normalizer={"type": "NFD"}), "normalizer NFD"),
-        (lambda data: data.update(pre_tokenizer={"type": "UnicodeScripts"}), "UnicodeScripts of the pre_tokenizer"),
+        (
+            lambda data: data.update(pre_tokenizer={"type": "UnicodeScripts"}),
+            "UnicodeScripts of the pre_tokenizer",
+        ),
         (lambda data: data.update(added_tokens=[{"content": "x\0y", "id": 999}]), "unprintable"),
         (lambda data: data.update(added_tokens=[{"id": 999}]), "added_tokens must be"),
-        (lambda data: data.update(added_tokens=[{"content": "the</w>", "id": 1}]), "not its id in model.vocab"),
+        (
+            lambda data: data.update(added_tokens=[{"content": "the</w>", "id": 1}]),
+            "not its id in model.vocab",
+        ),
     ],
 )
 def test_damaged_files_are_refused(change, text, tmp_path):

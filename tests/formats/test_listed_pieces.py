@@ -16,8 +16,15 @@ def test_a_count_with_a_fraction_is_rounded_up(tmp_path: Path) -> None:
     """What is counted in sampled text becomes the next whole number; a whole count stays."""
     path = tmp_path / "list"
     path.write_text("12.7\tlo\n3\tw\n0.004\tl\n1.5e+03\to\n")
-    assert [(row.piece, row.count) for row in rows(path)] == [("lo", 13), ("w", 3), ("l", 1), ("o", 1501)]
-    Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"), marker="none").save(tmp_path / "a.volt")
+    assert [(row.piece, row.count) for row in rows(path)] == [
+        ("lo", 13),
+        ("w", 3),
+        ("l", 1),
+        ("o", 1501),
+    ]
+    Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"), marker="none").save(
+        tmp_path / "a.volt"
+    )
     assert read_vocabulary(path, merges=tmp_path / "a.volt").counts == (13, 3, 1, 1501)
 
 

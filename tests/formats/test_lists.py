@@ -29,7 +29,23 @@ SMALL = Vocabulary(
     tokens=("l", "o", "w</w>", "e", "r</w>", "é", "low</w>", "er</w>"),
     counts=(9, 8, 7, 6, 5, 4, 3, 2),
 )
-TRICKY = ["yes", "~", " a", "a: b", "- a", "#", "'", '"', "\\", "null", "1.5", "{", "\x85", "", "\ufeff"]
+TRICKY = [
+    "yes",
+    "~",
+    " a",
+    "a: b",
+    "- a",
+    "#",
+    "'",
+    '"',
+    "\\",
+    "null",
+    "1.5",
+    "{",
+    "\x85",
+    "",
+    "\ufeff",
+]
 CODES = "#version: 0.2\nl o\nlo w</w>\ne r</w>\n"
 
 
@@ -95,7 +111,9 @@ def test_what_yaml_writers_write_is_read(tmp_path: Path) -> None:
     yaml = pytest.importorskip("yaml")
     keys = ["l@@", "'@@", '"', "\\@@", "yes", "é", "1", ":", "~"]
     ids = {piece: number for number, piece in enumerate(["</s>", "<unk>", *keys])}
-    (tmp_path / "v.yml").write_text(yaml.safe_dump(ids, allow_unicode=True), encoding="utf-8", newline="\n")
+    (tmp_path / "v.yml").write_text(
+        yaml.safe_dump(ids, allow_unicode=True), encoding="utf-8", newline="\n"
+    )
     Vocabulary(merges=(("y", "e"), ("ye", "s</w>")), tokens=("l",)).save(tmp_path / "base.volt")
     found = read_vocabulary(tmp_path / "v.yml", format="marian", merges=tmp_path / "base.volt")
     assert [theirs(found, token, "marian") for token in found.tokens] == keys
@@ -125,10 +143,14 @@ def test_codes_serve_as_merges(name, tmp_path: Path) -> None:
     assert found.scaffolding == ("lo", "er</w>")
 
 
-@pytest.mark.parametrize(("end", "unk"), list(product(("</s>", "eos", "'</s>'"), ("<unk>", "UNK", '"<unk>"'))))
+@pytest.mark.parametrize(
+    ("end", "unk"), list(product(("</s>", "eos", "'</s>'"), ("<unk>", "UNK", '"<unk>"')))
+)
 def test_only_at_its_own_id_is_a_name_marian_s(end, unk, tmp_path: Path) -> None:
     """</s> and <unk> have the ids 0 and 1, older files call them eos and UNK; with other ids these are words."""
-    (tmp_path / "codes").write_text("#version: 0.2\ne o\neo s</w>\nU N\nUN K</w>\n", encoding="utf-8")
+    (tmp_path / "codes").write_text(
+        "#version: 0.2\ne o\neo s</w>\nU N\nUN K</w>\n", encoding="utf-8"
+    )
     (tmp_path / "list").write_text(f"{end}: 0\n{unk}: 1\no@@: 2\n", encoding="utf-8")
     words = [word for word in ("eos", "UNK") if word not in (end, unk)]
     with (tmp_path / "list").open("a") as file:
@@ -151,7 +173,10 @@ def test_opennmt_is_read_either_way_round(tmp_path: Path) -> None:
     (tmp_path / "codes").write_text(CODES, encoding="utf-8")
     (tmp_path / "a").write_text("l@@\t9\n1\t5\n", encoding="utf-8")
     (tmp_path / "b").write_text("9\tl@@\n5\t1\n", encoding="utf-8")
-    a, b = (read_vocabulary(tmp_path / name, format="opennmt", merges=tmp_path / "codes") for name in "ab")
+    a, b = (
+        read_vocabulary(tmp_path / name, format="opennmt", merges=tmp_path / "codes")
+        for name in "ab"
+    )
     assert a == b == replace(SMALL, tokens=("l", "1</w>"), counts=(9, 5))
     (tmp_path / "c").write_text("5\t1\n", encoding="utf-8")
     c = read_vocabulary(tmp_path / "c", format="opennmt", merges=tmp_path / "codes")
@@ -178,7 +203,8 @@ def test_fairseq_tells_like_spellings_apart(tmp_path: Path) -> None:
     assert any("a@@" in note and "never finds" in note for note in notes)
     vocabulary.save(tmp_path / "v.volt")
     assert (
-        read_vocabulary(tmp_path / "dict.txt", format="fairseq", merges=tmp_path / "v.volt").tokens == vocabulary.tokens
+        read_vocabulary(tmp_path / "dict.txt", format="fairseq", merges=tmp_path / "v.volt").tokens
+        == vocabulary.tokens
     )
     for name in ("marian", "opennmt"):
         with pytest.raises(VocabularyError, match="both be spelled 'a@@'"):
@@ -190,9 +216,13 @@ LIKE = Vocabulary(merges=(("@", "@</w>"), ("a", "@@</w>")), tokens=("a", "a@@</w
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("fairseq", "@@@ 2\na@@ 5\na@@ 3\n"), ("opennmt", "2\t@@@\n5\ta@@\n3\ta@@\n"),
-                       ("marian", '"</s>": 0\n"<unk>": 1\n"a@@": 2\n"a@@": 3\n')],
-)  # fmt: skip
+    ("name", "text"),
+    [
+        ("fairseq", "@@@ 2\na@@ 5\na@@ 3\n"),
+        ("opennmt", "2\t@@@\n5\ta@@\n3\ta@@\n"),
+        ("marian", '"</s>": 0\n"<unk>": 1\n"a@@": 2\n"a@@": 3\n'),
+    ],
+)
 def test_a_spelling_is_listed_twice_only_where_its_list_says_so(name, text, tmp_path: Path) -> None:
     """A spelling of two tokens that is listed twice is refused by place; with fairseq's flag it is both tokens, once
     each, and a third time it is refused too."""
@@ -223,8 +253,12 @@ def test_fairseq_lists_user_tokens_as_subword_nmt_spells_them(tmp_path: Path) ->
 def test_fairseq_fillers_are_no_tokens(tmp_path: Path) -> None:
     """The madeupwords with which fairseq-preprocess rounds up are left out; one with a count is a word of the text."""
     (tmp_path / "codes").write_text(CODES, encoding="utf-8")
-    (tmp_path / "dict.txt").write_text("l@@ 9\nmadeupword0000 0\nmadeupword0001 0\n", encoding="utf-8")
-    assert read_vocabulary(tmp_path / "dict.txt", format="fairseq", merges=tmp_path / "codes").tokens == ("l",)
+    (tmp_path / "dict.txt").write_text(
+        "l@@ 9\nmadeupword0000 0\nmadeupword0001 0\n", encoding="utf-8"
+    )
+    assert read_vocabulary(
+        tmp_path / "dict.txt", format="fairseq", merges=tmp_path / "codes"
+    ).tokens == ("l",)
     (tmp_path / "dict.txt").write_text("l@@ 9\nmadeupword0000 3\n", encoding="utf-8")
     with pytest.raises(VocabularyError, match=r"dict\.txt:2: no merge makes 'madeupword0000'"):
         read_vocabulary(tmp_path / "dict.txt", format="fairseq", merges=tmp_path / "codes")
@@ -256,7 +290,9 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize(("name", "data", "line", "said"), DAMAGED)
-def test_damaged_lists_are_reported_by_file_and_line(name, data, line, said, tmp_path: Path) -> None:
+def test_damaged_lists_are_reported_by_file_and_line(
+    name, data, line, said, tmp_path: Path
+) -> None:
     """Truncated, misencoded, repeated, negative or unmakeable: VocabularyError with file:line and what is wrong."""
     (tmp_path / "codes").write_text(CODES, encoding="utf-8")
     (tmp_path / "list").write_bytes(data)

@@ -19,7 +19,9 @@ from volt.vocabulary import Vocabulary
 
 NAMES = ("fairseq", "marian", "opennmt")
 SUFFIX = learn(LINES[1:4], "suffix", "whitespace", user=("<url>", "[NUM]"), byte_fallback=True)
-TEXT = st.lists(texts | st.sampled_from(["<url>", "<url>x", "x[NUM]", "é<url>[NUM]", "</w>"]), max_size=5).map(" ".join)
+TEXT = st.lists(
+    texts | st.sampled_from(["<url>", "<url>x", "x[NUM]", "é<url>[NUM]", "</w>"]), max_size=5
+).map(" ".join)
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -52,13 +54,23 @@ def test_pieces_have_other_ids_where_words_go_on(ids):
 def test_lists_leave_out_what_has_a_role_and_no_text(name, tmp_path: Path):
     """Ids that a vocabulary numbers itself: pieces stay in the order of ids, roles and unused ids are left out, a role
     that is a user token stays, and with the vocabulary as merges the same comes back."""
-    special = SpecialTokens("<|end|>", "<|end|>", "<|end|>", None, user=("<|end|>",), control=("[A]",))
+    special = SpecialTokens(
+        "<|end|>", "<|end|>", "<|end|>", None, user=("<|end|>",), control=("[A]",)
+    )
     order = ("b", "", "[A]", "a", "ab", "<|end|>")
-    vocabulary = Vocabulary((("a", "b"),), ("b", "a", "ab"), marker="none", special=special, order=order)
+    vocabulary = Vocabulary(
+        (("a", "b"),), ("b", "a", "ab"), marker="none", special=special, order=order
+    )
     notes = write_vocabulary(vocabulary, tmp_path / "list", to=name)
     ids, _ = READERS[name]
     found = ids((tmp_path / "list").read_bytes().decode())
-    assert sorted(set(order) & set(found), key=found.__getitem__) == ["b", "[A]", "a", "ab", "<|end|>"]
+    assert sorted(set(order) & set(found), key=found.__getitem__) == [
+        "b",
+        "[A]",
+        "a",
+        "ab",
+        "<|end|>",
+    ]
     assert "ids differ from VOLT's" in notes[0] or name == "opennmt"
     vocabulary.save(tmp_path / "v.volt")
     assert read_vocabulary(tmp_path / "list", format=name, merges=tmp_path / "v.volt") == vocabulary

@@ -20,9 +20,19 @@ BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "
 
 def tokenizer(steps: list[dict[str, str]]) -> dict[str, Any]:
     """Bytes alone, behind these steps of a normaliser."""
-    model = {"type": "BPE", "vocab": {letter: number for number, letter in enumerate(ALPHABET)}, "merges": []}
+    model = {
+        "type": "BPE",
+        "vocab": {letter: number for number, letter in enumerate(ALPHABET)},
+        "merges": [],
+    }
     section = {"type": "Sequence", "normalizers": steps}
-    return {"version": "1.0", "added_tokens": [], "normalizer": section, "pre_tokenizer": BYTES, "model": model}
+    return {
+        "version": "1.0",
+        "added_tokens": [],
+        "normalizer": section,
+        "pre_tokenizer": BYTES,
+        "model": model,
+    }
 
 
 @pytest.mark.parametrize("steps", [[NFC, LOWER], [LOWER, NFC], [NFC, LOWER, NFC], [LOWER], [NFC]])

@@ -34,10 +34,14 @@ def lists_of_merges(draw):
 
 def written(folder, merges):
     """A tokenizer.json of these merges."""
-    vocab = {token: number for number, token in enumerate(dict.fromkeys([*"ab", *map("".join, merges)]))}
+    vocab = {
+        token: number for number, token in enumerate(dict.fromkeys([*"ab", *map("".join, merges)]))
+    }
     model = {"type": "BPE", "vocab": vocab, "merges": [list(pair) for pair in merges]}
     path = folder / "tokenizer.json"
-    path.write_text(json.dumps({"version": "1.0", "model": model, "pre_tokenizer": {"type": "WhitespaceSplit"}}))
+    path.write_text(
+        json.dumps({"version": "1.0", "model": model, "pre_tokenizer": {"type": "WhitespaceSplit"}})
+    )
     return path
 
 

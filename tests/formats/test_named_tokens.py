@@ -20,7 +20,9 @@ from volt.text.patterns.published import NAMED
 
 tiktoken = pytest.importorskip("tiktoken")
 WORDS = [b"th", b"he", b"the", b" the", b"123", b"!!", b"<|"]
-RANKS = {token: rank for rank, token in enumerate([*(bytes([byte]) for byte in range(256)), *WORDS])}
+RANKS = {
+    token: rank for rank, token in enumerate([*(bytes([byte]) for byte in range(256)), *WORDS])
+}
 NAMES = {"<|end|>": 270, "<|a|>": 265, "[INST]": 264}
 TELLING = "The file names no special tokens"
 
@@ -28,16 +30,26 @@ TELLING = "The file names no special tokens"
 def ranks_file(folder: Path) -> Path:
     """Ranks of all bytes and a few words."""
     path = folder / "x.tiktoken"
-    path.write_bytes(b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in RANKS.items()))
+    path.write_bytes(
+        b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in RANKS.items())
+    )
     return path
 
 
-@given(st.lists(st.sampled_from([*NAMES, "the", " ", "  ", "123", "!!", "<|", "é", "\t", "a"]), max_size=9))
+@given(
+    st.lists(
+        st.sampled_from([*NAMES, "the", " ", "  ", "123", "!!", "<|", "é", "\t", "a"]), max_size=9
+    )
+)
 @settings(deadline=None, max_examples=examples(60))
-def test_text_encodes_as_in_tiktoken(tmp_path_factory: pytest.TempPathFactory, parts: list[str]) -> None:
+def test_text_encodes_as_in_tiktoken(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[str]
+) -> None:
     """The same ids as tiktoken.Encoding with special_tokens and allowed_special="all"; they decode to the text."""
     folder = tmp_path_factory.getbasetemp()
-    encoder = Encoder(read_vocabulary(ranks_file(folder), pattern="cl100k", special=NAMES, eos="<|end|>"))
+    encoder = Encoder(
+        read_vocabulary(ranks_file(folder), pattern="cl100k", special=NAMES, eos="<|end|>")
+    )
     theirs = tiktoken.Encoding(
         "x", pat_str=NAMED["cl100k"][0].pattern, mergeable_ranks=RANKS, special_tokens=dict(NAMES)
     )
@@ -49,7 +61,9 @@ def test_text_encodes_as_in_tiktoken(tmp_path_factory: pytest.TempPathFactory, p
 def test_no_sentence_says_what_is_not_so_any_more(tmp_path: Path) -> None:
     """Once tokens are named, the loss is gone that there are none; errors name the file."""
     path = ranks_file(tmp_path)
-    assert any(TELLING in loss for loss in read_vocabulary(path, pattern="cl100k").provenance["lost"])
+    assert any(
+        TELLING in loss for loss in read_vocabulary(path, pattern="cl100k").provenance["lost"]
+    )
     named = read_vocabulary(path, pattern="cl100k", eos={"<|end|>": 300})
     assert not any(TELLING in loss for loss in named.provenance["lost"])
     assert (named.ids["<|end|>"], named.special.user, named.special.eos) == (300, (), "<|end|>")
@@ -64,7 +78,17 @@ def test_import_takes_tokens_and_checks_with_them(run: Run) -> None:
     Path("t.txt").write_text("the <|end|>the[INST] <|a|>\nx\n", encoding="utf-8")
     named = [word for name, number in NAMES.items() for word in ("--special", f"{name}={number}")]
     done = run(
-        "import", "x.tiktoken", "t.txt", "-o", "v.volt", "--check", "--pattern", "cl100k", *named, "--eos", "<|end|>"
+        "import",
+        "x.tiktoken",
+        "t.txt",
+        "-o",
+        "v.volt",
+        "--check",
+        "--pattern",
+        "cl100k",
+        *named,
+        "--eos",
+        "<|end|>",
     )
     assert done.lines == ["tiktoken: 2 of 2 lines have equal pieces, 2 equal ids"]
     assert TELLING not in done.stderr.decode()
@@ -97,4 +121,7 @@ def test_the_end_of_gpt2s_files_is_named(run: Run) -> None:
     done = run(*command, "--special", "<|endoftext|>")
     assert done.lines == ["tokenizers: 1 of 1 lines have equal pieces, 1 equal ids"]
     assert "endoftext" not in done.stderr.decode()
-    assert str(vocab["<|endoftext|>"]).encode() in run("encode", "-m", "v.volt", "t.txt", "--form", "ids").stdout
+    assert (
+        str(vocab["<|endoftext|>"]).encode()
+        in run("encode", "-m", "v.volt", "t.txt", "--form", "ids").stdout
+    )

@@ -60,7 +60,10 @@ def test_the_export_encodes_alike(pattern, level, lines):
 @pytest.mark.parametrize("level", LEVELS)
 def test_user_tokens_are_cut_out_first(level):
     """What stands beside a user token is cut by itself, there as here."""
-    assert_alike(*case("cl100k", level, ("<url>",)), ["see <url>", "a<url>b 12345<url><url>6", " <url> \n<url>"])
+    assert_alike(
+        *case("cl100k", level, ("<url>",)),
+        ["see <url>", "a<url>b 12345<url><url>6", " <url> \n<url>"],
+    )
 
 
 @given(text=any_texts)
@@ -68,9 +71,14 @@ def test_user_tokens_are_cut_out_first(level):
 @settings(deadline=None, max_examples=examples(40))
 def test_patterns_are_respelled_for_the_engine_of_tokenizers(text):
     """What Oniguruma spells otherwise gives the cuts that VOLT's own loop makes."""
-    for pattern in (r"\p{N}{1,3}+|a$|\pL{2}|[]\u0301!-#]", r"\s++$|[\U00000061b]{1,2}+\p{Lu}|\x{4E00}"):
+    for pattern in (
+        r"\p{N}{1,3}+|a$|\pL{2}|[]\u0301!-#]",
+        r"\s++$|[\U00000061b]{1,2}+\p{Lu}|\x{4E00}",
+    ):
         split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(spelled(pattern)), "isolated")
-        assert [word for word, _ in split.pre_tokenize_str(text)] == Splitter.of(Split(pattern)).split(text), pattern
+        assert [word for word, _ in split.pre_tokenize_str(text)] == Splitter.of(
+            Split(pattern)
+        ).split(text), pattern
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -85,9 +93,13 @@ def test_a_folder_of_splits_is_read_back(level, tmp_path):
 def test_what_cannot_be_carried_is_refused_by_name(tmp_path):
     """tokenizers reads no text from its end; a .tiktoken file holds no pattern."""
     from_end = learn(LINES, "none", cut_by("digits3-right", "bytes"))
-    with pytest.raises(VocabularyError, match=r"reads text from its end, which tokenizers cannot.*digits3"):
+    with pytest.raises(
+        VocabularyError, match=r"reads text from its end, which tokenizers cannot.*digits3"
+    ):
         huggingface.write(from_end, tmp_path / "m")
-    with pytest.raises(VocabularyError, match=r"cuts bytes by one pattern, so it cannot use 'bytes\+splits:"):
+    with pytest.raises(
+        VocabularyError, match=r"cuts bytes by one pattern, so it cannot use 'bytes\+splits:"
+    ):
         tiktoken.write(from_end, tmp_path / "m.tiktoken")
     assert not list(tmp_path.iterdir())
 
@@ -95,7 +107,9 @@ def test_what_cannot_be_carried_is_refused_by_name(tmp_path):
 @pytest.mark.parametrize("name", ["metaspace-runs", "metaspace-line"])
 def test_runs_and_lines_come_back(tmp_path, name):
     """A vocabulary of runs of spaces, or of whole lines, is read back from the folder as it was."""
-    made = replace(learn(LINES, "none", name), special=SpecialTokens(user=("<url>",)), byte_fallback=True)
+    made = replace(
+        learn(LINES, "none", name), special=SpecialTokens(user=("<url>",)), byte_fallback=True
+    )
     huggingface.write(made.closed(), tmp_path / "m")
     found = huggingface.read(tmp_path / "m")
     assert (found.pretokenizer, found.ids) == (made.pretokenizer, made.closed().ids)

@@ -21,7 +21,11 @@ pytest.importorskip("tiktoken")
 FEW = settings(deadline=None, max_examples=examples(20))
 USER = ("<url>", "<u", "é!")
 own = st.sampled_from("\U0010f000\U0010f001\U0010f002\U0010fffc\U0010fffd\U00100000")
-lines_ = st.lists(st.lists(fragments | own | st.sampled_from(USER), max_size=9).map("".join), min_size=1, max_size=4)
+lines_ = st.lists(
+    st.lists(fragments | own | st.sampled_from(USER), max_size=9).map("".join),
+    min_size=1,
+    max_size=4,
+)
 
 
 @cache
@@ -34,8 +38,13 @@ def trained(cuts: str):
     split = [pre_tokenizers.Split(Regex(cuts), "isolated")] if cuts else []
     real.pre_tokenizer = pre_tokenizers.Sequence([*split, byte_level])
     options = {"initial_alphabet": pre_tokenizers.ByteLevel.alphabet(), "show_progress": False}
-    lines = [*LINES, "\U0010f000\U0010f001 a\U0010f000\U0010f000"] * 2  # merges of bytes of private characters
-    real.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=400, special_tokens=list(USER), **options))
+    lines = [
+        *LINES,
+        "\U0010f000\U0010f001 a\U0010f000\U0010f000",
+    ] * 2  # merges of bytes of private characters
+    real.train_from_iterator(
+        lines, trainers.BpeTrainer(vocab_size=400, special_tokens=list(USER), **options)
+    )
     with tempfile.TemporaryDirectory() as folder:
         real.save(str(Path(folder, "tokenizer.json")))
         return real, Encoder(huggingface.read(Path(folder, "tokenizer.json")))

@@ -80,7 +80,9 @@ def test_joins_are_made_of_what_can_be_made(words: list[str]) -> None:
     for token in sorted(tokens, key=len):
         if any({token[:i], token[i:]} <= made for i in range(1, len(token))):
             made.add(token)
-    assert list(map(b"".join, joins(tokens))) == [token for token in tokens if len(token) > 1 and token in made]
+    assert list(map(b"".join, joins(tokens))) == [
+        token for token in tokens if len(token) > 1 and token in made
+    ]
 
 
 def naive_cut(tokens: list[bytes], pattern: str, texts: list[str]) -> set[bytes]:
@@ -90,12 +92,20 @@ def naive_cut(tokens: list[bytes], pattern: str, texts: list[str]) -> set[bytes]
     return {token for token in tokens if token not in whole}
 
 
-@given(st.lists(texts, min_size=1, max_size=3), st.sampled_from((*PATTERNS, "deepseek3", "digits3-right")))
+@given(
+    st.lists(texts, min_size=1, max_size=3),
+    st.sampled_from((*PATTERNS, "deepseek3", "digits3-right")),
+)
 @FEW
 def test_no_part_of_a_word_is_cut(lines: list[str], pattern: str) -> None:
     """Wherever it begins and ends, inside a character, too; a split that reads backwards counts as the others."""
     words = [word.encode() for line in lines for word in named_splitter(pattern).split(line)]
-    inner = {word[i:j] for word in words for i in range(len(word)) for j in range(i + 1, min(len(word), i + 7) + 1)}
+    inner = {
+        word[i:j]
+        for word in words
+        for i in range(len(word))
+        for j in range(i + 1, min(len(word), i + 7) + 1)
+    }
     assert cut_tokens(sorted(inner), NAMED[pattern]) == []
 
 
@@ -107,7 +117,9 @@ def test_tokens_in_no_word_are_cut() -> None:
     cut = {pattern: naive_cut(tokens, pattern, lines) for pattern in ("gpt2", "cl100k", "o200k")}
     for pattern, expected in cut.items():
         assert set(cut_tokens(tokens, NAMED[pattern])) == expected
-    assert n_cut(tokens, {name: NAMED[name] for name in cut}) == {name: len(cut[name]) for name in cut}
+    assert n_cut(tokens, {name: NAMED[name] for name in cut}) == {
+        name: len(cut[name]) for name in cut
+    }
 
 
 def test_a_pattern_is_asked_for(tmp_path: Path) -> None:
@@ -117,7 +129,9 @@ def test_a_pattern_is_asked_for(tmp_path: Path) -> None:
     path.write_bytes(rows(ranks_of(["low", "2016"], [0, 0])))
     assert "splits text by GPT-2's" in read_vocabulary(path).provenance["lost"][0]
     path.write_bytes(rows(ranks_of(["(low", ".x"], [0, 0])))
-    with pytest.raises(VocabularyError, match=r"GPT-2's splits 2 of its 258 tokens, such as '\(low'.*cl100k 0"):
+    with pytest.raises(
+        VocabularyError, match=r"GPT-2's splits 2 of its 258 tokens, such as '\(low'.*cl100k 0"
+    ):
         read_vocabulary(path)
     found = read_vocabulary(path, pattern="cl100k")
     assert found.pretokenizer == PreTokenizer.of_pattern("cl100k", level="bytes")
@@ -135,7 +149,9 @@ def test_a_pattern_is_asked_for(tmp_path: Path) -> None:
         read_vocabulary(path)
 
 
-def test_a_published_file_is_known_by_its_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_published_file_is_known_by_its_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its pattern needs no naming, and the check loads the library with it; another pattern is announced, another
     spelling of the same one is not."""
     path = tmp_path / "r.tiktoken"
@@ -154,7 +170,9 @@ def test_a_published_file_is_known_by_its_digest(tmp_path: Path, monkeypatch: py
 def test_digests_are_those_that_tiktoken_states() -> None:
     """Every ranks file of tiktoken's own code is known, with a pattern that cuts as the one beside its digest."""
     module = pytest.importorskip("tiktoken_ext.openai_public")
-    stated = re.findall(r'\.tiktoken",\s+expected_hash="(\w+)"', Path(module.__file__).read_text(encoding="utf-8"))
+    stated = re.findall(
+        r'\.tiktoken",\s+expected_hash="(\w+)"', Path(module.__file__).read_text(encoding="utf-8")
+    )
     assert len(set(stated)) >= 4
     assert {digest[:16] for digest in stated} <= ranks.KNOWN.keys()
     assert {name for _, name in ranks.KNOWN.values()} <= NAMED.keys()
@@ -177,7 +195,9 @@ def test_the_check_loads_the_file_with_the_pattern_that_is_given(tmp_path: Path)
     path.write_bytes(gzip.compress(rows(ranks_of([" (", "(low", "low"], [0, 3, 0]))))
     assert format_of(path) == "tiktoken"
     vocabulary = read_vocabulary(path, pattern="cl100k")
-    agreement = check.check_import(vocabulary, path, "tiktoken", ["(low) (low", *LINES], pattern="cl100k")
+    agreement = check.check_import(
+        vocabulary, path, "tiktoken", ["(low) (low", *LINES], pattern="cl100k"
+    )
     assert agreement.is_complete
     assert agreement.n_equal_ids == 1 + len(LINES)
     other = read_vocabulary(path, pattern="gpt2")
@@ -190,9 +210,19 @@ def test_special_tokens_take_no_rank(tmp_path: Path) -> None:
     for skipped in ([0, 0, 0, 0, 0], [0, 2, 0, 0, 1], [5, 0, 1, 0, 0], [9, 9, 9, 9, 9]):
         path.write_bytes(rows(ranks_of(words, skipped)))
         vocabulary = read_vocabulary(path)
-        for other in (vocabulary, replace(vocabulary, special=SpecialTokens(user=("<u>",)), order=())):
-            for peer in (tiktoken.peer(path), tiktoken.peer_of(path, other), tiktoken.original(path, other)):
-                assert peer.pieces(["abc", " a b c ab abc"]) == [["a", "b", "c"], [f"Ġ{word[1:]}" for word in words]]
+        for other in (
+            vocabulary,
+            replace(vocabulary, special=SpecialTokens(user=("<u>",)), order=()),
+        ):
+            for peer in (
+                tiktoken.peer(path),
+                tiktoken.peer_of(path, other),
+                tiktoken.original(path, other),
+            ):
+                assert peer.pieces(["abc", " a b c ab abc"]) == [
+                    ["a", "b", "c"],
+                    [f"Ġ{word[1:]}" for word in words],
+                ]
 
 
 def test_a_token_without_bytes_is_an_unused_id(tmp_path: Path) -> None:
@@ -206,11 +236,18 @@ def tekken(**changed: object) -> dict[str, object]:
     """A small tekken.json."""
     vocab = [
         {"rank": rank, "token_bytes": base64.b64encode(token).decode(), "token_str": None}
-        for rank, token in enumerate([*(bytes([byte]) for byte in range(256)), b"lo", b"low", b"never"])
+        for rank, token in enumerate(
+            [*(bytes([byte]) for byte in range(256)), b"lo", b"low", b"never"]
+        )
     ]
-    config = {"pattern": r"\p{N}| ?\p{L}+|.", "default_vocab_size": 288, "default_num_special_tokens": 30}
+    config = {
+        "pattern": r"\p{N}| ?\p{L}+|.",
+        "default_vocab_size": 288,
+        "default_num_special_tokens": 30,
+    }
     special = [
-        {"rank": rank, "token_str": token, "is_control": True} for rank, token in enumerate(("<unk>", "<s>", "[I]"))
+        {"rank": rank, "token_str": token, "is_control": True}
+        for rank, token in enumerate(("<unk>", "<s>", "[I]"))
     ]
     return {"config": config, "vocab": vocab, "special_tokens": special} | changed
 
@@ -235,8 +272,26 @@ def test_tekken_is_read_with_all_that_it_says(tmp_path: Path) -> None:
     ("changed", "said"),
     [
         ({"config": {"pattern": "a"}}, "'default_vocab_size' is missing"),
-        ({"config": {"pattern": "a", "default_vocab_size": 9999, "default_num_special_tokens": 1}}, "do not match"),
-        ({"config": {"pattern": "(?=a)", "default_vocab_size": 288, "default_num_special_tokens": 30}}, "pattern"),
+        (
+            {
+                "config": {
+                    "pattern": "a",
+                    "default_vocab_size": 9999,
+                    "default_num_special_tokens": 1,
+                }
+            },
+            "do not match",
+        ),
+        (
+            {
+                "config": {
+                    "pattern": "(?=a)",
+                    "default_vocab_size": 288,
+                    "default_num_special_tokens": 30,
+                }
+            },
+            "pattern",
+        ),
         ({"vocab": 3}, "'vocab' is missing or not a list"),
         ({"vocab": [{"rank": 0, "token_bytes": "?"}] * 300}, "vocab, row 1: found"),
         ({"special_tokens": [{"rank": 0}]}, "'special_tokens' must list each rank"),

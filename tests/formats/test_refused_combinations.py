@@ -18,11 +18,17 @@ LINE = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "
 LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
 
 
-def tokenizer_json(folder: Path, tokens: list[str], cut: dict[str, Any], *, added: Any = (), **model: Any) -> Path:
+def tokenizer_json(
+    folder: Path, tokens: list[str], cut: dict[str, Any], *, added: Any = (), **model: Any
+) -> Path:
     """A tokenizer.json of these tokens, which no merges make."""
     vocab = {token: number for number, token in enumerate(tokens)}
-    data = {"version": "1.0", "added_tokens": list(added), "pre_tokenizer": cut,
-            "model": {"type": "BPE", "vocab": vocab, "merges": [], **model}}  # fmt: skip
+    data = {
+        "version": "1.0",
+        "added_tokens": list(added),
+        "pre_tokenizer": cut,
+        "model": {"type": "BPE", "vocab": vocab, "merges": [], **model},
+    }
     path = folder / "tokenizer.json"
     path.write_text(json.dumps(data))
     return path
@@ -32,13 +38,27 @@ def tokenizer_json(folder: Path, tokens: list[str], cut: dict[str, Any], *, adde
     ("tokens", "cut", "model", "named"),
     [
         ([*BYTES, "a"], LEVEL, {"byte_fallback": True}, "not all letters of ByteLevel are tokens"),
-        ([*BYTES, "a", "b"], {"type": "Punctuation", "behavior": "Isolated"}, {"byte_fallback": True}, "<0x20>"),
-        ([*BYTES, "a", "b</w>"], {"type": "WhitespaceSplit"}, {"byte_fallback": True, "end_of_word_suffix": "</w>"},
-         "the suffix of an unknown character"),
+        (
+            [*BYTES, "a", "b"],
+            {"type": "Punctuation", "behavior": "Isolated"},
+            {"byte_fallback": True},
+            "<0x20>",
+        ),
+        (
+            [*BYTES, "a", "b</w>"],
+            {"type": "WhitespaceSplit"},
+            {"byte_fallback": True, "end_of_word_suffix": "</w>"},
+            "the suffix of an unknown character",
+        ),
         (["▁", "a", "a</w>"], LINE, {"end_of_word_suffix": "</w>"}, "VOLT marks only one end"),
-        (["▁", "a", "▁a"], LINE, {"ignore_merges": True}, "ignore_merges looks up whole lines in tokenizers"),
+        (
+            ["▁", "a", "▁a"],
+            LINE,
+            {"ignore_merges": True},
+            "ignore_merges looks up whole lines in tokenizers",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_tokenizer_that_would_differ_is_refused(tmp_path, tokens, cut, model, named):
     """The message says what the library does, and what to do."""
     with pytest.raises(VocabularyError, match=named):
@@ -48,7 +68,10 @@ def test_a_tokenizer_that_would_differ_is_refused(tmp_path, tokens, cut, model, 
 @pytest.mark.parametrize(("first", "is_reported"), [("b", True), ("x", False)])
 def test_added_tokens_that_break_others_are_reported(tmp_path, first, is_reported):
     """Those that are looked for in raw text come first in tokenizers."""
-    added = [{"id": 2, "content": "ab", "normalized": True}, {"id": 3, "content": first, "normalized": False}]
+    added = [
+        {"id": 2, "content": "ab", "normalized": True},
+        {"id": 3, "content": first, "normalized": False},
+    ]
     tokens = ["a", "c", "ab", first]
     path = tokenizer_json(tmp_path, tokens, {"type": "WhitespaceSplit"}, added=added)
     lost = read_vocabulary(path).provenance["lost"]
@@ -60,10 +83,15 @@ def test_ends_that_a_model_lacks_are_reported(tmp_path):
     library = pytest.importorskip("sentencepiece")
     model = io.BytesIO()
     library.SentencePieceTrainer.train(
-        sentence_iterator=iter(["a1 b2 ab12"] * 9), model_writer=model, model_type="bpe", vocab_size=30,
-        hard_vocab_limit=False, treat_whitespace_as_suffix=True, normalization_rule_name="identity",
+        sentence_iterator=iter(["a1 b2 ab12"] * 9),
+        model_writer=model,
+        model_type="bpe",
+        vocab_size=30,
+        hard_vocab_limit=False,
+        treat_whitespace_as_suffix=True,
+        normalization_rule_name="identity",
         minloglevel=2,
-    )  # fmt: skip
+    )
     path = tmp_path / "a.model"
     path.write_bytes(model.getvalue())
     [said] = [said for said in read_vocabulary(path).provenance["lost"] if "ends no word" in said]

@@ -36,7 +36,17 @@ LIBRARIES = {
     "tiktoken": ["tiktoken"],
 }
 LISTS = [name for name in FORMATS if name not in LIBRARIES]
-WORDS = {"the": 90, "cat": 40, "sat": 30, "mat": 20, "hat": 20, "that": 40, "had": 20, "on": 30, "höre": 3}
+WORDS = {
+    "the": 90,
+    "cat": 40,
+    "sat": 30,
+    "mat": 20,
+    "hat": 20,
+    "that": 40,
+    "had": 20,
+    "on": 30,
+    "höre": 3,
+}
 
 
 def made(level: str = "characters", **options: object) -> Vocabulary:
@@ -60,7 +70,9 @@ def fitting(name: str) -> Vocabulary:
 
 
 def place(folder: Path, name: str) -> Path:
-    return folder / {"marian": "out.yml", "sentencepiece": "out.model", "huggingface": "out"}.get(name, "out.txt")
+    return folder / {"marian": "out.yml", "sentencepiece": "out.model", "huggingface": "out"}.get(
+        name, "out.txt"
+    )
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -81,7 +93,9 @@ def parameters(function: Callable[..., object]) -> list[tuple[object, ...]]:
 
 def test_the_site_names_every_format() -> None:
     """The page on formats tells of all that there are."""
-    page = (Path(__file__).parents[2] / "docs/pages/reference/formats.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/pages/reference/formats.md").read_text(
+        encoding="utf-8"
+    )
     assert [name for name in FORMATS if f"`{name}`" not in page] == []
 
 
@@ -128,7 +142,9 @@ def test_a_file_is_read_by_the_name_that_it_was_written_by(name: str, tmp_path: 
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("written", ["written", "written.json", "written.model"])
-def test_the_files_of_a_format_are_known_before_they_are_written(name: str, written: str, tmp_path: Path) -> None:
+def test_the_files_of_a_format_are_known_before_they_are_written(
+    name: str, written: str, tmp_path: Path
+) -> None:
     """`files_written` names exactly what `write` writes; what reading opens is among `files_read`."""
     pytest.importorskip("sentencepiece")
     path = tmp_path / written
@@ -143,7 +159,10 @@ def test_the_files_of_a_format_are_known_before_they_are_written(name: str, writ
 def test_files_are_those_of_the_format_that_is_given(tmp_path: Path) -> None:
     """A list of words is read alone; read as another format, it has the companions of this format."""
     (path := tmp_path / "m").write_text("a\nb\n")
-    folder = {path / name for name in ("special_tokens_map.json", "tokenizer_config.json", "tokenizer.json")}
+    folder = {
+        path / name
+        for name in ("special_tokens_map.json", "tokenizer_config.json", "tokenizer.json")
+    }
     companions = {"subword-nmt": {tmp_path / "m.vocab"}, "huggingface": folder}
     assert {*files_read(path)} == {path}
     for name in FORMATS:
@@ -157,7 +176,9 @@ def test_unknown_formats_and_files_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="choose from subword-nmt, sentencepiece"):
         write_vocabulary(made(), tmp_path / "x", to="qqq")
     (tmp_path / "x").write_bytes(b"two words\nand three more\n\xff\xfe\x00")
-    with pytest.raises(VocabularyError, match=r"neither a VOLT vocabulary nor.*subword-nmt.*tokens"):
+    with pytest.raises(
+        VocabularyError, match=r"neither a VOLT vocabulary nor.*subword-nmt.*tokens"
+    ):
         read_vocabulary(tmp_path / "x")
     with pytest.raises(VocabularyError, match="cannot be read"):
         read_vocabulary(tmp_path / "nowhere")
@@ -169,7 +190,9 @@ def test_unknown_formats_and_files_are_reported(tmp_path: Path) -> None:
         read_vocabulary(tmp_path / "x")
 
 
-def test_differences_have_lines_and_both_sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_differences_have_lines_and_both_sides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A library that differs in one line's pieces and another's ids: counted, and the first are shown."""
     vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "o</w>"))
 
@@ -194,7 +217,9 @@ def test_lists_have_no_library(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
-def test_a_missing_library_gives_the_pip_command(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_gives_the_pip_command(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without the library, the peer is a MissingLibraryError that holds the pip command."""
     path = place(tmp_path, name)
     write_vocabulary(fitting(name), path, to=name)

@@ -39,15 +39,21 @@ KINDS = ["full", "pruned", "closed", "user", "bytes"]
 CORPUS = [
     "the lower the newest, the widest lowest low aaaaaaaa abababab",
     "zwölf Boxkämpfer jagen Viktor quer über den Sylter Deich",
-    "см. ниже: нижний, нижнего", "שלום עולם שלום", "مرحبا بالعالم", "東京都に行く 東京 京都",
+    "см. ниже: нижний, нижнего",
+    "שלום עולם שלום",
+    "مرحبا بالعالم",
+    "東京都に行く 東京 京都",
     "👩\u200d👩\u200d👧 👩🏽 e\u0301tude ne\u0301e 각 한국어",
     "<url> see <url>! <unk> </s> <0x41> a▁b \ufeffbom zero\u200bwidth con\x07trol",
-]  # fmt: skip
+]
 MARKUP = """the lowest ab abc abab aaaa <unk> </s> </w> ▁ @@ <url> <0xE2> ▁▁ е 
     👩\u200d👩\u200d👧 нижн 東京 שלו e\u0301 \ufeff \x07 \x01"""
 fragments = st.sampled_from(MARKUP.split())
 texts = st.lists(
-    fragments | st.just(" ") | st.characters(codec="utf-8") | st.sampled_from("\U0010f000\U0010fffd"),
+    fragments
+    | st.just(" ")
+    | st.characters(codec="utf-8")
+    | st.sampled_from("\U0010f000\U0010fffd"),
     max_size=14,
 ).map("".join)
 
@@ -55,7 +61,11 @@ texts = st.lists(
 def candidates_of(lines, scheme, special, *, n_merges, normalizer="none"):
     cut = {"normalizer": Normalizer.parse(normalizer), "pretokenizer": PreTokenizer(scheme[0])}
     words = split_lines(Vocabulary((), (), marker=scheme[1], special=special, **cut), lines)
-    return learn_bpe(WordCounts.from_pairs(Counter(chain.from_iterable(words)), **cut), n_merges, marker=scheme[1])
+    return learn_bpe(
+        WordCounts.from_pairs(Counter(chain.from_iterable(words)), **cut),
+        n_merges,
+        marker=scheme[1],
+    )
 
 
 def made_of(candidates, scheme, kind, special, *, normalizer="none") -> Vocabulary:
@@ -67,11 +77,16 @@ def made_of(candidates, scheme, kind, special, *, normalizer="none") -> Vocabula
         tokens=tuple(
             token
             for token in candidates.tokens
-            if token not in reserved and (kind == "full" or token not in made or keep.random() < 0.5)
+            if token not in reserved
+            and (kind == "full" or token not in made or keep.random() < 0.5)
         ),
-        marker=scheme[1], normalizer=Normalizer.parse(normalizer), pretokenizer=PreTokenizer(scheme[0]),
-        special=special, byte_fallback=kind == "bytes", fuse_unk=kind != "bytes",
-    )  # fmt: skip
+        marker=scheme[1],
+        normalizer=Normalizer.parse(normalizer),
+        pretokenizer=PreTokenizer(scheme[0]),
+        special=special,
+        byte_fallback=kind == "bytes",
+        fuse_unk=kind != "bytes",
+    )
     return vocabulary.closed() if kind == "closed" else vocabulary
 
 
@@ -130,11 +145,19 @@ def test_reading_undoes_writing(scheme, kind):
 
 def others(lost: list[str]) -> list[str]:
     """Return the losses, without the note about models that reduce spaces."""
-    return [said for said in lost if not said.startswith(("sentencepiece drops", "sentencepiece decodes"))]
+    return [
+        said
+        for said in lost
+        if not said.startswith(("sentencepiece drops", "sentencepiece decodes"))
+    ]
 
 
 CORPORA = [
-    *(f"multi30k/{part}.{language}.gz" for language in ("en", "de", "fr", "cs") for part in ("train", "val")),
+    *(
+        f"multi30k/{part}.{language}.gz"
+        for language in ("en", "de", "fr", "cs")
+        for part in ("train", "val")
+    ),
     *(f"ted/{name}.txt.gz" for name in ("Cantonese", "Finnish", "Georgian", "Marathi", "Urdu")),
     *(f"bible/{name}.tsv.gz" for name in ("et", "eu", "hy", "lv", "sw", "uk")),
 ]
@@ -144,7 +167,10 @@ CORPORA = [
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_pieces_and_ids_on_real_text(lines, corpus):
     """Learned on half of the lines, encoded on all: every kind of vocabulary; corpora take turns with schemes."""
-    text, scheme = lines(corpus, 1_000 if "train" in corpus else 600), SCHEMES[CORPORA.index(corpus) // 2 % 2]
+    text, scheme = (
+        lines(corpus, 1_000 if "train" in corpus else 600),
+        SCHEMES[CORPORA.index(corpus) // 2 % 2],
+    )
     for special in (SpecialTokens(), SpecialTokens(user=USER)):
         candidates = candidates_of(text[::2], scheme, special, n_merges=1_000)
         for kind in [kind for kind in KINDS if (kind == "user") == bool(special.user)]:
@@ -169,8 +195,12 @@ def test_arbitrary_merges_agree_or_are_named(choices, lines, data):
         strings += ["".join(merges[-1])] * ("".join(merges[-1]) not in strings)
     kept = data.draw(st.permutations(strings))[: data.draw(st.integers(0, len(strings)))]
     used = [letter for letter in "abc" if any(letter in left + right for left, right in merges)]
-    kept = tuple(dict.fromkeys([*kept, *used]))  # runs of characters that only merges contain are not fused
-    vocabulary = Vocabulary(tuple(merges), kept, marker="none", pretokenizer=PreTokenizer("metaspace"), fuse_unk=True)
+    kept = tuple(
+        dict.fromkeys([*kept, *used])
+    )  # runs of characters that only merges contain are not fused
+    vocabulary = Vocabulary(
+        tuple(merges), kept, marker="none", pretokenizer=PreTokenizer("metaspace"), fuse_unk=True
+    )
     said, back, peer = written(vocabulary)
     if any(sentence.startswith("Unknown words") for sentence in said):
         lines = [line for line in lines if len(line.split("▁")) < 2]
@@ -186,9 +216,12 @@ def trained(**options) -> bytes:
     model = io.BytesIO()
     text = [" ".join(line.split()) for line in CORPUS[:-1] * 3]
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(text), model_writer=model, hard_vocab_limit=False, minloglevel=2,
+        sentence_iterator=iter(text),
+        model_writer=model,
+        hard_vocab_limit=False,
+        minloglevel=2,
         **{"model_type": "bpe", "vocab_size": 250, "normalization_rule_name": "identity"} | options,
-    )  # fmt: skip
+    )
     return model.getvalue()
 
 
@@ -208,10 +241,24 @@ def trained(**options) -> bytes:
         ({"pad_id": 3, "character_coverage": 0.98}, None),
         ({"pad_id": 3, "unk_piece": "[UNK]", "bos_piece": "[BOS]"}, None),
         ({"split_by_whitespace": False, "remove_extra_whitespaces": False}, None),
-        ({"split_by_whitespace": False, "remove_extra_whitespaces": False, "add_dummy_prefix": False}, None),
+        (
+            {
+                "split_by_whitespace": False,
+                "remove_extra_whitespaces": False,
+                "add_dummy_prefix": False,
+            },
+            None,
+        ),
         ({"pad_id": 3, "add_dummy_prefix": False}, "sentencepiece reduces several spaces"),
         ({"add_dummy_prefix": False, "remove_extra_whitespaces": False}, None),
-        ({"allow_whitespace_only_pieces": True, "remove_extra_whitespaces": False, "split_digits": True}, None),
+        (
+            {
+                "allow_whitespace_only_pieces": True,
+                "remove_extra_whitespaces": False,
+                "split_digits": True,
+            },
+            None,
+        ),
     ],
 )
 def test_models_of_the_library_are_read(tmp_path, options, lost):
@@ -222,7 +269,10 @@ def test_models_of_the_library_are_read(tmp_path, options, lost):
     vocabulary, peer = module.read(path), module.peer(path)
     said = others(vocabulary.provenance["lost"])
     assert any(lost in sentence for sentence in said) if lost else said == []
-    lines = [plain(line, vocabulary) for line in [*CORPUS[:-1], "lowering ＶＯＬＴ unseen ßê", "low  the   low "]]
+    lines = [
+        plain(line, vocabulary)
+        for line in [*CORPUS[:-1], "lowering ＶＯＬＴ unseen ßê", "low  the   low "]
+    ]
     lines = [" ".join(line.split()) for line in lines] if lost else lines
     assert_agree(vocabulary, peer, lines)
     if lost is None:
@@ -286,14 +336,21 @@ METASPACE = {"marker": "none", "pretokenizer": PreTokenizer("metaspace")}
         ({**METASPACE, "merges": (("l", "▁"),), "tokens": ("l▁",)}, "a '▁' inside"),
         ({"merges": (("o", "o"), ("l", "oo"), ("l", "o"), ("lo", "o")), "tokens": ("loo",)}, None),
         ({"merges": (("o", "l"), ("l", "o"), ("l", "ol"), ("lo", "l")), "tokens": ("lol",)}, None),
-        ({"merges": (("l", "o"), ("o", "l"), ("l", "ol")), "tokens": ("lol",)}, "joins other parts"),
+        (
+            {"merges": (("l", "o"), ("o", "l"), ("l", "ol")), "tokens": ("lol",)},
+            "joins other parts",
+        ),
     ],
 )
 def test_what_is_lost_is_named(change, named):
     """A vocabulary that does not come back as it was, or encodes otherwise, has a sentence that says why."""
     vocabulary = replace(BASE, **change)
     said, back, _ = written(vocabulary)
-    assert any(named in sentence for sentence in said) if named else not any("joins" in sentence for sentence in said)
+    assert (
+        any(named in sentence for sentence in said)
+        if named
+        else not any("joins" in sentence for sentence in said)
+    )
     assert replace(back, counts=vocabulary.counts).tokens == vocabulary.tokens
 
 
@@ -305,16 +362,25 @@ def test_an_unknown_run_is_one_in_the_library(tmp_path):
     library = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "a.model"))
     assert library.encode("loéüo") == [BASE.ids["▁lo"], 0, BASE.ids["o"]]
     assert Encoder(BASE).encode_ids("loéüo").tolist() == [BASE.ids["▁lo"], 0, 0, BASE.ids["o"]]
-    assert not any("run of" in sentence for sentence in written(replace(BASE, byte_fallback=True))[0])
+    assert not any(
+        "run of" in sentence for sentence in written(replace(BASE, byte_fallback=True))[0]
+    )
     assert not check(BASE, tmp_path / "a.model", "sentencepiece", ["loéüo"]).is_complete
-    assert check(module.read(tmp_path / "a.model"), tmp_path / "a.model", "sentencepiece", ["loéüo"]).is_complete
+    assert check(
+        module.read(tmp_path / "a.model"), tmp_path / "a.model", "sentencepiece", ["loéüo"]
+    ).is_complete
 
 
 @pytest.mark.parametrize(
     ("change", "named"),
     [
         (
-            {"marker": "suffix", "pretokenizer": PreTokenizer("unicode"), "merges": (), "tokens": ("a",)},
+            {
+                "marker": "suffix",
+                "pretokenizer": PreTokenizer("unicode"),
+                "merges": (),
+                "tokens": ("a",),
+            },
             "the marker prefix",
         ),
         ({"marker": "suffix", "merges": (), "tokens": ("▁",)}, "which ends words"),
@@ -345,8 +411,14 @@ def damaged(change) -> bytes:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (lambda model: model.pieces.add(piece="l", score=-9, type=1), "piece 9, 'l', repeats piece 4"),
-        (lambda model: model.pieces.add(piece="x", score=float("nan")), "piece 9 is empty or has no score"),
+        (
+            lambda model: model.pieces.add(piece="l", score=-9, type=1),
+            "piece 9, 'l', repeats piece 4",
+        ),
+        (
+            lambda model: model.pieces.add(piece="x", score=float("nan")),
+            "piece 9 is empty or has no score",
+        ),
         (lambda model: model.pieces.add(piece="", score=0), "piece 9 is empty"),
         (lambda model: model.pieces.add(piece="a b", score=0, type=3), "special token 'a b'"),
         (lambda model: model.ClearField("trainer_spec"), "damaged"),

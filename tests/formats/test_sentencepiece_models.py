@@ -24,9 +24,12 @@ pb2 = pytest.importorskip("sentencepiece.sentencepiece_model_pb2")
 
 CORPUS = [
     "the lower the newest, the widest lowest low aaaaaaaa abababab 1234",
-    "def low(a):", "    return   a", "\tif a == b:    # low", "        pass  <url> [INST]",
+    "def low(a):",
+    "    return   a",
+    "\tif a == b:    # low",
+    "        pass  <url> [INST]",
     "zwölf Boxkämpfer 東京都に行く 東京",
-]  # fmt: skip
+]
 NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 
 
@@ -44,11 +47,15 @@ def library(model: bytes):
 
 def assert_equal(model: bytes, lines: list[str]) -> Vocabulary:
     vocabulary, ids = read(model), library(model)
-    if any("sentencepiece reduces several spaces" in said for said in vocabulary.provenance["lost"]):
+    if any(
+        "sentencepiece reduces several spaces" in said for said in vocabulary.provenance["lost"]
+    ):
         lines = [" ".join(filter(None, line.split(" "))) for line in lines]
     if any("or to an end of the line" in said for said in vocabulary.provenance["lost"]):
         lines = [re.sub("[▁ ]{2,}", " ", line).strip("▁ ") for line in lines]
-    assert [found.tolist() for found in Encoder(vocabulary).encode_batch(lines)] == [ids(line) for line in lines]
+    assert [found.tolist() for found in Encoder(vocabulary).encode_batch(lines)] == [
+        ids(line) for line in lines
+    ]
     return vocabulary
 
 
@@ -58,14 +65,23 @@ lines_of_text = st.lists(st.text("ab▁ c\t", max_size=16), max_size=4)
 
 @settings(deadline=None, max_examples=examples(40))
 @given(
-    scores=st.dictionaries(pieces, st.integers(-9, 0), max_size=8), unused=st.sets(st.integers(0, 7)),
-    options=st.tuples(st.booleans(), st.booleans()), lines=lines_of_text,
-)  # fmt: skip
+    scores=st.dictionaries(pieces, st.integers(-9, 0), max_size=8),
+    unused=st.sets(st.integers(0, 7)),
+    options=st.tuples(st.booleans(), st.booleans()),
+    lines=lines_of_text,
+)
 @example(
-    scores={"▁" * n: -99 for n in range(2, 9)} | {"▁a": -1, "ab": -2}, unused=set(), options=(True, False),
+    scores={"▁" * n: -99 for n in range(2, 9)} | {"▁a": -1, "ab": -2},
+    unused=set(),
+    options=(True, False),
     lines=["      a", "a          b ", "   ", "ab" + " " * 30 + "ab"],
-)  # fmt: skip
-@example(scores={"ab": -5, "aba": -1, "bab": -3}, unused=set(), options=(True, False), lines=["ababa", "abab bab"])
+)
+@example(
+    scores={"ab": -5, "aba": -1, "bab": -3},
+    unused=set(),
+    options=(True, False),
+    lines=["ababa", "abab bab"],
+)
 def test_any_scores_join_as_in_the_library(scores, unused, options, lines):
     """Scores that repeat, pieces better than their parts, pieces of several spaces or words, pieces that are not used:
     the library's ids, or a refusal that says which pieces are why."""
@@ -82,14 +98,24 @@ def model_of(scores, unused, adds_dummy, reduces) -> bytes:
     model = pb2.ModelProto()
     rows = [("x", 0.0, UNUSED), ("</s>", 0.0, CONTROL), ("a", -99.0, NORMAL)]
     rows += [
-        (piece, float(score), UNUSED if i in unused else NORMAL) for i, (piece, score) in enumerate(scores.items())
+        (piece, float(score), UNUSED if i in unused else NORMAL)
+        for i, (piece, score) in enumerate(scores.items())
     ]
-    rows += [("<unk>", 0.0, UNKNOWN), ("b", -98.5, NORMAL), ("▁", -98.0, NORMAL), ("[INST]", 0.0, CONTROL)]
+    rows += [
+        ("<unk>", 0.0, UNKNOWN),
+        ("b", -98.5, NORMAL),
+        ("▁", -98.0, NORMAL),
+        ("[INST]", 0.0, CONTROL),
+    ]
     for piece, score, kind in rows:
         model.pieces.add(piece=piece, score=score, type=kind)
     model.trainer_spec.model_type = 2
     spec = model.normalizer_spec
-    spec.name, spec.add_dummy_prefix, spec.remove_extra_whitespaces = "identity", adds_dummy, reduces
+    spec.name, spec.add_dummy_prefix, spec.remove_extra_whitespaces = (
+        "identity",
+        adds_dummy,
+        reduces,
+    )
     return bytes(model.SerializeToString())
 
 
@@ -97,25 +123,42 @@ def trained(**options) -> bytes:
     """A model that the library itself trains."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(CORPUS * 3), model_writer=model, hard_vocab_limit=False, minloglevel=2,
+        sentence_iterator=iter(CORPUS * 3),
+        model_writer=model,
+        hard_vocab_limit=False,
+        minloglevel=2,
         **{"model_type": "bpe", "vocab_size": 150, "normalization_rule_name": "identity"} | options,
-    )  # fmt: skip
+    )
     return model.getvalue()
 
 
-flags = ("split_by_whitespace", "split_digits", "remove_extra_whitespaces", "add_dummy_prefix", "byte_fallback",
-         "allow_whitespace_only_pieces", "split_by_number")  # fmt: skip
+flags = (
+    "split_by_whitespace",
+    "split_digits",
+    "remove_extra_whitespaces",
+    "add_dummy_prefix",
+    "byte_fallback",
+    "allow_whitespace_only_pieces",
+    "split_by_number",
+)
 layouts = st.sampled_from(
-    [{}, {"pad_id": 0, "unk_id": 3, "bos_id": -1}, {"unk_id": 2, "bos_id": 0, "eos_id": -1}, {"pad_id": 3}]
+    [
+        {},
+        {"pad_id": 0, "unk_id": 3, "bos_id": -1},
+        {"unk_id": 2, "bos_id": 0, "eos_id": -1},
+        {"pad_id": 3},
+    ]
 )
 
 
 @settings(deadline=None, max_examples=8)
 @given(
-    chosen=st.fixed_dictionaries(dict.fromkeys(flags, st.booleans())), layout=layouts, user=st.booleans(),
+    chosen=st.fixed_dictionaries(dict.fromkeys(flags, st.booleans())),
+    layout=layouts,
+    user=st.booleans(),
     control=st.booleans(),
     lines=st.lists(st.sampled_from(CORPUS) | st.text(" ▁\tabelowst<url>[INST]東é1\0", max_size=20)),
-)  # fmt: skip
+)
 def test_any_options_of_the_trainer_are_read(chosen, layout, user, control, lines):
     """Ids, roles and pieces equal the library's with all options of the trainer; what spans words is refused if spaces
     are reduced."""
@@ -130,18 +173,25 @@ def test_any_options_of_the_trainer_are_read(chosen, layout, user, control, line
         assert (chosen["split_by_whitespace"], chosen["remove_extra_whitespaces"]) == (False, True)
         return
     special = vocabulary.special
-    roles = [vocabulary.ids.get(token or "", -1) for token in (special.unk, special.bos, special.eos, special.pad)]
-    assert roles == [processor.unk_id(), processor.bos_id(), processor.eos_id(), processor.pad_id()]
-    assert [piece or processor.id_to_piece(number) for number, piece in enumerate(vocabulary.pieces)] == [
-        processor.id_to_piece(number) for number in range(processor.get_piece_size())
+    roles = [
+        vocabulary.ids.get(token or "", -1)
+        for token in (special.unk, special.bos, special.eos, special.pad)
     ]
+    assert roles == [processor.unk_id(), processor.bos_id(), processor.eos_id(), processor.pad_id()]
+    assert [
+        piece or processor.id_to_piece(number) for number, piece in enumerate(vocabulary.pieces)
+    ] == [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
     assert vocabulary.special.control == ("[INST]", "<mask>") * control
 
 
-@pytest.mark.parametrize(("scores", "options"), [
-    ({"▁" * n: -99 for n in range(2, 9)} | {"▁a": -1, "ab": -2}, (True, False)),
-    ({"ab": -5, "aba": -1}, (True, True)), ({"ab": -1, "b▁a": -2}, (False, False)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("scores", "options"),
+    [
+        ({"▁" * n: -99 for n in range(2, 9)} | {"▁a": -1, "ab": -2}, (True, False)),
+        ({"ab": -5, "aba": -1}, (True, True)),
+        ({"ab": -1, "b▁a": -2}, (False, False)),
+    ],
+)
 def test_what_was_read_is_written_with_its_ids(tmp_path, scores, options):
     """Export undoes import: unused ids, control tokens and ids come back, and so do the ids of text."""
     model = model_of(scores, {1}, *options)
@@ -163,22 +213,48 @@ def changed(change) -> bytes:
     return bytes(model.SerializeToString())
 
 
-@pytest.mark.parametrize(("data", "named"), [
-    (GOOD[: len(GOOD) // 2], "damaged"),
-    (b"\x7fELF" + GOOD, "damaged"),
-    (b"\x0a\xff\xff\xff\xff\x07" + GOOD, "damaged"),  # a piece of 2 GB
-    (b"\x0a\x10\x0a\xff\xff\xff\xff\x0fx" + GOOD, "damaged"),
-    (changed(lambda model: model.pieces.add(piece="ab", score=-7)), "repeats piece 3"),
-    (changed(lambda model: model.pieces.add(piece="[OTHER]", type=UNKNOWN)), "damaged"),
-    (changed(lambda model: model.pieces.add(piece="<0x00>", type=BYTE)), "1 of the 256 byte pieces"),
-    (changed(lambda model: setattr(model.trainer_spec, "byte_fallback", True)), "0 of the 256 byte pieces"),
-    (changed(lambda model: model.pieces.add(piece="^", type=CONTROL)), "'\\^' is one character"),
-    (changed(lambda model: setattr(model.trainer_spec, "model_type", 1)), "a unigram model.*candidates"),
-    (changed(lambda model: setattr(model.trainer_spec, "model_type", 3)), "a word model.*--model_type=bpe"),
-    (changed(lambda model: setattr(model.trainer_spec, "model_type", 4)), "a character model"),
-    (changed(lambda model: setattr(model.normalizer_spec, "escape_whitespaces", False)), "--escape_whitespaces"),
-    (changed(lambda model: setattr(model.normalizer_spec, "precompiled_charsmap", b"\xff" * 2000)), "replacements"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("data", "named"),
+    [
+        (GOOD[: len(GOOD) // 2], "damaged"),
+        (b"\x7fELF" + GOOD, "damaged"),
+        (b"\x0a\xff\xff\xff\xff\x07" + GOOD, "damaged"),  # a piece of 2 GB
+        (b"\x0a\x10\x0a\xff\xff\xff\xff\x0fx" + GOOD, "damaged"),
+        (changed(lambda model: model.pieces.add(piece="ab", score=-7)), "repeats piece 3"),
+        (changed(lambda model: model.pieces.add(piece="[OTHER]", type=UNKNOWN)), "damaged"),
+        (
+            changed(lambda model: model.pieces.add(piece="<0x00>", type=BYTE)),
+            "1 of the 256 byte pieces",
+        ),
+        (
+            changed(lambda model: setattr(model.trainer_spec, "byte_fallback", True)),
+            "0 of the 256 byte pieces",
+        ),
+        (
+            changed(lambda model: model.pieces.add(piece="^", type=CONTROL)),
+            "'\\^' is one character",
+        ),
+        (
+            changed(lambda model: setattr(model.trainer_spec, "model_type", 1)),
+            "a unigram model.*candidates",
+        ),
+        (
+            changed(lambda model: setattr(model.trainer_spec, "model_type", 3)),
+            "a word model.*--model_type=bpe",
+        ),
+        (changed(lambda model: setattr(model.trainer_spec, "model_type", 4)), "a character model"),
+        (
+            changed(lambda model: setattr(model.normalizer_spec, "escape_whitespaces", False)),
+            "--escape_whitespaces",
+        ),
+        (
+            changed(
+                lambda model: setattr(model.normalizer_spec, "precompiled_charsmap", b"\xff" * 2000)
+            ),
+            "replacements",
+        ),
+    ],
+)
 def test_files_of_other_kinds_are_refused(tmp_path, data, named):
     """With the file and the reason, and without taking the memory that a length in the file promises."""
     path = tmp_path / "a.model"
@@ -221,4 +297,7 @@ def test_a_user_symbol_with_a_space_is_announced(tmp_path: Path) -> None:
     vocabulary = module.read(tmp_path / "spaced.model")
     theirs = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "spaced.model"))
     assert Encoder(vocabulary).encode_ids("xa b").tolist() != theirs.encode("xa b")
-    assert any(note.startswith("'a b' is found in text here, but not in sentencepiece") for note in vocabulary.notes)
+    assert any(
+        note.startswith("'a b' is found in text here, but not in sentencepiece")
+        for note in vocabulary.notes
+    )

@@ -62,17 +62,27 @@ def learned(marker: str, kind: str, *, normalizer: str = "none") -> Vocabulary:
     bos, control = ("</s>", ("[INST]",)) if kind == "pruned" else (None, ())
     special = SpecialTokens("[UNK]", bos, "</s>", None, users, control)
     base = Vocabulary((), (), marker=marker, special=special, normalizer=normalizer)
-    words = Counter(chain.from_iterable(split_lines(base, [*CORPUS, *(" ".join(line) for line in CORPUS)])))
+    words = Counter(
+        chain.from_iterable(split_lines(base, [*CORPUS, *(" ".join(line) for line in CORPUS)]))
+    )
     candidates = learn_bpe(WordCounts.from_pairs(words, normalizer=normalizer), 60, marker=marker)
     made, keep = set(map("".join, candidates.merges)), Random(1)
-    tokens = [token for token in candidates.tokens if kind != "pruned" or token not in made or keep.random() < 0.5]
+    tokens = [
+        token
+        for token in candidates.tokens
+        if kind != "pruned" or token not in made or keep.random() < 0.5
+    ]
     if marker == "suffix":
         tokens += [token + "</w>" for token in tokens if len(token) == 1]
     vocabulary = Vocabulary(
-        tuple(candidates.merges), tuple(token for token in dict.fromkeys(tokens) if token not in BYTE_TOKENS),
-        marker=marker, special=special, normalizer=normalizer, byte_fallback=kind.startswith("bytes"),
+        tuple(candidates.merges),
+        tuple(token for token in dict.fromkeys(tokens) if token not in BYTE_TOKENS),
+        marker=marker,
+        special=special,
+        normalizer=normalizer,
+        byte_fallback=kind.startswith("bytes"),
         fuse_unk=not kind.startswith("bytes"),
-    )  # fmt: skip
+    )
     return vocabulary.closed() if kind == "closed" else vocabulary
 
 
@@ -83,17 +93,26 @@ def written(vocabulary: Vocabulary):
         return said, module.read(Path(folder, "a")), module.peer(Path(folder, "a"))
 
 
-CASES = {(marker, kind): written(learned(marker, kind)) for marker in ("suffix", "prefix") for kind in KINDS}
+CASES = {
+    (marker, kind): written(learned(marker, kind))
+    for marker in ("suffix", "prefix")
+    for kind in KINDS
+}
 
 
 @pytest.mark.parametrize(("marker", "kind"), CASES)
 @FEW
 @given(lines=lines_of_text)
-@example(lines=[*CORPUS, "", " ", *SPLIT_SPACE, "low\u3000low\x1clow", "中low 中", "<url>low<url> <url>"])
+@example(
+    lines=[*CORPUS, "", " ", *SPLIT_SPACE, "low\u3000low\x1clow", "中low 中", "<url>low<url> <url>"]
+)
 def test_words_end_and_start_as_in_the_library(marker, kind, lines):
     """Pieces and ids on any text with spaces of all kinds, with user tokens, unknown characters, bytes."""
     vocabulary, (said, _, peer) = learned(marker, kind), CASES[marker, kind]
-    if any(sentence.startswith(("An unknown character at the end", "Unknown words")) for sentence in said):
+    if any(
+        sentence.startswith(("An unknown character at the end", "Unknown words"))
+        for sentence in said
+    ):
         lines = ["".join(char for char in line if char in KNOWN) for line in lines]
     encoder = Encoder(vocabulary)
     pieces = encoder.encode_lines(lines)
@@ -129,7 +148,9 @@ def test_a_mark_of_the_text_ends_no_word():
     """Where "▁" ends words, one of the text is an unknown character, as it is here."""
     _, _, peer = CASES["suffix", "full"]
     lines = ["low▁est", "▁", "low ▁", "▁low"]
-    assert peer.ids(lines) == [ids.tolist() for ids in Encoder(learned("suffix", "full")).encode_batch(lines)]
+    assert peer.ids(lines) == [
+        ids.tolist() for ids in Encoder(learned("suffix", "full")).encode_batch(lines)
+    ]
 
 
 def test_characters_that_end_no_known_word_are_reported():
@@ -144,7 +165,9 @@ def test_characters_that_end_no_known_word_are_reported():
 def test_no_other_characters_are_changed():
     """What the table for a normal form is made from holds all that the normaliser changes."""
     looked_at = set(chain.from_iterable(writing.CHANGED))
-    others = "".join(chr(code) for code in (*range(1, 0xD800), *range(0xE000, 0x110000)) if code not in looked_at)
+    others = "".join(
+        chr(code) for code in (*range(1, 0xD800), *range(0xE000, 0x110000)) if code not in looked_at
+    )
     assert Normalizer("nfkc", lowercase=True).normalize(others) == others
 
 
@@ -165,17 +188,24 @@ def test_a_table_is_read_as_the_library_reads_it(table, text):
     assert all(charsmap.unpack(packed, only=[key])[key] == value for key, value in table.items())
     assert charsmap.unpack(packed, only=[text or "a"]).get(text or "a") == table.get(text or "a")
     spec = NormalizerSpec(
-        precompiled_charsmap=packed, add_dummy_prefix=False, remove_extra_whitespaces=False, escape_whitespaces=False
+        precompiled_charsmap=packed,
+        add_dummy_prefix=False,
+        remove_extra_whitespaces=False,
+        escape_whitespaces=False,
     )
     expected, place = "", 0
     while place < len(text):
-        key = next((text[place:end] for end in range(len(text), place, -1) if text[place:end] in table), None)
+        key = next(
+            (text[place:end] for end in range(len(text), place, -1) if text[place:end] in table),
+            None,
+        )
         expected, place = expected + table.get(key, text[place]), place + len(key or "a")
     assert SentencePieceNormalizer(normalizer_spec=spec).normalize(text) == expected
 
 
 @pytest.mark.parametrize(
-    "table", [b"\1", b"\0\4\0\0" + bytes(9), b"\xff\xff\xff\x7f" + bytes(2000), b"\0\4\0\0" + bytes(1023)]
+    "table",
+    [b"\1", b"\0\4\0\0" + bytes(9), b"\xff\xff\xff\x7f" + bytes(2000), b"\0\4\0\0" + bytes(1023)],
 )
 def test_a_damaged_table_is_refused(table):
     """Sizes that do not fit."""
@@ -189,8 +219,14 @@ def test_normal_forms_of_the_library_differ_as_is_reported(name):
     """In how many characters below U+20000 each differs from the one that is taken for it."""
     normalizer = Normalizer.parse(model_file._NORMALIZERS[name])
     library = SentencePieceNormalizer(
-        rule_name=name, add_dummy_prefix=False, escape_whitespaces=False, remove_extra_whitespaces=False
+        rule_name=name,
+        add_dummy_prefix=False,
+        escape_whitespaces=False,
+        remove_extra_whitespaces=False,
     )
     characters = [chr(code) for code in (*range(1, 0xD800), *range(0xE000, 0x20000))]
     ours = normalizer.apply_series(pl.Series("text", characters)).to_list()
-    assert sum(library.normalize(a) != b for a, b in zip(characters, ours, strict=True)) == model_file._N_UNLIKE[name]
+    assert (
+        sum(library.normalize(a) != b for a, b in zip(characters, ours, strict=True))
+        == model_file._N_UNLIKE[name]
+    )

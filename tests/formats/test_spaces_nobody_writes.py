@@ -22,9 +22,12 @@ def write(folder: Path, cut: dict[str, Any], suffix: str | None = None) -> Path:
     """A small file of these sections."""
     tokens = ["<unk>", "▁", "a", "b", "▁a"]
     model = {
-        "type": "BPE", "vocab": {token: number for number, token in enumerate(tokens)}, "merges": [["▁", "a"]],
-        "unk_token": "<unk>", "end_of_word_suffix": suffix,
-    }  # fmt: skip
+        "type": "BPE",
+        "vocab": {token: number for number, token in enumerate(tokens)},
+        "merges": [["▁", "a"]],
+        "unk_token": "<unk>",
+        "end_of_word_suffix": suffix,
+    }
     path = folder / "tokenizer.json"
     path.write_text(json.dumps({"pre_tokenizer": cut, "model": model, "added_tokens": []}))
     return path

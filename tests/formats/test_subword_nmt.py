@@ -33,15 +33,22 @@ KINDS = ["full", "pruned", "closed", "counted"]
 CORPUS = [
     "the lower the newest, the widest lowest low aaaaaaaa abababab",
     "zwölf Boxkämpfer jagen Viktor quer über den Sylter Deich",
-    "см. ниже: нижний, нижнего", "שלום עולם שלום", "مرحبا بالعالم", "東京都に行く 東京 京都",
+    "см. ниже: нижний, нижнего",
+    "שלום עולם שלום",
+    "مرحبا بالعالم",
+    "東京都に行く 東京 京都",
     "👩\u200d👩\u200d👧 👩🏽 e\u0301tude ne\u0301e 각 한국어",
     "see <url>! <unk> </s> <0x41> a▁b \ufeffbom zero\u200bwidth con\x07trol @ @@@ x@@y",
-]  # fmt: skip
+]
 MARKUP = """the lowest ab abc abab aaaa <unk> </s> </w> ▁ @@ \0 @@@@ x@@ 
     👩\u200d👩\u200d👧 нижн 東京 שלו e\u0301 \ufeff \x07 \x01"""
 fragments = st.sampled_from(MARKUP.split())
 texts = st.lists(
-    fragments | st.just(" ") | st.characters(codec="utf-8") | st.sampled_from("\U0010f000\U0010fffd"), max_size=14
+    fragments
+    | st.just(" ")
+    | st.characters(codec="utf-8")
+    | st.sampled_from("\U0010f000\U0010fffd"),
+    max_size=14,
 ).map("".join)
 
 
@@ -50,13 +57,16 @@ def learned(lines, kind, *, n_merges=300) -> Vocabulary:
     counts = WordCounts.from_pairs(Counter(word for line in lines for word in line.split()))
     candidates = learn_bpe(counts, n_merges)
     made, keep = set(map("".join, candidates.merges)), Random(1)
-    kept = [kind == "full" or token not in made or keep.random() < 0.5 for token in candidates.tokens]
+    kept = [
+        kind == "full" or token not in made or keep.random() < 0.5 for token in candidates.tokens
+    ]
     tokens = tuple(token for token, good in zip(candidates.tokens, kept, strict=True) if good)
     counted = candidates.counts_at(candidates.n_tokens).tolist()
     vocabulary = Vocabulary(
         merges=tuple(candidates.merges),
         tokens=tokens,
-        counts=tuple(n for n, good in zip(counted, kept, strict=True) if good) * (kind == "counted"),
+        counts=tuple(n for n, good in zip(counted, kept, strict=True) if good)
+        * (kind == "counted"),
     )
     return vocabulary.closed() if kind == "closed" else vocabulary
 
@@ -99,7 +109,11 @@ def test_reading_undoes_writing(kind):
 
 
 CORPORA = [
-    *(f"multi30k/{part}.{language}.gz" for language in ("en", "de", "fr", "cs") for part in ("train", "val")),
+    *(
+        f"multi30k/{part}.{language}.gz"
+        for language in ("en", "de", "fr", "cs")
+        for part in ("train", "val")
+    ),
     *(f"ted/{name}.txt.gz" for name in ("Cantonese", "Finnish", "Georgian", "Marathi", "Urdu")),
     *(f"bible/{name}.tsv.gz" for name in ("et", "eu", "hy", "lv", "sw", "uk")),
 ]
@@ -141,7 +155,10 @@ def test_files_of_the_library_are_read(tmp_path, filtered):
 
 def old_codes(lines, n_merges) -> str:
     """What subword-nmt 0.1 learned: "</w>" is a symbol of its own. Merges by count, then the greatest pair."""
-    words = {(*word, "</w>"): n for word, n in Counter(word for line in lines for word in line.split()).items()}
+    words = {
+        (*word, "</w>"): n
+        for word, n in Counter(word for line in lines for word in line.split()).items()
+    }
     rows = []
     for _ in range(n_merges):
         counts = Counter()
@@ -188,7 +205,10 @@ def test_codes_of_version_01_cut_alike(n_merges, header, lines):
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=6), st.data())
 def test_any_codes_of_version_01_cut_alike(choices, data):
     """Merges that nobody learned, some made or listed twice; ends of words are joined early, late or never."""
-    known, rows = ["</w>", "a", "b"], data.draw(st.just([]) | st.just([("b", "</w>"), ("a", "b"), ("b", "</w>")]))
+    known, rows = (
+        ["</w>", "a", "b"],
+        data.draw(st.just([]) | st.just([("b", "</w>"), ("a", "b"), ("b", "</w>")])),
+    )
     for i, j in choices:
         inner = [text for text in known if not text.endswith("</w>")]
         rows.append((inner[i % len(inner)], known[j % len(known)]))
@@ -197,20 +217,30 @@ def test_any_codes_of_version_01_cut_alike(choices, data):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "codes")
         path.write_text("#version: 0.1\n" + "".join(f"{left} {right}\n" for left, right in rows))
-        assert_agree(module.read(path), module.peer(path), ["".join(word) for word in product("ab", repeat=4)])
+        assert_agree(
+            module.read(path),
+            module.peer(path),
+            ["".join(word) for word in product("ab", repeat=4)],
+        )
 
 
 @cache
 def with_users():
     """A vocabulary with user tokens, one the start of another and one a regex, and the library aware of them."""
-    vocabulary = replace(learned(CORPUS, "pruned"), special=SpecialTokens(user=("#url", "#u", "é.*")))
+    vocabulary = replace(
+        learned(CORPUS, "pruned"), special=SpecialTokens(user=("#url", "#u", "é.*"))
+    )
     with tempfile.TemporaryDirectory() as folder:
         module.write(vocabulary, Path(folder, "codes"))
         return vocabulary, module.peer(Path(folder, "codes"), special=vocabulary.special)
 
 
 @FEW
-@given(words=st.lists(fragments | st.sampled_from(["#url", "#u", "é.*", "#url#u", "#urlthe", "é.*lowest"])))
+@given(
+    words=st.lists(
+        fragments | st.sampled_from(["#url", "#u", "é.*", "#url#u", "#urlthe", "é.*lowest"])
+    )
+)
 @example(words=["#url", "the", "#url", "#urlx", "#uThe", "éa"])
 def test_user_tokens_are_glossaries(words):
     """Alone and before text, user tokens come out alike; the part of a word before one is cut as a word."""

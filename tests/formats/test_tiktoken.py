@@ -57,7 +57,9 @@ def test_the_snippet_loads_the_file(tmp_path):
     """The lines that the note gives build an Encoding that has the special tokens and VOLT's ids."""
     vocabulary = learn(LINES, "none", "bytes", user=("<url>",))
     notes = format_.write(vocabulary, tmp_path / "r.tiktoken")
-    code = "\n".join(line.strip() for line in notes[0].split("\n")[1:]).replace("\nEncoding", "\nfound = Encoding")
+    code = "\n".join(line.strip() for line in notes[0].split("\n")[1:]).replace(
+        "\nEncoding", "\nfound = Encoding"
+    )
     names: dict = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -79,7 +81,9 @@ def test_the_file_reads_back_to_the_same_ids(tmp_path):
     path.write_bytes(data)
     assert format_.recognises(path, data[:4096])
     found = format_.read(path)
-    assert found.ids == {token: number for token, number in vocabulary.ids.items() if token in set(vocabulary.tokens)}
+    assert found.ids == {
+        token: number for token, number in vocabulary.ids.items() if token in set(vocabulary.tokens)
+    }
     assert (found.special.all, found.merging, found.pieces[:4]) == ((), "ranks", ("",) * 4)
     assert [row.tolist() for row in map(Encoder(found).encode_ids, LINES)] == [
         row.tolist() for row in map(encoder.encode_ids, LINES)
@@ -87,7 +91,10 @@ def test_the_file_reads_back_to_the_same_ids(tmp_path):
     other = learn(LINES, "none", "bytes", "nfc", user=("<url>",), byte_fallback=True, counts=True)
     notes = " ".join(format_.write(other, path))
     again = format_.read(path)
-    assert (set(map("".join, again.merges)), again.tokens) == (set(map("".join, other.merges)), other.tokens)
+    assert (set(map("".join, again.merges)), again.tokens) == (
+        set(map("".join, other.merges)),
+        other.tokens,
+    )
     for lost in ("counts", "special and user tokens (<url>)", "nfc", "Byte fallback"):
         assert lost in notes
 
@@ -137,12 +144,18 @@ def test_closing_keeps_counts_with_their_tokens():
 
 def test_scaffolding_spelled_like_a_special_token_is_refused():
     """It cannot be kept as a token beside it; the error names it."""
-    vocabulary = Vocabulary((("<", "u"), ("<u", ">")), ("<", "u", ">"), special=SpecialTokens(user=("<u>",)))
+    vocabulary = Vocabulary(
+        (("<", "u"), ("<u", ">")), ("<", "u", ">"), special=SpecialTokens(user=("<u>",))
+    )
     with pytest.raises(VocabularyError, match=r"'<u>', made by merges, is a special token"):
         vocabulary.closed()
 
 
-@given(st.lists(texts | st.sampled_from(["<url>", "x<url>y", "<url><url>", "é!", " <url> "]), max_size=6))
+@given(
+    st.lists(
+        texts | st.sampled_from(["<url>", "x<url>y", "<url><url>", "é!", " <url> "]), max_size=6
+    )
+)
 @example(["a <url> b", "a  <url>  b", "<url>\u0301", "a<url>'s", "<s>", "</s>"])
 @FEW
 def test_user_tokens_encode_alike(parts):
@@ -181,10 +194,12 @@ def test_merges_that_ranks_cannot_tell_are_named(tmp_path):
     starved = (("b", "c"), ("a", "b"), ("ab", "c"))
     vocabulary = Vocabulary(
         starved, (*full.atoms, "bc", "ab", "abc"), marker="none", pretokenizer=full.pretokenizer
-    )  # fmt: skip
+    )
     assert "'abc'" in format_.write(vocabulary, tmp_path / "r")[-1]
     twice = (("a", "b"), ("b", "c"), ("ab", "c"), ("a", "bc"))
-    vocabulary = Vocabulary(twice, (*full.atoms, "ab", "bc", "abc"), marker="none", pretokenizer=full.pretokenizer)
+    vocabulary = Vocabulary(
+        twice, (*full.atoms, "ab", "bc", "abc"), marker="none", pretokenizer=full.pretokenizer
+    )
     assert any("again" in note for note in format_.write(vocabulary, tmp_path / "r"))
 
 
@@ -198,15 +213,21 @@ def test_merges_come_back_from_ranks(words):
         first.setdefault(left + right, (left, right))
     tokens = [token.encode("latin-1") for token in dict.fromkeys([*"abc", *first])]
     found = {token.decode("latin-1"): parts for token, parts in recovered(tokens)}
-    assert found == {token: tuple(part.encode() for part in parts) for token, parts in first.items()}
+    assert found == {
+        token: tuple(part.encode() for part in parts) for token, parts in first.items()
+    }
 
 
 def test_ranks_that_tiktoken_trains_are_read_and_agree(tmp_path):
     """A file made by tiktoken's own trainer encodes in VOLT to the same pieces."""
     educational = pytest.importorskip("tiktoken._educational")
-    ranks = educational.bpe_train(data="\n".join(LINES[:3]), vocab_size=330, pat_str=PAT, visualise=None)
+    ranks = educational.bpe_train(
+        data="\n".join(LINES[:3]), vocab_size=330, pat_str=PAT, visualise=None
+    )
     path = tmp_path / "r"
-    path.write_bytes(b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in ranks.items()))
+    path.write_bytes(
+        b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in ranks.items())
+    )
     peer, vocabulary = format_.peer(path), format_.read(path)
     assert peer.ids is None
     assert vocabulary.ids == {to_characters(token): rank for token, rank in ranks.items()}
@@ -224,7 +245,10 @@ def test_ranks_that_tiktoken_trains_are_read_and_agree(tmp_path):
         (lambda rows: [rows[0], b"IQ== -3", *rows[2:]], ":2: found 'IQ== -3'"),
         (lambda rows: [rows[0], b"\xff\xfe", *rows[2:]], ":2: found"),
         (lambda rows: [rows[0], b"IQ== " + b"9" * 5000, *rows[2:]], ":2: found"),
-        (lambda rows: [*rows, base64.b64encode(b"qxqzv") + b" 9999999"], "the rank 9999999 is not an id"),
+        (
+            lambda rows: [*rows, base64.b64encode(b"qxqzv") + b" 9999999"],
+            "the rank 9999999 is not an id",
+        ),
     ],
 )
 def test_damaged_files_are_refused(change, text, tmp_path):
@@ -247,9 +271,13 @@ def trained(pattern, lines):
     cut = tokenizers.pre_tokenizers
     real = tokenizers.Tokenizer(tokenizers.models.BPE())
     split = cut.Split(tokenizers.Regex(pattern), "isolated")
-    real.pre_tokenizer = cut.Sequence([split, cut.ByteLevel(add_prefix_space=False, use_regex=False)])
+    real.pre_tokenizer = cut.Sequence(
+        [split, cut.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
     alphabet = cut.ByteLevel.alphabet()
-    trainer = tokenizers.trainers.BpeTrainer(vocab_size=400, initial_alphabet=alphabet, show_progress=False)
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=400, initial_alphabet=alphabet, show_progress=False
+    )
     real.train_from_iterator(lines, trainer)
     ids = sorted(real.get_vocab().items(), key=lambda item: item[1])
     return [base64.b64encode(to_bytes(token)) + b" %d" % rank for token, rank in ids]
@@ -274,25 +302,38 @@ def test_ranks_of_another_pattern_are_refused(tmp_path):
     assert any("no pattern" in lost for lost in format_.read(path).provenance["lost"])
 
 
-@given(st.lists(texts | st.sampled_from(["'ve", "'ll", "'LL", " \n", "4!"]), max_size=6).map("".join))
+@given(
+    st.lists(texts | st.sampled_from(["'ve", "'ll", "'LL", " \n", "4!"]), max_size=6).map("".join)
+)
 @FEW
 def test_what_the_pattern_leaves_whole_is_no_sign_of_another(text):
     """No string of bytes inside a pre-token counts as cut, wherever it starts and ends in characters; a word and the
     next one, glued, do, where the pattern cuts them again."""
     words = [to_bytes(word) for word in PreTokenizer("bytes").split(text)]
-    parts = {word[i:j] for word in words for i in range(len(word)) for j in range(i + 1, min(len(word), i + 9) + 1)}
+    parts = {
+        word[i:j]
+        for word in words
+        for i in range(len(word))
+        for j in range(i + 1, min(len(word), i + 9) + 1)
+    }
     assert cut_tokens(sorted(parts), NAMED["gpt2"]) == []
     glued = [
-        (left + right).decode() for left, right in pairwise(words) if left.decode()[-1].isalpha() and right[0] < 128
+        (left + right).decode()
+        for left, right in pairwise(words)
+        if left.decode()[-1].isalpha() and right[0] < 128
     ]
-    assert cut_tokens([word.encode() for word in glued], NAMED["gpt2"]) == [word.encode() for word in glued]
+    assert cut_tokens([word.encode() for word in glued], NAMED["gpt2"]) == [
+        word.encode() for word in glued
+    ]
 
 
 @pytest.mark.parametrize(("first", "last"), [(4, 260), (0, 256), (4, 500)])
 def test_ranks_are_ids(first, last, tmp_path):
     """Wherever they begin, and whatever numbers they leave out, which are ids that nothing has."""
     rows = [(bytes([byte]), first + byte) for byte in range(256)] + [(b"ab", last)]
-    (tmp_path / "r").write_bytes(b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in rows))
+    (tmp_path / "r").write_bytes(
+        b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in rows)
+    )
     found = format_.read(tmp_path / "r")
     assert found.ids == {to_characters(token): rank for token, rank in rows}
     assert (len(found), found.kinds.count("unused")) == (last + 1, last - 256)
@@ -302,7 +343,9 @@ def test_ranks_are_ids(first, last, tmp_path):
 def test_what_is_exported_is_imported(tmp_path):
     """Contractions, runs of spaces, user tokens and signs make tokens that pass; a vocabulary with a token that never
     occurs, because the pattern cuts it, is refused before anything is written."""
-    lines = ["they've we'll you're 'v 'l <url>'ve  <url>   \t\n  x ' '' 12 1,2 \u3000\u3000a ½² e\u0301\u0327 ▁▁x"] * 9
+    lines = [
+        "they've we'll you're 'v 'l <url>'ve  <url>   \t\n  x ' '' 12 1,2 \u3000\u3000a ½² e\u0301\u0327 ▁▁x"
+    ] * 9
     vocabulary = learn(lines, "none", "bytes", n_merges=400, user=("<url>",))
     assert {"'ve", "'ll", "ĠĠĠĉĊ", "ĠÂ½Â²"} <= set(vocabulary.tokens)
     format_.write(vocabulary, tmp_path / "r")
@@ -324,7 +367,9 @@ def test_other_files_are_not_recognised(tmp_path):
 def test_real_text_encodes_alike(lines, tmp_path):
     """Multi30k, TED, Bible: every piece and id agrees."""
     found = dict(corpora(lines))
-    vocabulary = learn([line for text in found.values() for line in text[::23]], "none", "bytes", n_merges=4000)
+    vocabulary = learn(
+        [line for text in found.values() for line in text[::23]], "none", "bytes", n_merges=4000
+    )
     format_.write(vocabulary, tmp_path / "r")
     encoder, peer = Encoder(vocabulary), format_.peer(tmp_path / "r")
     for text in found.values():

@@ -41,7 +41,9 @@ def test_nothing_is_repeated(codes: Path, tmp_path: Path) -> None:
     vocabulary.save(tmp_path / "own.volt")
     (tmp_path / "text").write_text("the\n", encoding="utf-8")
     source = f"{{path: {tmp_path / 'text'}, epochs: 1, transforms: [{{encode: {{vocabulary: {codes}}}}}]}}"
-    (tmp_path / "stream.yaml").write_text(f"seed: 1\nsources: {{text: {source}}}\n", encoding="utf-8")
+    (tmp_path / "stream.yaml").write_text(
+        f"seed: 1\nsources: {{text: {source}}}\n", encoding="utf-8"
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         own = volt.read_vocabulary(tmp_path / "own.volt")

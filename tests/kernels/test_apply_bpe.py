@@ -30,7 +30,9 @@ Run = tuple[int, ...]
 def drawn_merges(rng: Random) -> list[Merge]:
     """Merges of lower tokens into higher ones: repeated pairs, equal results, and ranks below those of their parts."""
     sides = [sorted(rng.sample(range(N_TOKENS), 2)) for _ in range(rng.randint(0, 14))]
-    merges = [(rng.choice([low, low // 2]), rng.choice([low, low // 3]), high) for low, high in sides]
+    merges = [
+        (rng.choice([low, low // 2]), rng.choice([low, low // 3]), high) for low, high in sides
+    ]
     if rng.random() < 0.3:
         merges = [(low, low, 9 + k) for k, (low, _, _) in enumerate(merges[:3]) if low < 9]
     return merges
@@ -42,9 +44,14 @@ def made_of(merges: list[Merge], *, one_by_one: bool = False) -> Merges:
 
 
 def steps(
-    symbols: list[int], merges: list[Merge], *, one_by_one: bool = False, dropout: float = 0.0,
-    chance: Drawn | None = None, heap: bool = False,
-) -> tuple[list[int], list[tuple[int, int]]]:  # fmt: skip
+    symbols: list[int],
+    merges: list[Merge],
+    *,
+    one_by_one: bool = False,
+    dropout: float = 0.0,
+    chance: Drawn | None = None,
+    heap: bool = False,
+) -> tuple[list[int], list[tuple[int, int]]]:
     """Merge the lowest rank of which a pair is not passed over. Return the symbols, and each rank with its number.
 
     heap: whether chance is asked by rank, up to the first that is merged, rather than from left to right
@@ -64,7 +71,12 @@ def steps(
         rank, output, n = min(picks)[0], list[tuple[int, int]](), 0
         while parts:
             (p, symbol), *parts = parts
-            if parts and (rank, p) in picks and (symbol, parts[0][1]) == merges[rank][:2] and not (one_by_one and n):
+            if (
+                parts
+                and (rank, p) in picks
+                and (symbol, parts[0][1]) == merges[rank][:2]
+                and not (one_by_one and n)
+            ):
                 (symbol, parts, n) = merges[rank][2], parts[1:], n + 1
             output.append((p, symbol))
         parts = output
@@ -87,14 +99,20 @@ def test_words_merge_by_definition(dropout: float, one_by_one: bool) -> None:
             rng.getrandbits(62),
         )
         for heap in (False, True):
-            room, state, chance = used_room(n, held=rng.randint(-1, 3)), np.array([seed]), Drawn(seed)
+            room, state, chance = (
+                used_room(n, held=rng.randint(-1, 3)),
+                np.array([seed]),
+                Drawn(seed),
+            )
             room.word.symbols[1 : n + 1] = symbols
             loop = apply_bpe._merge_long if heap else apply_bpe._merge_short
             loop(n, room, made, dropout, state)
             p, found = int(not heap), list[int]()
             while p != (-1 if heap else n + 1):
                 found, p = [*found, int(room.word.symbols[p])], int(room.word.follows[p])
-            expected, _ = steps(symbols, merges, one_by_one=one_by_one, dropout=dropout, chance=chance, heap=heap)
+            expected, _ = steps(
+                symbols, merges, one_by_one=one_by_one, dropout=dropout, chance=chance, heap=heap
+            )
             assert (found, int(state[0]) & MASK) == (expected, chance.state)
 
 
@@ -111,8 +129,12 @@ def test_pairs_that_no_merge_prevents_change_no_result(one_by_one: bool) -> None
         sides = [*atoms, *range(first, first + n)]
         pairs = [(rng.choice(sides[: i + 3]), rng.choice(sides[: i + 3])) for i in range(n)]
         order = rng.sample(range(n), n) if case % 3 else list(range(n))
-        token = {atom: atom for atom in atoms} | {first + i: first + rank for rank, i in enumerate(order)}
-        merges = [(token[pairs[i][0]], token[pairs[i][1]], first + rank) for rank, i in enumerate(order)]
+        token = {atom: atom for atom in atoms} | {
+            first + i: first + rank for rank, i in enumerate(order)
+        }
+        merges = [
+            (token[pairs[i][0]], token[pairs[i][1]], first + rank) for rank, i in enumerate(order)
+        ]
         made, words = made_of(merges, one_by_one=one_by_one), list(product([*atoms, -5], repeat=5))
         rule = PieceRule(np.ones(300, np.uint8), np.full(300, -1), no_spellings())
         found, ends = apply_bpe.encode_words(
@@ -120,7 +142,9 @@ def test_pairs_that_no_merge_prevents_change_no_result(one_by_one: bool) -> None
         )
         expected = [steps(list(word), merges, one_by_one=one_by_one)[0] for word in words]
         assert (found.tolist(), ends.tolist()) == (flat(expected), ends_of(expected))
-        n_early += sum(apply_bpe._merge_unrivalled(5, ints([0, *word, 0, 0]), made) < 5 for word in words[:40])
+        n_early += sum(
+            apply_bpe._merge_unrivalled(5, ints([0, *word, 0, 0]), made) < 5 for word in words[:40]
+        )
     assert n_early > 100
 
 
@@ -128,14 +152,22 @@ def split_back(token: int, kept: list[int], parts: list[int]) -> list[int]:
     if token < 0 or kept[token] or parts[token] < 0:
         return [token]
     return [
-        piece for side in (parts[token] >> 32, parts[token] & 0xFFFFFFFF) for piece in split_back(side, kept, parts)
+        piece
+        for side in (parts[token] >> 32, parts[token] & 0xFFFFFFFF)
+        for piece in split_back(side, kept, parts)
     ]
 
 
 def pieces_of(
-    word: list[int], chance: Drawn, tokens: Sequence[Run] = (), *, merges: list[Merge], dropout: float, kept: list[int],
+    word: list[int],
+    chance: Drawn,
+    tokens: Sequence[Run] = (),
+    *,
+    merges: list[Merge],
+    dropout: float,
+    kept: list[int],
     parts: list[int],
-) -> list[int]:  # fmt: skip
+) -> list[int]:
     token = next((number for number, run in enumerate(tokens) if run and list(run) == word), -1)
     if not dropout and token >= 0 and kept[token]:
         return [token]
@@ -150,19 +182,27 @@ def test_words_become_pieces() -> None:
     """
     rng = Random(2)
     for _ in range(60):
-        merges, dropout = list({merge[2]: merge for merge in drawn_merges(rng)}.values()), rng.choice([0.0, 0.5])
+        merges, dropout = (
+            list({merge[2]: merge for merge in drawn_merges(rng)}.values()),
+            rng.choice([0.0, 0.5]),
+        )
         kept, parts = rng.choices([0, 1], k=N_TOKENS), [-1] * N_TOKENS
         for left, right, result in merges:
             parts[result] = left << 32 | right if result > 2 else -1
         tokens = [tuple(rng.choices([0, 1], k=rng.randint(0, 3))) for _ in range(N_TOKENS)]
         symbols, ends = ints(flat(tokens)), longs(ends_of(tokens))
         rule = PieceRule(np.array(kept, np.uint8), np.array(parts), spellings(symbols, ends))
-        words = [rng.choices([0, 0, 1, 2, -5], k=rng.choice([0, 1, 2, 3, 6])) for _ in range(rng.randint(0, 5))]
+        words = [
+            rng.choices([0, 0, 1, 2, -5], k=rng.choice([0, 1, 2, 3, 6]))
+            for _ in range(rng.randint(0, 5))
+        ]
 
         pieces = partial(pieces_of, merges=merges, dropout=dropout, kept=kept, parts=parts)
         state, chance = np.array([7]), Drawn(7)
         whole, ends = ints(flat(words)), longs(ends_of(words))
-        found, found_ends = apply_bpe.encode_words(whole, ends, made_of(merges), rule, dropout, state)
+        found, found_ends = apply_bpe.encode_words(
+            whole, ends, made_of(merges), rule, dropout, state
+        )
         expected = [pieces(word, chance, tokens) for word in words]
         assert found.tolist() == flat(expected)
         assert found_ends.tolist() == ends_of(expected)
@@ -170,7 +210,9 @@ def test_words_become_pieces() -> None:
             rule._replace(words=no_spellings()),
             [list(filter(None, words[:2])), [], list(filter(None, words))],
         )
-        atoms = [[2 * s + (i == len(w) - 1) for w in line for i, s in enumerate(w)] for line in lines]
+        atoms = [
+            [2 * s + (i == len(w) - 1) for w in line for i, s in enumerate(w)] for line in lines
+        ]
         ends, numbers = longs(ends_of(atoms)), np.array([3, 1, 2**40])
         found, found_ends = apply_bpe.encode_sampled(
             ints(flat(atoms)), ends, made_of(merges), rule, dropout, 5, numbers
@@ -191,7 +233,9 @@ def test_chance_is_asked_by_rank_in_long_words(n: int) -> None:
     rng, merges = Random(3), [(0, 1, 4), (1, 0, 5), (0, 0, 6), (4, 4, 7), (6, 6, 8)]
     symbols, state, chance = rng.choices([0, 1, 2], k=n), np.array([9]), Drawn(9)
     rule = PieceRule(np.ones(N_TOKENS, np.uint8), np.full(N_TOKENS, -1), no_spellings())
-    found, _ = apply_bpe.encode_words(np.array(symbols, np.int32), np.array([n]), made_of(merges), rule, 0.3, state)
+    found, _ = apply_bpe.encode_words(
+        np.array(symbols, np.int32), np.array([n]), made_of(merges), rule, 0.3, state
+    )
     assert found.tolist() == steps(symbols, merges, dropout=0.3, chance=chance, heap=n > 100)[0]
     assert int(state[0]) & MASK == chance.state
 
@@ -200,13 +244,20 @@ def test_replacements_are_traced() -> None:
     """A replacement happens at its rank, or late, at the highest rank before it in its word."""
     rng = Random(4)
     for case in range(40):
-        merges, words = drawn_merges(rng), [rng.choices([0, 0, 1, 2], k=rng.choice([0, 1, 4, 9])) for _ in range(30)]
+        merges, words = (
+            drawn_merges(rng),
+            [rng.choices([0, 0, 1, 2], k=rng.choice([0, 1, 4, 9])) for _ in range(30)],
+        )
         if case % 2:
             merges = [(1, 2, 4), (0, 1, 3), (3, 2, 5), (0, 4, 5), (5, 0, 6), (6, 6, 7)][case % 3 :]
         counts, ends = [rng.randint(1, 9) for _ in words], longs(ends_of(words))
         table = Words(ints(flat(words)), ends, np.array(counts))
         for stop in (0, 1):
-            regular, late, progress = [0] * len(merges), list[tuple[int, int]](), np.array([0, stop])
+            regular, late, progress = (
+                [0] * len(merges),
+                list[tuple[int, int]](),
+                np.array([0, stop]),
+            )
             for word, count in zip(words[: 1 if stop else 30], counts, strict=False):
                 step = 0
                 for rank, n in steps(word, merges)[1]:
@@ -216,13 +267,18 @@ def test_replacements_are_traced() -> None:
                     else:
                         late.append((step << 32 | rank, n * count))
             found = apply_bpe.trace(table, made_of(merges), progress)
-            assert [found[0].tolist(), list(zip(*map(np.ndarray.tolist, found[1:]), strict=True))] == [regular, late]
+            assert [
+                found[0].tolist(),
+                list(zip(*map(np.ndarray.tolist, found[1:]), strict=True)),
+            ] == [regular, late]
             assert progress[0] == (1 if stop else 30)
 
 
 def test_too_many_tokens_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A vocabulary that the table of pairs has no numbers for is an error, not a wrong result."""
     monkeypatch.setattr("volt.kernels.bpe_tables.MOST", 3)
-    vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w")), tokens=("l", "o", "w", "lo", "low"), marker="none")
+    vocabulary = Vocabulary(
+        merges=(("l", "o"), ("lo", "w")), tokens=("l", "o", "w", "lo", "low"), marker="none"
+    )
     with pytest.raises(VocabularyError, match="5 tokens and 2 merges: at most 3"):
         Encoder(vocabulary)

@@ -21,7 +21,11 @@ def test_sources_take_turns_by_the_earliest_deadline() -> None:
     """A sample is due before its source is owed a whole more; of equally urgent sources the first goes first."""
     rng = Random(1)
     for _ in range(60):
-        n, whole, lengths = rng.randint(1, 9), 12, [rng.randint(0, 5) for _ in range(rng.randint(1, 4))]
+        n, whole, lengths = (
+            rng.randint(1, 9),
+            12,
+            [rng.randint(0, 5) for _ in range(rng.randint(1, 4))],
+        )
         lengths[-1] += not sum(lengths)
         rows = [sorted([0, *rng.choices(range(13), k=n - 1), whole]) for _ in lengths]
         units = longs([rng.sample(list(np.diff(row)), n) for row in rows])
@@ -33,7 +37,9 @@ def test_sources_take_turns_by_the_earliest_deadline() -> None:
             left += shares[sample]
             for source in np.flatnonzero(left > 0).tolist():
                 if source not in deadlines:
-                    need = whole - left[source] - np.append(0, np.cumsum(shares[sample + 1 :, source]))
+                    need = (
+                        whole - left[source] - np.append(0, np.cumsum(shares[sample + 1 :, source]))
+                    )
                     due = np.flatnonzero(need <= 0)
                     deadlines[source] = sample + int(due[0]) if len(due) else batching.NEVER
             expected.append(min(deadlines, key=lambda source: (deadlines[source], source)))
@@ -48,14 +54,37 @@ def test_rows_are_looked_up_and_framed() -> None:
     """Pieces get their ids, −1 if unknown; values stand between head and tail; the first wrong value is reported."""
     rng, words = Random(2), [b"a", b"bc", b"d" * 9]
     known, state = b" ".join(words), np.zeros(4, np.int64)
-    types = Types(*(np.zeros(n, kind) for n, kind in ((16, np.int64), (8, np.uint64), (9, np.int64), (20, np.uint8))))
-    find_words(text(known), longs([0]), longs([len(known)]), types, np.zeros(3, np.int32), longs([0]), state)
+    types = Types(
+        *(
+            np.zeros(n, kind)
+            for n, kind in ((16, np.int64), (8, np.uint64), (9, np.int64), (20, np.uint8))
+        )
+    )
+    find_words(
+        text(known),
+        longs([0]),
+        longs([len(known)]),
+        types,
+        np.zeros(3, np.int32),
+        longs([0]),
+        state,
+    )
     for _ in range(40):
-        lines = [b"  ".join(rng.choices([*words, b"", b"x", b"ab"], k=rng.randint(0, 3))) for _ in range(3)]
-        ids, ends, offsets = np.full(12, -9, np.int32), np.zeros(4, np.int64), longs([0, *ends_of(lines)])
+        lines = [
+            b"  ".join(rng.choices([*words, b"", b"x", b"ab"], k=rng.randint(0, 3)))
+            for _ in range(3)
+        ]
+        ids, ends, offsets = (
+            np.full(12, -9, np.int32),
+            np.zeros(4, np.int64),
+            longs([0, *ends_of(lines)]),
+        )
         sizes = longs([*map(len, lines), -1])
         batching.look_up(text(b"".join(lines)), offsets, sizes, types, ids, ends)
-        expected = [[words.index(word) if word in words else -1 for word in line.split()] for line in [*lines, b""]]
+        expected = [
+            [words.index(word) if word in words else -1 for word in line.split()]
+            for line in [*lines, b""]
+        ]
         assert ids.tolist() == (flat(expected) + [-9] * 12)[:12]
         assert ends.tolist() == ends_of(expected)
         starts, sizes = longs([3, 0, 5]), longs([rng.randint(0, 3) for _ in range(3)])
@@ -66,7 +95,10 @@ def test_rows_are_looked_up_and_framed() -> None:
         out = np.full(len(framed) + 1, -9, np.int32)
         bad = batching.frame_ids(data, starts, sizes, read_only(head), read_only(tail), 5, out)
         assert out.tolist() == [*framed, -9]
-        assert bad == next((i for i, value in enumerate(values) if any(not 0 <= number < 5 for number in value)), -1)
+        assert bad == next(
+            (i for i, value in enumerate(values) if any(not 0 <= number < 5 for number in value)),
+            -1,
+        )
 
 
 def test_rows_are_filled_with_samples_and_padding() -> None:
@@ -79,20 +111,38 @@ def test_rows_are_filled_with_samples_and_padding() -> None:
         rows = flat(packs)
         samples = [ids[offsets[row] : offsets[row + 1]].tolist() for row in rows]
         firsts, lasts = [10 + row for row in rows], [rng.random() < 0.5 for _ in rows]
-        width = max([sum(sizes[row] for row in pack) for pack in packs], default=0) + rng.randint(0, 2)
+        width = max([sum(sizes[row] for row in pack) for pack in packs], default=0) + rng.randint(
+            0, 2
+        )
         pads_left, n = rng.random() < 0.5, len(packs) * width
         before, positions = (np.full(n * (rng.random() < 0.7), -9) for _ in range(2))
         arrays = np.full(n, -9), before, np.full(n, rng.random() < 0.5), positions
         starts = np.full(len(rows) + len(packs), -9, np.int32)
         bad, n_starts = batching.lay_out(
-            ids, offsets, longs(rows), longs(ends_of(packs)), width, pads_left, longs(firsts), np.array(lasts, bool),
-            2, 7, *arrays, starts,
-        )  # fmt: skip
-        places, expected = naive_rows(samples, firsts, ends_of(packs), width, pads_left=pads_left, pad=7)
+            ids,
+            offsets,
+            longs(rows),
+            longs(ends_of(packs)),
+            width,
+            pads_left,
+            longs(firsts),
+            np.array(lasts, bool),
+            2,
+            7,
+            *arrays,
+            starts,
+        )
+        places, expected = naive_rows(
+            samples, firsts, ends_of(packs), width, pads_left=pads_left, pad=7
+        )
         for number, array in enumerate(arrays):
             assert not len(array) or array.tolist() == [place[number] for place in places]
         assert not len(positions) or sorted(starts[:n_starts].tolist()) == expected
-        wrong = [i for i, sample in enumerate(samples) if len(before) and sample and lasts[i] and sample[-1] != 2]
+        wrong = [
+            i
+            for i, sample in enumerate(samples)
+            if len(before) and sample and lasts[i] and sample[-1] != 2
+        ]
         assert bad == (wrong[0] if wrong else -1)
 
 
@@ -102,14 +152,23 @@ def test_rows_are_cut_into_steps_and_dealt() -> None:
     for _ in range(150):
         longest, world = [rng.randint(0, 6) for _ in range(rng.randint(0, 14))], rng.randint(1, 3)
         most, sentences, multiple = rng.randint(6, 14), rng.randint(1, 4), rng.randint(1, 3)
-        ends, steps = np.full(len(longest) // world, -1), naive_steps(longest, most, sentences, multiple, world)
-        assert batching.cut_steps(longs(longest), most, sentences, multiple, world, ends) == len(steps)
+        ends, steps = (
+            np.full(len(longest) // world, -1),
+            naive_steps(longest, most, sentences, multiple, world),
+        )
+        assert batching.cut_steps(longs(longest), most, sentences, multiple, world, ends) == len(
+            steps
+        )
         assert ends[: len(steps)].tolist() == steps
         rows, turns = rng.sample(range(50), len(longest)), rng.sample(range(len(steps)), len(steps))
         order, dealt = np.full(len(rows), -1), np.full(len(steps) * world, -1)
         batching.deal_rows(longs(rows), longs(steps), longs(turns), world, order, dealt)
         starts = [0, *steps]
-        batches = [rows[starts[s] : steps[s]][(rank + s) % world :: world] for s in turns for rank in range(world)]
+        batches = [
+            rows[starts[s] : steps[s]][(rank + s) % world :: world]
+            for s in turns
+            for rank in range(world)
+        ]
         assert order[: len(flat(batches))].tolist() == flat(batches)
         assert dealt.tolist() == ends_of(batches)
 
@@ -126,26 +185,50 @@ def test_numbers_are_expanded() -> None:
                 expected = [line[:-1] + "\n" for line in expected]
             out, ends = np.zeros(60, np.uint8), np.zeros(len(lines), np.int64)
             numbers, line_ends = ints(flat(lines)), longs(ends_of(lines))
-            n = decode.expand(numbers, line_ends, starts, text("".join(values).encode()).copy(), out, ends, is_text)
+            n = decode.expand(
+                numbers,
+                line_ends,
+                starts,
+                text("".join(values).encode()).copy(),
+                out,
+                ends,
+                is_text,
+            )
             assert bytes(out[:n]).decode() == "".join(expected)
             assert ends.tolist() == ends_of(expected)
 
 
 def test_lines_are_decoded_until_the_buffer_is_full() -> None:
     """Blocks of every size hold whole lines and give the same text; one space is removed at a start or end."""
-    rng, texts = Random(6), ["", " ", "a", " b", "c ", "d" * 14, "e" * 15, " " + "f" * 15, "g" * 23 + " ", "h" * 33]
+    rng, texts = (
+        Random(6),
+        ["", " ", "a", " b", "c ", "d" * 14, "e" * 15, " " + "f" * 15, "g" * 23 + " ", "h" * 33],
+    )
     pieces = [piece.encode() for piece in texts]
     sizes = [len(piece) if len(piece) <= decode.SHORT else decode.LONG for piece in pieces]
-    rows = [int.from_bytes(piece[:15], "little") | size << 120 for piece, size in zip(pieces, sizes, strict=True)]
-    halves = np.array([half for row in rows for half in (row & (1 << 64) - 1, row >> 64)], np.uint64)
-    table = decode.TextTable(halves, longs([0, *ends_of(pieces)]), text(b"".join(pieces) + bytes(PADDING)).copy())
+    rows = [
+        int.from_bytes(piece[:15], "little") | size << 120
+        for piece, size in zip(pieces, sizes, strict=True)
+    ]
+    halves = np.array(
+        [half for row in rows for half in (row & (1 << 64) - 1, row >> 64)], np.uint64
+    )
+    table = decode.TextTable(
+        halves, longs([0, *ends_of(pieces)]), text(b"".join(pieces) + bytes(PADDING)).copy()
+    )
     for _ in range(120):
         weights = [9, 3, *[2] * (len(pieces) - 2)]  # several empty pieces may come first
-        lines = [rng.choices(range(len(pieces)), weights, k=rng.randint(0, 5)) for _ in range(rng.randint(0, 4))]
+        lines = [
+            rng.choices(range(len(pieces)), weights, k=rng.randint(0, 5))
+            for _ in range(rng.randint(0, 4))
+        ]
         ids, offsets = ints(flat(lines)), longs([0, *ends_of(lines)])
         whole = [b"".join(pieces[number] for number in line) for line in lines]
         for drops in (decode.NO_SPACE, decode.FIRST_SPACE, decode.LAST_SPACE):
-            expected = [line.removeprefix(b" " * (drops == 1)).removesuffix(b" " * (drops == 2)) for line in whole]
+            expected = [
+                line.removeprefix(b" " * (drops == 1)).removesuffix(b" " * (drops == 2))
+                for line in whole
+            ]
             first, found, size = 0, list[bytes](), rng.randint(0, 90)
             while first < len(lines):
                 out, ends = np.full(size + PADDING, 0xEE, np.uint8), np.zeros(len(lines), np.int64)
@@ -160,7 +243,9 @@ def test_lines_are_decoded_until_the_buffer_is_full() -> None:
                 sizes = [len(line) + 1 for line in expected[first:done]]
                 assert ends[first:done].tolist() == np.cumsum(sizes).tolist()
                 if done < len(lines):
-                    assert ends[done - 1] + 1 >= size or ends[done - 1] + 1 + len(whole[done]) > size - (drops == 1)
+                    assert ends[done - 1] + 1 >= size or ends[done - 1] + 1 + len(
+                        whole[done]
+                    ) > size - (drops == 1)
                 first = done
             assert found == expected
 
@@ -177,7 +262,10 @@ def test_ids_are_parsed_up_to_the_first_fault() -> None:
         place, value = 0, 0
         for place, byte in enumerate(data):
             value = 10 * value + byte - 48 if chr(byte).isdigit() else 0
-            if not (byte in b"0123456789 \n" or (byte == 13 and data[place + 1] == 10)) or value >= 120:
+            if (
+                not (byte in b"0123456789 \n" or (byte == 13 and data[place + 1] == 10))
+                or value >= 120
+            ):
                 break
         else:
             place = -1

@@ -12,7 +12,16 @@ from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.kernels import bpe_tables
 from volt.kernels.arrays import table_size
-from volt.kernels.bpe_tables import MOST, N_FIRST, NO_RANK, Spellings, cuts, rank_of, ranked_merges, spellings
+from volt.kernels.bpe_tables import (
+    MOST,
+    N_FIRST,
+    NO_RANK,
+    Spellings,
+    cuts,
+    rank_of,
+    ranked_merges,
+    spellings,
+)
 from volt.vocabulary import Vocabulary
 
 # Parts of loops are plain Python to tests, which does not wrap integers silently.
@@ -23,17 +32,27 @@ Run = tuple[int, ...]
 
 def first_numbers(keys: list[Run], numbers: list[int] | range) -> dict[Run, int]:
     """The number at which each key stands first."""
-    return {key: number for key, number in zip(reversed(keys), reversed(numbers), strict=True) if key}
+    return {
+        key: number for key, number in zip(reversed(keys), reversed(numbers), strict=True) if key
+    }
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 4, 5, 9, 30, 64, 300])
 def test_pairs_have_the_rank_at_which_they_stand_first(n: int) -> None:
     """In tables of any size, whether or not ranks and results are consecutive; other pairs have no rank."""
     rng, letters = Random(n), NUMBERS if n < 60 else range(40)
-    pairs, ranks = [(rng.choice(letters), rng.choice(letters)) for _ in range(n)], rng.sample(range(2 * n), n)
+    pairs, ranks = (
+        [(rng.choice(letters), rng.choice(letters)) for _ in range(n)],
+        rng.sample(range(2 * n), n),
+    )
     lefts, rights = np.array(pairs, np.int32).reshape(-1, 2).T
-    for results, given, one_by_one in ((range(9, 9 + n), None, True), (rng.choices(range(9), k=n), ranks, False)):
-        made = ranked_merges(lefts, rights, np.array(results), ranks=given and np.array(given), one_by_one=one_by_one)
+    for results, given, one_by_one in (
+        (range(9, 9 + n), None, True),
+        (rng.choices(range(9), k=n), ranks, False),
+    ):
+        made = ranked_merges(
+            lefts, rights, np.array(results), ranks=given and np.array(given), one_by_one=one_by_one
+        )
         expected = first_numbers(pairs, given or range(n))
         asked = np.array([*product([*letters, -1, -5], [*letters, -5]), *pairs], np.int32)
         found = [int(rank_of(left, right, made.pairs)) for left, right in asked]
@@ -43,7 +62,9 @@ def test_pairs_have_the_rank_at_which_they_stand_first(n: int) -> None:
         assert made.first == (results[0] if n and is_consecutive else -1)
         assert [bpe_tables.token_of(rank, made) for rank in range(n)] == list(results)
         columns = (column.tolist() for column in bpe_tables.pairs_met(made))
-        assert sorted(zip(*columns, strict=True)) == sorted((*pair, rank) for pair, rank in expected.items())
+        assert sorted(zip(*columns, strict=True)) == sorted(
+            (*pair, rank) for pair, rank in expected.items()
+        )
         assert sorted(bpe_tables.ranks_met(made)) == sorted(expected.values())
 
 
@@ -53,32 +74,44 @@ def test_a_table_doubles_until_all_pairs_have_a_slot() -> None:
     empty = [np.full(n, 2**64 - 1, np.uint64) for n in (8, 64)]
     assert [bool(bpe_tables.fill(pairs, *[numbers] * 3)) for pairs in empty] == [False, True]
     with pytest.raises(VocabularyError, match="the merges collide in hash tables of all sizes"):
-        bpe_tables.filled(5, nothing, lambda merges: bool(sizes.append(len(merges.pairs))), one_by_one=False)
+        bpe_tables.filled(
+            5, nothing, lambda merges: bool(sizes.append(len(merges.pairs))), one_by_one=False
+        )
     assert sizes == [16 << power for power in range(7)]
     assert [table_size(n) for n in (0, 4, 5, 8, 9)] == [8, 8, 16, 16, 32]
 
 
 def test_merges_chosen_to_collide_are_refused() -> None:
     """Three pairs that share both slots in tables of 8 to 512 slots end in an error of VOLT, not of Python."""
-    atoms, (lefts, rights) = [chr(0x100 + number) for number in range(2_000)], np.indices((2_000, 2_000)).reshape(2, -1)
+    atoms, (lefts, rights) = (
+        [chr(0x100 + number) for number in range(2_000)],
+        np.indices((2_000, 2_000)).reshape(2, -1),
+    )
     one, other = bpe_tables._slots(bpe_tables._pair(lefts, rights), np.zeros(512, np.int64))
     both = 512 * one + other
     chosen = np.flatnonzero(both == both[0])[:3]
-    merges = tuple((atoms[left], atoms[right]) for left, right in zip(lefts[chosen], rights[chosen], strict=True))
+    merges = tuple(
+        (atoms[left], atoms[right])
+        for left, right in zip(lefts[chosen], rights[chosen], strict=True)
+    )
     with pytest.raises(VocabularyError, match=r"as in a manipulated file; use another file$"):
         Encoder(Vocabulary(merges, (*atoms, *map("".join, merges)), marker="none"))
 
 
 def table_of(tokens: list[Run]) -> Spellings:
     flat = [symbol for token in tokens for symbol in token]
-    return spellings(np.array(flat, np.int32), np.cumsum([len(token) for token in tokens], dtype=np.int64))
+    return spellings(
+        np.array(flat, np.int32), np.cumsum([len(token) for token in tokens], dtype=np.int64)
+    )
 
 
 def test_spellings_are_found_and_cut() -> None:
     """A run of symbols is the first token that has them; each cut into two tokens is listed once, the longest first."""
     rng = Random(1)
     for n in (0, 1, 3, 4, 5, 20, 20, 60):
-        tokens = [tuple(rng.choices([-7, 0, 1], k=rng.randint(0, rng.randint(1, 4)))) for _ in range(n)]
+        tokens = [
+            tuple(rng.choices([-7, 0, 1], k=rng.randint(0, rng.randint(1, 4)))) for _ in range(n)
+        ]
         numbers, table = first_numbers(tokens, range(n)), table_of(tokens)
         assert table.longest == max(map(len, tokens), default=0)
         for size in range(1, 6):

@@ -35,7 +35,9 @@ def drawn(seed: int, letters: Sequence[str], n: int = 40) -> Iterator[tuple[Rand
     """A generator and values: missing ones, empty ones, and some about as long as the bytes looked at together."""
     rng = Random(seed)
     for _ in range(n):
-        lengths = [rng.choice([0, 1, 2, 7, 8, 9, 20, 61, 64, 66, 130]) for _ in range(rng.randint(0, 5))]
+        lengths = [
+            rng.choice([0, 1, 2, 7, 8, 9, 20, 61, 64, 66, 130]) for _ in range(rng.randint(0, 5))
+        ]
         values: Values = ["".join(rng.choices(letters, k=k)).encode() for k in lengths]
         yield rng, [None if rng.random() < 0.2 else value for value in values]
 
@@ -75,14 +77,19 @@ def test_values_are_cut_at_tabs() -> None:
         fields = [[] if value is None else value.split(b"\t", n_fields) for value in values]
         assert more == any(len(parts) > n_fields for parts in fields)
         for k in range(n_fields + 1):
-            assert texts(row[0], starts[k], sizes[k]) == [parts[k] if k < len(parts) else None for parts in fields]
+            assert texts(row[0], starts[k], sizes[k]) == [
+                parts[k] if k < len(parts) else None for parts in fields
+            ]
 
 
 def test_values_are_joined() -> None:
     """Values with a byte after each, columns with tabs between them, values in other places, and runs of lines."""
     for rng, values in drawn(3, "abc"):
         row, n = views(values, rng), len(values)
-        out, ends = room(size := sum(len(value or b"") + 1 for value in values)), np.zeros(n, np.int64)
+        out, ends = (
+            room(size := sum(len(value or b"") + 1 for value in values)),
+            np.zeros(n, np.int64),
+        )
         columns.write_values(*row, 7, out, ends)
         assert written(out, size) == b"".join((value or b"") + b"\7" for value in values)
         assert ends.tolist() == np.cumsum([len(value or b"") + 1 for value in values]).tolist()
@@ -95,7 +102,9 @@ def test_values_are_joined() -> None:
         for i, (one, other) in enumerate(zip(*both, strict=True)):
             expected = b"" if one is None or other is None else one + b"\t" + other
             assert bytes(out[first[i] : places[i]]) == expected
-            assert bytes(out[places[i] : first[i] + lengths[i]]) == bytes([GUARD]) * (first[i] + lengths[i] - places[i])
+            assert bytes(out[places[i] : first[i] + lengths[i]]) == bytes([GUARD]) * (
+                first[i] + lengths[i] - places[i]
+            )
         whole = [value or b"" for value in values]
         at, out = longs([0, *ends_of(whole)]), room(sum(map(len, whole)))
         columns.scatter(*views(list(whole), rng), at[:n], out)
@@ -109,7 +118,9 @@ def test_values_are_joined() -> None:
         around = [None if value is None else b"<b>" + value + b"/" for value in values]
         at = np.cumsum([0, *(len(value or b"") for value in around)])
         out = room(at[-1])
-        string_functions.surround(*row, np.frombuffer(b"<b>", np.uint8), np.frombuffer(b"/", np.uint8), out, at[:n])
+        string_functions.surround(
+            *row, np.frombuffer(b"<b>", np.uint8), np.frombuffer(b"/", np.uint8), out, at[:n]
+        )
         assert written(out, at[-1]) == b"".join(filter(None, around))
 
 
@@ -120,9 +131,14 @@ def test_numbers_are_written_as_text() -> None:
     for _ in range(20):
         starts = longs([rng.randint(0, len(ids)) for _ in range(rng.randint(0, 5))])
         sizes = longs([rng.randint(-1, min(4, len(ids) - start)) for start in starts])
-        values = [b" ".join(b"%d" % x for x in ids[a : a + max(n, 0)]) for a, n in zip(starts, sizes, strict=True)]
+        values = [
+            b" ".join(b"%d" % x for x in ids[a : a + max(n, 0)])
+            for a, n in zip(starts, sizes, strict=True)
+        ]
         columns.number_sizes(ids, starts, sizes, lengths := np.zeros(len(starts), np.int64))
-        assert lengths.tolist() == [-1 if n < 0 else len(value) for value, n in zip(values, sizes, strict=True)]
+        assert lengths.tolist() == [
+            -1 if n < 0 else len(value) for value, n in zip(values, sizes, strict=True)
+        ]
         ends, out = np.cumsum(np.maximum(lengths, 0)), room(sum(map(len, values)))
         columns.write_numbers(ids, starts, sizes, ends, out)
         assert written(out, len(out) - 9) == b"".join(values)
@@ -143,11 +159,16 @@ def test_lines_are_shuffled_by_random_words() -> None:
         outputs = longs(sorted(rng.choices(inputs.tolist(), k=2 * n)) if n else [])
         firsts, out = np.zeros(n + 1, np.int64), np.full(2 * n + 1, -1)
         assert columns.permuted(inputs, outputs, order, firsts, out) == 2 * n
-        by_input = [[line for line, origin in enumerate(outputs) if origin == inputs[i]] for i in order]
+        by_input = [
+            [line for line, origin in enumerate(outputs) if origin == inputs[i]] for i in order
+        ]
         assert out.tolist() == [*flat(by_input), -1]
         if n > 1 and len({*outputs}) > 1:
             assert columns.permuted(inputs, outputs[::-1].copy(), order, firsts, out) < 2 * n
-        origins, (first, second) = longs(sorted(rng.choices(range(3), k=n))), (rng.getrandbits(64) for _ in range(2))
+        origins, (first, second) = (
+            longs(sorted(rng.choices(range(3), k=n))),
+            (rng.getrandbits(64) for _ in range(2)),
+        )
         columns.draw(np.uint64(first), np.uint64(second), origins, found := np.zeros(n, np.uint64))
         for i, origin in enumerate(origins.tolist()):
             copy = origins.tolist()[:i].count(origin)
@@ -161,10 +182,13 @@ def test_documents_take_lines_while_they_fit() -> None:
     for _ in range(60):
         n, n_fields, most = rng.randint(0, 12), rng.randint(1, 2), rng.randint(1, 4)
         ids: Values = [rng.choice([b"", b"aa", b"aa", b"ab", b"abc"]) for _ in range(n)]
-        counts = np.array([[rng.randint(0, 3) for _ in range(n)] for _ in range(n_fields)], np.int64).reshape(
-            n_fields, n
+        counts = np.array(
+            [[rng.randint(0, 3) for _ in range(n)] for _ in range(n_fields)], np.int64
+        ).reshape(n_fields, n)
+        joins, limits = (
+            np.array([rng.random() < 0.9 for _ in range(n)], bool),
+            longs(rng.choices([4, 6, 9], k=n)),
         )
-        joins, limits = np.array([rng.random() < 0.9 for _ in range(n)], bool), longs(rng.choices([4, 6, 9], k=n))
         expected = list[int]()
         for i in range(n):
             start = expected[-1] if expected else 0
@@ -173,9 +197,9 @@ def test_documents_take_lines_while_they_fit() -> None:
             if not (expected and same and fits):
                 expected.append(i)
         out, row = np.full(n + 1, -1), views(ids, rng)
-        assert columns.find_starts(counts, joins, limits, most, *row, np.zeros(n_fields, np.int64), out) == len(
-            expected
-        )
+        assert columns.find_starts(
+            counts, joins, limits, most, *row, np.zeros(n_fields, np.int64), out
+        ) == len(expected)
         assert out[: len(expected)].tolist() == expected
 
 
@@ -185,7 +209,10 @@ def test_texts_are_measured() -> None:
     letters = SPLIT_SPACE.replace("\n", "") + near + "aabb  é中😀\0" * 4
     for rng, values in drawn(7, letters, 60):
         if rng.random() < 0.3:
-            values += [b" " * rng.randint(60, 140), "\u2003".encode() * 30 + b"a" * rng.randint(0, 1)]
+            values += [
+                b" " * rng.randint(60, 140),
+                "\u2003".encode() * 30 + b"a" * rng.randint(0, 1),
+            ]
         data, *row = views(values, rng, rng.choice([16, 40]))
         numbers, flags = np.zeros(len(values), np.int64), np.zeros(len(values), bool)
         plain = [(value or b"").decode() for value in values]
@@ -195,7 +222,9 @@ def test_texts_are_measured() -> None:
         assert flags.tolist() == [not text.strip() for text in plain]
         for first, span in ((97, 0), (97, 1), (0xE2, 1)):
             string_functions.count_within(data, *row, first, span, numbers)
-            expected = [sum(first <= byte <= first + span for byte in value or b"") for value in values]
+            expected = [
+                sum(first <= byte <= first + span for byte in value or b"") for value in values
+            ]
             assert numbers.tolist() == expected
         column = Column(data, *row)
         for unit, length in (
@@ -213,8 +242,13 @@ def test_texts_are_measured() -> None:
 
 def test_ids_are_words() -> None:
     """Of ids, words are ids, and characters those of the numbers; a value is blank only without any."""
-    column = Column.of_ids(np.array([7, 10, 12345], np.int32), np.array([0, 2, 2, 3])).take([2, 1, 0])
-    assert [lengths(column, "words").tolist(), lengths(column, "characters").tolist()] == [[1, 0, 2], [5, 0, 4]]
+    column = Column.of_ids(np.array([7, 10, 12345], np.int32), np.array([0, 2, 2, 3])).take(
+        [2, 1, 0]
+    )
+    assert [lengths(column, "words").tolist(), lengths(column, "characters").tolist()] == [
+        [1, 0, 2],
+        [5, 0, 4],
+    ]
     assert blank(column).tolist() == [False, True, False]
 
 
@@ -222,7 +256,10 @@ def test_tokens_stand_between_spaces() -> None:
     """Tokens are counted, cut, chosen, and written again with one space between two."""
     for rng, values in drawn(8, "aab   \t", 60):
         row = views(values, rng, rng.choice([0, 0, 30]))
-        counts, parts = np.zeros(len(values), np.int64), [(value or b"").split(b" ") for value in values]
+        counts, parts = (
+            np.zeros(len(values), np.int64),
+            [(value or b"").split(b" ") for value in values],
+        )
         found = [list(filter(None, one)) for one in parts]
         word_types.count_tokens(*row, counts)
         assert counts.tolist() == list(map(len, found))
@@ -233,12 +270,16 @@ def test_tokens_stand_between_spaces() -> None:
         others = [b"", b"xy", b"z" * 20]
         chosen, ends = longs([rng.randint(-3, n - 1) for _ in range(n)]), np.cumsum(counts)
         picked = [every[i] if i >= 0 else others[-1 - i] for i in chosen]
-        lines = [b" ".join(picked[end - size : end]) for end, size in zip(ends, counts, strict=True)]
+        lines = [
+            b" ".join(picked[end - size : end]) for end, size in zip(ends, counts, strict=True)
+        ]
         out, out_ends = (
             np.full(sum(map(len, lines)) + word_types.SPARE, GUARD, np.uint8),
             np.zeros(len(lines), np.int64),
         )
-        word_types.write_tokens(row[0], starts, sizes, *views(list(others), rng, 2), chosen, ends, out, out_ends)
+        word_types.write_tokens(
+            row[0], starts, sizes, *views(list(others), rng, 2), chosen, ends, out, out_ends
+        )
         assert bytes(out[: len(out) - word_types.SPARE]) == b"".join(lines)
         assert out_ends.tolist() == ends_of(lines)
 
@@ -260,7 +301,11 @@ def test_word_types_are_numbered_as_they_come() -> None:
         numbers: dict[bytes, int] = {}
         expected = [[numbers.setdefault(word, len(numbers)) for word in line] for line in words]
         n, row = sum(map(len, words)), views(values, rng)
-        out, ends, state = np.full(n + 1, -1, np.int32), np.zeros(len(values), np.int64), np.zeros(4, np.int64)
+        out, ends, state = (
+            np.full(n + 1, -1, np.int32),
+            np.zeros(len(values), np.int64),
+            np.zeros(4, np.int64),
+        )
         types = tables(*rng.choice([(9, 60, 16), (70, 40, 256)]))
         while not word_types.find_words(*row, types, out, ends, state):
             line, n_types, n_bytes = (
@@ -269,9 +314,16 @@ def test_word_types_are_numbered_as_they_come() -> None:
                 int(state[word_types.N_BYTES]),
             )
             size, most = len(values[line] or b""), n_types + (len(values[line] or b"") + 1) // 2
-            assert n_bytes + size > len(types.bytes) or most > len(types.hashes) or 2 * most > len(types.slots)
+            assert (
+                n_bytes + size > len(types.bytes)
+                or most > len(types.hashes)
+                or 2 * most > len(types.slots)
+            )
             larger = tables(max(most, 9), n_bytes + size, max(16, 1 << (2 * most - 1).bit_length()))
-            larger.hashes[:n_types], larger.starts[: n_types + 1] = types.hashes[:n_types], types.starts[: n_types + 1]
+            larger.hashes[:n_types], larger.starts[: n_types + 1] = (
+                types.hashes[:n_types],
+                types.starts[: n_types + 1],
+            )
             larger.bytes[:n_bytes] = types.bytes[:n_bytes]
             word_types.enter_types(larger.hashes, n_types, larger.slots)
             types = larger
@@ -290,12 +342,23 @@ def test_word_types_are_numbered_as_they_come() -> None:
         shares = np.array([(k + 1) / size for size in n_choices for k in range(size)])
         firsts, hashes = np.cumsum([0, *n_choices]), types.hashes.tolist()
         for by_type in (True, False):
-            word_types.choose(lines, ends, out, types.hashes, by_type, firsts, shares, picks := np.zeros(n, np.int32))
+            word_types.choose(
+                lines,
+                ends,
+                out,
+                types.hashes,
+                by_type,
+                firsts,
+                shares,
+                picks := np.zeros(n, np.int32),
+            )
             place = 0
             for line, row_of_numbers in zip(lines.tolist(), expected, strict=True):
                 for k, number in enumerate(row_of_numbers):
                     key = hashes[number] if by_type else (k + 1) * 0x9E3779B97F4A7C15 & MASK
                     share = (mixed(line ^ mixed(key)) >> 11) / (1 << 53)
-                    choice = sum(share >= bound for bound in shares[firsts[number] : firsts[number + 1]][:-1])
+                    choice = sum(
+                        share >= bound for bound in shares[firsts[number] : firsts[number + 1]][:-1]
+                    )
                     assert picks[place] == firsts[number] + choice
                     place += 1

@@ -32,7 +32,9 @@ def loaded(monkeypatch: pytest.MonkeyPatch, *, plain: bool) -> ModuleType:
 
 
 @pytest.mark.parametrize("plain", [True, False])
-def test_numbers_are_read_written_and_searched_at_any_place(monkeypatch: pytest.MonkeyPatch, plain: bool) -> None:
+def test_numbers_are_read_written_and_searched_at_any_place(
+    monkeypatch: pytest.MonkeyPatch, plain: bool
+) -> None:
     """Plain and compiled intrinsics do what integers of Python do, in arrays of bytes, of ids and of words."""
     module = loaded(monkeypatch, plain=plain)
     load64, store64, within, ones, zeros = (
@@ -48,25 +50,39 @@ def test_numbers_are_read_written_and_searched_at_any_place(monkeypatch: pytest.
         for place in range(data.size - BLOCK):
             prefetch(data, place)
             word = load64(data, place)
-            bits[place, 0], bits[place, 1] = within(data, place, 60, 99), within(data, place, 128, 0)
+            bits[place, 0], bits[place, 1] = (
+                within(data, place, 60, 99),
+                within(data, place, 128, 0),
+            )
             bits[place, 2], bits[place, 3], bits[place, 4] = word, ones(word), zeros(word)
             store64(out, 9 * place, word)
             store64(ids, 3 * place, word)
         bits[0, 5] = load64(ids, 3)
 
     n = len(DATA) - BLOCK
-    out, ids, bits = np.zeros(9 * n + 8, np.uint8), np.zeros(3 * n + 2, np.int32), np.zeros((n, 6), np.uint64)
+    out, ids, bits = (
+        np.zeros(9 * n + 8, np.uint8),
+        np.zeros(3 * n + 2, np.int32),
+        np.zeros((n, 6), np.uint64),
+    )
     njit(work)(DATA, out, ids, bits)
     whole = DATA.tobytes()
     words = [int.from_bytes(whole[place : place + 8], "little") for place in range(n)]
     assert bits[:, 2].tolist() == words
     assert bits[:, 3].tolist() == [word.bit_count() for word in words]
     assert bits[:, 4].tolist() == [(word & -word).bit_length() - 1 for word in words]
-    assert out.reshape(-1)[: 9 * n].reshape(n, 9).tolist() == [[*whole[place : place + 8], 0] for place in range(n)]
-    assert ids[: 3 * n].reshape(n, 3)[:, :2].tobytes() == b"".join(whole[place : place + 8] for place in range(n))
+    assert out.reshape(-1)[: 9 * n].reshape(n, 9).tolist() == [
+        [*whole[place : place + 8], 0] for place in range(n)
+    ]
+    assert ids[: 3 * n].reshape(n, 3)[:, :2].tobytes() == b"".join(
+        whole[place : place + 8] for place in range(n)
+    )
     assert bits[0, 5] == words[1]
     for column, low, high in ((0, 60, 159), (1, 128, 128)):
-        hits = [sum((low <= byte <= high) << i for i, byte in enumerate(whole[p : p + 64])) for p in range(n)]
+        hits = [
+            sum((low <= byte <= high) << i for i, byte in enumerate(whole[p : p + 64]))
+            for p in range(n)
+        ]
         assert bits[:, column].tolist() == hits
 
 
@@ -78,7 +94,11 @@ def test_characters_are_those_of_pythons_decoder() -> None:
             data = np.frombuffer(b"a" + text + b"\x80\x80\x80", np.uint8)
             code, after = character(data, 1, 1 + size)
             try:
-                letter = next(text[:n].decode() for n in range(1, size + 1) if text[:n].decode(errors="ignore"))
+                letter = next(
+                    text[:n].decode()
+                    for n in range(1, size + 1)
+                    if text[:n].decode(errors="ignore")
+                )
             except (StopIteration, UnicodeDecodeError):
                 assert code == -1, text
             else:

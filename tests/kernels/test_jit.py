@@ -20,7 +20,9 @@ import pytest
 
 import volt
 
-compiles = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run")
+compiles = pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run"
+)
 DEADLINE = 120  # seconds
 PART = """
 from volt.kernels.jit import inlined
@@ -51,7 +53,9 @@ COMPILED, LOADED = "False 12 0\n", "True 12 1\n"
 @pytest.fixture
 def kernels(tmp_path: Path) -> Path:
     """The folder of loops of a copy of the package."""
-    shutil.copytree(Path(volt.__file__).parent, tmp_path / "volt", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        Path(volt.__file__).parent, tmp_path / "volt", ignore=shutil.ignore_patterns("__pycache__")
+    )
     (tmp_path / "home").mkdir()
     folder = tmp_path / "volt" / "kernels"
     (folder / "part.py").write_text(PART)
@@ -62,13 +66,28 @@ def kernels(tmp_path: Path) -> Path:
 def start(kernels: Path, script: str, settings: Mapping[str, str]) -> subprocess.Popen[str]:
     """A process that imports the copy of the package, with nothing but these settings for where code is kept."""
     root = kernels.parent.parent
-    unset = ("XDG_CACHE_HOME", "NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES", "NUMBA_DISABLE_JIT")
+    unset = (
+        "XDG_CACHE_HOME",
+        "NUMBA_CACHE_DIR",
+        "NUMBA_CACHE_LOCATOR_CLASSES",
+        "NUMBA_DISABLE_JIT",
+    )
     environment = {name: value for name, value in os.environ.items() if name not in unset}
-    environment |= {"HOME": str(root / "home"), "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1", **settings}
+    environment |= {
+        "HOME": str(root / "home"),
+        "PYTHONPATH": str(root),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **settings,
+    }
     return subprocess.Popen(
-        [sys.executable, "-c", script], env=environment, cwd=root, text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "-c", script],
+        env=environment,
+        cwd=root,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 def output(process: subprocess.Popen[str]) -> str:
@@ -115,7 +134,9 @@ def test_a_loop_is_compiled_anew_when_a_part_of_it_changes_in_another_file(kerne
 
 
 @compiles
-def test_compiled_code_is_cached_per_user_when_the_package_cannot_be_written_to(kernels: Path) -> None:
+def test_compiled_code_is_cached_per_user_when_the_package_cannot_be_written_to(
+    kernels: Path,
+) -> None:
     """A second process finds what the first compiled, in the user's folder."""
     make_unwritable(kernels)
     assert [run(kernels), run(kernels)] == [COMPILED, LOADED]
@@ -124,7 +145,9 @@ def test_compiled_code_is_cached_per_user_when_the_package_cannot_be_written_to(
 
 @compiles
 @pytest.mark.campaign
-def test_compiled_code_is_kept_in_the_folder_that_the_user_names(kernels: Path, tmp_path: Path) -> None:
+def test_compiled_code_is_kept_in_the_folder_that_the_user_names(
+    kernels: Path, tmp_path: Path
+) -> None:
     """NUMBA_CACHE_DIR goes before the package's own folder, and parts that changed count there too."""
     named = str(tmp_path / "named")
     assert [run(kernels, NUMBA_CACHE_DIR=named) for _ in range(2)] == [COMPILED, LOADED]
@@ -146,11 +169,15 @@ def give_away(folder: Path) -> None:
     [
         pytest.param(lambda folder: folder.chmod(0o777), id="writable"),
         pytest.param(
-            give_away, id="foreign", marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+            give_away,
+            id="foreign",
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away"),
         ),
     ],
 )
-def test_planted_code_is_never_run(kernels: Path, tmp_path: Path, share: Callable[[Path], None]) -> None:
+def test_planted_code_is_never_run(
+    kernels: Path, tmp_path: Path, share: Callable[[Path], None]
+) -> None:
     """Pickles in a folder that other users can change are not loaded; the loop is compiled, and a warning says why."""
     named, ran = tmp_path / "named", tmp_path / "ran"
     named.mkdir()
@@ -228,9 +255,20 @@ def test_all_loops_are_compiled_by_one_module_from_files_beside_it() -> None:
         froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
         compilers = {alias.name for node in froms if node.module == "numba" for alias in node.names}
         if path.name != "jit.py":
-            assert not compilers & {"njit", "jit", "vectorize", "guvectorize", "stencil", "cfunc"}, path
+            assert not compilers & {
+                "njit",
+                "jit",
+                "vectorize",
+                "guvectorize",
+                "stencil",
+                "cfunc",
+            }, path
         if path.parent.name == "kernels":
-            modules = {node.module or "" for node in froms if (node.module or "").partition(".")[0] == "volt"}
-            assert all(name.split(".")[1] in ("kernels", "errors", "own_files") for name in modules), (
-                path
-            )  # no loop has an error
+            modules = {
+                node.module or ""
+                for node in froms
+                if (node.module or "").partition(".")[0] == "volt"
+            }
+            assert all(
+                name.split(".")[1] in ("kernels", "errors", "own_files") for name in modules
+            ), path  # no loop has an error

@@ -29,12 +29,16 @@ def choosing(place: object) -> Callable[..., Any]:
     return compiler
 
 
-def test_the_folder_is_below_the_one_that_numba_chooses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_is_below_the_one_that_numba_chooses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A digest of the sources names it; without sources or a folder to write to, nothing can be stored."""
     find = jit.code_folder.__wrapped__
     monkeypatch.setattr(jit, "njit", choosing(tmp_path / "new" / "place"))
     sources = sorted(Path(jit.__file__).parent.glob("*.py"))
-    other, folder = (tmp_path / "new" / "place" / f"loops-{name}" for name in ("old", jit._digest(sources)))
+    other, folder = (
+        tmp_path / "new" / "place" / f"loops-{name}" for name in ("old", jit._digest(sources))
+    )
     other.mkdir(parents=True)
     os.utime(other, (0, 0))
     assert (find(), other.exists()) == (str(folder), False)
@@ -45,7 +49,11 @@ def test_the_folder_is_below_the_one_that_numba_chooses(tmp_path: Path, monkeypa
     monkeypatch.setattr(jit, "njit", choosing(tmp_path / "another" / "place"))
     assert find() == str(tmp_path / "another" / "place" / folder.name)
     (tmp_path / "file").write_text("")
-    for place, result in ((tmp_path / "file", None), (RuntimeError(), None), (AttributeError(), None)):
+    for place, result in (
+        (tmp_path / "file", None),
+        (RuntimeError(), None),
+        (AttributeError(), None),
+    ):
         monkeypatch.setattr(jit, "njit", choosing(place))
         assert find() == result
     monkeypatch.setattr(config, "DISABLE_JIT", 1)
@@ -61,7 +69,9 @@ def test_the_folder_is_below_the_one_that_numba_chooses(tmp_path: Path, monkeypa
         assert find() is None
 
 
-def test_a_folder_that_others_can_change_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_others_can_change_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Through a link, or with a parent that others can change; one warning names the folder that is at fault."""
     find = jit.code_folder.__wrapped__
     shared = tmp_path / "shared"
@@ -114,7 +124,9 @@ def test_the_digest_depends_on_names_and_contents(tmp_path: Path) -> None:
     assert len(set(digests)) == 4
 
 
-def test_short_files_and_unused_folders_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_files_and_unused_folders_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A pickle starts with 0x80 and ends with a full stop; other versions stay for a day after they were used last."""
     (index := tmp_path / "loops-mine" / "index").mkdir(parents=True)
     contents = {
@@ -130,14 +142,21 @@ def test_short_files_and_unused_folders_are_removed(tmp_path: Path, monkeypatch:
     jit._remove_unsafe(index.parent)
     assert sorted(path.name for path in index.iterdir()) == ["a.nbi", "b.nbc", "g.py"]
     monkeypatch.setattr(jit, "time", lambda: 1e9)
-    for name, age in (("loops-old", 86_401), ("loops-day", 86_400), ("other", 1e6), ("loops-mine", 1e6)):
+    for name, age in (
+        ("loops-old", 86_401),
+        ("loops-day", 86_400),
+        ("other", 1e6),
+        ("loops-mine", 1e6),
+    ):
         (tmp_path / name / "inner").mkdir(parents=True)
         os.utime(tmp_path / name, (1e9 - age,) * 2)
     jit._remove_unused(tmp_path / "loops-mine")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["loops-day", "loops-mine", "other"]
 
 
-def test_numbas_setting_is_changed_for_a_while_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbas_setting_is_changed_for_a_while_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where nothing can be stored, or numba chooses, the user's own folder stays in force."""
     monkeypatch.setattr(config, "CACHE_DIR", "mine")
     for folder, inside in (("ours", (True, "ours")), ("", (True, "mine")), (None, (False, "mine"))):
@@ -147,7 +166,11 @@ def test_numbas_setting_is_changed_for_a_while_only(tmp_path: Path, monkeypatch:
         assert config.CACHE_DIR == "mine"
     kernel = SimpleNamespace(stats=SimpleNamespace(cache_path=str(tmp_path)), py_func=choosing)
     found = [jit.is_on_disk(kernel)]
-    for name in ("test_jit_folder.choosing2-1.nbi", "test_jit_folder.choosing-1.nbc", "test_jit_folder.choosing-1.nbi"):
+    for name in (
+        "test_jit_folder.choosing2-1.nbi",
+        "test_jit_folder.choosing-1.nbc",
+        "test_jit_folder.choosing-1.nbi",
+    ):
         (tmp_path / name).write_text("")
         found.append(jit.is_on_disk(kernel))
     kernel.stats.cache_path = None
@@ -158,12 +181,17 @@ def test_a_long_compilation_is_reported_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The seconds of all loops count: a warning follows the loop that takes the sum beyond two seconds."""
-    seconds, timers = iter([10.0, 11.0, 20.0, 21.0, 30.0, 30.5, 40.0, 49.0]), list[SimpleNamespace]()
+    seconds, timers = (
+        iter([10.0, 11.0, 20.0, 21.0, 30.0, 30.5, 40.0, 49.0]),
+        list[SimpleNamespace](),
+    )
 
     def timer(delay: float, act: Callable[[], None]) -> SimpleNamespace:
         nothing: list[str] = []
         made = SimpleNamespace(delay=delay, act=act, daemon=False, calls=nothing)
-        made.start, made.cancel = (lambda name=name: made.calls.append(name) for name in ("start", "cancel"))
+        made.start, made.cancel = (
+            lambda name=name: made.calls.append(name) for name in ("start", "cancel")
+        )
         timers.append(made)
         return made
 
@@ -176,7 +204,10 @@ def test_a_long_compilation_is_reported_once(
             notice.begin()
             notice.end()
         numbers += [len(caught)]
-        assert all(one.category is jit.CompilingWarning and "volt warmup" in str(one.message) for one in caught)
+        assert all(
+            one.category is jit.CompilingWarning and "volt warmup" in str(one.message)
+            for one in caught
+        )
     assert numbers == [0, 0, 1, 0]
     assert len(timers) == 1  # stderr is not a terminal
     seconds = iter([10.0, 10.5, 20.0, 23.0, 30.0, 30.0])
@@ -203,13 +234,20 @@ def more(number: int) -> int:
 
 
 @pytest.mark.parametrize("differs", [True, False])
-def test_parts_are_compiled_for_all_whole_numbers(monkeypatch: pytest.MonkeyPatch, differs: bool) -> None:
+def test_parts_are_compiled_for_all_whole_numbers(
+    monkeypatch: pytest.MonkeyPatch, differs: bool
+) -> None:
     """A part is compiled once for all whole numbers, and plain Python for Python; without numba's names, by numba."""
     monkeypatch.setattr(config, "DISABLE_JIT", 0)
     monkeypatch.setattr(jit, "PARTS_DIFFER", differs)
     part = jit._part(_nrt=False)(more)
     loop = njit(lambda number: 2 * part(number))
-    assert [loop(5), loop(np.int32(5)), part(2), isinstance(part, jit._Part)] == [12, 12, 3, differs]
+    assert [loop(5), loop(np.int32(5)), part(2), isinstance(part, jit._Part)] == [
+        12,
+        12,
+        3,
+        differs,
+    ]
     if differs:
         assert (len(part.overloads), part.signatures) == (1, [(jit.types.int64,)])
     assert jit._have((jit, "njit keep"), (jit.config, "DISABLE_JIT"))

@@ -17,7 +17,9 @@ from numba import njit
 from volt.kernels import jit
 from volt.kernels.warmup import compile_loop
 
-compiles = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run")
+compiles = pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run"
+)
 DEADLINE = 120  # seconds
 READY = "numba.np.linalg"  # one of the modules that numba compiles with
 LOAD_THEN_COMPILE = f"""
@@ -48,7 +50,11 @@ def test_a_loop_on_disk_is_loaded_without_what_compiles() -> None:
     """A process that only runs kept loops imports no compiler's modules; it can still compile something else."""
     compile_loop("columns.shuffle")
     done = subprocess.run(
-        [sys.executable, "-c", LOAD_THEN_COMPILE], capture_output=True, text=True, timeout=DEADLINE, check=True
+        [sys.executable, "-c", LOAD_THEN_COMPILE],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=True,
     )
     assert done.stdout == "[1, 2, 0] 1 False\n1 True\n"
 
@@ -56,7 +62,11 @@ def test_a_loop_on_disk_is_loaded_without_what_compiles() -> None:
 @pytest.mark.parametrize("alone", [True, False])
 @pytest.mark.parametrize(("function", "given"), [(least, np.array([3, 1])), (same, 1)])
 def test_a_kept_loop_gives_what_the_compiled_one_gave(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: Callable[[Any], int], given: Any, alone: bool
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    function: Callable[[Any], int],
+    given: Any,
+    alone: bool,
 ) -> None:
     """Compiled, and loaded by another: the same result with or without numba; only compiling is reported."""
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))

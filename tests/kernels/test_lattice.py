@@ -28,7 +28,15 @@ from volt.stream.transforms.sentencepiece_sampling import (
 )
 
 MASK = (1 << 64) - 1
-BPE = [("ab", 0.0), ("bc", -1.0), ("abc", -2.0), ("cd", -2.0), ("bcd", -3.0), ("abcd", -4.0), ("aa", -5.0)]
+BPE = [
+    ("ab", 0.0),
+    ("bc", -1.0),
+    ("abc", -2.0),
+    ("cd", -2.0),
+    ("bcd", -3.0),
+    ("abcd", -4.0),
+    ("aa", -5.0),
+]
 UNIGRAM = {"a": -1.0, "b": -2.0, "ab": -1.5, "ba": -2.5, "aba": -3.0, "c": -4.0}
 
 
@@ -49,13 +57,18 @@ def draws(state: int) -> Iterator[float]:
         yield ((z ^ (z >> 31)) >> 11) / (1 << 53)
 
 
-def joined(text: str, scores: dict[str, float], unused: set[str], alpha: float, state: int) -> list[str]:
+def joined(
+    text: str, scores: dict[str, float], unused: set[str], alpha: float, state: int
+) -> list[str]:
     """Join neighbours, best score first and then from the left, passing each pair over once with probability alpha."""
     parts, chance = [(place, character) for place, character in enumerate(text)], draws(state)
     waiting, cuts = set[tuple[float, int, str]](), dict[str, tuple[str, str]]()
 
     def see(place: int) -> None:
-        if 0 <= place < len(parts) - 1 and (made := parts[place][1] + parts[place + 1][1]) in scores:
+        if (
+            0 <= place < len(parts) - 1
+            and (made := parts[place][1] + parts[place + 1][1]) in scores
+        ):
             cuts[made] = parts[place][1], parts[place + 1][1]
             waiting.add((-scores[made], parts[place][0], made))
 
@@ -66,7 +79,11 @@ def joined(text: str, scores: dict[str, float], unused: set[str], alpha: float, 
         waiting.remove(found)
         places = {start: place for place, (start, _) in enumerate(parts)}
         place = places.get(found[1], len(parts))
-        if place + 1 >= len(parts) or parts[place][1] + parts[place + 1][1] != found[2] or next(chance) < alpha:
+        if (
+            place + 1 >= len(parts)
+            or parts[place][1] + parts[place + 1][1] != found[2]
+            or next(chance) < alpha
+        ):
             continue
         parts[place : place + 2] = [(found[1], found[2])]
         see(place - 1)
@@ -88,18 +105,26 @@ def sampler_without(unused: frozenset[str]) -> BpeSampler:
 
 
 @given(
-    texts=st.lists(st.text("abcdé", max_size=12), min_size=1, max_size=4), alpha=st.sampled_from([0.0, 0.3, 0.7, 1.0]),
-    state=st.integers(0, MASK), unused=st.sets(st.sampled_from(["ab", "bc", "abc"])),
-)  # fmt: skip
+    texts=st.lists(st.text("abcdé", max_size=12), min_size=1, max_size=4),
+    alpha=st.sampled_from([0.0, 0.3, 0.7, 1.0]),
+    state=st.integers(0, MASK),
+    unused=st.sets(st.sampled_from(["ab", "bc", "abc"])),
+)
 @example(texts=["abcdabc"] * 60, alpha=0.5, state=1, unused={"abcd"})
-def test_joins_are_those_of_a_naive_twin(texts: list[str], alpha: float, state: int, unused: set[str]) -> None:
+def test_joins_are_those_of_a_naive_twin(
+    texts: list[str], alpha: float, state: int, unused: set[str]
+) -> None:
     """The same generator skips the same pairs, ties and unused pieces included, whatever the memory held before."""
     sampler = sampler_without(frozenset(unused))
     words = np.array([(state + i) & MASK for i in range(len(texts))], np.uint64)
     expected = []
     for text, word in zip(texts, words.tolist(), strict=True):
-        runs = groupby(joined(text, dict(BPE), unused, alpha, word), key=lambda piece: piece in ("d", "é"))
-        pieces = [piece for is_unknown, run in runs for piece in (["".join(run)] if is_unknown else run)]
+        runs = groupby(
+            joined(text, dict(BPE), unused, alpha, word), key=lambda piece: piece in ("d", "é")
+        )
+        pieces = [
+            piece for is_unknown, run in runs for piece in (["".join(run)] if is_unknown else run)
+        ]
         expected.append(" ".join(pieces))  # unknown characters that stand together are one piece
         assert "".join(pieces) == text
     with pytest.MonkeyPatch.context() as patch:
@@ -119,29 +144,48 @@ def paths(text: str) -> Iterator[list[str]]:
 
 def test_paths_are_drawn_by_their_scores() -> None:
     """Each path comes as often as exp(alpha · Σ score) says, within five standard deviations; some draws for ever."""
-    pieces = [Piece("<unk>", 0.0, 2), *(Piece(text, score, NORMAL) for text, score in UNIGRAM.items())]
-    sampler, n, text = UnigramSampler(Same(), pieces, PieceFormat(pieces, 0, byte_fallback=False)), 400, "abaxbab"
+    pieces = [
+        Piece("<unk>", 0.0, 2),
+        *(Piece(text, score, NORMAL) for text, score in UNIGRAM.items()),
+    ]
+    sampler, n, text = (
+        UnigramSampler(Same(), pieces, PieceFormat(pieces, 0, byte_fallback=False)),
+        400,
+        "abaxbab",
+    )
     words = np.random.default_rng(3).integers(1 << 64, size=n, dtype=np.uint64)
     for alpha in (0.0, 0.4, 1.0):
         found = Counter(sampler([text] * n, words, alpha, -1, "pieces").strings())
-        weights = {" ".join(one): exp(alpha * sum(UNIGRAM.get(piece, -14.0) for piece in one)) for one in paths(text)}
+        weights = {
+            " ".join(one): exp(alpha * sum(UNIGRAM.get(piece, -14.0) for piece in one))
+            for one in paths(text)
+        }
         assert found.keys() <= weights.keys()
         for path, weight in weights.items():
             share = weight / sum(weights.values())
             assert abs(found[path] - n * share) <= 5 * np.sqrt(n * share * (1 - share)) + 1
         texts = ["abab", "", "xc", text * 2, "aba"]
-        check(f"kernels paths {alpha}", " | ".join(sampler(texts, words[:5], alpha, -1, "pieces").strings()))
+        check(
+            f"kernels paths {alpha}",
+            " | ".join(sampler(texts, words[:5], alpha, -1, "pieces").strings()),
+        )
 
 
 def test_bytes_and_users_symbols() -> None:
     """Unknown characters become bytes where there are any; a symbol of the user's is never joined, nor cut."""
     pieces = [
-        *(Piece(f"<0x{byte:02X}>", 0.0, BYTE) for byte in range(256)), *(Piece(x, -1.0, NORMAL) for x in "abc"),
-        Piece("ab", 0.0, USER), Piece("bc", -0.5, NORMAL), Piece("<unk>", 0.0, 2),
-    ]  # fmt: skip
+        *(Piece(f"<0x{byte:02X}>", 0.0, BYTE) for byte in range(256)),
+        *(Piece(x, -1.0, NORMAL) for x in "abc"),
+        Piece("ab", 0.0, USER),
+        Piece("bc", -0.5, NORMAL),
+        Piece("<unk>", 0.0, 2),
+    ]
     spelling = PieceFormat(pieces, 261, byte_fallback=True)
     sampler = BpeSampler(Same(), pieces, spelling)
     words = np.array([7], np.uint64)
     assert sampler(["cabcé"], words, 0.0, -1, "pieces").strings() == ["c ab c <0xC3> <0xA9>"]
     assert sampler(["cabcé"], words, 0.0, -1, "ids").strings() == [f"258 259 258 {0xC3} {0xA9}"]
-    assert spelling.column(np.zeros(0, np.int32), np.zeros(2, np.int64), "pieces").strings() == ["", ""]
+    assert spelling.column(np.zeros(0, np.int32), np.zeros(2, np.int64), "pieces").strings() == [
+        "",
+        "",
+    ]

@@ -90,12 +90,19 @@ def naive_cut(text: str, tables: SplitTables) -> tuple[list[int], int]:
 
 
 @settings(max_examples=examples(50))
-@given(texts=st.lists(any_bytes | any_texts.map(str.encode), max_size=3), number=st.integers(0, len(SPLITTERS) - 1))
+@given(
+    texts=st.lists(any_bytes | any_texts.map(str.encode), max_size=3),
+    number=st.integers(0, len(SPLITTERS) - 1),
+)
 def test_texts_are_cut_as_by_a_naive_twin(texts: list[bytes], number: int) -> None:
     """Also bytes that are not UTF-8: they count as Python's U+FFFD. Each text is cut by itself."""
     tables, size = SPLITTERS[number].tables, sum(map(len, texts))
     bounds = np.cumsum([0, *map(len, texts)])
-    ends, spare, n_words = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(len(texts), np.int64)
+    ends, spare, n_words = (
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+        np.empty(len(texts), np.int64),
+    )
     n = cut_texts(np.frombuffer(b"".join(texts), np.uint8), bounds, tables, ends, spare, n_words)
     expected = list[list[int]]()
     for start, data in zip(bounds.tolist(), texts, strict=False):
@@ -135,7 +142,9 @@ def test_patterns_that_read_on_in_vain_are_not_called_linear(pattern: str) -> No
 
 @settings(max_examples=examples(20))
 @given(
-    pattern=patterns, word=st.text("aAb 0.'\n\té漢", min_size=1, max_size=3), head=st.sampled_from(["", "\n", "a", " "])
+    pattern=patterns,
+    word=st.text("aAb 0.'\n\té漢", min_size=1, max_size=3),
+    head=st.sampled_from(["", "\n", "a", " "]),
 )
 @example(pattern=r"a\s*\n|a|\s+b|\s{2}", word=" ", head="a")
 def test_what_is_called_linear_is_linear(pattern: str, word: str, head: str) -> None:

@@ -15,7 +15,9 @@ from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.tags import surrounded
 
 ANY = st.characters(exclude_characters="\t\n")
-CASES = st.sampled_from("aZßẞſŉİıΣςσΆάÿŸǰǅԱև一か\u0301\u0345’'- .(?“𐐀𝐀ⱥȺKÅﬀſt\x00\x1f\x85\u2028\u3000\ud800")
+CASES = st.sampled_from(
+    "aZßẞſŉİıΣςσΆάÿŸǰǅԱև一か\u0301\u0345’'- .(?“𐐀𝐀ⱥȺKÅﬀſt\x00\x1f\x85\u2028\u3000\ud800"
+)
 VALUES = st.lists(st.one_of(st.text(ANY, max_size=24), st.text(CASES, max_size=12)), max_size=8)
 
 
@@ -52,7 +54,10 @@ def test_case_of_values_is_that_of_str(values: list[str]) -> None:
 def test_no_rule_of_case_reaches_over_a_line_feed(values: list[str]) -> None:
     """A text of many lines changes case as its lines do: what lets values be changed as one text."""
     for function in (str.lower, str.upper, titled):
-        assert function("\n".join(values)).split("\n") == [function(value) for value in values] or not values
+        assert (
+            function("\n".join(values)).split("\n") == [function(value) for value in values]
+            or not values
+        )
 
 
 def test_an_ascii_letter_always_has_case() -> None:
@@ -60,11 +65,17 @@ def test_an_ascii_letter_always_has_case() -> None:
     assert not re.search("[A-Z]", "".join(map(chr, range(0x110000))).lower())
 
 
-@given(st.lists(st.one_of(st.none(), st.text(ANY, max_size=12)), max_size=8), st.text(ANY, max_size=9), st.text(ANY))
+@given(
+    st.lists(st.one_of(st.none(), st.text(ANY, max_size=12)), max_size=8),
+    st.text(ANY, max_size=9),
+    st.text(ANY),
+)
 def test_surrounded_is_concatenation(values: list[str | None], before: str, after: str) -> None:
     """A value gets both texts; one that is missing stays missing; the order in the buffer does not matter."""
     before, after = (text.encode("utf-8", "ignore").decode() for text in (before, after))
     column = Column.of(values[::-1]).take(np.arange(len(values))[::-1])
     done = surrounded(column, before, after)
     assert done.present.tolist() == [value is not None for value in values]
-    assert done.strings() == [before + value + after if value is not None else "" for value in values]
+    assert done.strings() == [
+        before + value + after if value is not None else "" for value in values
+    ]

@@ -42,15 +42,21 @@ assert ready == {place: list(kernel.signatures) for place, kernel in kernels.ite
 """
 
 
-@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run")
+@pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run"
+)
 def test_annotations_of_loops_are_exact() -> None:
     """Each loop of a job is annotated with types of numba, or named tuples of such; it has one signature or two."""
     for place in {place for places in JOBS.values() for place in places}:
         assert len(signatures(place)) == 1 + (place in ("decode.expand", "batching.lay_out"))
 
 
-@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run")
+@pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run"
+)
 def test_after_warmup_nothing_is_compiled(tmp_path: Path) -> None:
     """In a new process, searching, encoding, decoding, streams and batches add no signature to any loop."""
-    done = subprocess.run([sys.executable, "-c", WORK], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", WORK], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr[-2000:]

@@ -17,11 +17,15 @@ from volt.kernels.arrays import ByteArray, IntArray, Words
 from volt.kernels.warmup import JOBS, helping
 
 FIRST, LAST = "apply_bpe.start_line", "unit_table.rebuild"
-compiles = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run")
+compiles = pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run"
+)
 
 
 @compiles
-def test_the_second_process_stores_loops_from_the_last_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_process_stores_loops_from_the_last_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its code is where other processes look for it, whatever folder they run in, and no module there is taken."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "loops"))
     monkeypatch.setattr(warmup, "_can_help", lambda: True)
@@ -49,7 +53,9 @@ def test_without_a_second_process_all_goes_on(python: str, monkeypatch: pytest.M
 def test_an_error_does_not_wait_for_the_second_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while loops are compiled leaves no process behind."""
     monkeypatch.setattr(warmup, "_can_help", lambda: True)
-    monkeypatch.setattr(warmup, "_SECOND_PROCESS", "import sys; sys.stdin.close(); import time; time.sleep(600)")
+    monkeypatch.setattr(
+        warmup, "_SECOND_PROCESS", "import sys; sys.stdin.close(); import time; time.sleep(600)"
+    )
     process = warmup._started([LAST])
     assert process is not None
     assert process.poll() is None
@@ -62,9 +68,18 @@ def test_an_error_does_not_wait_for_the_second_process(monkeypatch: pytest.Monke
 def test_a_second_process_needs_a_core_and_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two cores, an interpreter, and a folder for compiled code; a frozen program has none of its own."""
     usual: dict[str, Any] = {"cores": {0, 1}, "folder": "place", "python": "python"}
-    for change, expected in (({}, True), ({"cores": {3}}, False), ({"folder": None}, False), ({"python": ""}, False)):
+    for change, expected in (
+        ({}, True),
+        ({"cores": {3}}, False),
+        ({"folder": None}, False),
+        ({"python": ""}, False),
+    ):
         case = usual | change
-        monkeypatch.setattr(os, "sched_getaffinity", lambda process, case=case: case["cores"] if process == 0 else {})
+        monkeypatch.setattr(
+            os,
+            "sched_getaffinity",
+            lambda process, case=case: case["cores"] if process == 0 else {},
+        )
         monkeypatch.setattr(warmup, "code_folder", lambda case=case: case["folder"])
         monkeypatch.setattr(sys, "executable", case["python"])
         assert warmup._can_help() is expected
@@ -128,7 +143,9 @@ def test_each_loop_is_compiled_once_and_in_order(monkeypatch: pytest.MonkeyPatch
 def test_annotations_become_types_of_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each signature takes the next of several types; a named tuple is a tuple of its fields' types."""
 
-    def kernel(number: int, ids: IntArray | ByteArray, words: Words, share: float, is_last: bool) -> int:
+    def kernel(
+        number: int, ids: IntArray | ByteArray, words: Words, share: float, is_last: bool
+    ) -> int:
         return 0
 
     monkeypatch.setattr("volt.kernels.columns.shuffle", SimpleNamespace(py_func=kernel))
@@ -137,5 +154,8 @@ def test_annotations_become_types_of_numba(monkeypatch: pytest.MonkeyPatch) -> N
     assert [one[:2] + one[3:] for one in found] == [
         (types.int64, kind, types.float64, types.boolean) for kind in (ints, types.uint8[::1])
     ]
-    assert (words.instance_class, list(words)) == (Words, [ints, types.int64[::1], types.int64[::1]])
+    assert (words.instance_class, list(words)) == (
+        Words,
+        [ints, types.int64[::1], types.int64[::1]],
+    )
     assert found[1][2] == words

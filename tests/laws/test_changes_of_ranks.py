@@ -41,7 +41,9 @@ class Corpus:
 
     def lines(self) -> list[list[str]]:
         numbers = iter(range(sum(map(len, self.sizes))))
-        return [[" ".join([f"w{next(numbers)}"] * size) for size in source] for source in self.sizes]
+        return [
+            [" ".join([f"w{next(numbers)}"] * size) for size in source] for source in self.sizes
+        ]
 
     def words(self) -> Counter[str]:
         """Return how often each word comes in a whole run."""
@@ -91,7 +93,9 @@ rules = st.one_of(
     ),
 )
 windows = st.sampled_from([1, 2, 3, 5, 8])
-runs = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), max_size=6)  # (ranks, steps) of each run
+runs = st.lists(
+    st.tuples(st.integers(1, 4), st.integers(0, 3)), max_size=6
+)  # (ranks, steps) of each run
 PATIENT = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 
 
@@ -126,7 +130,9 @@ def test_samples_come_once_whatever_the_ranks(
     for world, n_steps in [*runs, (last_world, None)]:
         states = []
         for rank in range(world):
-            with Steps(corpus.stream(tmp_path), TEXTS, rule, window=window, rank=rank, world=world) as steps:
+            with Steps(
+                corpus.stream(tmp_path), TEXTS, rule, window=window, rank=rank, world=world
+            ) as steps:
                 if state is not None:
                     steps.restore(state)
                 for step in islice(steps, n_steps):
@@ -151,7 +157,11 @@ amounts = st.lists(st.integers(0, 8), min_size=5, max_size=5)  # lines that each
 
 
 @settings(deadline=None, max_examples=examples(120), suppress_health_check=PATIENT)
-@given(corpus=corpora, runs=st.lists(st.tuples(st.integers(1, 5), amounts), max_size=6), last_world=st.integers(1, 3))
+@given(
+    corpus=corpora,
+    runs=st.lists(st.tuples(st.integers(1, 5), amounts), max_size=6),
+    last_world=st.integers(1, 3),
+)
 def test_lines_come_once_whatever_the_ranks(
     tmp_path: Path, corpus: Corpus, runs: list[tuple[int, list[int]]], last_world: int
 ) -> None:

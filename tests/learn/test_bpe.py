@@ -12,7 +12,16 @@ import pytest
 from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from merges import FEW, LINES, MARKERS, assert_exact_at_every_size, counts_of, learned, markers, word_counts
+from merges import (
+    FEW,
+    LINES,
+    MARKERS,
+    assert_exact_at_every_size,
+    counts_of,
+    learned,
+    markers,
+    word_counts,
+)
 
 from volt.choose.learning import learn_enough
 from volt.count.word_counts import WordCounts
@@ -35,7 +44,9 @@ def test_merges_equal_the_naive_learner(words, marker, n_merges, min_pair_count)
 def test_merges_equal_the_naive_learner_on_longer_words():
     """The same, where pair lists, heap and pool outgrow their first size, and a pair occurs thousands of times."""
     rng = Random(5)
-    words = {"".join(rng.choices("abcdefgh", k=rng.randint(9, 20))): rng.randint(1, 9) for _ in range(15)}
+    words = {
+        "".join(rng.choices("abcdefgh", k=rng.randint(9, 20))): rng.randint(1, 9) for _ in range(15)
+    }
     for table in (words, {"ab" * 2100: 1, "b": 2}):
         assert learned(table, 40).merges == naive.learn(table, 40, min_pair_count=1)
 
@@ -44,7 +55,9 @@ def test_a_pair_is_merged_only_where_it_still_stands():
     """In "abcb" the "a" is a part of "abc" by the time that ("a", "b") is merged, and a "b" stands behind it again."""
     words = {"abcb": 2, "abc": 30, "ab": 10, "bc": 50}
     candidates = learned(words, 3, marker="none")
-    assert candidates.merges == naive.learn(words, 3, "none") == [("b", "c"), ("a", "bc"), ("a", "b")]
+    assert (
+        candidates.merges == naive.learn(words, 3, "none") == [("b", "c"), ("a", "bc"), ("a", "b")]
+    )
     assert_exact_at_every_size(candidates, words)
 
 
@@ -97,7 +110,10 @@ def test_fewer_merges_are_a_prefix(words, marker, data):
     shorter = learned(words, k, marker=marker)
     assert shorter.merges == candidates.merges[:k]
     assert shorter.tokens == candidates.tokens[: shorter.n_tokens]
-    assert shorter.counts_at(shorter.n_tokens).tolist() == candidates.counts_at(shorter.n_tokens).tolist()
+    assert (
+        shorter.counts_at(shorter.n_tokens).tolist()
+        == candidates.counts_at(shorter.n_tokens).tolist()
+    )
 
 
 @given(word_counts(), markers)
@@ -110,8 +126,12 @@ def test_tokens_are_atoms_then_results(words, marker):
     assert candidates.atom_counts.tolist() == sorted(atoms.values(), reverse=True)
     made = dict.fromkeys("".join(merge) for merge in candidates.merges)
     assert list(candidates.tokens) == [*candidates.tokens[: candidates.n_atoms], *made]
-    assert [candidates.tokens[i] for i in candidates.results] == ["".join(merge) for merge in candidates.merges]
-    assert candidates.lengths.tolist() == [naive.token_length(token, marker) for token in candidates.tokens]
+    assert [candidates.tokens[i] for i in candidates.results] == [
+        "".join(merge) for merge in candidates.merges
+    ]
+    assert candidates.lengths.tolist() == [
+        naive.token_length(token, marker) for token in candidates.tokens
+    ]
 
 
 @given(word_counts(), markers)
@@ -127,7 +147,9 @@ def test_curve_equals_direct_sums(words, marker):
     curve = candidates.curve(term)
     assert curve.shape == (candidates.n_merges + 1,)
     for k, size in enumerate(candidates.sizes_after().tolist()):
-        assert curve[k] == pytest.approx(term(candidates.counts_at(size), np.arange(size)).sum(), rel=1e-9)
+        assert curve[k] == pytest.approx(
+            term(candidates.counts_at(size), np.arange(size)).sum(), rel=1e-9
+        )
 
 
 @pytest.mark.parametrize("marker", MARKERS)
@@ -154,10 +176,24 @@ def test_learning_ends_at_the_first_pair_that_is_too_rare(words, least, n_sure, 
     symbols, n = {word: naive.atoms(word) for word in words}, 0
     while True:
         counts = naive.pair_counts(words, symbols)
-        best = max([0, *(count for pair, count in counts.items() if not naive.fakes_the_end(pair, "suffix"))])
-        if best < max(1, least) or (n == n_merges or (n_merges is None and n >= n_sure and best < 4)):
+        best = max(
+            [
+                0,
+                *(
+                    count
+                    for pair, count in counts.items()
+                    if not naive.fakes_the_end(pair, "suffix")
+                ),
+            ]
+        )
+        if best < max(1, least) or (
+            n == n_merges or (n_merges is None and n >= n_sure and best < 4)
+        ):
             break
-        symbols, n = {word: naive.replace(parts, found.merges[n]) for word, parts in symbols.items()}, n + 1
+        symbols, n = (
+            {word: naive.replace(parts, found.merges[n]) for word, parts in symbols.items()},
+            n + 1,
+        )
     assert (found.n_merges, found.left) == (n, best if best >= least else 0)
 
 
@@ -172,19 +208,30 @@ def test_numbers_have_limits(monkeypatch):
             assert learn_bpe(counts, **{name: number}).n_atoms == 6
     merges = learn_bpe(counts).merges
     monkeypatch.setattr("volt.kernels.bpe_tables.MOST", 8)
-    with pytest.raises(CandidateError, match=r"n_merges is 5; at most 2 merges can be learned; ask for fewer"):
+    with pytest.raises(
+        CandidateError, match=r"n_merges is 5; at most 2 merges can be learned; ask for fewer"
+    ):
         learn_bpe(counts, 5)
     assert [learn_bpe(counts, n).n_merges for n in (None, 2)] == [2, 2]
     assert replay_bpe(counts, merges[:2]).n_tokens == 8
-    with pytest.raises(CandidateError, match=r"9 candidates, but the limit is 8; ask for fewer merges"):
+    with pytest.raises(
+        CandidateError, match=r"9 candidates, but the limit is 8; ask for fewer merges"
+    ):
         replay_bpe(counts, merges[:3])
 
 
 def test_markers():
     """The marker is inferred from the pre-tokeniser, and an unknown one is refused."""
-    for name, marker in (("whitespace", "suffix"), ("metaspace", "none"), ("regex:[a-z]+", "suffix")):
+    for name, marker in (
+        ("whitespace", "suffix"),
+        ("metaspace", "none"),
+        ("regex:[a-z]+", "suffix"),
+    ):
         assert learn_bpe(WordCounts.from_pairs({"ab": 1}, pretokenizer=name), 1).marker == marker
-    for call in (lambda c: learn_bpe(c, 1, marker="infix"), lambda c: replay_bpe(c, [], marker="infix")):
+    for call in (
+        lambda c: learn_bpe(c, 1, marker="infix"),
+        lambda c: replay_bpe(c, [], marker="infix"),
+    ):
         with pytest.raises(ConfigError, match="infix"):
             call(WordCounts.from_pairs({"ab": 1}))
 
@@ -201,10 +248,15 @@ def test_sizes_outside_are_refused(size):
 def test_order_of_words_makes_no_difference():
     """The same words in another order, or added up from parts, give the same candidates."""
     words = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
-    halves = WordCounts.from_pairs({"newest": 6, "low": 1}) + WordCounts.from_pairs({"widest": 3, "lower": 2, "low": 4})
+    halves = WordCounts.from_pairs({"newest": 6, "low": 1}) + WordCounts.from_pairs(
+        {"widest": 3, "lower": 2, "low": 4}
+    )
     for other in (WordCounts.from_pairs(dict(reversed(words.items()))), halves):
         found = learn_bpe(other, 20)
-        assert (found.merges, found.tokens) == (learned(words, 20, min_pair_count=2).merges, found.tokens)
+        assert (found.merges, found.tokens) == (
+            learned(words, 20, min_pair_count=2).merges,
+            found.tokens,
+        )
         assert (
             found.counts_at(found.n_tokens).sum()
             == learned(words, 20, min_pair_count=2).counts_at(found.n_tokens).sum()
@@ -213,8 +265,15 @@ def test_order_of_words_makes_no_difference():
 
 def test_each_way_to_learn_reports_progress(monkeypatch):
     """`report` gets the merges, or the replayed words, done; its exception is passed on; it must be a function."""
-    started, is_alive = set(), Thread.is_alive  # each thread seems alive once, so even a short run is reported
-    monkeypatch.setattr(Thread, "is_alive", lambda one: (one not in started and not started.add(one)) or is_alive(one))
+    started, is_alive = (
+        set(),
+        Thread.is_alive,
+    )  # each thread seems alive once, so even a short run is reported
+    monkeypatch.setattr(
+        Thread,
+        "is_alive",
+        lambda one: (one not in started and not started.add(one)) or is_alive(one),
+    )
     words, numbers = {"aab": 9, "abb": 5}, list[int]()
     ways = [
         lambda report: learn_bpe(words, 1, report=report),
@@ -235,7 +294,9 @@ def test_each_way_to_learn_reports_progress(monkeypatch):
 def test_progress_is_reported_and_can_stop_the_run():
     """report is called with numbers of merges that do not fall; an exception in it ends the run and is passed on."""
     rng, seen = Random(1), list[int]()
-    words = WordCounts.from_pairs({"".join(rng.choices("abcdefghijkl", k=20)): 2 for _ in range(30_000)})
+    words = WordCounts.from_pairs(
+        {"".join(rng.choices("abcdefghijkl", k=20)): 2 for _ in range(30_000)}
+    )
     candidates = learn_bpe(words, 20_000, report=seen.append)
     assert seen == sorted(seen)
     assert 0 < seen[-1] <= candidates.n_merges
@@ -249,12 +310,16 @@ def test_progress_is_reported_and_can_stop_the_run():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("word", ["ab" * 50_000, "".join(Random(1).choices("abcdefghijklmnop", k=100_000))])
+@pytest.mark.parametrize(
+    "word", ["ab" * 50_000, "".join(Random(1).choices("abcdefghijklmnop", k=100_000))]
+)
 def test_a_word_of_100_000_characters(word):
     """One very long word is learned like any other."""
     candidates = learned({word: 1}, 20)
     assert candidates.merges == naive.learn({word: 1}, 20, min_pair_count=1)
-    assert counts_of(candidates, candidates.n_tokens) == naive.token_counts({word: 1}, candidates.merges)
+    assert counts_of(candidates, candidates.n_tokens) == naive.token_counts(
+        {word: 1}, candidates.merges
+    )
     many = learned({word: 1}, 5_000, min_pair_count=2)
     assert many.merges[:10] == candidates.merges[:10]
     assert (many.counts_at(many.n_tokens) * many.lengths).sum() == 100_000
@@ -270,7 +335,11 @@ def assert_equal_to_subword_nmt(oracle, lines, n_merges) -> None:
     assert candidates.merges == oracle.learn(words, n_merges)
     for size in spread_sizes(candidates):
         recount: Counter[str] = Counter()
-        bpe = oracle.bpe(candidates.merges[: candidates.merges_at(size)]) if candidates.merges_at(size) else None
+        bpe = (
+            oracle.bpe(candidates.merges[: candidates.merges_at(size)])
+            if candidates.merges_at(size)
+            else None
+        )
         for word, count in words.items():
             pieces = naive.atoms(word) if bpe is None else oracle.pieces(bpe, word)
             for piece in pieces:
@@ -294,7 +363,9 @@ def test_merges_and_counts_equal_subword_nmt(subword_nmt):
         (["ted/Cantonese.txt.gz"], 4_000, 300),
     ],
 )
-def test_merges_and_counts_equal_subword_nmt_on_corpora(subword_nmt, lines, names, n_lines, n_merges):
+def test_merges_and_counts_equal_subword_nmt_on_corpora(
+    subword_nmt, lines, names, n_lines, n_merges
+):
     """The same on real corpora, in alphabets from Latin to Chinese."""
     text = [line for name in names for line in lines(name, n_lines)]
     assert_equal_to_subword_nmt(subword_nmt, text, n_merges)
@@ -306,7 +377,11 @@ def test_characters_are_conserved(words, marker):
     """Σ n_j · len_j is the number of characters of the corpus at every size."""
     candidates = learned(words, marker=marker)
     n_characters = sum(len(word) * count for word, count in words.items())
-    lengths = [len(token) for token in candidates.tokens] if marker == "none" else candidates.lengths.tolist()
+    lengths = (
+        [len(token) for token in candidates.tokens]
+        if marker == "none"
+        else candidates.lengths.tolist()
+    )
     for size in candidates.sizes_after().tolist():
         counts = candidates.counts_at(size).tolist()
         assert sum(n * length for n, length in zip(counts, lengths, strict=False)) == n_characters

@@ -41,7 +41,9 @@ def smallest_ids(pair: Pair, ids: Ids) -> Any:
     return ids[pair[0]], ids[pair[1]]
 
 
-def learn(counts: Mapping[str, int], n_merges: int, order: Callable[[Pair, Ids], Any]) -> list[Pair]:
+def learn(
+    counts: Mapping[str, int], n_merges: int, order: Callable[[Pair, Ids], Any]
+) -> list[Pair]:
     """Learn merges by definition: merge the most frequent pair, and write the words anew."""
     words, weights = [list(word) for word in counts], list(counts.values())
     ids = {letter: number for number, letter in enumerate(sorted(ByteLevel.alphabet()))}
@@ -61,7 +63,9 @@ def learn(counts: Mapping[str, int], n_merges: int, order: Callable[[Pair, Ids],
         ids.setdefault("".join(pair), len(ids))
         changes = Counter[Pair]()
         for number in places.pop(pair, ()):
-            changes.subtract({old: n * weights[number] for old, n in Counter(pairwise(words[number])).items()})
+            changes.subtract(
+                {old: n * weights[number] for old, n in Counter(pairwise(words[number])).items()}
+            )
             words[number] = naive.replace(words[number], pair)
             for new in pairwise(words[number]):
                 changes[new] += weights[number]
@@ -77,7 +81,9 @@ def of_hugging_face(lines: Iterable[str], n_merges: int) -> list[Pair]:
     tokenizer, alphabet = Tokenizer(BPE()), ByteLevel.alphabet()
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
     size = len(alphabet) + n_merges
-    trainer = BpeTrainer(vocab_size=size, min_frequency=2, initial_alphabet=alphabet, show_progress=False)
+    trainer = BpeTrainer(
+        vocab_size=size, min_frequency=2, initial_alphabet=alphabet, show_progress=False
+    )
     tokenizer.train_from_iterator(lines, trainer)
     return [(left, right) for left, right in json.loads(tokenizer.to_str())["model"]["merges"]]
 
@@ -89,15 +95,22 @@ def assert_by_definition(lines: list[str], counts: volt.WordCounts, n_merges: in
     assert of_hugging_face(lines, n_merges) == learn(words, n_merges, smallest_ids)
 
 
-@given(st.dictionaries(st.text("aabc", min_size=1, max_size=9), st.integers(1, 5), min_size=1), st.integers(0, 9))
+@given(
+    st.dictionaries(st.text("aabc", min_size=1, max_size=9), st.integers(1, 5), min_size=1),
+    st.integers(0, 9),
+)
 def test_both_sides_learn_what_the_definition_says(words: dict[str, int], n_merges: int) -> None:
     """Drawn words, in which most pairs occur as often as others."""
     lines = [word for word, count in words.items() for _ in range(count)]
     assert_by_definition(lines, volt.WordCounts.from_pairs(words, pretokenizer="bytes"), n_merges)
 
 
-@pytest.mark.parametrize("name", ["multi30k/train.en.gz", "ted/Finnish.txt.gz", "ted/Georgian.txt.gz"])
-def test_they_do_on_corpora(lines: Callable[[str, int], list[str]], name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["multi30k/train.en.gz", "ted/Finnish.txt.gz", "ted/Georgian.txt.gz"]
+)
+def test_they_do_on_corpora(
+    lines: Callable[[str, int], list[str]], name: str, tmp_path: Path
+) -> None:
     """Words as VOLT counts them from a file, and as HF tokenizers cuts the lines."""
     text, path = lines(name, 8_000), tmp_path / "text.txt"
     path.write_text("\n".join(text), encoding="utf-8", newline="\n")
@@ -108,4 +121,7 @@ def test_counts_beyond_32_bits_are_exact() -> None:
     """A table of words that occur up to 2^60 times: sums of pairs are beyond what 32 bits hold."""
     words = {"ab": 2**33, "cd": 2**33 + 1, "abcd": 2**40, "bc": 3, "cdb": 2**60}
     expected = learn(words, 20, greatest_text)
-    assert volt.learn_bpe(volt.WordCounts.from_pairs(words, pretokenizer="bytes"), 20).merges == expected
+    assert (
+        volt.learn_bpe(volt.WordCounts.from_pairs(words, pretokenizer="bytes"), 20).merges
+        == expected
+    )

@@ -24,12 +24,17 @@ from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens
 FEW = settings(deadline=None, max_examples=examples(25))
 UNITS = ["character", "byte", "line"]
 units = st.sampled_from(UNITS)
-sources_ = st.lists(word_counts(), min_size=2, max_size=3).map(lambda rows: dict(zip("bac", rows, strict=False)))
+sources_ = st.lists(word_counts(), min_size=2, max_size=3).map(
+    lambda rows: dict(zip("bac", rows, strict=False))
+)
 
 
 def counted(sources, *, n_lines=7):
     """The counts of each source, of equally many lines."""
-    return {name: replace(WordCounts.from_pairs(words), n_lines=n_lines) for name, words in sources.items()}
+    return {
+        name: replace(WordCounts.from_pairs(words), n_lines=n_lines)
+        for name, words in sources.items()
+    }
 
 
 def lengths(sources, unit, *, n_lines=7):
@@ -37,14 +42,18 @@ def lengths(sources, unit, *, n_lines=7):
     measure = {"character": len, "byte": lambda word: len(word.encode()), "line": None}[unit]
     if measure is None:
         return dict.fromkeys(sources, n_lines)
-    return {name: sum(measure(word) * count for word, count in words.items()) for name, words in sources.items()}
+    return {
+        name: sum(measure(word) * count for word, count in words.items())
+        for name, words in sources.items()
+    }
 
 
 def in_order(sources: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
     """The sources as they choose where they are equally bad: the one with most words first, then by fingerprint."""
     found = counted(sources)
     return {
-        name: sources[name] for name in sorted(found, key=lambda name: (-found[name].total, found[name].fingerprint))
+        name: sources[name]
+        for name in sorted(found, key=lambda name: (-found[name].total, found[name].fingerprint))
     }
 
 
@@ -53,7 +62,9 @@ def in_order(sources: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
 def test_merges_equal_the_naive_learner(sources, unit, marker, n_merges, min_pair_count):
     """Merges are those of encoding all words anew after every merge, to see which source is the worst and what its
     pairs are."""
-    found = learn_parity(counted(sources), n_merges, unit=unit, marker=marker, min_pair_count=min_pair_count)
+    found = learn_parity(
+        counted(sources), n_merges, unit=unit, marker=marker, min_pair_count=min_pair_count
+    )
     assert found.merges == naive.learn_parity(
         in_order(sources), lengths(sources, unit), n_merges, marker, min_pair_count
     )
@@ -63,12 +74,21 @@ def test_merges_equal_the_naive_learner_on_longer_words():
     """The same, where heaps, pair lists and the pool outgrow their first size, and one source has most of the text."""
     rng = Random(5)
     sources = {
-        name: {"".join(rng.choices(letters, k=rng.randint(9, 40))): rng.randint(1, most) for _ in range(15)}
-        for name, letters, most in (("a", "abcdefgh", 9_000), ("b", "cdefghij", 9), ("c", "αβγδcde", 3))
+        name: {
+            "".join(rng.choices(letters, k=rng.randint(9, 40))): rng.randint(1, most)
+            for _ in range(15)
+        }
+        for name, letters, most in (
+            ("a", "abcdefgh", 9_000),
+            ("b", "cdefghij", 9),
+            ("c", "αβγδcde", 3),
+        )
     }
     for unit in UNITS:
         found = learn_parity(counted(sources), 90, unit=unit, min_pair_count=1)
-        assert found.merges == naive.learn_parity(in_order(sources), lengths(sources, unit), 90, min_pair_count=1)
+        assert found.merges == naive.learn_parity(
+            in_order(sources), lengths(sources, unit), 90, min_pair_count=1
+        )
 
 
 @given(word_counts(), st.integers(1, 3))
@@ -86,7 +106,10 @@ def test_names_of_sources_change_no_merge(sources, unit, rng):
     """Whoever is called what, the same merges come out: ties are decided by the texts."""
     names = rng.sample("zyxwv", len(sources))
     renamed = dict(zip(names, sources.values(), strict=True))
-    assert learn_parity(counted(sources), 20, unit=unit).merges == learn_parity(counted(renamed), 20, unit=unit).merges
+    assert (
+        learn_parity(counted(sources), 20, unit=unit).merges
+        == learn_parity(counted(renamed), 20, unit=unit).merges
+    )
 
 
 @given(sources_, units, st.randoms(use_true_random=False))
@@ -136,7 +159,10 @@ def test_a_small_source_in_another_script_is_heard():
     """Where plain BPE merges only what is frequent, parity brings the two within a tenth of each other."""
     rng = Random(1)
     syllables = {"en": ["lo", "wer", "new", "est"], "ka": ["ერ", "თი", "ორი", "სა"]}
-    words = {name: ["".join(rng.choices(parts, k=3)) for _ in range(40)] for name, parts in syllables.items()}
+    words = {
+        name: ["".join(rng.choices(parts, k=3)) for _ in range(40)]
+        for name, parts in syllables.items()
+    }
     sources = {"en": dict.fromkeys(words["en"], 1000), "ka": dict.fromkeys(words["ka"], 2)}
     parity = measure_parity(sources, fair := learn_parity(sources, 20), size=fair.n_tokens)
     assert parity.ratios[0] > 1.5
@@ -148,34 +174,83 @@ def test_lengths_are_of_the_text_alone():
     """User tokens are no text, and words of bytes have the characters that the bytes spell."""
     of_bytes = PreTokenizer.parse("bytes")
     for counts, n_each in (
-        *((WordCounts.from_pairs({f"né{chr(code)}e": 2}), [6, 8]) for code in (FIRST_HIDDEN, LAST_HIDDEN)),
-        *((WordCounts.from_pairs({f"né{chr(code)}e": 2}), [8, 16]) for code in (FIRST_HIDDEN - 1, LAST_HIDDEN + 1)),
+        *(
+            (WordCounts.from_pairs({f"né{chr(code)}e": 2}), [6, 8])
+            for code in (FIRST_HIDDEN, LAST_HIDDEN)
+        ),
+        *(
+            (WordCounts.from_pairs({f"né{chr(code)}e": 2}), [8, 16])
+            for code in (FIRST_HIDDEN - 1, LAST_HIDDEN + 1)
+        ),
         (WordCounts.from_pairs({of_bytes.split("né")[0]: 2}, pretokenizer=of_bytes), [4, 6]),
     ):
         assert [n_units({"a": counts}, unit)["a"] for unit in ("character", "byte")] == n_each
     with pytest.raises(CorpusError, match="source 'a' has no text except user tokens; remove it"):
-        n_units({"a": WordCounts.from_pairs({SpecialTokens(user=("<url>",)).hide_text("<url>"): 2})}, "byte")
+        n_units(
+            {"a": WordCounts.from_pairs({SpecialTokens(user=("<url>",)).hide_text("<url>"): 2})},
+            "byte",
+        )
 
 
 @pytest.mark.parametrize(
     ("sources", "options", "kind", "message"),
     [
-        ({"a": {"low": 1}}, {}, ConfigError, "parity compares sources, but there is only 'a'; give two or more"),
+        (
+            {"a": {"low": 1}},
+            {},
+            ConfigError,
+            "parity compares sources, but there is only 'a'; give two or more",
+        ),
         ({}, {}, ConfigError, "0 sources"),
-        ([{"low": 1}], {}, ConfigError, "sources is a list; give the counts of each source by its name"),
-        ({1: {"low": 1}, 2: {"low": 1}}, {}, ConfigError, "the name of a source is 1 (int); give a str"),
+        (
+            [{"low": 1}],
+            {},
+            ConfigError,
+            "sources is a list; give the counts of each source by its name",
+        ),
+        (
+            {1: {"low": 1}, 2: {"low": 1}},
+            {},
+            ConfigError,
+            "the name of a source is 1 (int); give a str",
+        ),
         ({"a": {"low": 1}, "b": {}}, {}, CorpusError, "source 'b' has no words; leave it out"),
-        ({"a": {"low": 1}, "b": "b.txt"}, {}, ConfigError, "sources['b'] is 'b.txt' (str); give a volt.WordCounts"),
+        (
+            {"a": {"low": 1}, "b": "b.txt"},
+            {},
+            ConfigError,
+            "sources['b'] is 'b.txt' (str); give a volt.WordCounts",
+        ),
         (
             {"a": {"low": 1}, "b": {"a": 1}},
             {"unit": "word"},
             ConfigError,
             "unknown unit 'word'; choose from character,",
         ),
-        ({"a": {"low": 1}, "b": {"a": 1}}, {"unit": "line"}, ConfigError, "the counts contain no number of lines"),
-        ({"a": {"low": 1}, "b": {"a": 1}}, {"temperature": 0}, ConfigError, "2 sources, temperature 0"),
-        ({"a": {"low": 1}, "b": {"a": 1}}, {"n_merges": -1}, CandidateError, "n_merges is -1; give 0 or more"),
-        ({"a": {"low": 1}, "b": {"a": 1}}, {"min_pair_count": 0}, CandidateError, "min_pair_count is 0; give 1 or"),
+        (
+            {"a": {"low": 1}, "b": {"a": 1}},
+            {"unit": "line"},
+            ConfigError,
+            "the counts contain no number of lines",
+        ),
+        (
+            {"a": {"low": 1}, "b": {"a": 1}},
+            {"temperature": 0},
+            ConfigError,
+            "2 sources, temperature 0",
+        ),
+        (
+            {"a": {"low": 1}, "b": {"a": 1}},
+            {"n_merges": -1},
+            CandidateError,
+            "n_merges is -1; give 0 or more",
+        ),
+        (
+            {"a": {"low": 1}, "b": {"a": 1}},
+            {"min_pair_count": 0},
+            CandidateError,
+            "min_pair_count is 0; give 1 or",
+        ),
     ],
 )
 def test_what_cannot_be_is_reported(sources, options, kind, message):
@@ -188,7 +263,9 @@ def test_what_cannot_be_is_reported(sources, options, kind, message):
 def test_unequal_lines_are_reported_with_both_numbers():
     """Texts that are no translations line by line have no pieces per line to compare."""
     sources = {**counted({"b": {"low": 1}}, n_lines=1200), **counted({"a": {"low": 1}})}
-    with pytest.raises(ConfigError, match=r"source 'a' has 7 lines but 'b' has 1,200; give texts of equally"):
+    with pytest.raises(
+        ConfigError, match=r"source 'a' has 7 lines but 'b' has 1,200; give texts of equally"
+    ):
         learn_parity(sources, unit="line")
 
 
@@ -196,7 +273,9 @@ def test_unequal_lines_are_reported_with_both_numbers():
 @FEW
 def test_equal_sources_give_plain_merges(words, unit, marker):
     """Where all sources are the same text, all are equally badly compressed, and its own plain merges come out."""
-    found = learn_parity(counted(dict.fromkeys("ab", words)), 30, unit=unit, marker=marker, min_pair_count=1)
+    found = learn_parity(
+        counted(dict.fromkeys("ab", words)), 30, unit=unit, marker=marker, min_pair_count=1
+    )
     assert found.merges == learned(words, 30, marker=marker).merges
 
 
@@ -220,7 +299,15 @@ def test_sources_are_added_up_together(monkeypatch):
     """A mixture adds up all sources at once: each addition passes over all words."""
     calls = []
     added = word_counts_module.added
-    monkeypatch.setattr(word_counts_module, "added", lambda parts: calls.append(len(parts)) or added(parts))
-    sources = {f"s{number}": WordCounts.from_pairs({"low": number + 1, f"w{number}": 1}) for number in range(9)}
-    assert dict(volt.mix(sources).table.rows()) == {"low": 45, **{f"w{number}": 1 for number in range(9)}}
+    monkeypatch.setattr(
+        word_counts_module, "added", lambda parts: calls.append(len(parts)) or added(parts)
+    )
+    sources = {
+        f"s{number}": WordCounts.from_pairs({"low": number + 1, f"w{number}": 1})
+        for number in range(9)
+    }
+    assert dict(volt.mix(sources).table.rows()) == {
+        "low": 45,
+        **{f"w{number}": 1 for number in range(9)},
+    }
     assert [n_parts for n_parts in calls if n_parts > 1] == [9]

@@ -36,7 +36,9 @@ def test_sizes_and_merges_agree(case):
     sizes = [len({*atoms, *map("".join, merges[:k])}) for k in range(len(merges) + 1)]
     assert candidates.sizes_after().tolist() == sizes
     for size in set(sizes):
-        assert candidates.merges_at(size) == max(k for k, found in enumerate(sizes) if found == size)
+        assert candidates.merges_at(size) == max(
+            k for k, found in enumerate(sizes) if found == size
+        )
         assert candidates.tokens_at(size) == list(candidates.tokens[:size])
 
 
@@ -50,7 +52,10 @@ def test_replaying_learned_merges_changes_nothing(words, marker):
     for name in ("lengths", "atom_counts", "parts", "results"):
         assert getattr(replayed, name).tolist() == getattr(candidates, name).tolist()
     for name in (field.name for field in fields(candidates.trajectory)):
-        assert getattr(replayed.trajectory, name).tolist() == getattr(candidates.trajectory, name).tolist(), name
+        assert (
+            getattr(replayed.trajectory, name).tolist()
+            == getattr(candidates.trajectory, name).tolist()
+        ), name
 
 
 @given(merge_lists())
@@ -78,7 +83,9 @@ def test_replayed_counts_are_exact_where_a_low_rank_follows_a_high_one():
         merges = riffled(LATE, shuffled_cuts("abcdeab", rng)[: rng.randint(0, 20)], rng)
         if any(naive.is_late(word, merges, "none") for word in words):
             n_late += 1
-            assert_exact_at_every_size(replay_bpe(WordCounts.from_pairs(words), merges, marker="none"), words)
+            assert_exact_at_every_size(
+                replay_bpe(WordCounts.from_pairs(words), merges, marker="none"), words
+            )
     assert n_late >= 20, n_late
 
 
@@ -108,6 +115,8 @@ def test_replay_names_the_merge_that_cannot_be(merges, found):
 
 def test_replay_accepts_merges_of_other_text():
     """Merges whose characters the corpus lacks are candidates with the count 0."""
-    candidates = replay_bpe(WordCounts.from_pairs({"ab": 2}), [("x", "y"), ("a", "b</w>")], marker="suffix")
+    candidates = replay_bpe(
+        WordCounts.from_pairs({"ab": 2}), [("x", "y"), ("a", "b</w>")], marker="suffix"
+    )
     assert set(candidates.tokens) == {"a", "b</w>", "x", "y", "xy", "ab</w>"}
     assert counts_of(candidates, candidates.n_tokens) == {"ab</w>": 2}

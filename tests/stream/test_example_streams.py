@@ -36,7 +36,10 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
     sources = []
     for name in RECIPES:
         path, *_ = write_recipe(name, tmp_path / name)
-        sources += [replace(source, name=f"{name}/{source.name}", epochs=None) for source in load_config(path).sources]
+        sources += [
+            replace(source, name=f"{name}/{source.name}", epochs=None)
+            for source in load_config(path).sources
+        ]
     found = []
     for n_workers in (0, 1, 2):
         with Stream(sources, seed=1, n_workers=n_workers) as stream:
@@ -63,16 +66,22 @@ def test_case_noise_is_rare_and_changes_case_alone(examples: dict[str, list[str]
 def test_url_filter_leaves_lines_with_equal_urls(examples: dict[str, list[str]]) -> None:
     """The URLs of both sides are the same; lines with other URLs do not come."""
     for line in examples["url-filter"]:
-        left, right = (Counter(word for word in side.split() if "://" in word) for side in line.split("\t"))
+        left, right = (
+            Counter(word for word in side.split() if "://" in word) for side in line.split("\t")
+        )
         assert left == right
     assert len(set(examples["url-filter"])) == 160  # of 240, each third has URLs that do not match
 
 
-def test_subword_sampling_samples_the_source_alone(examples: dict[str, list[str]], tmp_path: Path) -> None:
+def test_subword_sampling_samples_the_source_alone(
+    examples: dict[str, list[str]], tmp_path: Path
+) -> None:
     """A sentence that comes again is cut differently on the source side and the same on the target side."""
     write_recipe("subword-sampling", tmp_path / "x")
     vocabulary = Vocabulary.load(tmp_path / "x" / "vocab.volt")
-    pieces = {piece for line in examples["subword-sampling"] for piece in line.replace("\t", " ").split()}
+    pieces = {
+        piece for line in examples["subword-sampling"] for piece in line.replace("\t", " ").split()
+    }
     assert pieces <= set(vocabulary.tokens)
     ways: dict[str, set[str]] = {}
     for line in examples["subword-sampling"]:
@@ -86,7 +95,10 @@ def test_subword_sampling_samples_the_source_alone(examples: dict[str, list[str]
 def test_documents_join_what_belongs_together(examples: dict[str, list[str]]) -> None:
     """Both sides have equally many sentences, at most five; some lines hold several."""
     counts = Counter(line.split("\t")[0].count("<sep>") + 1 for line in examples["documents"])
-    assert all(len({side.count("<sep>") for side in line.split("\t")}) == 1 for line in examples["documents"])
+    assert all(
+        len({side.count("<sep>") for side in line.split("\t")}) == 1
+        for line in examples["documents"]
+    )
     assert max(counts) <= 5
     assert counts[1] < N
 
@@ -106,7 +118,10 @@ def test_offline_ends_after_two_epochs(tmp_path: Path) -> None:
     with Stream.from_config(path) as stream:
         found = Counter(stream)
     lines = gzip.decompress(parallel.read_bytes()).decode().splitlines()
-    lines += [f"[BT] {line}" for line in gzip.decompress(backtranslated.read_bytes()).decode().splitlines()]
+    lines += [
+        f"[BT] {line}"
+        for line in gzip.decompress(backtranslated.read_bytes()).decode().splitlines()
+    ]
     assert found == dict.fromkeys(lines, 2)
 
 

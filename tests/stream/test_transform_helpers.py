@@ -60,7 +60,8 @@ def test_special_tokens_are_the_words_of_tags_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "is_tag"), [("<de>", True), ("[BT]", True), ("__2de__", True), ("German:", False), ("-", False)]
+    ("text", "is_tag"),
+    [("<de>", True), ("[BT]", True), ("__2de__", True), ("German:", False), ("-", False)],
 )
 def test_a_tag_has_signs_around_it(text: str, *, is_tag: bool) -> None:
     """Text that starts or ends with a letter, or is one sign, is no tag."""
@@ -74,7 +75,11 @@ def test_the_longest_text_that_a_match_needs() -> None:
 
 def test_marks_are_added_to_values_without_any() -> None:
     """A value that holds a marker stays as it is, and so does an empty one."""
-    assert marked_where_none_is(Column.of(["a low", "▁a low", ""])).strings() == ["▁a ▁low", "▁a low", ""]
+    assert marked_where_none_is(Column.of(["a low", "▁a low", ""])).strings() == [
+        "▁a ▁low",
+        "▁a low",
+        "",
+    ]
 
 
 def test_a_step_that_decodes_spares_an_encoding_its_inverse() -> None:
@@ -87,4 +92,7 @@ def test_a_step_that_decodes_spares_an_encoding_its_inverse() -> None:
 
 def test_paths_and_signatures_are_collected_from_inside() -> None:
     """Mappings and tuples are walked."""
-    assert files((Path("a.volt"), {"model": Path("b.model")}, "text")) == [Path("a.volt"), Path("b.model")]
+    assert files((Path("a.volt"), {"model": Path("b.model")}, "text")) == [
+        Path("a.volt"),
+        Path("b.model"),
+    ]

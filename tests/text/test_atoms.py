@@ -14,7 +14,9 @@ from volt.errors import ConfigError
 from volt.text.atoms import atom_code, atom_codes, atom_text, check_marker, token_lengths
 
 FEW = settings(deadline=None, max_examples=examples(100))
-words_ = st.lists(st.text(st.sampled_from("ab▁é😀</w>\0\U0010ffff"), min_size=1, max_size=8), max_size=6)
+words_ = st.lists(
+    st.text(st.sampled_from("ab▁é😀</w>\0\U0010ffff"), min_size=1, max_size=8), max_size=6
+)
 markers = st.sampled_from(["suffix", "prefix", "none"])
 
 
@@ -43,7 +45,14 @@ def test_code_and_text_undo_each_other(words, marker):
 
 @pytest.mark.parametrize(
     ("text", "marker"),
-    [("", "suffix"), ("ab", "none"), ("</w>", "suffix"), ("ab</w>", "suffix"), ("a</w>", "none"), ("▁a", "prefix")],
+    [
+        ("", "suffix"),
+        ("ab", "none"),
+        ("</w>", "suffix"),
+        ("ab</w>", "suffix"),
+        ("a</w>", "none"),
+        ("▁a", "prefix"),
+    ],
 )
 def test_other_strings_are_no_atoms(text, marker):
     """Nothing, two characters, and the marker alone are no atoms."""

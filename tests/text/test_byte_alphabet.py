@@ -58,7 +58,9 @@ def test_text_is_cut_as_gpt_2_cuts_it(text):
 def test_no_character_is_lost():
     """Pre-tokens of a text of all 1,112,064 characters, private ones and noncharacters too, spell that text."""
     text = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000))))
-    private = {code: chr(code).encode().decode("latin-1") for code in range(FIRST_HIDDEN, LAST_HIDDEN + 1)}
+    private = {
+        code: chr(code).encode().decode("latin-1") for code in range(FIRST_HIDDEN, LAST_HIDDEN + 1)
+    }
     byte_of = {ord(character): byte for byte, character in enumerate(ALPHABET)}
     found = "".join(CUT.split(text)).translate(byte_of | private).encode("latin-1")
     assert found.decode() == text
@@ -71,12 +73,15 @@ def test_characters_that_mean_something_elsewhere_come_back(level, marker):
     from pieces and ids; only "▁" becomes a space where it stands for one."""
     if level == "bytes" and marker == "suffix":
         pytest.skip("bytes need no marker")
-    shown = (
-        "\U0010ffff \U0010ffff! \U0010ffff? \ufffe \U000fffff \U0010f000 \U0010fffd <0x0A> Ġ ĊĠ â a</w>b </w> \0 \ue000"
-    )
+    shown = "\U0010ffff \U0010ffff! \U0010ffff? \ufffe \U000fffff \U0010f000 \U0010fffd <0x0A> Ġ ĊĠ â a</w>b </w> \0 \ue000"
     atoms = ALPHABET if level == "bytes" else (*sorted({*shown} - {" "}), "▁")
-    made = Vocabulary((), atoms, marker=marker, pretokenizer=PreTokenizer(level), byte_fallback=True)
-    for text, expected in ((shown, shown), ("x▁y", "x▁y" if level in ("bytes", "whitespace") else "x y")):
+    made = Vocabulary(
+        (), atoms, marker=marker, pretokenizer=PreTokenizer(level), byte_fallback=True
+    )
+    for text, expected in (
+        (shown, shown),
+        ("x▁y", "x▁y" if level in ("bytes", "whitespace") else "x y"),
+    ):
         if level == "whitespace" and marker == "none":
             text, expected = text.replace(" ", ""), expected.replace(" ", "")
         ids = Encoder(made).encode_ids(text)
@@ -118,7 +123,9 @@ def test_offsets_cover_the_text(parts, hides):
     line, end = "".join(parts), 0
     for piece, start, stop in encoder(USER if hides else ()).encode_offsets(line):
         assert start in (end, end - 1)
-        assert (piece.encode() if piece in USER and hides else to_bytes(piece)) in line[start:stop].encode()
+        assert (piece.encode() if piece in USER and hides else to_bytes(piece)) in line[
+            start:stop
+        ].encode()
         assert stop >= max(end, start + 1)
         end = stop
     assert end == len(line)

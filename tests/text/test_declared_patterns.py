@@ -28,7 +28,10 @@ def split_slowly(cutter: WordCutter, line: str) -> list[str]:
     if cutter.matches_only:
         matches = oracle(cutter.splitter.splits[0].pattern)(text)
         words = [text[start:end] for start, end in matches if start < end]
-    return [to_characters(word.encode()) if cutter.is_bytes else word.replace(" ", SPACE) for word in words]
+    return [
+        to_characters(word.encode()) if cutter.is_bytes else word.replace(" ", SPACE)
+        for word in words
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -37,7 +40,9 @@ def split_slowly(cutter: WordCutter, line: str) -> list[str]:
 def test_words_are_those_of_the_regex_module(name: str, text: str) -> None:
     """Of characters, spaces are shown as ▁ and a ▁ is read as one; of bytes, nothing is lost."""
     expected = split_by(name, oracle, text.replace(SPACE, " "))
-    assert PreTokenizer.of_pattern(name).split(text) == [word.replace(" ", SPACE) for word in expected]
+    assert PreTokenizer.of_pattern(name).split(text) == [
+        word.replace(" ", SPACE) for word in expected
+    ]
     spelled = PreTokenizer.of_pattern(name, level="bytes").split(text)
     assert [to_bytes(word).decode() for word in spelled] == split_by(name, oracle, text)
 
@@ -49,18 +54,26 @@ def test_the_loop_is_its_naive_twin(lines: list[str]) -> None:
     """Many lines at once give what each gives alone, in a column as well; null has no word."""
     for cutter in (
         WordCutter.of(Splitter.of(Split(r" ?\p{L}+"))),
-        WordCutter.of(Splitter.of(Split(r"\p{N}{1,3}", from_end=True), Split(r" ?\w+")), is_bytes=True),
+        WordCutter.of(
+            Splitter.of(Split(r"\p{N}{1,3}", from_end=True), Split(r" ?\w+")), is_bytes=True
+        ),
         WordCutter.of(Splitter.of(Split(r"\w+| ")), matches_only=True),
     ):
         expected = [split_slowly(cutter, line) for line in lines]
         assert [words.split(" ") if words else [] for words in cutter.cut_texts(lines)] == expected
-        assert cutter.cut_series(pl.Series([*lines, None], dtype=pl.String)).to_list() == [*expected, []]
+        assert cutter.cut_series(pl.Series([*lines, None], dtype=pl.String)).to_list() == [
+            *expected,
+            [],
+        ]
 
 
 def test_lines_end_at_separators_and_carriage_returns() -> None:
     """A line's end is no part of it, nor is a carriage return before it where that is said; the last may lack both."""
     cutter = WordCutter.of(Splitter.of(Split("[a-z]+|\r")))
-    assert cutter.cut_lines(b"a\r\n\r\n\nb\r\r\nc", separator=10).tobytes() == b"a \r\xff\r\xff\xffb \r \r\xffc\xff"
+    assert (
+        cutter.cut_lines(b"a\r\n\r\n\nb\r\r\nc", separator=10).tobytes()
+        == b"a \r\xff\r\xff\xffb \r \r\xffc\xff"
+    )
     stripped = cutter.cut_lines(b"a\r\n\r\n\nb\r\r\nc\r", separator=10, strips_return=True)
     assert stripped.tobytes() == b"a\xff\xff\xffb \r\xffc\xff"
     assert cutter.cut_lines(b"", separator=10).tobytes() == b""
@@ -68,9 +81,14 @@ def test_lines_end_at_separators_and_carriage_returns() -> None:
 
 def test_hidden_user_tokens_are_words_of_their_own() -> None:
     """Whatever the pattern; of bytes, they are not spelled, as other private characters are."""
-    assert PreTokenizer.of_pattern(r"\p{Co}+", level="bytes").split(f"a{HIDDEN}{HIDDEN}\U0010fffe") == [
-        "a", HIDDEN, HIDDEN, to_characters("\U0010fffe".encode()),
-    ]  # fmt: skip
+    assert PreTokenizer.of_pattern(r"\p{Co}+", level="bytes").split(
+        f"a{HIDDEN}{HIDDEN}\U0010fffe"
+    ) == [
+        "a",
+        HIDDEN,
+        HIDDEN,
+        to_characters("\U0010fffe".encode()),
+    ]
     assert PreTokenizer.of_pattern(r"[^a]+").split(f" {HIDDEN} b") == [SPACE, HIDDEN, f"{SPACE}b"]
 
 
@@ -112,7 +130,10 @@ def test_a_name_holds_what_it_cuts_by(name: str, level: str) -> None:
     assert not cut.dummy_prefix
     assert cut.splits == splits_of(cut.name) if name != "gpt2" else cut.name in ("gpt2", "bytes")
     assert cut.splits == () or name_of(cut.splits) == cut.name.removeprefix("bytes+")
-    assert name in ("gpt2", "deepseek3", "digits3-right") or splits_of(of_matches(cut.name)) == cut.splits
+    assert (
+        name in ("gpt2", "deepseek3", "digits3-right")
+        or splits_of(of_matches(cut.name)) == cut.splits
+    )
 
 
 @given(text=any_texts)
@@ -121,8 +142,13 @@ def test_spans_cover_the_text(text: str) -> None:
     """Words stand one behind the other from the start of the text to its end."""
     for name in NAMES:
         for level in ("characters", "bytes"):
-            spans = [span for _, *span in pretoken_spans(PreTokenizer.of_pattern(name, level=level), text)]
-            assert [start for start, _ in spans] == [0, *(end for _, end in spans[:-1])][: len(spans)]
+            spans = [
+                span
+                for _, *span in pretoken_spans(PreTokenizer.of_pattern(name, level=level), text)
+            ]
+            assert [start for start, _ in spans] == [0, *(end for _, end in spans[:-1])][
+                : len(spans)
+            ]
             assert not text or spans[-1][1] == len(text)
 
 

@@ -92,7 +92,14 @@ def test_nothing_has_no_spans(name: str) -> None:
 
 def test_lone_surrogates_are_reported() -> None:
     """Invalid text is refused with its position, not with a UnicodeEncodeError."""
-    for call in (lambda text: align(Normalizer(), text), lambda text: pretoken_spans(PreTokenizer("gpt2"), text),
-                 PreTokenizer().split, PreTokenizer("gpt2").split, Normalizer("nfc").normalize):  # fmt: skip
-        with pytest.raises(CorpusError, match=r"lone surrogate U\+D800 at character 2 .*errors='replace'"):
+    for call in (
+        lambda text: align(Normalizer(), text),
+        lambda text: pretoken_spans(PreTokenizer("gpt2"), text),
+        PreTokenizer().split,
+        PreTokenizer("gpt2").split,
+        Normalizer("nfc").normalize,
+    ):
+        with pytest.raises(
+            CorpusError, match=r"lone surrogate U\+D800 at character 2 .*errors='replace'"
+        ):
             call("ab\ud800")

@@ -18,18 +18,65 @@ from volt.text.patterns.regex_parser import parse, sets_of
 from volt.text.patterns.split_points import parting_of
 from volt.text.patterns.splitter import Split, Splitter, cut_alike
 from volt.text.pretokenizer import PreTokenizer
-from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, LONGEST, MOST_USER, SpecialTokens, marked, stand_ins
+from volt.text.special_tokens import (
+    FIRST_HIDDEN,
+    LAST_HIDDEN,
+    LONGEST,
+    MOST_USER,
+    SpecialTokens,
+    marked,
+    stand_ins,
+)
 from volt.text.white_space import ranges
 
 PATTERNS = (
-    "a*b|a", r"[^ ]+| ", r"\w+|\s", r" ?\w+", r"[a-z]+$|[^ ]| ", r"a(?! )|.+", r"\s+|\S+\n*", r"\S+\n*|\s+(?!\S)|\s",
-    r"\S+[\r\n]*| \S+|\s", "(?:ab)+|a", "a{1,20}b|a", r"\s*[\r\n]+|\s+(?!\S)|\s+|\S+", "a{2,3}+b|ab*+", r"[^\s\S]+",
-    r"\S[\r\n]?|\s", r"(?i:[a-k]+)(?=[^k])|\s", " +[a-z]*|[a-z]+ ?|[^ a-z]", r"a\n*b|\S\n?|\s",
-)  # fmt: skip
+    "a*b|a",
+    r"[^ ]+| ",
+    r"\w+|\s",
+    r" ?\w+",
+    r"[a-z]+$|[^ ]| ",
+    r"a(?! )|.+",
+    r"\s+|\S+\n*",
+    r"\S+\n*|\s+(?!\S)|\s",
+    r"\S+[\r\n]*| \S+|\s",
+    "(?:ab)+|a",
+    "a{1,20}b|a",
+    r"\s*[\r\n]+|\s+(?!\S)|\s+|\S+",
+    "a{2,3}+b|ab*+",
+    r"[^\s\S]+",
+    r"\S[\r\n]?|\s",
+    r"(?i:[a-k]+)(?=[^k])|\s",
+    " +[a-z]*|[a-z]+ ?|[^ a-z]",
+    r"a\n*b|\S\n?|\s",
+)
 TOKENS = [
-    "ab", "a b", "", " a", "a ", "ab1", "12", "1234", "\n\n", " \n a", "'s", "it's", "é", "!!", "!!\u0301",
-]  # fmt: skip
-PARTS = [b"\xa9a", b"a\xc3", b"1\xc3", b"\xa91", b"\xff", b"a\xff", b"\xa9", b"\xa9 1\xc3", b"\xa9\xe4\xb8"]
+    "ab",
+    "a b",
+    "",
+    " a",
+    "a ",
+    "ab1",
+    "12",
+    "1234",
+    "\n\n",
+    " \n a",
+    "'s",
+    "it's",
+    "é",
+    "!!",
+    "!!\u0301",
+]
+PARTS = [
+    b"\xa9a",
+    b"a\xc3",
+    b"1\xc3",
+    b"\xa91",
+    b"\xff",
+    b"a\xff",
+    b"\xa9",
+    b"\xa9 1\xc3",
+    b"\xa9\xe4\xb8",
+]
 
 
 def shape(*splits: Split) -> str:
@@ -39,7 +86,9 @@ def shape(*splits: Split) -> str:
     n_states = sum(len(one.moves) - 1 for one in splitter.automata)
     parts = [n_states, splitter.tables.end, splitter.is_linear, leaves_gaps(splits[0])]
     for point in points:
-        parts.append(point and (point.breaks, point.clinging, bytes(point.kinds + 48).decode(), point.alone))
+        parts.append(
+            point and (point.breaks, point.clinging, bytes(point.kinds + 48).decode(), point.alone)
+        )
         parts.append(point and bytes(point.with_ends_inside().kinds + 48).decode())
     return " ".join(map(str, parts))
 
@@ -55,11 +104,19 @@ def test_patterns_have_their_shapes() -> None:
 def test_tokens_that_patterns_split() -> None:
     """A token with a partial character at an end is split only if it would be with any character there."""
     tokens = [*map(str.encode, TOKENS), *PARTS]
-    patterns = NAMED | {one: (Split(one),) for one in PATTERNS} | {f"{one} <": (Split(one, True),) for one in PATTERNS}
+    patterns = (
+        NAMED
+        | {one: (Split(one),) for one in PATTERNS}
+        | {f"{one} <": (Split(one, True),) for one in PATTERNS}
+    )
     cut = {name: cut_tokens(tokens, splits) for name, splits in patterns.items()}
     check("text cut tokens", {name: " | ".join(map(ascii, result)) for name, result in cut.items()})
     assert n_cut(tokens, patterns) == {name: len(result) for name, result in cut.items()}
-    assert [cut_alike(Split("a|b"), Split(other)) for other in ("[ab]", "a|c", "(?:b|a)")] == [True, False, True]
+    assert [cut_alike(Split("a|b"), Split(other)) for other in ("[ab]", "a|c", "(?:b|a)")] == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_each_limit_is_the_most_that_passes() -> None:
@@ -72,19 +129,35 @@ def test_each_limit_is_the_most_that_passes() -> None:
         least(automaton, "MOST_INSTRUCTIONS", lambda: determinize(tree, alphabet)),
         least(automaton, "MOST_PAIRS", lambda: is_linear(one)),
         least(regex_tree, "MOST_CLASSES", lambda: regex_tree.Alphabet.of(sets_of(tree))),
-        *(least(regex_parser, "DEEPEST", lambda text=text: parse(text)) for text in ("((a)|(b))(c)", "[[a][b]]", "a")),
-        *(least(regex_parser, "MOST_TIMES", lambda text=text: parse(text)) for text in ("a{3}", "a{2,3}", "a{3,}")),
+        *(
+            least(regex_parser, "DEEPEST", lambda text=text: parse(text))
+            for text in ("((a)|(b))(c)", "[[a][b]]", "a")
+        ),
+        *(
+            least(regex_parser, "MOST_TIMES", lambda text=text: parse(text))
+            for text in ("a{3}", "a{2,3}", "a{3,}")
+        ),
     ]
-    check("text limits", " ".join(map(str, [*found, regex_tree.MOST_CLASSES, automaton.MOST_PAIRS, LONGEST])))
+    check(
+        "text limits",
+        " ".join(map(str, [*found, regex_tree.MOST_CLASSES, automaton.MOST_PAIRS, LONGEST])),
+    )
     user = tuple(f"<{number}>" for number in range(MOST_USER))
     special = SpecialTokens(user=user)
     hidden = special.hide_text("".join(user))
     assert len(set(hidden)) == len(hidden)
     assert [special.revealed(ord(char)) for char in hidden] == list(user)
-    assert [special.revealed(FIRST_HIDDEN + place) for place in (-1, 0, MOST_USER - 1, MOST_USER)] == [
-        None, "<0>", user[-1], None,
-    ]  # fmt: skip
-    assert refused(lambda: SpecialTokens(user=(*user, "<u>"))).startswith("16,382 user tokens, but the limit is 16,381")
+    assert [
+        special.revealed(FIRST_HIDDEN + place) for place in (-1, 0, MOST_USER - 1, MOST_USER)
+    ] == [
+        None,
+        "<0>",
+        user[-1],
+        None,
+    ]
+    assert refused(lambda: SpecialTokens(user=(*user, "<u>"))).startswith(
+        "16,382 user tokens, but the limit is 16,381"
+    )
     assert not refused(lambda: SpecialTokens(user=("u" * LONGEST, "é"), control=("c",), unk="<>"))
     assert "more than 1,000" in refused(lambda: SpecialTokens(user=("u" * (LONGEST + 1),)))
     assert "'é' is one character" in refused(lambda: SpecialTokens(unk="é"))
@@ -92,11 +165,24 @@ def test_each_limit_is_the_most_that_passes() -> None:
 
 def test_roles_may_be_shared_or_missing() -> None:
     """Four roles are four tokens, besides which there are user tokens alone."""
-    changes = ({}, {"user": ("<u>", "<v>")}, {"control": ("<c>",)}, {"pad": None}, {"eos": "<s>"}, {"user": ("<s>",)},
-               {"pad": None, "user": ("<u>",)})  # fmt: skip
+    changes = (
+        {},
+        {"user": ("<u>", "<v>")},
+        {"control": ("<c>",)},
+        {"pad": None},
+        {"eos": "<s>"},
+        {"user": ("<s>",)},
+        {"pad": None, "user": ("<u>",)},
+    )
     assert [SpecialTokens(**change).has_four_roles for change in changes] == [  # type: ignore[arg-type]
-        True, True, False, False, False, False, False,
-    ]  # fmt: skip
+        True,
+        True,
+        False,
+        False,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_placeholders_are_the_first_free_private_characters() -> None:
@@ -104,54 +190,110 @@ def test_placeholders_are_the_first_free_private_characters() -> None:
     first, last = chr(FIRST_HIDDEN), chr(LAST_HIDDEN)
     texts = [f"b{last}{first}\U00100000", "a", first]
     assert stand_ins(texts).of_text == {
-        0: {FIRST_HIDDEN: 0x100001, LAST_HIDDEN: 0x100002}, 2: {FIRST_HIDDEN: 0x100000},
-    }  # fmt: skip
+        0: {FIRST_HIDDEN: 0x100001, LAST_HIDDEN: 0x100002},
+        2: {FIRST_HIDDEN: 0x100000},
+    }
     assert stand_ins(["a\U000f0000", "\U00100000"]).of_text == {}
     others = [*range(0x100000, FIRST_HIDDEN), *range(0xF0000, 0xFFFFE)]
     for missing in ((), (0x10BFFF, 0xF0000, 0xFFFFD)):
-        text = "".join(map(chr, set(others) - set(missing))) + "".join(map(chr, range(FIRST_HIDDEN, FIRST_HIDDEN + 4)))
-        assert list(stand_ins([text]).of_text[0].values()) == [*missing, *[0xFFFD] * (4 - len(missing))]
+        text = "".join(map(chr, set(others) - set(missing))) + "".join(
+            map(chr, range(FIRST_HIDDEN, FIRST_HIDDEN + 4))
+        )
+        assert list(stand_ins([text]).of_text[0].values()) == [
+            *missing,
+            *[0xFFFD] * (4 - len(missing)),
+        ]
     places = stand_ins(texts)
     words = [[word] for word in places.put(texts)]
     mark = last
-    assert places.restored(words) == [[f"b{mark}{last}{mark}{first}\U00100000"], ["a"], [mark + first]]
+    assert places.restored(words) == [
+        [f"b{mark}{last}{mark}{first}\U00100000"],
+        ["a"],
+        [mark + first],
+    ]
     codes = np.array(list(map(ord, f"a{mark}{mark}{mark}b{mark}{first}")))
     assert marked(codes).tolist() == [1, 3, 5]
 
 
 def properties() -> Iterator[tuple[str, str]]:
     """Yield names of pre-tokenizers, and what they say of themselves."""
-    for name in ("whitespace", "unicode", "gpt2", "bytes", "metaspace", "metaspace-runs", "metaspace-line",
-                 "metaspace-if-absent", "metaspace-line-if-absent", "metaspace-per-segment",
-                 "metaspace-runs-if-absent-per-segment", r"regex:\S+", "regex:(?s).", "split: ?a",
-                 "matches:a", "matches:a| ", "bytes+split:a", "bytes+matches:a", "bytes+matches: ",
-                 'splits:["a", "b"]'):  # fmt: skip
+    for name in (
+        "whitespace",
+        "unicode",
+        "gpt2",
+        "bytes",
+        "metaspace",
+        "metaspace-runs",
+        "metaspace-line",
+        "metaspace-if-absent",
+        "metaspace-line-if-absent",
+        "metaspace-per-segment",
+        "metaspace-runs-if-absent-per-segment",
+        r"regex:\S+",
+        "regex:(?s).",
+        "split: ?a",
+        "matches:a",
+        "matches:a| ",
+        "bytes+split:a",
+        "bytes+matches:a",
+        "bytes+matches: ",
+        'splits:["a", "b"]',
+    ):
         cut = PreTokenizer(name)
         flags = ("keeps_spaces", "is_bytes", "dummy_prefix", "isolates_users", "has_own_pattern")
-        facts = [flag for flag in flags if getattr(cut, flag)] + ["cutter"] * (cut.cutter is not None)
+        facts = [flag for flag in flags if getattr(cut, flag)] + ["cutter"] * (
+            cut.cutter is not None
+        )
         dummies = "".join(str(len(cut.dummy_places(text))) for text in ("", "a", " a", "▁a"))
         text = "it's  a\u2003b ▁12\U0010c000\U0010f001! b\U0010c000  c"
         words = ["·".join(cut.split(text, hidden=hidden)) for hidden in (True, False)]
-        yield name, ascii([len(cut.splits), dummies, *facts, words[0], words[1] if words[1] != words[0] else "alike"])
+        yield (
+            name,
+            ascii(
+                [
+                    len(cut.splits),
+                    dummies,
+                    *facts,
+                    words[0],
+                    words[1] if words[1] != words[0] else "alike",
+                ]
+            ),
+        )
 
 
 def test_pretokenizers_say_what_they_do() -> None:
     """Each kind declares how to decode it, and splits a line with private characters, hidden tokens or not."""
     check("text pretokenizers", dict(properties()))
-    names = {(pattern, level): declared(pattern, is_bytes=level == "bytes") for pattern in ("gpt2", "digits", "a+")
-             for level in ("characters", "bytes")}  # fmt: skip
+    names = {
+        (pattern, level): declared(pattern, is_bytes=level == "bytes")
+        for pattern in ("gpt2", "digits", "a+")
+        for level in ("characters", "bytes")
+    }
     for (pattern, level), name in names.items():
         assert PreTokenizer.of_pattern(pattern, level=level).name == name  # type: ignore[arg-type]
         assert level == "bytes" or PreTokenizer.of_pattern(pattern).name == name
-    for pattern, hint in (("CL100", "did you mean cl100k? The"), ("gpt4", "did you mean gpt2"), ("xyz", "choose from")):
+    for pattern, hint in (
+        ("CL100", "did you mean cl100k? The"),
+        ("gpt4", "did you mean gpt2"),
+        ("xyz", "choose from"),
+    ):
         assert hint in refused(lambda pattern=pattern: declared(pattern))
 
 
 def test_small_tables() -> None:
     """Bytes that are not text are shown as byte tokens; runs of three or more become ranges; forms have names."""
     assert (readable("ĠÃ©Ċ"), readable("Ãÿ"), readable("中")) == (" é\n", "<0xC3><0xFF>", "中")
-    assert [ranges(text) for text in ("", "a", "ab", "abc", "abcdx", "ac")] == ["", "a", "ab", "a-c", "a-dx", "ac"]
-    names = [Normalizer(form, lower).name for form in ("none", "nfc", "nfkc") for lower in (False, True)]
+    assert [ranges(text) for text in ("", "a", "ab", "abc", "abcdx", "ac")] == [
+        "",
+        "a",
+        "ab",
+        "a-c",
+        "a-dx",
+        "ac",
+    ]
+    names = [
+        Normalizer(form, lower).name for form in ("none", "nfc", "nfkc") for lower in (False, True)
+    ]
     assert names == ["none", "lowercase", "nfc", "nfc+lowercase", "nfkc", "nfkc+lowercase"]
     forms = {name: Normalizer.parse(name.upper()).normalize("ＶE\u0301½ΑΣ İ") for name in names}
     check("text normal forms", {name: ascii(text) for name, text in forms.items()})

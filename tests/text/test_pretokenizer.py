@@ -24,7 +24,8 @@ def test_unknown_names_are_refused_with_the_choices() -> None:
     with pytest.raises(ConfigError, match="choose from none, nfc, nfkc"):
         Normalizer("nfd")
     with pytest.raises(
-        ConfigError, match="whitespace, unicode, metaspace, metaspace-runs, metaspace-line, gpt2, bytes"
+        ConfigError,
+        match="whitespace, unicode, metaspace, metaspace-runs, metaspace-line, gpt2, bytes",
     ):
         PreTokenizer.parse("spaces")
     with pytest.raises(ConfigError, match="unclosed group"):
@@ -80,13 +81,17 @@ def test_a_column_is_split_as_its_strings(name: str, column: list[str]) -> None:
     """Counting's expression over a column and encoding's split of a string agree."""
     pretokenizer, normalizer = PreTokenizer(name), Normalizer.parse("nfkc+lowercase")
     frame = pl.DataFrame({"text": column}, schema={"text": pl.String})
-    lists = frame.select(pretokenizer.extract(normalizer.apply(pl.col("text")))).to_series().to_list()
+    lists = (
+        frame.select(pretokenizer.extract(normalizer.apply(pl.col("text")))).to_series().to_list()
+    )
     assert lists == [pretokenizer.split(normalizer.normalize(text)) for text in column]
 
 
 @given(
     st.lists(
-        st.sampled_from([*" \t\n\r\x0b\x1c\x85\xa0\u2003\u3000'sredvltmaZé0١½²漢-_!.▁🙂", "'ll", "\u0301"]),
+        st.sampled_from(
+            [*" \t\n\r\x0b\x1c\x85\xa0\u2003\u3000'sredvltmaZé0١½²漢-_!.▁🙂", "'ll", "\u0301"]
+        ),
         max_size=25,
     )
 )
@@ -98,7 +103,9 @@ def test_gpt2_is_gpt2(parts: list[str]) -> None:
     text = "".join(parts)
     oracle = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     expected = [span for _, span in oracle.pre_tokenize_str(text.replace(SPACE, " "))]
-    assert [(start, end) for _, start, end in pretoken_spans(PreTokenizer("gpt2"), text)] == expected
+    assert [
+        (start, end) for _, start, end in pretoken_spans(PreTokenizer("gpt2"), text)
+    ] == expected
 
 
 @given(st.text(alphabet=" ▁ab\t\u3000é", max_size=12))

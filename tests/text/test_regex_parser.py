@@ -10,18 +10,39 @@ from hypothesis import strategies as st
 
 from volt.errors import ConfigError
 from volt.text.patterns import Split, Splitter
-from volt.text.patterns.regex_parser import PatternReader, parse, parse_character, parse_class, sets_of
+from volt.text.patterns.regex_parser import (
+    PatternReader,
+    parse,
+    parse_character,
+    parse_class,
+    sets_of,
+)
 from volt.text.patterns.regex_tree import _ALIKE, Alphabet, CharacterSet, matched
 
 SOME = [0, 1, 96, 97, 98, 99, 100, 122, 0xD7FF, 0xE000, 0x3400, 0x4DB5, 0x10FFFE, 0x10FFFF]
-sets = st.lists(st.tuples(st.sampled_from(SOME), st.sampled_from(SOME)).map(sorted), max_size=4).map(
-    lambda bounds: {code for low, high in bounds for code in SOME if low <= code <= high}
-)
+sets = st.lists(
+    st.tuples(st.sampled_from(SOME), st.sampled_from(SOME)).map(sorted), max_size=4
+).map(lambda bounds: {code for low, high in bounds for code in SOME if low <= code <= high})
 CLASSES = {
-    "[a-c]": "abc", r"[^\x00-ac-\x{10FFFF}]": "b", "[]a]": "]a", "[^]a]": None, "[a-]": "a-", "[-a]": "-a",
-    r"[\]\-\[^]": "]-[^", r"\n": "\n", r"\u4E00": "一", r"\x{1F642}": "🙂", r"\U0001F642": "🙂", r"\.": ".",
-    "[a-d&&[^b]]": "acd", "[a-c&&b-d]": "bc", "[^a&&b]": None, "[[a-b]d]": "abd", "[&a]": "&a", r"\t": "\t",
-}  # fmt: skip
+    "[a-c]": "abc",
+    r"[^\x00-ac-\x{10FFFF}]": "b",
+    "[]a]": "]a",
+    "[^]a]": None,
+    "[a-]": "a-",
+    "[-a]": "-a",
+    r"[\]\-\[^]": "]-[^",
+    r"\n": "\n",
+    r"\u4E00": "一",
+    r"\x{1F642}": "🙂",
+    r"\U0001F642": "🙂",
+    r"\.": ".",
+    "[a-d&&[^b]]": "acd",
+    "[a-c&&b-d]": "bc",
+    "[^a&&b]": None,
+    "[[a-b]d]": "abd",
+    "[&a]": "&a",
+    r"\t": "\t",
+}
 REFUSED = {  # the fault → patterns with it, and the character at which it is found
     r"'\+\?' is a lazy quantifier": {"a+?": 2},
     "a back-reference": {r"(a)\1": 4},
@@ -58,7 +79,9 @@ REFUSED = {  # the fault → patterns with it, and the character at which it is 
 TOO_LARGE = {
     "(?:a{900}){900}": "more than 5,000 parts",
     "(?:a|b)*a(?:a|b){14}c|" + "a" * 3: "more than 2,000 states",
-    "|".join(chr(0x4E00 + i) for i in range(300)): "more classes of characters|300 classes of characters|301 classes",
+    "|".join(
+        chr(0x4E00 + i) for i in range(300)
+    ): "more classes of characters|300 classes of characters|301 classes",
     "a*": "could match the empty text",
     "a|": "could match the empty text",
     r"(?!\S)": "could match the empty text",
@@ -78,12 +101,19 @@ def as_set(codes: set[int]) -> CharacterSet:
 def test_sets_are_those_of_python(one: set[int], other: set[int]) -> None:
     """Union, intersection and complement hold what Python's sets hold; equal sets are equal."""
     a, b = as_set(one), as_set(other)
-    for found, expected in ((a | b, one | other), (a & b, one & other), (~a, set(SOME) - one), (~~a, one)):
+    for found, expected in (
+        (a | b, one | other),
+        (a & b, one & other),
+        (~a, set(SOME) - one),
+        (~~a, one),
+    ):
         assert {code for code in SOME if chr(code) in found} == expected
     assert (a == b) == (one == other)
 
 
-@pytest.mark.parametrize("name", [r"\p{Lo}", r"\s", r"\p{N}", r"\p{Cn}", r"\p{Han}", r"\p{Co}", r"\p{Age=6.0}", r"\w"])
+@pytest.mark.parametrize(
+    "name", [r"\p{Lo}", r"\s", r"\p{N}", r"\p{Cn}", r"\p{Han}", r"\p{Co}", r"\p{Age=6.0}", r"\w"]
+)
 def test_properties_hold_what_the_engine_matches(name: str) -> None:
     """Also where only the first of a range of characters was asked about: every 13th character is, and every bound."""
     codes = [
@@ -111,11 +141,31 @@ def test_classes_hold_what_they_name(written: str) -> None:
 
 
 ALIKE = [  # spellings of one class
-    [r"\p{L}", r"\pL", r"\p{Letter}", r"\P{^L}", r"[\p{L}]", r"[^\P{L}]", r"[^\p{^L}]", r"[\p{L}&&\p{L}]"],
+    [
+        r"\p{L}",
+        r"\pL",
+        r"\p{Letter}",
+        r"\P{^L}",
+        r"[\p{L}]",
+        r"[^\P{L}]",
+        r"[^\p{^L}]",
+        r"[\p{L}&&\p{L}]",
+    ],
     [r"\P{L}", r"\PL", r"\p{^L}", r"[^\p{L}]", r"[\P{L}]", r"[\p{^L}]", r"[^\P{^L}]"],
     [r"\p{Lu}", r"\P{^Lu}", r"[\p{L}&&\p{Lu}]", r"[\p{Lu}&&[^\P{L}]]"],
     [r"\S", r"[^\s]", r"[\S]", r"[\S&&[^\s]]"],
-    ["é", r"\xe9", r"\xE9", r"\x{E9}", r"\x{000000E9}", r"\u00e9", r"\u{E9}", r"\U000000E9", r"\U{e9}", "[é-é]"],
+    [
+        "é",
+        r"\xe9",
+        r"\xE9",
+        r"\x{E9}",
+        r"\x{000000E9}",
+        r"\u00e9",
+        r"\u{E9}",
+        r"\U000000E9",
+        r"\U{e9}",
+        "[é-é]",
+    ],
     ["\n", r"\n", r"\x0a", r"[\n]", r"\u{A}"],
 ]
 
@@ -124,12 +174,16 @@ ALIKE = [  # spellings of one class
 def test_spellings_of_one_class_are_one_set(spellings: list[str]) -> None:
     """However it is negated, nested or numbered; the set is the one of the module `regex`, also if case is ignored."""
     module = pytest.importorskip("regex")
-    read = [sets_of(parse(f"{sign}{written})"))[0] for written in spellings for sign in ("(?:", "(?i:")]
+    read = [
+        sets_of(parse(f"{sign}{written})"))[0] for written in spellings for sign in ("(?:", "(?i:")
+    ]
     assert set(read[::2]) == {read[0]}
     assert set(read[1::2]) == {read[1]}
     for character in "aAéÉ1² \n\x1c_-中😀\u0301\U0010ffff":
         for sign, found in zip(("", "(?i)"), read, strict=False):
-            assert (character in found) == bool(module.fullmatch(sign + spellings[0], character, module.V1)), character
+            assert (character in found) == bool(
+                module.fullmatch(sign + spellings[0], character, module.V1)
+            ), character
 
 
 def test_case_is_ignored_inside_its_group_only() -> None:
@@ -145,7 +199,9 @@ def test_case_is_ignored_inside_its_group_only() -> None:
 def test_an_alphabet_tells_its_sets_apart_and_nothing_more(one: set[int], other: set[int]) -> None:
     """Characters are of one class if and only if they are in the same sets, and a set is the integer of its classes."""
     alphabet = Alphabet.of([as_set(one), as_set(other)])
-    assert alphabet.n_classes == len({(code in one, code in other) for code in SOME + [code + 1 for code in SOME[:-1]]})
+    assert alphabet.n_classes == len(
+        {(code in one, code in other) for code in SOME + [code + 1 for code in SOME[:-1]]}
+    )
     names = pl.arange(alphabet.n_classes, dtype=pl.UInt8, eager=True).to_numpy()
     table = alphabet.table(names)
     for codes in (one, other):

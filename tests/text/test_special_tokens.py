@@ -76,12 +76,22 @@ def test_placeholders_are_unlike_the_text_and_undone(first):
 @pytest.mark.parametrize(
     "fields",
     [
-        {"unk": ""}, {"unk": "a b"}, {"bos": " <s>"}, {"pad": "\n"}, {"user": ("a", "a")}, {"user": ("",)},
-        {"control": ("a\tb",)}, {"control": ("a\u3000b",)}, {"user": ("a\0b",)}, {"user": (BYTE_TOKENS[65],)},
-        {"user": ("x</w>",)}, {"user": ("\ud800",)}, {"control": ("<a>", "<a>")},
+        {"unk": ""},
+        {"unk": "a b"},
+        {"bos": " <s>"},
+        {"pad": "\n"},
+        {"user": ("a", "a")},
+        {"user": ("",)},
+        {"control": ("a\tb",)},
+        {"control": ("a\u3000b",)},
+        {"user": ("a\0b",)},
+        {"user": (BYTE_TOKENS[65],)},
+        {"user": ("x</w>",)},
+        {"user": ("\ud800",)},
+        {"control": ("<a>", "<a>")},
         {"user": ("<a>",), "control": ("<a>",)},
     ],
-)  # fmt: skip
+)
 def test_impossible_tokens_are_refused(fields):
     """Empty tokens, white space, repetitions, byte tokens, ends of words, lone surrogates."""
     with pytest.raises(ConfigError):

@@ -90,7 +90,10 @@ def test_words_are_those_of_tokenizers(text: str) -> None:
     """The library that reads tokenizer.json cuts alike by the patterns of such files (its engine is Oniguruma)."""
     tokenizers = pytest.importorskip("tokenizers")
     for name in ("gpt2", "llama3", "qwen2", "tekken", "deepseek3"):
-        steps = [tokenizers.pre_tokenizers.Split(tokenizers.Regex(split.pattern), "isolated") for split in NAMED[name]]
+        steps = [
+            tokenizers.pre_tokenizers.Split(tokenizers.Regex(split.pattern), "isolated")
+            for split in NAMED[name]
+        ]
         found = tokenizers.pre_tokenizers.Sequence(steps).pre_tokenize_str(text)
         assert named_splitter(name).split(text) == [word for word, _ in found], name
 
@@ -112,7 +115,9 @@ def test_a_lone_surrogate_is_no_text() -> None:
 
 def test_a_class_that_nothing_is_in_matches_nothing() -> None:
     """The whole text is one word then, in whatever split."""
-    assert Splitter.of(Split(r"[^\s\S]+"), Split("b+"), Split("[^\\s\\S]", from_end=True)).split("abc") == [
+    assert Splitter.of(Split(r"[^\s\S]+"), Split("b+"), Split("[^\\s\\S]", from_end=True)).split(
+        "abc"
+    ) == [
         "a",
         "b",
         "c",

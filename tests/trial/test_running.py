@@ -26,14 +26,21 @@ from volt.trial.running import ChildProcesses, Ended, Trainings, affordable, run
 from volt.trial.texts import LEAST, Texts, read_texts  # noqa: E402
 from volt.trial.training import TrainingRecipe, results_so_far  # noqa: E402
 
-TINY = TrainingRecipe(width=16, inner=16, heads=2, layers=1, warmup=5, readings=2, lr=0.02, products="float32")
+TINY = TrainingRecipe(
+    width=16, inner=16, heads=2, layers=1, warmup=5, readings=2, lr=0.02, products="float32"
+)
 LENGTH = Training(read=6_000)
 
 
 def made_up(n_lines: int = 400) -> str:
     chance = random.Random(1)
-    words = ["".join(chance.choice("aeiouklmnst") for _ in range(chance.randint(2, 7))) for _ in range(200)]
-    lines = (chance.choices(words, weights=[1 / n for n in range(1, 201)], k=9) for _ in range(n_lines))
+    words = [
+        "".join(chance.choice("aeiouklmnst") for _ in range(chance.randint(2, 7)))
+        for _ in range(200)
+    ]
+    lines = (
+        chance.choices(words, weights=[1 / n for n in range(1, 201)], k=9) for _ in range(n_lines)
+    )
     return "".join(f"{' '.join(line)}\n" for line in lines)
 
 
@@ -72,7 +79,9 @@ def test_a_trial_that_was_cut_short_continues_to_the_same_result(corpus: Path) -
     whole = tiny(corpus, report=notes.append)
     assert whole.left == ()
     assert whole.curve.best == min(whole.curve.means)
-    assert repr(whole).endswith(f"{whole.curve.best:.4f} bits per character, {len(whole.rows)} trainings>")
+    assert repr(whole).endswith(
+        f"{whole.curve.best:.4f} bits per character, {len(whole.rows)} trainings>"
+    )
     path = corpus.with_suffix(".trial") / "trial.jsonl"
     first, second, *_ = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(first + second[:-9])
@@ -83,13 +92,17 @@ def test_a_trial_that_was_cut_short_continues_to_the_same_result(corpus: Path) -
         for one in (whole, again)
     ]
     assert timeless[0] == timeless[1]
-    assert len(notes) == 1 + 2 * (len(whole.rows) - 1)  # the length; start and end of each training but the first
+    assert len(notes) == 1 + 2 * (
+        len(whole.rows) - 1
+    )  # the length; start and end of each training but the first
     assert sum(note.startswith("training with ") for note in notes) == len(whole.rows) - 1
     data = json.loads(json.dumps(as_data(again)))
     assert data["best"] == again.best in {row["size"] for row in data["sizes"]}
     assert data["rules"]["trained"]["loss_percent"] == pytest.approx(again.losses["trained"])
     corpus.write_text(made_up(500))
-    with pytest.raises(ConfigError, match="contains trainings on another text; choose another folder"):
+    with pytest.raises(
+        ConfigError, match="contains trainings on another text; choose another folder"
+    ):
         tiny(corpus)
 
 
@@ -106,11 +119,19 @@ def test_a_trial_that_was_cut_short_continues_to_the_same_result(corpus: Path) -
         ({"recipe": {}}, "recipe is a dict; give a TrainingRecipe"),
         ({"errors": "ignore"}, "errors"),
         ({"device": "abacus"}, "device 'abacus' cannot be used here; choose auto or cpu"),
-        ({"hours": 1e-4}, r"too little time for one training: about 0\.2 minutes are needed; for 5, pass hours=0\.02"),
-        ({"hours": 1e-4, "training": Training(epochs=1e6)}, r"about 1\.8 minutes are needed; for 5, pass hours=0\.16"),
+        (
+            {"hours": 1e-4},
+            r"too little time for one training: about 0\.2 minutes are needed; for 5, pass hours=0\.02",
+        ),
+        (
+            {"hours": 1e-4, "training": Training(epochs=1e6)},
+            r"about 1\.8 minutes are needed; for 5, pass hours=0\.16",
+        ),
     ],
 )
-def test_what_a_trial_cannot_do_is_refused(corpus: Path, options: dict[str, Any], message: str) -> None:
+def test_what_a_trial_cannot_do_is_refused(
+    corpus: Path, options: dict[str, Any], message: str
+) -> None:
     """Before anything is trained."""
     with pytest.raises(ConfigError, match=message):
         tiny(corpus, **options)
@@ -131,15 +152,23 @@ def test_sources_are_paths(tmp_path: Path) -> None:
 @pytest.mark.parametrize("epochs", [0, -1, float("nan"), 1e9])
 def test_lengths_out_of_range_are_refused(epochs: float) -> None:
     """Epochs are positive and at most a million."""
-    with pytest.raises(ConfigError, match=r"epochs is .*; give a number above 0 and at most 1,000,000"):
+    with pytest.raises(
+        ConfigError, match=r"epochs is .*; give a number above 0 and at most 1,000,000"
+    ):
         Training(epochs=epochs)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("low lower\n" * 900, f"the text has 8,[0-9]+ characters; trainings need {LEAST:,} or more"),
-        (f"{'low ' * 3000}\n" * 17, "the text has 17 segments, because its lines are long; trainings need 18"),
+        (
+            "low lower\n" * 900,
+            f"the text has 8,[0-9]+ characters; trainings need {LEAST:,} or more",
+        ),
+        (
+            f"{'low ' * 3000}\n" * 17,
+            "the text has 17 segments, because its lines are long; trainings need 18",
+        ),
         ("low \udcff", "1: invalid UTF-8"),
     ],
 )
@@ -171,7 +200,8 @@ def test_a_line_that_is_not_a_result_is_reported(corpus: Path, values: Any, mess
     damaged = values if isinstance(values, float) else json.loads(second) | values
     path.write_bytes(b"".join([first, json.dumps(damaged).encode() + b"\n", *others]))
     with pytest.raises(
-        ConfigError, match=rf"trial\.jsonl:2: not a result \({message}|{message}.*fix or remove the line"
+        ConfigError,
+        match=rf"trial\.jsonl:2: not a result \({message}|{message}.*fix or remove the line",
     ):
         tiny(corpus)
 
@@ -197,13 +227,19 @@ for n in range(1, 5):
 """
 
 
-def test_the_best_size_may_be_far_behind_at_half_of_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_size_may_be_far_behind_at_half_of_the_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The scores of small sizes fall late. Every training has all its readings, and the best score at the end wins."""
     (tmp_path / "corpus.txt").write_text(made_up(3_000))
     monkeypatch.setattr(
-        Trainings, "command", lambda self, size, _: [sys.executable, "-Sc", LATE, str(size), self.texts.fingerprint]
+        Trainings,
+        "command",
+        lambda self, size, _: [sys.executable, "-Sc", LATE, str(size), self.texts.fingerprint],
     )
-    result = tiny(tmp_path / "corpus.txt", training=Training(read=150_000), recipe=replace(TINY, readings=4))
+    result = tiny(
+        tmp_path / "corpus.txt", training=Training(read=150_000), recipe=replace(TINY, readings=4)
+    )
     assert {len(row["dev"]) for row in result.rows} == {4}
     assert result.best == result.curve.sizes[0] == result.sizes.values[0]
     assert result.left == ()
@@ -238,20 +274,26 @@ def test_trainings_with_seeds_of_other_trials_do_not_count(corpus: Path) -> None
     assert tiny(corpus).rows == first.rows
 
 
-def test_a_training_that_no_longer_improves_ends_and_says_so(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_that_no_longer_improves_ends_and_says_so(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It counts, although it has fewer readings than others. The processes are replaced."""
 
     def answer(self: ChildProcesses, command: list[str], **_: object) -> Ended:
         folder = Path(json.loads(command[-1])["folder"])
         scores = {"millions": [0.003, 0.006], "dev": [2.0, 2.1], "test": [2.0, 2.1]}
         seconds = dict.fromkeys(("seconds", "learning_seconds", "reading_seconds"), 1.0)
-        return Ended(0, json.dumps({"text": Texts.read(folder).fingerprint, **scores, **seconds}), "")
+        return Ended(
+            0, json.dumps({"text": Texts.read(folder).fingerprint, **scores, **seconds}), ""
+        )
 
     monkeypatch.setattr(ChildProcesses, "run", answer)
     notes = list[str]()
     result = tiny(corpus, recipe=replace(TINY, readings=4, patience=1), report=notes.append)
     assert {row["size"] for row in result.rows} == {*result.curve.sizes}
-    assert sum(note.endswith("until dev had not improved for 1 reading") for note in notes) == len(result.rows)
+    assert sum(note.endswith("until dev had not improved for 1 reading") for note in notes) == len(
+        result.rows
+    )
 
 
 def test_a_best_size_without_its_second_seed_is_reported(corpus: Path) -> None:
@@ -259,7 +301,11 @@ def test_a_best_size_without_its_second_seed_is_reported(corpus: Path) -> None:
     whole = tiny(corpus)
     others = [one for one in whole.curve.sizes if one != whole.best]
     for size, is_best in ((whole.best, True), (others[0], False)):
-        (warning,) = (one for one in replace(whole, left=((size, 2),)).warnings if one.startswith("the time was over"))
+        (warning,) = (
+            one
+            for one in replace(whole, left=((size, 2),)).warnings
+            if one.startswith("the time was over")
+        )
         assert warning.startswith("the time was over before 1 more training")
         assert ("another seed of the best size" in warning) == is_best
 
@@ -267,15 +313,25 @@ def test_a_best_size_without_its_second_seed_is_reported(corpus: Path) -> None:
 def test_a_training_that_fails_is_reported(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the last line of its stderr, and its exit ends the trial."""
     monkeypatch.setattr(ChildProcesses, "run", lambda *_, **__: Ended(1, "", "out of memory"))
-    with pytest.raises(VoltError, match=r"the training of [0-9]+ tokens failed: out of memory; run again"):
+    with pytest.raises(
+        VoltError, match=r"the training of [0-9]+ tokens failed: out of memory; run again"
+    ):
         tiny(corpus)
 
 
 def test_a_short_time_shortens_all_trainings() -> None:
     """Five fit into four fifths of the time; but none reads less than a million characters, or more than asked."""
-    row = {"seconds": 20.0, "learning_seconds": 10.0, "reading_seconds": 5.0, "millions": [0.2], "dev": [3.0]}
+    row = {
+        "seconds": 20.0,
+        "learning_seconds": 10.0,
+        "reading_seconds": 5.0,
+        "millions": [0.2],
+        "dev": [3.0],
+    }
     for hours, jobs in ((0.5, 1), (0.5, 4), (2, 2), (1e-3, 1), (1e3, 1)):
-        read = affordable(row, TrainingRecipe(characters=50_000_000), seconds=3600 * hours, jobs=jobs)
+        read = affordable(
+            row, TrainingRecipe(characters=50_000_000), seconds=3600 * hours, jobs=jobs
+        )
         assert 1_000_000 <= read <= 50_000_000
         seconds = 10 * read / 200_000 + 50 + 5
         assert read in (1_000_000, 50_000_000) or seconds * max(-(-5 // jobs), 2) == pytest.approx(
@@ -284,14 +340,20 @@ def test_a_short_time_shortens_all_trainings() -> None:
     assert affordable(row, TrainingRecipe(characters=300_000), seconds=1, jobs=1) == 300_000
 
 
-def test_a_speed_is_measured_before_long_trainings(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_speed_is_measured_before_long_trainings(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By a short training, which is stored; a rerun uses it, so that all trainings have one length."""
     monkeypatch.setattr("volt.trial.running.PROBE", 2_000)
     monkeypatch.setattr("volt.trial.running.affordable", lambda row, recipe, **_: 3_000)
     result = tiny(corpus)
     assert (result.requested, result.characters) == (6_000, 3_000)
     assert "allows each training to read 3,000 of 6,000 characters" in result.warnings[0]
-    expected = result.best * LENGTH.size(result.n_characters) / Training(read=3_000).size(result.n_characters)
+    expected = (
+        result.best
+        * LENGTH.size(result.n_characters)
+        / Training(read=3_000).size(result.n_characters)
+    )
     assert result.best_for_request == min(max(round(expected), result.sizes.values[0]), result.best)
     assert f"to {result.best_for_request:,} tokens for 6,000" in result.warnings[0]
     path = corpus.with_suffix(".trial") / "trial.jsonl"
@@ -324,11 +386,15 @@ def test_sizes_close_to_the_best_are_those_within_half_a_percent() -> None:
 
     from volt.trial.report import close_to
 
-    curve = Curve("", np.array([1000, 2000, 4000]), tuple(np.array([one]) for one in (2.02, 2.0, 2.02)))
+    curve = Curve(
+        "", np.array([1000, 2000, 4000]), tuple(np.array([one]) for one in (2.02, 2.0, 2.02))
+    )
     low, high = close_to(curve)
     assert pytest.approx(low, rel=0.01) == 1000 * 2**0.5
     assert pytest.approx(high, rel=0.01) == 2000 * 2**0.5
-    assert close_to(replace(curve, scores=tuple(np.array([one]) for one in (2.5, 2.0, 2.5))))[0] > 1900
+    assert (
+        close_to(replace(curve, scores=tuple(np.array([one]) for one in (2.5, 2.0, 2.5))))[0] > 1900
+    )
 
 
 ENDLESS = """
@@ -343,7 +409,9 @@ main()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.campaign)])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.campaign)]
+)
 def test_a_signal_ends_a_trial_and_its_processes(tmp_path: Path, number: signal.Signals) -> None:
     """At once, with status 128 plus its number; stdout and stderr, which the processes share, are closed."""
     (tmp_path / "corpus.txt").write_text(made_up())
@@ -372,5 +440,11 @@ def test_an_interrupt_that_another_thread_receives_ends_the_processes() -> None:
         statuses.append(processes.run([sys.executable, "-c", "import time; time.sleep(20)"]).status)
 
     with pytest.raises(KeyboardInterrupt):
-        run_each(lambda running: [1] if not running else [], work, lambda *_: None, jobs=1, processes=processes)
+        run_each(
+            lambda running: [1] if not running else [],
+            work,
+            lambda *_: None,
+            jobs=1,
+            processes=processes,
+        )
     assert statuses == [-signal.SIGTERM]

@@ -25,7 +25,9 @@ def test_sizes_are_within_limits_and_near_each_other(size: int, low: int, high: 
 
 
 @given(st.integers(50, 50_000), st.floats(1, 200_000), st.integers(1, 8), st.floats(0.1, 2))
-def test_the_best_size_is_found_and_nothing_is_repeated(size: int, best: float, jobs: int, slope: float) -> None:
+def test_the_best_size_is_found_and_nothing_is_repeated(
+    size: int, best: float, jobs: int, slope: float
+) -> None:
     """For a loss that is convex over log size, whatever runs at a time: two seeds of the best size, within √2."""
     sizes = Sizes.around(size, low=60, high=40_000)
     losses = {one: 1 + slope * math.log(one / best) ** 2 for one in sizes.values}

@@ -18,10 +18,14 @@ from volt.vocabulary.add_special_tokens import with_special
 NONE = SpecialTokens(None, None, None, None)
 PLAIN = Vocabulary((("l", "o"),), ("l", "o", "lo"), (3, 2, 1), marker="none")
 HELD = Vocabulary(
-    (("l", "o"),), ("l", "o", "lo", "<t>"), marker="none", whole_words=True, merging="ranks",
+    (("l", "o"),),
+    ("l", "o", "lo", "<t>"),
+    marker="none",
+    whole_words=True,
+    merging="ranks",
     special=SpecialTokens(None, "<b>", None, None, user=("<u>",), control=("<c>",)),
     order=("l", "", "o", "<b>", "<u>", "lo", "<c>", "<t>"),
-)  # fmt: skip
+)
 names = st.sampled_from(["<t>", "<b>", "<u>", "<c>", "<n>", "<m>", "<k>"])
 
 
@@ -37,7 +41,10 @@ def test_ids_stay_and_new_ones_are_as_asked(
 ) -> None:
     """Every piece keeps its id; a new token has the one asked for, or a free one behind all; users are found in text,
     roles are given; the tokens that are left keep their counts; a saved file is the same vocabulary."""
-    asked = {token: None if token in old.ids else number for token, number in zip(users, numbers, strict=False)}
+    asked = {
+        token: None if token in old.ids else number
+        for token, number in zip(users, numbers, strict=False)
+    }
     found = with_special(old, asked, **roles)
     assert all(found.ids[piece] == number for piece, number in old.ids.items())
     assert all(found.ids[token] == number for token, number in asked.items() if number is not None)
@@ -68,7 +75,10 @@ def test_id_0_is_an_id(asked: dict[str, object]) -> None:
     old = replace(PLAIN, special=NONE, order=("", *PLAIN.tokens))
     found = with_special(old, **asked)  # type: ignore[arg-type]
     assert found.pieces == ("<n>", *PLAIN.tokens)
-    for other, message in (({"<m>": 0}, "the id 0 of '<m>' belongs to '<n>'"), ({"<n>": 5}, "the ids? 0 ")):
+    for other, message in (
+        ({"<m>": 0}, "the id 0 of '<m>' belongs to '<n>'"),
+        ({"<n>": 5}, "the ids? 0 "),
+    ):
         with pytest.raises(ConfigError, match=message):
             with_special(old, **{**asked, "pad": other})  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match=message.replace("ids? 0 ", "id 0 already")):
@@ -84,7 +94,18 @@ def test_what_is_named_survives_a_file(tmp_path: Path) -> None:
     assert again.fingerprint == found.fingerprint != HELD.fingerprint
     assert (found.pieces, found.kinds) == (
         ("l", "", "o", "<b>", "<u>", "lo", "<c>", "<t>", "", "<n>"),
-        ("token", "unused", "token", "control", "user", "token", "control", "user", "unused", "user"),
+        (
+            "token",
+            "unused",
+            "token",
+            "control",
+            "user",
+            "token",
+            "control",
+            "user",
+            "unused",
+            "user",
+        ),
     )
 
 
@@ -104,13 +125,19 @@ def test_words_whose_ends_are_marked_get_a_lone_end() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"special": {"<n>": 2}}, "the id 2 of '<n>' belongs to 'o'; choose an unused one, such as 1, or one from 8"),
+        (
+            {"special": {"<n>": 2}},
+            "the id 2 of '<n>' belongs to 'o'; choose an unused one, such as 1, or one from 8",
+        ),
         ({"special": {"<u>": 9}}, "'<u>' has the id 4 already; remove the id 9"),
         ({"special": {"<n>": 9}, "eos": {"<n>": 8}}, "'<n>' is given the ids 9 and 8; remove one"),
         ({"special": {"<n>": 9, "<m>": 9}}, "the id 9 of '<m>' belongs to '<n>'"),
         ({"special": {"<n>": 1 << 40}}, "the id of '<n>' is 1099511627776; give 2,097,151 or less"),
         ({"special": {"<n>": -1}}, "the id of '<n>' is -1; give 0 or more"),
-        ({"eos": {"<n>": 9, "<m>": 10}}, "eos names 2 tokens; give a token, or a dict of one token with its id"),
+        (
+            {"eos": {"<n>": 9, "<m>": 10}},
+            "eos names 2 tokens; give a token, or a dict of one token with its id",
+        ),
         ({"eos": "a b"}, "special token 'a b' is empty, or contains white space"),
     ],
 )
@@ -121,7 +148,9 @@ def test_what_cannot_be_is_refused(given: dict[str, object], message: str) -> No
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("given", [{"special": "<n>"}, {"special": 5}, {"eos": 5}, {"special": {"<n>": "x"}}])
+@pytest.mark.parametrize(
+    "given", [{"special": "<n>"}, {"special": 5}, {"eos": 5}, {"special": {"<n>": "x"}}]
+)
 def test_other_types_are_refused(given: dict[str, object]) -> None:
     """A text for a list, a number for a token, a text for an id."""
     with pytest.raises(ArgumentError):

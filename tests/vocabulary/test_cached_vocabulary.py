@@ -24,12 +24,36 @@ from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary, cached_vocabulary
 from volt.vocabulary.file_format import VocabularyFile
 
-SMALL = Vocabulary(merges=(("l", "o"), ("lo", "w")), tokens=("l", "o", "w", "low"), marker="none", pretokenizer="bytes")
+SMALL = Vocabulary(
+    merges=(("l", "o"), ("lo", "w")),
+    tokens=("l", "o", "w", "low"),
+    marker="none",
+    pretokenizer="bytes",
+)
 NAMES = (
-    "merges", "tokens", "counts", "marker", "normalizer", "pretokenizer", "special", "byte_fallback", "provenance",
-    "merging", "whole_words", "order", "fingerprint", "made", "atoms", "unmade", "scaffolding", "pieces", "kinds",
-    "ids", "unk_id", "is_plain",
-)  # fmt: skip
+    "merges",
+    "tokens",
+    "counts",
+    "marker",
+    "normalizer",
+    "pretokenizer",
+    "special",
+    "byte_fallback",
+    "provenance",
+    "merging",
+    "whole_words",
+    "order",
+    "fingerprint",
+    "made",
+    "atoms",
+    "unmade",
+    "scaffolding",
+    "pieces",
+    "kinds",
+    "ids",
+    "unk_id",
+    "is_plain",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +65,9 @@ def caches_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def read_by(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
     """Return a list that grows by an item whenever a function of a reader is called."""
     calls, original = list[Any](), getattr(owner, name)
-    monkeypatch.setattr(owner, name, lambda *args, **kwargs: (calls.append(args), original(*args, **kwargs))[1])
+    monkeypatch.setattr(
+        owner, name, lambda *args, **kwargs: (calls.append(args), original(*args, **kwargs))[1]
+    )
     return calls
 
 
@@ -56,9 +82,14 @@ def test_a_cached_vocabulary_is_the_one_of_the_file(vocabulary: Vocabulary, numb
         for found in (Vocabulary.load(path), Vocabulary.load(path)):
             assert found == vocabulary
             assert found.provenance == vocabulary.provenance
-            assert [getattr(found, name) for name in NAMES] == [getattr(vocabulary, name) for name in NAMES]
+            assert [getattr(found, name) for name in NAMES] == [
+                getattr(vocabulary, name) for name in NAMES
+            ]
             texts = ["low lower ab ba", " 😀 \u2028ü", "".join(vocabulary.tokens)]
-            ours, theirs = Encoder(vocabulary).encode_batch(texts), Encoder(found).encode_batch(texts)
+            ours, theirs = (
+                Encoder(vocabulary).encode_batch(texts),
+                Encoder(found).encode_batch(texts),
+            )
             assert np.array_equal(ours.ids, theirs.ids)
             assert np.array_equal(ours.offsets, theirs.offsets)
             assert Encoder(found).encode_lines(texts) == Encoder(vocabulary).encode_lines(texts)
@@ -103,7 +134,9 @@ def test_any_provenance_that_is_read_is_cached(tmp_path: Path) -> None:
     path, nested = tmp_path / "a.volt", "[" * 300 + "]" * 300
     SMALL.save(path)
     path.write_text(
-        path.read_text().replace('"provenance": {', f'"provenance": {{"a": NaN, "b": "\\ud800", "c": {nested}')
+        path.read_text().replace(
+            '"provenance": {', f'"provenance": {{"a": NaN, "b": "\\ud800", "c": {nested}'
+        )
     )
     first, second = (Vocabulary.load(path).provenance for _ in range(2))
     assert str(first) == str(second)
@@ -121,7 +154,9 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     writer.join()
 
 
-def test_a_file_that_changes_meanwhile_is_not_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_changes_meanwhile_is_not_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If another program replaces a file while it is read, the new content is not cached as the old one."""
     path, original = tmp_path / "a.volt", VocabularyFile.read
     other = Vocabulary(SMALL.merges, ("o", "l", "w", "low"), marker="none", pretokenizer="bytes")
@@ -143,7 +178,9 @@ def written(folder: Path, change: Callable[[dict[str, Any]], None] = lambda data
     """Write a folder with a tokenizer.json of bytes, and return the file."""
     special = SpecialTokens(unk=None, bos=None, eos=None, pad=None, control=("<end>", "<url>"))
     letters = tuple(volt.text.byte_alphabet.ALPHABET)
-    vocabulary = Vocabulary(SMALL.merges, (*letters, "lo", "low"), marker="none", pretokenizer="bytes", special=special)
+    vocabulary = Vocabulary(
+        SMALL.merges, (*letters, "lo", "low"), marker="none", pretokenizer="bytes", special=special
+    )
     write_vocabulary(vocabulary, folder, to="huggingface")
     data = json.loads((folder / "tokenizer.json").read_text())
     change(data)
@@ -177,9 +214,16 @@ def test_each_pattern_has_its_vocabulary(tmp_path: Path) -> None:
 
     path = tmp_path / "a.tiktoken"
     write_vocabulary(
-        Vocabulary(SMALL.merges, (*volt.text.byte_alphabet.ALPHABET, "lo", "low"), marker="none",
-                   pretokenizer="bytes", special=SpecialTokens(None, None, None, None)), path, to="tiktoken",
-    )  # fmt: skip
+        Vocabulary(
+            SMALL.merges,
+            (*volt.text.byte_alphabet.ALPHABET, "lo", "low"),
+            marker="none",
+            pretokenizer="bytes",
+            special=SpecialTokens(None, None, None, None),
+        ),
+        path,
+        to="tiktoken",
+    )
     for _ in range(2):
         for pattern in ("cl100k", "gpt2", r"\w+|\W"):
             direct = reading.read_with_pattern(path, pattern=pattern)

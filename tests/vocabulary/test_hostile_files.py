@@ -14,10 +14,14 @@ from volt.vocabulary import Vocabulary
 from volt.vocabulary.file_format import dump
 
 HEAD = {
-    "fingerprint": "0", "marker": "suffix", "normalizer": "none", "pretokenizer": "whitespace",
-    "special": {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>", "user": []}, "byte_fallback": False,
+    "fingerprint": "0",
+    "marker": "suffix",
+    "normalizer": "none",
+    "pretokenizer": "whitespace",
+    "special": {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>", "user": []},
+    "byte_fallback": False,
     "provenance": {},
-}  # fmt: skip
+}
 
 
 def text(tokens=(("a",),), merges=(), user=(), **head) -> str:
@@ -30,7 +34,10 @@ def text(tokens=(("a",),), merges=(), user=(), **head) -> str:
 MANY = [f"<{i}>" for i in range(MOST_USER + 1)]
 DOUBLED = [("a" * 2**i, "a" * 2 ** (i + 1)) for i in range(12)]
 HOSTILE = {
-    "a long token": (text([("a",), ("x" * 1_000_000,)]), r":\d+: no merge makes 'x+'… \(1,000,000 characters\); "),
+    "a long token": (
+        text([("a",), ("x" * 1_000_000,)]),
+        r":\d+: no merge makes 'x+'… \(1,000,000 characters\); ",
+    ),
     "a long part": (
         text(merges=[("x" * 1_000_000, "a")]),
         r":\d+: 'x+'….* is neither a character nor made by an earlier merge",
@@ -39,18 +46,33 @@ HOSTILE = {
         text([["y" * 1_000_000, "z"]]),
         r":\d+: found \[\"y+… \(1,000,009 characters\) instead of \[str, int\]",
     ),
-    "escapes": (text([("a",), ("\x1b]0;x\x07\u202e",)]), r"no merge makes '\\x1b\]0;x\\x07\\u202e'"),
-    "a long special token": (text(user=["u" * 1_001]), r"'u{60}'… \(1,001 characters\) has more than 1,000"),
+    "escapes": (
+        text([("a",), ("\x1b]0;x\x07\u202e",)]),
+        r"no merge makes '\\x1b\]0;x\\x07\\u202e'",
+    ),
+    "a long special token": (
+        text(user=["u" * 1_001]),
+        r"'u{60}'… \(1,001 characters\) has more than 1,000",
+    ),
     "many special tokens": (text(user=MANY), "16,382 user tokens, but the limit is 16,381"),
     "an unknown normaliser": (text(normalizer="\x1b[2J" * 100_000), r"unknown normalizer"),
     "a regex": (text(pretokenizer="regex:" + "(a{1000}){1000}"), "invalid pre-tokenizer regex"),
     "nested": ('{"volt": 1, "x": ' + "[" * 100_000 + "}", "damaged or cut short here"),
     "a huge number": (text([("a", 7)]).replace("7", "9" * 5_000), "damaged or cut short here"),
-    "a huge version": ('{"volt": ' + "9" * 4_000 + "}", r"only a newer VOLT reads format 9{60}… \(4,000 characters\)"),
-    "keys twice": (text().replace('"marker"', '"tokens": [], "marker"'), "here .key 'tokens' occurs twice"),
+    "a huge version": (
+        '{"volt": ' + "9" * 4_000 + "}",
+        r"only a newer VOLT reads format 9{60}… \(4,000 characters\)",
+    ),
+    "keys twice": (
+        text().replace('"marker"', '"tokens": [], "marker"'),
+        "here .key 'tokens' occurs twice",
+    ),
     "cut short": (text()[:-20], "damaged or cut short here"),
     "NaN": (text([("a", 7)]).replace("7", "NaN"), r"found \[\"a\", NaN\] instead of \[str, int\]"),
-    "a doubling chain": (text(merges=DOUBLED), "'aa' is neither a character nor made by an earlier merge"),
+    "a doubling chain": (
+        text(merges=DOUBLED),
+        "'aa' is neither a character nor made by an earlier merge",
+    ),
 }
 
 
@@ -72,7 +94,11 @@ def test_hostile_files_are_refused_in_a_short_message(tmp_path, name):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("MOST_BYTES", text([("a",)] * 50), "more than 400 bytes, too many for such a file; check the path"),
+        (
+            "MOST_BYTES",
+            text([("a",)] * 50),
+            "more than 400 bytes, too many for such a file; check the path",
+        ),
         (
             "_MOST_MARKS",
             '{"volt": 1, "x": [' + "[]," * 400 + "0]}",
@@ -118,11 +144,16 @@ def test_the_most_and_the_longest_user_tokens_work():
 
 def test_nul_is_a_character_of_tokens(tmp_path):
     """A NUL in tokens and merges comes back from the file, and a text with NULs is encoded and decoded exactly."""
-    vocabulary = Vocabulary((("a", "\0"), ("a\0", "b</w>")), ("a", "\0", "b</w>", "a\0b</w>", "\0</w>"))
+    vocabulary = Vocabulary(
+        (("a", "\0"), ("a\0", "b</w>")), ("a", "\0", "b</w>", "a\0b</w>", "\0</w>")
+    )
     vocabulary.save(tmp_path / "a.volt")
     encoder = Encoder(loaded := Vocabulary.load(tmp_path / "a.volt"))
     assert loaded == vocabulary
     assert encoder.encode("a\0b \0") == ["a\0b</w>", "\0</w>"]
     (tmp_path / "text").write_bytes(text := b"a\0b \0\n\0\na\0b\n")
-    for encoded in (encoder.encode_file(tmp_path / "text"), encoder.encode_file(tmp_path / "text", errors="replace")):
+    for encoded in (
+        encoder.encode_file(tmp_path / "text"),
+        encoder.encode_file(tmp_path / "text", errors="replace"),
+    ):
         assert encoder.decode_bytes(encoded) == text

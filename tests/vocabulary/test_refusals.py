@@ -20,12 +20,21 @@ _DEEP: list[Any] = []
 for _ in range(5_000):
     _DEEP = [_DEEP]
 _NO_SPLITS = (
-    '"ab"', '{"a": 1}', "[1]", '[{"pattern": "b", "from_end": "no"}]', '[{"pattern": "b", "from_end": null}]',
-    '[{"pattern": "b", "from_end": 1.5}]', '[{"pattern": []}]', '[{"from_end": true}]', '[{"pattern": "b", "x": 1}]',
-)  # fmt: skip
+    '"ab"',
+    '{"a": 1}',
+    "[1]",
+    '[{"pattern": "b", "from_end": "no"}]',
+    '[{"pattern": "b", "from_end": null}]',
+    '[{"pattern": "b", "from_end": 1.5}]',
+    '[{"pattern": []}]',
+    '[{"from_end": true}]',
+    '[{"pattern": "b", "x": 1}]',
+)
 
 
-@pytest.mark.parametrize("value", [0, 1, 2, -1, None, "no", 1.5, 10**30, np.int64(1), np.array([True])])
+@pytest.mark.parametrize(
+    "value", [0, 1, 2, -1, None, "no", 1.5, 10**30, np.int64(1), np.array([True])]
+)
 @pytest.mark.parametrize("name", ["byte_fallback", "whole_words"])
 def test_only_true_and_false_are_flags(name: str, value: Any) -> None:
     """A number or a text is no flag, though it has a truth value."""
@@ -55,7 +64,9 @@ def test_flags_of_numpy_are_flags(tmp_path: Path) -> None:
         ({"a": "\ud800"}, "lone surrogate"),
     ],
 )
-def test_provenance_that_is_no_json_is_refused_by_name(provenance: Any, found: str, tmp_path: Path) -> None:
+def test_provenance_that_is_no_json_is_refused_by_name(
+    provenance: Any, found: str, tmp_path: Path
+) -> None:
     """What JSON cannot hold is not saved, and the error says where it is; no file is left."""
     with pytest.raises(VocabularyError) as caught:
         Vocabulary(merges=(), tokens=("a",), provenance=provenance).save(tmp_path / "a.volt")
@@ -63,7 +74,9 @@ def test_provenance_that_is_no_json_is_refused_by_name(provenance: Any, found: s
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", ["split:\ud800", "regex:a\ud800", "bytes+matches:a\udc00", 'splits:["\\ud800"]'])
+@pytest.mark.parametrize(
+    "name", ["split:\ud800", "regex:a\ud800", "bytes+matches:a\udc00", 'splits:["\\ud800"]']
+)
 def test_patterns_hold_no_lone_surrogate(name: str) -> None:
     """A pattern that no file can hold is refused where it is given."""
     with pytest.raises(ConfigError, match=r"contains the lone surrogate U\+D[8C]00"):
@@ -108,7 +121,11 @@ def test_unused_ids_part_no_bytes(marker: Any, spelled: bytes) -> None:
     ids = [encoder.vocabulary.ids[BYTE_TOKENS[byte]] for byte in spelled]
     a, unused = encoder.vocabulary.ids["a"], order.index("")
     line = encoder.decode_ids([a, *ids, a])
-    for row in ([a, ids[0], unused, *ids[1:], a], [a, *ids, a, unused], [unused, a, *ids[:-1], unused, ids[-1], a]):
+    for row in (
+        [a, ids[0], unused, *ids[1:], a],
+        [a, *ids, a, unused],
+        [unused, a, *ids[:-1], unused, ids[-1], a],
+    ):
         assert encoder.decode_ids(row) == line
         assert encoder.decode_batch([row, [], row]) == [line, "", line]
 

@@ -27,7 +27,10 @@ PLAIN = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"), marker="none")
 def orders(draw, vocabulary):
     """Any order of a vocabulary's pieces in which tokens stay in theirs, with unused ids between."""
     n_free = draw(st.integers(0, 5))
-    others = [*(piece for piece in vocabulary.pieces if piece not in set(vocabulary.tokens)), *[""] * n_free]
+    others = [
+        *(piece for piece in vocabulary.pieces if piece not in set(vocabulary.tokens)),
+        *[""] * n_free,
+    ]
     places = sorted(draw(st.permutations(range(len(others) + vocabulary.size)))[: vocabulary.size])
     order, rest = [""] * (len(others) + vocabulary.size), iter(draw(st.permutations(others)))
     for place, token in zip(places, vocabulary.tokens, strict=True):
@@ -56,14 +59,22 @@ def test_a_file_holds_every_id(data, vocabulary):
 )
 def test_ids_are_only_renamed(data, marker, byte_fallback, pretokenizer):
     """Pieces are those of the same vocabulary without an order, ids are theirs, and ids spell the same text."""
-    plain = encoder(pretokenizer=pretokenizer, marker=marker, byte_fallback=byte_fallback, user=("<url>",))
+    plain = encoder(
+        pretokenizer=pretokenizer, marker=marker, byte_fallback=byte_fallback, user=("<url>",)
+    )
     numbered = Encoder(replace(plain.vocabulary, order=data.draw(orders(plain.vocabulary))))
     old, new = plain.encode_batch(TEXTS), numbered.encode_batch(TEXTS)
     names = numbered.vocabulary.pieces
-    assert [names[number] for number in new.ids] == [plain.vocabulary.pieces[number] for number in old.ids]
+    assert [names[number] for number in new.ids] == [
+        plain.vocabulary.pieces[number] for number in old.ids
+    ]
     assert numbered.encode_lines(TEXTS) == plain.encode_lines(TEXTS)
     assert [*map(list, map(numbered.encode_ids, TEXTS))] == [*map(list, new)]
-    assert numbered.decode_batch(new) == plain.decode_batch(old) == [numbered.decode_ids(line) for line in new]
+    assert (
+        numbered.decode_batch(new)
+        == plain.decode_batch(old)
+        == [numbered.decode_ids(line) for line in new]
+    )
 
 
 def test_without_unk_unknown_characters_leave_no_id():
@@ -71,7 +82,9 @@ def test_without_unk_unknown_characters_leave_no_id():
     found = Encoder(replace(PLAIN, special=SpecialTokens(None, None, "</s>", None)))
     assert found.vocabulary.unk_id is None
     assert found.encode("lox lo") == ["lo", "x", "lo"]
-    assert found.encode_ids("lox lo").tolist() == found.encode_batch(["lox lo"]).ids.tolist() == [3, 3]
+    assert (
+        found.encode_ids("lox lo").tolist() == found.encode_batch(["lox lo"]).ids.tolist() == [3, 3]
+    )
     assert found.encode_text(b"lox lo\n", form="ids") == b"3 3\n"
     assert found.ids(["lo", "x"]).tolist() == [3]
 
@@ -90,14 +103,22 @@ def test_a_token_of_several_roles_is_of_the_first_kind():
     """Whichever of unk, bos, eos and pad share a token, the first of these roles is its kind."""
     for names in product(("<a>", "<b>", None), repeat=4):
         found = replace(PLAIN, special=SpecialTokens(*names))
-        kinds = [role for role, name in zip(ROLES, names, strict=True) if name and role == ROLES[names.index(name)]]
+        kinds = [
+            role
+            for role, name in zip(ROLES, names, strict=True)
+            if name and role == ROLES[names.index(name)]
+        ]
         assert found.kinds == (*kinds, "token", "token", "token")
         assert found.unk_id == found.ids.get(names[0])
 
 
 def test_closed_keeps_ids_that_were_given():
     """Scaffolding gets ids behind all others."""
-    pruned = Vocabulary(merges=(("l", "o"),), tokens=("l", "o"), order=("l", "<s>", "<unk>", "", "o", "<pad>", "</s>"))
+    pruned = Vocabulary(
+        merges=(("l", "o"),),
+        tokens=("l", "o"),
+        order=("l", "<s>", "<unk>", "", "o", "<pad>", "</s>"),
+    )
     assert pruned.closed().pieces == (*pruned.pieces, "lo")
     assert pruned.closed(order="merges").pieces == ("<unk>", "<s>", "</s>", "<pad>", "l", "o", "lo")
 
@@ -137,4 +158,7 @@ def test_damaged_pieces_are_reported_with_their_line(tmp_path):
 
 def test_ids_are_int32_when_none_is_known():
     """No id at all is an array, too."""
-    assert Encoder(replace(PLAIN, special=SpecialTokens(None, None, None, None))).encode_ids("x").dtype == np.int32
+    assert (
+        Encoder(replace(PLAIN, special=SpecialTokens(None, None, None, None))).encode_ids("x").dtype
+        == np.int32
+    )

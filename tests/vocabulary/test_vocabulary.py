@@ -47,7 +47,9 @@ def saved(tmp_path):
 
 def edited(path: Path, old: str, new: str) -> int:
     """Replace a line of the file, and remove its fingerprint so that only that line can be at fault; its number."""
-    lines = [line for line in path.read_text(encoding="utf-8").split("\n") if "fingerprint" not in line]
+    lines = [
+        line for line in path.read_text(encoding="utf-8").split("\n") if "fingerprint" not in line
+    ]
     number = lines.index(old)
     lines[number] = new
     path.write_text("\n".join(lines), encoding="utf-8")
@@ -247,7 +249,10 @@ def test_a_bad_line_is_named(saved, old, new, found):
         ("special", {"unk": None, "bos": "<s>", "eos": "</s>", "pad": "<pad>", "user": []}),
         ("special", {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>", "user": [7]}),
         ("special", {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>", "user": [["a"]]}),
-        ("special", {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>", "user": ["a\0b"]}),
+        (
+            "special",
+            {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>", "user": ["a\0b"]},
+        ),
     ],
 )
 def test_a_bad_setting_is_named(saved, name, value):
@@ -271,7 +276,10 @@ def test_an_edited_file_is_noticed_and_can_be_accepted(saved):
     assert changed != text
     saved.write_text(changed, encoding="utf-8")
     message(saved, f"{saved}:2: ", "fingerprint", "edited")
-    saved.write_text("\n".join(line for line in changed.split("\n") if "fingerprint" not in line), encoding="utf-8")
+    saved.write_text(
+        "\n".join(line for line in changed.split("\n") if "fingerprint" not in line),
+        encoding="utf-8",
+    )
     assert Vocabulary.load(saved).counts[3] == 5
 
 
@@ -281,7 +289,9 @@ def test_layout_does_not_matter(saved):
     saved.write_bytes(text.replace("\n", "\r\n").encode())
     assert Vocabulary.load(saved) == SMALL
     assert Vocabulary.load(_written(saved, json.loads(text))) == SMALL
-    saved.write_text(json.dumps(json.loads(text), ensure_ascii=True, indent=1).replace("{\n ", "{", 1))
+    saved.write_text(
+        json.dumps(json.loads(text), ensure_ascii=True, indent=1).replace("{\n ", "{", 1)
+    )
     assert Vocabulary.load(saved) == SMALL
 
 

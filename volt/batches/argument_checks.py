@@ -28,7 +28,11 @@ def check_option(
 
 
 def check_place(seed: int, epoch: int, window: int) -> tuple[int, int, int]:
-    return arguments.whole(seed, "seed"), arguments.whole(epoch, "epoch"), arguments.whole(window, "window")
+    return (
+        arguments.whole(seed, "seed"),
+        arguments.whole(epoch, "epoch"),
+        arguments.whole(window, "window"),
+    )
 
 
 Longs = NDArray[np.int64]
@@ -51,7 +55,9 @@ def table(lengths: Any, name: str = "lengths") -> Longs:
     result: Longs = array[:, None] if array.ndim == 1 else array
     if result.size and (result.min() < 0 or result.max() > MOST):
         bad = int(np.argmax(((result < 0) | (result > MOST)).any(axis=1)))
-        raise ConfigError(f"{name}[{bad}] is {array[bad].tolist()}; give whole numbers from 0 to {MOST:,}")
+        raise ConfigError(
+            f"{name}[{bad}] is {array[bad].tolist()}; give whole numbers from 0 to {MOST:,}"
+        )
     return result.astype(np.int64, copy=False)
 
 
@@ -63,7 +69,9 @@ def single(lengths: ArrayLike, name: str = "lengths") -> Longs:
     return result[:, 0]
 
 
-def refuse_long(rows: Longs, longest: Longs, limit: int, name: str, *, on_long: str, ways: tuple[str, ...]) -> None:
+def refuse_long(
+    rows: Longs, longest: Longs, limit: int, name: str, *, on_long: str, ways: tuple[str, ...]
+) -> None:
     """Raise StreamError, which names the first row that is too long, if on_long is "raise"."""
     if arguments.choice(on_long, "on_long", ways) == "raise" and len(rows):
         others = f", and {counted(len(rows) - 1, 'row')} more" if len(rows) > 1 else ""

@@ -128,7 +128,9 @@ class ByTokens:
     def limit(self, pad_to_multiple: int = 1) -> tuple[str, int]:
         return limit_of(self.max_tokens, self.max_length, self.buckets, pad_to_multiple)
 
-    def arrays(self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]) -> dict[str, Any]:
+    def arrays(
+        self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """Return the arrays of a batch. number: the number of the batch in the window"""
         width = int(planned.batches.longest[number]) if self.buckets else None
         return collate(samples, planned.batches[number], width=width, **layout)
@@ -238,7 +240,9 @@ class ByPacks:
     def limit(self, pad_to_multiple: int = 1) -> tuple[str, int]:
         return "length", self.length
 
-    def arrays(self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]) -> dict[str, Any]:
+    def arrays(
+        self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """Return the arrays of a batch. number: the number of the batch in the window"""
         assert planned.packs is not None
         packs = [planned.packs.rows_of(pack) for pack in planned.batches[number].tolist()]

@@ -51,7 +51,9 @@ class Window:
         rows: in ascending order
         """
         result = list[tuple[LineRun, Samples]]()
-        for stretch, (start, end) in zip(self.stretches, pairwise(self.starts.tolist()), strict=True):
+        for stretch, (start, end) in zip(
+            self.stretches, pairwise(self.starts.tolist()), strict=True
+        ):
             own_rows = rows[(rows >= start) & (rows < end)]
             is_whole = len(own_rows) == end - start
             if len(own_rows) or stretch is self.stretches[-1]:
@@ -68,9 +70,15 @@ class Windows:
     """
 
     def __init__(
-        self, stream: Stream, samples: SampleFormat, rule: ByTokens | ByPacks, *, size: Size, world: int,
+        self,
+        stream: Stream,
+        samples: SampleFormat,
+        rule: ByTokens | ByPacks,
+        *,
+        size: Size,
+        world: int,
         pad_to_multiple: int = 1,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.stream = stream
         self.format = samples
         self.rule = rule
@@ -92,12 +100,18 @@ class Windows:
         parts = []
         for stored in stretches:
             self.stream.restore(stored.state)
-            stretch, samples = self._sampled(self.stream.batches(limit=stored.n_lines), stored.state)
+            stretch, samples = self._sampled(
+                self.stream.batches(limit=stored.n_lines), stored.state
+            )
             if stretch.n_lines != stored.n_lines:
-                raise refusal(f"the state has a stretch of {stored.n_lines:,} lines, but {stretch.n_lines:,} follow")
+                raise refusal(
+                    f"the state has a stretch of {stored.n_lines:,} lines, but {stretch.n_lines:,} follow"
+                )
             if stored.wanted is not None:
                 if len(stored.wanted) and stored.wanted[-1] >= len(samples):
-                    raise refusal(f"the state has sample {stored.wanted[-1]:,} (from 0) of only {len(samples):,}")
+                    raise refusal(
+                        f"the state has sample {stored.wanted[-1]:,} (from 0) of only {len(samples):,}"
+                    )
                 stretch, samples = stretch.of(stored.wanted), taken_samples(samples, stored.wanted)
             parts.append((stretch, samples))
         return self._planned(number, world, parts)
@@ -164,19 +178,25 @@ class Windows:
             epoch = place[1].part.epoch
             yield next(self.stream.batches())
 
-    def _sampled(self, lines: Iterator[StreamBatch], state: Mapping[str, Any]) -> tuple[LineRun, Samples]:
+    def _sampled(
+        self, lines: Iterator[StreamBatch], state: Mapping[str, Any]
+    ) -> tuple[LineRun, Samples]:
         places = [np.empty((0, 2), np.int64)]
         parts = [Samples.of({name: [] for name in self.format.vocabularies})]
         for batch in lines:
             if self.is_stopped:
-                raise StreamError("the steps were closed while a window was read; iterate again to read it anew")
+                raise StreamError(
+                    "the steps were closed while a window was read; iterate again to read it anew"
+                )
             places.append(np.stack([batch.sources, batch.lines.origins], axis=1))
             parts.append(self.format.samples(batch))
         joined = np.concatenate(places)
         return LineRun(state, len(joined), joined), self.rule.prepared(joined_samples(parts))
 
 
-def _appended(retained: list[tuple[LineRun, Samples]], read: tuple[LineRun, Samples]) -> list[tuple[LineRun, Samples]]:
+def _appended(
+    retained: list[tuple[LineRun, Samples]], read: tuple[LineRun, Samples]
+) -> list[tuple[LineRun, Samples]]:
     """Append a stretch, whose lines follow those of the last retained stretch.
 
     It is joined to that stretch if all samples of that stretch are retained, and replaces it if none is.
@@ -190,4 +210,7 @@ def _appended(retained: list[tuple[LineRun, Samples]], read: tuple[LineRun, Samp
         return [*retained, read]
     stretch, new_samples = read
     places = np.concatenate([last.places, stretch.places])
-    return [*older, (LineRun(last.state, len(places), places), joined_samples([samples, new_samples]))]
+    return [
+        *older,
+        (LineRun(last.state, len(places), places), joined_samples([samples, new_samples])),
+    ]

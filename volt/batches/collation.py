@@ -61,10 +61,14 @@ class Layout:
         _, target = _sides([*samples.vocabularies])
         eos = samples.vocabularies[target].eos
         if eos is None:
-            raise ConfigError(f"the vocabulary of {target} has no EOS to end targets with; add the token </s>")
+            raise ConfigError(
+                f"the vocabulary of {target} has no EOS to end targets with; add the token </s>"
+            )
         pad = self.pad
         if pad is None:
-            pad = {name: _pad_of(name, numbering) for name, numbering in samples.vocabularies.items()}
+            pad = {
+                name: _pad_of(name, numbering) for name, numbering in samples.vocabularies.items()
+            }
         if packed:
             return {"pad": pad, "eos": eos, "dtype": self.dtype}
         return {**asdict(self), "pad": pad, "eos": eos}
@@ -72,7 +76,9 @@ class Layout:
 
 def _pad_of(name: str, numbering: Numbering) -> int:
     if numbering.pad is None:
-        raise ConfigError(f"the vocabulary of {quoted(name)} has no <pad>; add the token, or set pad to an id")
+        raise ConfigError(
+            f"the vocabulary of {quoted(name)} has no <pad>; add the token, or set pad to an id"
+        )
     return numbering.pad
 
 
@@ -97,9 +103,17 @@ class _Side(NamedTuple):
 
 
 def collate(
-    samples: Samples, rows: Rows, *, pad: Each, eos: Each, left_pad_source: bool = True, left_pad_target: bool = False,
-    width: Each | None = None, pad_to_multiple: int = 1, dtype: DTypeLike = np.int64,
-) -> dict[str, Any]:  # fmt: skip
+    samples: Samples,
+    rows: Rows,
+    *,
+    pad: Each,
+    eos: Each,
+    left_pad_source: bool = True,
+    left_pad_target: bool = False,
+    width: Each | None = None,
+    pad_to_multiple: int = 1,
+    dtype: DTypeLike = np.int64,
+) -> dict[str, Any]:
     """Return the arrays of one step. Raises StreamError if a target does not end in EOS.
 
     samples: samples with a source and a target, or with one field for a language model
@@ -136,10 +150,14 @@ def collate(
             row = int(np.argmax(is_long))
             line = f"line {samples.numbers[chosen[row]]:,} of the stream"
             fault = f"{line} has {lengths[row]:,} ids in field {quoted(name)}"
-            raise ConfigError(f"width is {width:,}, but {fault}; give the step's longest length, or no width")
+            raise ConfigError(
+                f"width is {width:,}, but {fault}; give the step's longest length, or no width"
+            )
         width += -width % multiple
         row_ends = np.arange(1, len(chosen) + 1)
-        return _laid_out(samples, name, chosen, row_ends, width, left=left, pad=pads[name], kind=kind, eos=eos)
+        return _laid_out(
+            samples, name, chosen, row_ends, width, left=left, pad=pads[name], kind=kind, eos=eos
+        )
 
     target_side = side(target, left=left_pad_target, eos=end)
     masks = {}
@@ -165,7 +183,13 @@ def collate(
 
 
 def collate_packed(
-    samples: Samples, packs: Sequence[Rows], *, length: int, pad: Each, eos: Each, dtype: DTypeLike = np.int64
+    samples: Samples,
+    packs: Sequence[Rows],
+    *,
+    length: int,
+    pad: Each,
+    eos: Each,
+    dtype: DTypeLike = np.int64,
 ) -> dict[str, Any]:
     """Return the arrays of one step of a language model whose rows contain several samples each.
 
@@ -185,12 +209,16 @@ def collate_packed(
     """
     source, target = _sides([*arguments.instance(samples, Samples, "samples").fields])
     if source != target:
-        raise ConfigError(f"samples of {', '.join(samples.fields)}: packs take samples of one field; use collate")
+        raise ConfigError(
+            f"samples of {', '.join(samples.fields)}: packs take samples of one field; use collate"
+        )
     length = arguments.whole(length, "length", low=1)
     kind = _kind(dtype)
     pad_id = _of(target, pad, "pad", samples)
     eos_id = _of(target, eos, "eos", samples)
-    pack_rows = [_listed(pack) for pack in arguments.several(packs, "packs", one="give a list of rows")]
+    pack_rows = [
+        _listed(pack) for pack in arguments.several(packs, "packs", one="give a list of rows")
+    ]
     if not pack_rows:
         raise ConfigError("packs is empty; a batch needs one or more")
 
@@ -202,7 +230,9 @@ def collate_packed(
         fault = f"packs[{fullest}] has {n_ids[fullest]:,} ids, more than length={length:,}"
         raise ConfigError(f"{fault}; give it fewer samples")
 
-    side = _laid_out(samples, target, rows, row_ends, length, pad=pad_id, kind=kind, eos=eos_id, is_packed=True)
+    side = _laid_out(
+        samples, target, rows, row_ends, length, pad=pad_id, kind=kind, eos=eos_id, is_packed=True
+    )
     net_input = {
         "src_tokens": side.before,
         "position_ids": side.positions,
@@ -240,7 +270,9 @@ def to_torch(collated: Any) -> Any:
 def _sides(names: Sequence[str]) -> tuple[str, str]:
     if not 1 <= len(names) <= 2:
         message = f"samples of {', '.join(names) or 'no field'}"
-        raise ConfigError(f"{message}: a batch has a source and a target, or one field; name these in SampleFormat")
+        raise ConfigError(
+            f"{message}: a batch has a source and a target, or one field; name these in SampleFormat"
+        )
     return names[0], names[-1]
 
 
@@ -254,9 +286,13 @@ def _of(field: str, option: Each, name: str, samples: Samples) -> int:
     fields = ", ".join(samples.fields)
     for key in option:
         if key not in samples.fields:
-            raise ConfigError(f"{name}: no field {quoted(str(key))} in these samples; choose from {fields}")
+            raise ConfigError(
+                f"{name}: no field {quoted(str(key))} in these samples; choose from {fields}"
+            )
     if field not in option:
-        raise ConfigError(f"{name} lacks field {quoted(field)}; give one number for all, or one for each of {fields}")
+        raise ConfigError(
+            f"{name} lacks field {quoted(field)}; give one number for all, or one for each of {fields}"
+        )
     return arguments.whole(option[field], f"{name}[{field!r}]", low=0, high=MOST_ID)
 
 
@@ -265,7 +301,9 @@ def _listed(rows: Rows) -> Longs:
         rows = np.asarray(arguments.wholes(rows, "rows"))
     chosen = rows
     if chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "iu"):
-        raise ConfigError(f"rows is an array of {chosen.dtype}, {chosen.ndim}-dimensional; give indices of samples")
+        raise ConfigError(
+            f"rows is an array of {chosen.dtype}, {chosen.ndim}-dimensional; give indices of samples"
+        )
     if not len(chosen):
         raise ConfigError("rows is empty; a batch needs one or more")
     return chosen.astype(np.int64, copy=False)
@@ -294,9 +332,18 @@ def _sizes(encoded: Encoded, rows: Longs) -> Longs:
 
 
 def _laid_out(
-    samples: Samples, name: str, rows: Longs, row_ends: Longs, width: int, *, pad: int, kind: np.dtype[Any],
-    eos: int | None = None, left: bool = False, is_packed: bool = False,
-) -> _Side:  # fmt: skip
+    samples: Samples,
+    name: str,
+    rows: Longs,
+    row_ends: Longs,
+    width: int,
+    *,
+    pad: int,
+    kind: np.dtype[Any],
+    eos: int | None = None,
+    left: bool = False,
+    is_packed: bool = False,
+) -> _Side:
     """Return arrays filled with samples. Raises StreamError if a sample does not end in `eos`, if given.
 
     row_ends: where each row of the arrays ends in `rows`, the samples
@@ -315,11 +362,26 @@ def _laid_out(
     first_ids = np.where(ids_before < 0, eos or 0, ids_before)
 
     bad, n_starts = lay_out(
-        encoded.ids, encoded.offsets, rows, row_ends, width, left, first_ids, is_last,
-        eos or 0, pad, tokens.ravel(), before.ravel(), mask.ravel(), positions.ravel(), starts,
-    )  # fmt: skip
+        encoded.ids,
+        encoded.offsets,
+        rows,
+        row_ends,
+        width,
+        left,
+        first_ids,
+        is_last,
+        eos or 0,
+        pad,
+        tokens.ravel(),
+        before.ravel(),
+        mask.ravel(),
+        positions.ravel(),
+        starts,
+    )
     if bad >= 0:
         field = f"line {samples.numbers[rows[bad]]:,} of the stream: field {quoted(name)}"
-        raise StreamError(f"{field} does not end in EOS, the id {eos}; make samples with eos=True, or set eos")
+        raise StreamError(
+            f"{field} does not end in EOS, the id {eos}; make samples with eos=True, or set eos"
+        )
     starts[n_starts] = tokens.size
     return _Side(tokens, before, mask, positions, starts[: n_starts + 1])

@@ -34,10 +34,16 @@ class ReadSteps(NamedTuple):
 
 
 def read_steps(
-    path: str | os.PathLike[str], *, rank: int = 0, world: int = 1, user_code: bool = True,
-    values: Mapping[str, object] | None = None, split: Split = "train", tasks: Sequence[str] | None = None,
+    path: str | os.PathLike[str],
+    *,
+    rank: int = 0,
+    world: int = 1,
+    user_code: bool = True,
+    values: Mapping[str, object] | None = None,
+    split: Split = "train",
+    tasks: Sequence[str] | None = None,
     **options: Any,
-) -> ReadSteps:  # fmt: skip
+) -> ReadSteps:
     """Read the stream and the batches of a configuration file."""
     check_rank(rank, world)
     where = Path(arguments.path(path, remedy="give the path of a YAML file"))
@@ -60,7 +66,9 @@ def read_steps(
         rule.check(layout.pad_to_multiple)
     options = {**data.options, **options}
     stream = Stream(options.pop("sources"), **options)
-    return ReadSteps(stream, samples, rule, section.window, layout, tuple(section.vocabularies.values()))
+    return ReadSteps(
+        stream, samples, rule, section.window, layout, tuple(section.vocabularies.values())
+    )
 
 
 def _samples(values: Batches) -> SampleFormat:
@@ -82,6 +90,8 @@ def _pads(values: Batches, samples: SampleFormat) -> dict[str, int]:
         for name, numbering in samples.vocabularies.items():
             number = numbering.pad if values.pad == "<pad>" else numbering.ids.get(values.pad)
             if number is None:
-                raise ConfigError(f"no token {quoted(values.pad)} in the vocabulary of {name}; name another, or add it")
+                raise ConfigError(
+                    f"no token {quoted(values.pad)} in the vocabulary of {name}; name another, or add it"
+                )
             pads[name] = number
     return pads

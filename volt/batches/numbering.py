@@ -93,7 +93,9 @@ class Numbering:
         )
         numbers = np.empty(len(column.data) + len(ids), np.int32)
         ends = np.empty(len(ids), np.int64)
-        find_words(column.data, column.starts, column.sizes, types, numbers, ends, np.zeros(4, np.int64))
+        find_words(
+            column.data, column.starts, column.sizes, types, numbers, ends, np.zeros(4, np.int64)
+        )
         unknown = -1 if self.unk is None else self.unk
         return types, np.array([*ids, unknown], np.int32)
 
@@ -129,7 +131,9 @@ def numbering_of(vocabulary: Any, name: str) -> Numbering:
 
 def _of_encoder(encoder: Encoder) -> Numbering:
     vocabulary = encoder.vocabulary
-    ids: dict[str, int] = {role: vocabulary.ids[token] for role, token in vocabulary.special.roles.items()}
+    ids: dict[str, int] = {
+        role: vocabulary.ids[token] for role, token in vocabulary.special.roles.items()
+    }
     return Numbering(
         vocabulary.pieces,
         **{role: ids.get(role) for role in _ROLES},

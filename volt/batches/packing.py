@@ -33,7 +33,9 @@ def cut_samples(samples: Samples, size: int) -> Samples:
     names = [*arguments.instance(samples, Samples, "samples").fields]
     size = arguments.whole(size, "size", low=1)
     if len(names) != 1:
-        raise ConfigError(f"samples of {', '.join(names) or 'no field'}: only samples of one field can be split")
+        raise ConfigError(
+            f"samples of {', '.join(names) or 'no field'}: only samples of one field can be split"
+        )
     lengths = samples.lengths[:, 0]
     if lengths.max(initial=0) <= size:
         return samples
@@ -66,7 +68,9 @@ def _cut(lengths: Longs, size: int) -> tuple[Longs, Longs, Longs]:
     return rows, starts, np.minimum(lengths[rows] - starts, size)
 
 
-LONGEST = 1 << 24  # maximum number of tokens in a pack: the search for free space takes ten bytes for each
+LONGEST = (
+    1 << 24
+)  # maximum number of tokens in a pack: the search for free space takes ten bytes for each
 
 
 class Pack(NamedTuple):
@@ -160,7 +164,9 @@ def pack(
     is_long = (lengths_of > size) & (on_long != "split")
     is_empty = lengths_of == 0
     too_long = np.flatnonzero(is_long)
-    refuse_long(too_long, lengths_of, size, "size", on_long=on_long, ways=("raise", "report", "split"))
+    refuse_long(
+        too_long, lengths_of, size, "size", on_long=on_long, ways=("raise", "report", "split")
+    )
 
     retained = np.flatnonzero(~is_long & ~is_empty)
     rows, starts, sizes = _cut(lengths_of[retained], size)

@@ -74,20 +74,28 @@ class Samples:
 
     def __getitem__(self, name: str) -> Encoded:
         if name not in self.fields:
-            raise ConfigError(f"no field {quoted(str(name))} in these samples; choose from {', '.join(self.fields)}")
+            raise ConfigError(
+                f"no field {quoted(str(name))} in these samples; choose from {', '.join(self.fields)}"
+            )
         return self.fields[name]
 
     @classmethod
-    def of(cls, fields: Mapping[str, Iterable[Sequence[int]]], numbers: Sequence[int] | None = None) -> Samples:
+    def of(
+        cls, fields: Mapping[str, Iterable[Sequence[int]]], numbers: Sequence[int] | None = None
+    ) -> Samples:
         """Return samples with these ids.
 
         fields: name → the ids of each sample
         numbers: line numbers; by default 0, 1, …
         """
-        flat = {name: _flat(name, rows) for name, rows in arguments.mapping(fields, "fields").items()}
+        flat = {
+            name: _flat(name, rows) for name, rows in arguments.mapping(fields, "fields").items()
+        }
         n_samples = {name: len(encoded) for name, encoded in flat.items()}
         if len({*n_samples.values()}) != 1:
-            raise ConfigError(f"the fields have {n_samples or 'no'} samples; give one or more fields of equal size")
+            raise ConfigError(
+                f"the fields have {n_samples or 'no'} samples; give one or more fields of equal size"
+            )
         n = max(n_samples.values())
         if numbers is None:
             return cls(flat, np.arange(n))
@@ -165,7 +173,9 @@ def _flat(name: str, rows: Iterable[Sequence[int]]) -> Encoded:
         ids = arguments.wholes(row, f"{name}[{place}]")
         for number in ids:
             if not 0 <= number <= MOST_ID:
-                raise ConfigError(f"{name}[{place}] contains the id {number}; ids go from 0 to {MOST_ID:,}")
+                raise ConfigError(
+                    f"{name}[{place}] contains the id {number}; ids go from 0 to {MOST_ID:,}"
+                )
         lists.append(ids)
     flat = np.array([*chain.from_iterable(lists)], np.int32)
     return Encoded(frozen(flat), np.cumsum([0, *map(len, lists)]))
@@ -202,7 +212,9 @@ class SampleFormat:
     unknown: Unknown = "replace"
 
     def __post_init__(self) -> None:
-        remedy = 'give a dict of names and vocabularies, such as {"src": vocabulary, "tgt": vocabulary}'
+        remedy = (
+            'give a dict of names and vocabularies, such as {"src": vocabulary, "tgt": vocabulary}'
+        )
         inputs = arguments.mapping(self.vocabularies, "vocabularies", remedy=remedy)
         if not inputs:
             raise ConfigError(f"vocabularies is empty; {remedy}")
@@ -216,10 +228,14 @@ class SampleFormat:
             check_option(self, name, arguments.flag)
         check_option(self, "max_length", arguments.whole, can_lack=True, low=1, high=MOST_ID)
         for name, choices in (("beyond", Beyond), ("unknown", Unknown), ("holds", Holds)):
-            check_option(self, name, arguments.choice, can_lack=name == "holds", choices=get_args(choices))
+            check_option(
+                self, name, arguments.choice, can_lack=name == "holds", choices=get_args(choices)
+            )
         for name in arguments.mapping(self.prefix, "prefix"):
             if name not in numberings:
-                raise ConfigError(f"prefix: no field {quoted(str(name))}; choose from {', '.join(numberings)}")
+                raise ConfigError(
+                    f"prefix: no field {quoted(str(name))}; choose from {', '.join(numberings)}"
+                )
         for name, numbering in numberings.items():
             if self.holds == "text" and numbering.encode is None:
                 fault = f"a list of tokens cannot encode text, so field {quoted(name)} must hold pieces or ids"
@@ -256,13 +272,19 @@ class SampleFormat:
     def _frame(self, name: str) -> tuple[list[Any], list[Any]]:
         """Return the ids before and after the ids of a line."""
         numbering: Numbering = self.vocabularies[name]
-        prefix = arguments.texts(self.prefix.get(name, ()), "prefix", one=f"did you mean prefix={{{name!r}: [token]}}?")
+        prefix = arguments.texts(
+            self.prefix.get(name, ()), "prefix", one=f"did you mean prefix={{{name!r}: [token]}}?"
+        )
         for token in prefix:
             if token not in numbering.ids:
-                raise ConfigError(f"prefix: no token {quoted(token)} in the vocabulary of {name}; add it")
+                raise ConfigError(
+                    f"prefix: no token {quoted(token)} in the vocabulary of {name}; add it"
+                )
         for role in ("bos", "eos"):
             if getattr(self, role) and getattr(numbering, role) is None:
-                raise ConfigError(f"the vocabulary of {name} has no {role.upper()}; turn {role} off, or add the token")
+                raise ConfigError(
+                    f"the vocabulary of {name} has no {role.upper()}; turn {role} off, or add the token"
+                )
         ids = [numbering.ids[token] for token in prefix]
         bos = [numbering.bos] if self.bos else []
         eos = [numbering.eos] if self.eos else []
@@ -271,7 +293,9 @@ class SampleFormat:
     def _field(self, name: str, column: Column, place: Place) -> Encoded:
         if not column.present.all():
             line = place(int(np.argmin(column.present)))
-            raise StreamError(f"{line}: has no field {quoted(name)}; drop such lines with the filter bitext")
+            raise StreamError(
+                f"{line}: has no field {quoted(name)}; drop such lines with the filter bitext"
+            )
         from volt.kernels.batching import frame_ids
 
         ids = self._ids(name, column, place)
@@ -284,7 +308,9 @@ class SampleFormat:
             if self.beyond == "refuse" and is_long.any():
                 first = int(np.argmax(is_long))
                 fault = f"has {sizes[first] + n_frame:,} ids, more than {self.max_length:,}"
-                remedy = "drop such lines with the filter length, or set beyond to truncate in batches"
+                remedy = (
+                    "drop such lines with the filter length, or set beyond to truncate in batches"
+                )
                 raise _fault(place(first), name, fault, remedy)
             sizes = np.minimum(sizes, most)
 
@@ -311,7 +337,9 @@ class SampleFormat:
         else:
             ids = numbering.looked_up(column)
         if len(ids) != len(column):
-            raise _fault(f"at or after {place(0)}", name, "contains a line break", "drop such lines")
+            raise _fault(
+                f"at or after {place(0)}", name, "contains a line break", "drop such lines"
+            )
         if numbering.unk is None or self.unknown == "refuse":
             is_unknown = ids.data == (-1 if numbering.unk is None else numbering.unk)
             if is_unknown.any():
@@ -324,7 +352,9 @@ class SampleFormat:
             return column
         last_ids = column.data[column.starts + column.sizes - 1]
         if (last_ids == numbering.eos).all():
-            raise ConfigError(f"the ids of field {quoted(name)} end in EOS already; set eos to false in batches")
+            raise ConfigError(
+                f"the ids of field {quoted(name)} end in EOS already; set eos to false in batches"
+            )
         return column
 
 
@@ -338,13 +368,22 @@ def _parsed(name: str, column: Column, place: Place) -> Column:
     if fault >= 0:
         line = text[:fault].count(b"\n")
         raise _fault(
-            place(line), name, "contains text that is not an id", "write whole numbers, or change holds in batches"
+            place(line),
+            name,
+            "contains text that is not an id",
+            "write whole numbers, or change holds in batches",
         )
     return Column.of_ids(ids[: offsets[-1]], offsets)
 
 
 def _unknown(
-    name: str, column: Column, ids: Column, is_unknown: NDArray[np.bool_], place: Place, *, is_text: bool
+    name: str,
+    column: Column,
+    ids: Column,
+    is_unknown: NDArray[np.bool_],
+    place: Place,
+    *,
+    is_text: bool,
 ) -> StreamError:
     first = int(np.argmax(is_unknown))
     bounds = np.append(ids.starts, len(ids.data))
@@ -357,7 +396,10 @@ def _unknown(
         piece = pieces[first - int(bounds[line])]
         fault = f"contains the piece {quoted(piece)}, which its vocabulary lacks"
     return _fault(
-        place(line), name, fault, "fix the line, use the vocabulary that made it, or set unknown to replace in batches"
+        place(line),
+        name,
+        fault,
+        "fix the line, use the vocabulary that made it, or set unknown to replace in batches",
     )
 
 

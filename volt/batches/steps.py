@@ -66,9 +66,17 @@ class Steps:
     """
 
     def __init__(
-        self, stream: Stream, samples: SampleFormat, batches: ByTokens | ByPacks, *, window: Size = WINDOW,
-        layout: Layout | None = None, rank: int = 0, world: int = 1, ahead: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        stream: Stream,
+        samples: SampleFormat,
+        batches: ByTokens | ByPacks,
+        *,
+        window: Size = WINDOW,
+        layout: Layout | None = None,
+        rank: int = 0,
+        world: int = 1,
+        ahead: bool = True,
+    ) -> None:
         self.stream = arguments.instance(stream, Stream, "stream")
         self.format = arguments.instance(samples, SampleFormat, "samples")
         if not isinstance(batches, ByTokens | ByPacks):
@@ -80,7 +88,12 @@ class Steps:
         self.rule.check(layout.pad_to_multiple)
         self._check(window)
         self._windows = Windows(
-            stream, samples, batches, size=self._size, world=self.world, pad_to_multiple=layout.pad_to_multiple
+            stream,
+            samples,
+            batches,
+            size=self._size,
+            world=self.world,
+            pad_to_multiple=layout.pad_to_multiple,
         )
         self._window: Window | None = None
         self._n_done = 0  # steps taken in this window
@@ -96,10 +109,18 @@ class Steps:
 
     @classmethod
     def from_config(
-        cls, path: str | os.PathLike[str], *, rank: int = 0, world: int = 1, user_code: bool = True,
-        values: Mapping[str, object] | None = None, split: Split = "train", tasks: Sequence[str] | None = None,
-        ahead: bool = True, **options: Any,
-    ) -> Self:  # fmt: skip
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        rank: int = 0,
+        world: int = 1,
+        user_code: bool = True,
+        values: Mapping[str, object] | None = None,
+        split: Split = "train",
+        tasks: Sequence[str] | None = None,
+        ahead: bool = True,
+        **options: Any,
+    ) -> Self:
         """Return the steps of a YAML file's section `batches`. Raises ConfigError, with the line of each mistake.
 
         path: path of the file
@@ -110,12 +131,25 @@ class Steps:
         from volt.batches.from_config import read_steps
 
         parts = read_steps(
-            path, rank=rank, world=world, user_code=user_code, values=values, split=split, tasks=tasks, **options
+            path,
+            rank=rank,
+            world=world,
+            user_code=user_code,
+            values=values,
+            split=split,
+            tasks=tasks,
+            **options,
         )
         return cls(
-            parts.stream, parts.samples, parts.batches, window=parts.window, layout=parts.layout, rank=rank,
-            world=world, ahead=ahead,
-        )  # fmt: skip
+            parts.stream,
+            parts.samples,
+            parts.batches,
+            window=parts.window,
+            layout=parts.layout,
+            rank=rank,
+            world=world,
+            ahead=ahead,
+        )
 
     def _check(self, window: Size) -> None:
         if self.world > 1 and self.stream.world > 1:
@@ -123,7 +157,9 @@ class Steps:
             raise ConfigError(f"{fault}; give Steps a stream of all lines, or world=1")
         names = [*self.format.vocabularies]
         if isinstance(self.rule, ByPacks) and len(names) > 1:
-            raise ConfigError(f"samples of {', '.join(names)} cannot be packed; give samples of one field, or ByTokens")
+            raise ConfigError(
+                f"samples of {', '.join(names)} cannot be packed; give samples of one field, or ByTokens"
+            )
         if window == "epoch":
             are_ending = all(source.source.epochs is not None for source in self.stream.sources)
             is_virtual = self.stream.epoch_lines is not None and self.stream.world == 1
@@ -131,7 +167,9 @@ class Steps:
                 message = "window is 'epoch', but several sources lack one if weights change, some end, or ranks read"
                 raise ConfigError(f"{message}; give a number of lines")
         else:
-            window = arguments.whole(window, "window", low=1, high=1 << 31, remedy="give a number of lines, or 'epoch'")
+            window = arguments.whole(
+                window, "window", low=1, high=1 << 31, remedy="give a number of lines, or 'epoch'"
+            )
         self._size: Size = window
 
     def __repr__(self) -> str:
@@ -177,11 +215,15 @@ class Steps:
         with self._lock:
             at = self.n if at is None else arguments.whole(at, "at", low=0)
             if at > self.n:
-                raise StreamError(f"step {at:,} lies ahead of the next step, {self.n:,}; ask for an earlier one")
+                raise StreamError(
+                    f"step {at:,} lies ahead of the next step, {self.n:,}; ask for an earlier one"
+                )
             for state in reversed(self._recall):
                 if state.n - state.steps <= at:
                     return replace(state, n=at, steps=at - (state.n - state.steps)).to_json()
-        raise StreamError(f"step {at:,} is too long ago; ask for a step of the last {_RECALLED} windows")
+        raise StreamError(
+            f"step {at:,} is too long ago; ask for a step of the last {_RECALLED} windows"
+        )
 
     def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
         """Continue from a state, with any number of ranks and workers. Raises StreamError if it belongs to other steps.
@@ -211,7 +253,9 @@ class Steps:
                 self._stand_at(values)
             except BaseException as error:
                 self._stand_at(StepsState.from_json(before))
-                if isinstance(error, StreamError) and error.hint:  # differences that only a stream of lines accepts
+                if (
+                    isinstance(error, StreamError) and error.hint
+                ):  # differences that only a stream of lines accepts
                     raise StreamError(error.message.removesuffix(", or pass")) from None
                 raise
 
@@ -234,7 +278,9 @@ class Steps:
 
     def __reduce__(self) -> NoReturn:
         """Refuse to pickle, as steps own a stream and a position."""
-        raise TypeError("Steps cannot be sent to another process; open Steps there, and restore their state()")
+        raise TypeError(
+            "Steps cannot be sent to another process; open Steps there, and restore their state()"
+        )
 
     # position
 
@@ -256,7 +302,9 @@ class Steps:
             return None, 0
         window = self._windows.again(values.window, values.world, values.stretches)
         if values.steps > window.planned.n_steps:
-            raise refusal(f"the state has {values.steps} steps of a window that has {window.planned.n_steps}")
+            raise refusal(
+                f"the state has {values.steps} steps of a window that has {window.planned.n_steps}"
+            )
         if values.world == self.world:
             return window, values.steps
         self._first = values.window + 1
@@ -265,14 +313,20 @@ class Steps:
     def _state_at(self, window: Window | None) -> StepsState:
         if window is None:
             unread = LineRun(self.stream.state(), 0, np.empty((0, 2), np.int64))
-            return StepsState(self._before, self._first, 0, self.world, (unread,), self._configuration)
-        return StepsState(self._before, window.number, 0, window.world, window.stretches, self._configuration)
+            return StepsState(
+                self._before, self._first, 0, self.world, (unread,), self._configuration
+            )
+        return StepsState(
+            self._before, window.number, 0, window.world, window.stretches, self._configuration
+        )
 
     # reading
 
     def _to_next_step(self) -> Window | None:
         if self._pid != os.getpid():
-            raise StreamError("the steps belong to another process; open Steps in this one, and restore their state")
+            raise StreamError(
+                "the steps belong to another process; open Steps in this one, and restore their state"
+            )
         n_waiting = 0  # samples for the next window
         n_fruitless = 0
         while self._window is None or self._n_done == self._window.planned.n_steps:

@@ -66,7 +66,9 @@ class LineRun:
             state=dict(schema.mapping(data["stream"], f"{at}.stream")),
             n_lines=schema.whole(data["n_lines"], f"{at}.n_lines"),
             places=np.empty((0, 2), np.int64),
-            wanted=None if wanted is None else samples_of(schema.text(wanted, f"{at}.wanted"), f"{at}.wanted"),
+            wanted=None
+            if wanted is None
+            else samples_of(schema.text(wanted, f"{at}.wanted"), f"{at}.wanted"),
         )
 
 
@@ -108,12 +110,19 @@ class StepsState:
         if stored.get("format") != FORMAT:
             raise refusal("this is not a state of steps")
         if stored.get("version") != VERSION:
-            raise refusal(f"the state has version {arguments.shortened(repr(stored.get('version')))}, not {VERSION}")
+            raise refusal(
+                f"the state has version {arguments.shortened(repr(stored.get('version')))}, not {VERSION}"
+            )
         schema.check_keys(stored, _KEYS)
         stretches = enumerate(schema.listed(stored["stretches"], "stretches"))
         result = cls(
-            **{name: schema.whole(stored[name], name, low=int(name == "world")) for name in _NUMBERS},
-            stretches=tuple(LineRun.from_json(stretch, f"stretches.{at}") for at, stretch in stretches),
+            **{
+                name: schema.whole(stored[name], name, low=int(name == "world"))
+                for name in _NUMBERS
+            },
+            stretches=tuple(
+                LineRun.from_json(stretch, f"stretches.{at}") for at, stretch in stretches
+            ),
             configuration=dict(schema.mapping(stored["configuration"], "configuration")),
         )
         check_checksum(stored)
@@ -127,7 +136,10 @@ def configuration_of(
 ) -> dict[str, Any]:
     """Return `StepsState.configuration`."""
     fields = {
-        f"field {place} ({name})": {"vocabulary": numbering.fingerprint, "prefix": [*samples.prefix.get(name, ())]}
+        f"field {place} ({name})": {
+            "vocabulary": numbering.fingerprint,
+            "prefix": [*samples.prefix.get(name, ())],
+        }
         for place, (name, numbering) in enumerate(samples.vocabularies.items(), start=1)
     }
     names = ("holds", "bos", "eos", "max_length", "beyond", "unknown")

@@ -59,7 +59,9 @@ class Totals:
 def counts_of(step: object) -> tuple[Totals, int]:
     """Return the totals of a step from `collate` or `collate_packed`, and the width of its widest array, in ids."""
     if not isinstance(step, Mapping) or "ntokens" not in step:
-        raise arguments.refusal(step, "a step", "give a step of volt.batches.Steps, or a result of collate")
+        raise arguments.refusal(
+            step, "a step", "give a step of volt.batches.Steps, or a result of collate"
+        )
     inputs = step["net_input"]
     arrays = [step["target"]]
     n_ids = int(step["ntokens"])
@@ -67,7 +69,9 @@ def counts_of(step: object) -> tuple[Totals, int]:
         arrays.append(inputs["src_tokens"])
         n_ids += int(inputs["src_lengths"].sum())
     n_laid_out = sum(math.prod(array.shape) for array in arrays)
-    totals = Totals(n_steps=1, n_samples=int(step["nsentences"]), n_tokens=n_ids, n_laid_out=n_laid_out)
+    totals = Totals(
+        n_steps=1, n_samples=int(step["nsentences"]), n_tokens=n_ids, n_laid_out=n_laid_out
+    )
     return totals, max(int(array.shape[1]) for array in arrays)
 
 
@@ -92,10 +96,14 @@ class Counted(Generic[T]):
         self.n = int(getattr(steps, "n", 0))
         start = self.n if start is None else arguments.whole(start, "start", low=0)
         if start < self.n:
-            raise ConfigError(f"start is {start:,}, but {counted(self.n, 'step')} were taken; restore an earlier state")
+            raise ConfigError(
+                f"start is {start:,}, but {counted(self.n, 'step')} were taken; restore an earlier state"
+            )
         self._left: Iterator[T] | None = None
         if self.skip(start - self.n) or self.n < start:
-            raise ConfigError(f"start is {start:,}, but there are {counted(self.n, 'step')}; give an earlier one")
+            raise ConfigError(
+                f"start is {start:,}, but there are {counted(self.n, 'step')}; give an earlier one"
+            )
 
     def __iter__(self) -> Iterator[T]:
         return self
@@ -151,14 +159,21 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        return {key: round(value, 6) if isinstance(value, float) else value for key, value in asdict(self).items()}
+        return {
+            key: round(value, 6) if isinstance(value, float) else value
+            for key, value in asdict(self).items()
+        }
 
     def line(self) -> str:
         """Return the report as a line of text."""
         unused = [("long", self.too_long), ("short", self.too_short)]
         notes = [f"{counted(n, 'row')} too {kind}" for kind, n in unused if n]
         counts = [counted(self.sentences, "sentence"), counted(self.tokens, "token"), *notes]
-        rates = [f"{self.tokens_per_second:,.0f} tokens/s", f"padding {self.padding:.1%}", f"waited {self.waited:.0%}"]
+        rates = [
+            f"{self.tokens_per_second:,.0f} tokens/s",
+            f"padding {self.padding:.1%}",
+            f"waited {self.waited:.0%}",
+        ]
         return "  ".join([f"step {self.step:,}", *rates, *counts]).replace("%", " %")
 
 
@@ -179,9 +194,14 @@ class Progress(Generic[T]):
     """
 
     def __init__(
-        self, steps: Iterable[T], *, every: int = 100, to: To | None = None,
-        rank: int | None = None, world: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        steps: Iterable[T],
+        *,
+        every: int = 100,
+        to: To | None = None,
+        rank: int | None = None,
+        world: int | None = None,
+    ) -> None:
         from volt.files.atomic import check_writable
         from volt.stream.reading.distributed_sampler import check_rank
 
@@ -259,7 +279,9 @@ class Progress(Generic[T]):
                 with open(self._to, "a", encoding="utf-8") as file:
                     file.write(json.dumps(self._reported.to_json()) + "\n")
             except OSError as error:
-                raise OutputError(f"{shown_path(self._to)}: {reason(error)}; give another place") from None
+                raise OutputError(
+                    f"{shown_path(self._to)}: {reason(error)}; give another place"
+                ) from None
         else:
             from rich.console import Console
             from rich.text import Text

@@ -223,7 +223,9 @@ def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int, padded: int
         padded_last = last + -last % padded
         if padded_last > max_tokens:
             padding = "" if padded_last == last else f", padded to {padded_last:,}"
-            fault = f"the last of buckets is {last:,}{padding}, more than max_tokens, {max_tokens:,}"
+            fault = (
+                f"the last of buckets is {last:,}{padding}, more than max_tokens, {max_tokens:,}"
+            )
             raise ConfigError(f"{fault}; remove it")
     return np.array(widths, np.int64)
 
@@ -257,7 +259,9 @@ def _longest(lengths: Longs) -> Longs:
     return result
 
 
-def _by_length(lengths: Longs, longest: Longs, order: Longs, noise: float, place: tuple[int, ...]) -> Longs:
+def _by_length(
+    lengths: Longs, longest: Longs, order: Longs, noise: float, place: tuple[int, ...]
+) -> Longs:
     """Sort rows by length. longest: the longest side of each row of `order`"""
     if noise:
         drawn = LineRng.of("batches", "noise", *place).uniform(order)
@@ -269,7 +273,9 @@ def _by_length(lengths: Longs, longest: Longs, order: Longs, noise: float, place
     return order[first][stable_order(longest[first])]
 
 
-def _dealt(rows: Longs, step_ends: Longs, step_order: Longs, world: int, longest: Longs) -> tuple[Longs, Longs, Longs]:
+def _dealt(
+    rows: Longs, step_ends: Longs, step_order: Longs, world: int, longest: Longs
+) -> tuple[Longs, Longs, Longs]:
     """Return `order`, `ends` and `longest` of `TokenBatches`. longest: the padded width of each row"""
     from volt.kernels.batching import deal_rows
 

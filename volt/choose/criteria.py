@@ -23,7 +23,9 @@ Floats = NDArray[np.float64]
 def probs(counts: Numbers) -> Floats:
     """Return P(j) = n_j / Σ n of the tokens that occur."""
     if len(counts) == 0 or not (counts >= 0).all() or not 0 < counts.sum(dtype=float) < np.inf:
-        raise CriterionError("all counts are 0, or one is negative or not finite; give the counts of a text")
+        raise CriterionError(
+            "all counts are 0, or one is negative or not finite; give the counts of a text"
+        )
     positive = counts[counts > 0]
     return np.asarray(positive / positive.sum(dtype=float))
 
@@ -60,7 +62,9 @@ def muv(entropies: Floats, sizes: Longs) -> Floats:
     array([0.005])
     """
     if (np.diff(sizes) <= 0).any():
-        raise CriterionError(f"sizes {np.asarray(sizes).tolist()} do not increase; sort them, without repetitions")
+        raise CriterionError(
+            f"sizes {np.asarray(sizes).tolist()} do not increase; sort them, without repetitions"
+        )
     return -np.diff(entropies) / np.diff(sizes)
 
 
@@ -73,7 +77,9 @@ def knee(entropies: Floats, sizes: Longs) -> int:
 def f95(counts: Numbers) -> float:
     """Return the count of the type at the 95th percentile of types, ordered by count (Gowda & May 2020)."""
     if len(counts) == 0 or not (np.isfinite(counts) & (counts >= 0)).all():
-        raise CriterionError("a count is negative or not finite, or there are no counts; give counts of a vocabulary")
+        raise CriterionError(
+            "a count is negative or not finite, or there are no counts; give counts of a vocabulary"
+        )
     ordered = np.sort(np.asarray(counts))[::-1]
     return float(ordered[int(np.ceil(0.95 * len(ordered))) - 1])
 
@@ -106,7 +112,9 @@ def bits(n_pieces: int, n_types: int) -> float:
     30.0
     """
     if n_types < 1 or n_pieces < 0:
-        raise CriterionError(f"{n_pieces} pieces of {n_types} types; give 0 or more pieces and at least 1 type")
+        raise CriterionError(
+            f"{n_pieces} pieces of {n_types} types; give 0 or more pieces and at least 1 type"
+        )
     return float(n_pieces * np.log2(n_types))
 
 
@@ -123,7 +131,9 @@ def fertility(n_pieces: int, n_words: int) -> float:
 
 def continued_word_rate(pieces_per_word: Longs, word_counts: Longs) -> float:
     """Return the share of words that have more than one piece (Rust et al. 2021)."""
-    return float(probs(word_counts) @ (np.asarray(pieces_per_word)[np.asarray(word_counts) > 0] > 1))
+    return float(
+        probs(word_counts) @ (np.asarray(pieces_per_word)[np.asarray(word_counts) > 0] > 1)
+    )
 
 
 def percentile_frequency(counts: Numbers, *, low: float = 0.03, high: float = 0.83) -> float:

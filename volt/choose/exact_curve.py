@@ -31,7 +31,9 @@ class EntropyCurve:
 
     def __repr__(self) -> str:
         sizes = f"{counted(len(self.sizes), 'size')} from {self.sizes[0]:,} to {self.sizes[-1]:,}"
-        return f"<EntropyCurve: {sizes}, entropy {self.entropies[0]:.4f} to {self.entropies[-1]:.4f}>"
+        return (
+            f"<EntropyCurve: {sizes}, entropy {self.entropies[0]:.4f} to {self.entropies[-1]:.4f}>"
+        )
 
 
 def muv_search(candidates: Candidates, *, length: Length = "type") -> EntropyCurve:

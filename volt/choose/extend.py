@@ -116,8 +116,14 @@ def _start(merged: MergedWords, new_codes: Sequence[int]) -> _Start:
     n_old = int((~is_made).sum())
     n_first = n_old + len(new_codes)
     merges, unmade = (np.flatnonzero(flags).tolist() for flags in (is_made, ~is_made))
-    tokens = [tables.tokens[n] for n in unmade] + [*map(atom_text, new_codes)] + [tables.tokens[n] for n in merges]
-    numbers = np.where(is_made, np.cumsum(is_made) + n_first, np.cumsum(~is_made)).astype(np.int32) - 1
+    tokens = (
+        [tables.tokens[n] for n in unmade]
+        + [*map(atom_text, new_codes)]
+        + [tables.tokens[n] for n in merges]
+    )
+    numbers = (
+        np.where(is_made, np.cumsum(is_made) + n_first, np.cumsum(~is_made)).astype(np.int32) - 1
+    )
     news = {-1 - code: n_old + place for place, code in enumerate(new_codes)}
     retained = np.ones(len(tokens), bool)
     retained[numbers] = tables.retained > 0
@@ -132,12 +138,19 @@ def _renumbered(words: Words, numbers: Ints, news: Mapping[int, int]) -> Words:
 
     unknown, places = np.unique(words.symbols[words.symbols < 0], return_inverse=True)
     symbols = np.append(numbers, np.int32(-1))[np.maximum(words.symbols, 0)]
-    symbols[words.symbols < 0] = np.array([news.get(one, -1) for one in unknown.tolist()], np.int32)[places]
+    symbols[words.symbols < 0] = np.array(
+        [news.get(one, -1) for one in unknown.tolist()], np.int32
+    )[places]
     return Words(*without(symbols < 0, symbols, words.ends, words.counts))
 
 
 def _candidates(
-    vocabulary: Vocabulary, counts: WordCounts, start: _Start, parts: Ints, replaced: Longs, left: int
+    vocabulary: Vocabulary,
+    counts: WordCounts,
+    start: _Start,
+    parts: Ints,
+    replaced: Longs,
+    left: int,
 ) -> Candidates:
     output = list(start.tokens)
     for first, second in parts.tolist():
@@ -154,7 +167,9 @@ def _candidates(
         steps = np.arange(len(vocabulary.merges), len(rows))
         changes = Replacements(steps, steps, replaced)
     else:  # a new merge makes an old token that was unreachable, so old merges may follow
-        changes = traced(start.words, table[:, :2], table[:, 2], None, one_by_one=vocabulary.merging == "steps")
+        changes = traced(
+            start.words, table[:, :2], table[:, 2], None, one_by_one=vocabulary.merging == "steps"
+        )
     return Candidates(
         tokens=tuple(numbers),
         lengths=token_lengths(tuple(numbers), marker=vocabulary.marker),
@@ -170,7 +185,11 @@ def _candidates(
 
 
 def _ranked(
-    vocabulary: Vocabulary, start: _Start, merges: Sequence[tuple[str, str]], table: Ints, numbers: Mapping[str, int]
+    vocabulary: Vocabulary,
+    start: _Start,
+    merges: Sequence[tuple[str, str]],
+    table: Ints,
+    numbers: Mapping[str, int],
 ) -> tuple[Ints, Replacements]:
     from volt.kernels.bpe_tables import pairs_met
 

@@ -18,10 +18,15 @@ MOST_GROWN = 1 << 18  # merges; their number doubles at each step
 
 
 def learn_enough(
-    counts: WordCounts | Mapping[str, int], *, marker: Marker | None = None, min_pair_count: int = 2,
-    coverage: float = 1.0, training: Training | None = None, model: LanguageModel | None = None,
+    counts: WordCounts | Mapping[str, int],
+    *,
+    marker: Marker | None = None,
+    min_pair_count: int = 2,
+    coverage: float = 1.0,
+    training: Training | None = None,
+    model: LanguageModel | None = None,
     report: Callable[[int], object] | None = None,
-) -> Candidates:  # fmt: skip
+) -> Candidates:
     """Learn merges until more could not change the picks of `trained` and `balanced`; at most 262,144 merges.
 
     counts, marker, min_pair_count, coverage, report: as in `learn_bpe`
@@ -31,7 +36,14 @@ def learn_enough(
     >>> learn_enough({"low": 5, "lower": 2})
     <Candidates: 11 tokens, 6 atoms, 5 merges, suffix, from 7 words>
     """
-    learn = partial(learn_bpe, counts, marker=marker, min_pair_count=min_pair_count, coverage=coverage, report=report)
+    learn = partial(
+        learn_bpe,
+        counts,
+        marker=marker,
+        min_pair_count=min_pair_count,
+        coverage=coverage,
+        report=report,
+    )
     return learned_until_decided(learn, training, model)
 
 
@@ -42,7 +54,11 @@ def learned_until_decided(
     result, training = learn(), checked_training(training)
     while result.left != 0 and result.n_merges < MOST_GROWN:
         curve = ExactCurve(result, muv_search(result))
-        readings = curve.balanced(), curve.trained(training), *([curve.scaling(model)] if model else [])
+        readings = (
+            curve.balanced(),
+            curve.trained(training),
+            *([curve.scaling(model)] if model else []),
+        )
         if not any(reading.at_least for reading in readings):
             break
         result = learn(min(2 * result.n_merges, MOST_GROWN))

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
 
 
-def _serving_costs(result: SearchResult, steps: Sequence[SizeStep]) -> Iterator[tuple[float, float | None]]:
+def _serving_costs(
+    result: SearchResult, steps: Sequence[SizeStep]
+) -> Iterator[tuple[float, float | None]]:
     """Yield, for each size, pieces per byte of text, spaces included, and the language model's operations per byte."""
     n_bytes = text_bytes(result.candidates.counts)
     model = result.model
@@ -32,7 +34,10 @@ def _serving_costs(result: SearchResult, steps: Sequence[SizeStep]) -> Iterator[
 Seconds = Mapping[str, float]
 
 MOST_ROWS = 10  # of a short table
-_TRANSPORT, _FLOPS = ("iterations", "transport entropy"), ("GFLOP/byte",)  # columns that some tables lack
+_TRANSPORT, _FLOPS = (
+    ("iterations", "transport entropy"),
+    ("GFLOP/byte",),
+)  # columns that some tables lack
 
 
 def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str, Any]:
@@ -109,7 +114,10 @@ def as_text(
     parts += [Grid(("rule", "size", "why"), picks, numbers=[1], strong=strong), ""]
     cuts = list(readable_cuts(sample_cuts(result.candidates, result.vocabulary), result.vocabulary))
     width = max((len(shown(word)) for word, _ in cuts), default=0) + 2
-    parts += [LabelledText(f"{shown(word):{width}}", [shown(pieces, 2 * MOST_SHOWN)]) for word, pieces in cuts]
+    parts += [
+        LabelledText(f"{shown(word):{width}}", [shown(pieces, 2 * MOST_SHOWN)])
+        for word, pieces in cuts
+    ]
     parts.append("")
     if coverage := result.candidates.coverage:
         share = 100 * coverage.n_left_out / coverage.n_characters
@@ -118,7 +126,11 @@ def as_text(
         parts.append(LabelledText("left out  ", beyond.split(" ")))
     if seconds:
         spent = {**seconds, "total": sum(seconds.values())}
-        parts.append(LabelledText("seconds   ", [f"{phase} {value:.2f}" for phase, value in spent.items()], gap="   "))
+        parts.append(
+            LabelledText(
+                "seconds   ", [f"{phase} {value:.2f}" for phase, value in spent.items()], gap="   "
+            )
+        )
     parts.append(LabelledText("signature ", at_bars(result.signature), gap=""))
     return Group(*parts)
 
@@ -145,7 +157,9 @@ def _steps_table(result: SearchResult, *, full: bool, hint: str) -> list[Rendera
             "Rényi": f"{step.renyi:.3f}",
             "transport entropy": f"{step.transport_entropy:.4f}",
             "iterations": f"{step.n_iters}{'!' * (not step.converged)}",
-            "picked by": ", ".join(rule for rule, pick in result.picks.items() if pick.index == index),
+            "picked by": ", ".join(
+                rule for rule, pick in result.picks.items() if pick.index == index
+            ),
         }
         rows.append({head: cell for head, cell in row.items() if head not in hidden})
     heads = list(rows[0])

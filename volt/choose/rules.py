@@ -76,10 +76,10 @@ class ExactCurve:
     def _first_in_use(self, deserved: int, why: str) -> RuleReading:
         """Return the smallest size of which as many tokens occur."""
         in_use = self._often(1, 0)
-        index = int(np.argmax(in_use >= deserved)) if (in_use >= deserved).any() else len(in_use) - 1
-        why = (
-            f"{deserved:,} tokens that occur in the text, {why}; {in_use[0]:,} tokens of the extended vocabulary occur"
+        index = (
+            int(np.argmax(in_use >= deserved)) if (in_use >= deserved).any() else len(in_use) - 1
         )
+        why = f"{deserved:,} tokens that occur in the text, {why}; {in_use[0]:,} tokens of the extended vocabulary occur"
         is_open = bool(in_use[index] < deserved and self.candidates.left != 0)
         return RuleReading(int(self.curve.sizes[index]), why, is_open)
 
@@ -88,7 +88,9 @@ class ExactCurve:
         low, high = self.candidates.smallest, self.candidates.n_tokens
         if deserved < low:
             least = "tokens that are extended" if self.candidates.extends else "atoms"
-            return RuleReading(low, f"{why}, and {deserved:,} tokens are fewer than the {low:,} {least}")
+            return RuleReading(
+                low, f"{why}, and {deserved:,} tokens are fewer than the {low:,} {least}"
+            )
         return RuleReading(min(deserved, high), why, at_least=deserved > high)
 
     def balanced(self) -> RuleReading:
@@ -106,31 +108,44 @@ class ExactCurve:
 
         The rule begins at 1,000 tokens or, if that is more, at twice the smallest size.
         """
-        low, size, entropies = self.candidates.smallest, self.candidates.n_tokens, self.curve.entropies
+        low, size, entropies = (
+            self.candidates.smallest,
+            self.candidates.n_tokens,
+            self.curve.entropies,
+        )
         start = max(LEAST, 2 * low)
         if size < start:
-            return RuleReading(size, f"the {size:,} tokens learned end before {start:,}, where the rule begins", True)
+            return RuleReading(
+                size,
+                f"the {size:,} tokens learned end before {start:,}, where the rule begins",
+                True,
+            )
         sizes = np.arange(start, size + 1)
         before = entropies[sizes // 2 - low]
-        falls = np.where(before > 0, 1 - entropies[sizes - low] / np.where(before > 0, before, 1), 0.0)
+        falls = np.where(
+            before > 0, 1 - entropies[sizes - low] / np.where(before > 0, before, 1), 0.0
+        )
         if (falls < UTILITY).any():
             why = f"the first size from {start:,} on at which the last doubling lowered the entropy by less than 1/8"
             return RuleReading(int(sizes[np.argmax(falls < UTILITY)]), f"{why} of its value")
-        why = (
-            f"every doubling up to {size:,} tokens lowers the entropy by {100 * falls.min():.3g} % of its value or more"
-        )
+        why = f"every doubling up to {size:,} tokens lowers the entropy by {100 * falls.min():.3g} % of its value or more"
         return RuleReading(size, f"{why}, not yet by less than 1/8", True)
 
     def median500(self) -> RuleReading:
         """Return the largest size at which half of the tokens in use occur at least 500 times."""
         return self._largest(
-            MEDIAN_COUNT, MEDIAN_SHARE, self._often(1, self._first), f"half of the {self._kind}s in use"
+            MEDIAN_COUNT,
+            MEDIAN_SHARE,
+            self._often(1, self._first),
+            f"half of the {self._kind}s in use",
         )
 
     def f95(self) -> RuleReading:
         """Return the largest size at which 95 % of tokens occur 100 times; if none, that of the highest share."""
         n_types = self.curve.sizes - self._first
-        return self._largest(F95_COUNT, F95_SHARE, n_types, f"95 % of the {self._kind}s", closest=True)
+        return self._largest(
+            F95_COUNT, F95_SHARE, n_types, f"95 % of the {self._kind}s", closest=True
+        )
 
     def scaling(self, model: LanguageModel) -> RuleReading:
         """Return the size that a language model deserves (Tao et al. 2024), whatever the corpus."""
@@ -166,7 +181,7 @@ class ExactCurve:
 
     def _largest(
         self, least: int, share: float, n_types: Longs, which: str, *, closest: bool = False
-    ) -> RuleReading:  # fmt: skip
+    ) -> RuleReading:
         """Return the largest size at which a share of types occur `least` times.
 
         n_types: the number of types at every size
@@ -180,11 +195,17 @@ class ExactCurve:
         enough = enough[: faded[0]] if len(faded) else enough
         undecided = not len(faded) and bool(self.candidates.left != 0)
         if enough.any():
-            index, why = np.flatnonzero(enough)[-1], f"the largest size at which {which} occur {least} times or more"
+            index, why = (
+                np.flatnonzero(enough)[-1],
+                f"the largest size at which {which} occur {least} times or more",
+            )
             undecided &= bool(enough[-1])
         else:
             shares = often / np.maximum(n_types, 1)
-            index, why = np.argmax(shares) if closest else 0, f"at no size do {which} occur {least} times"
+            index, why = (
+                np.argmax(shares) if closest else 0,
+                f"at no size do {which} occur {least} times",
+            )
             why += f"; this comes closest, with {100 * shares.max():.0f} %" * closest
         return RuleReading(int(self.curve.sizes[index]), why, undecided)
 
@@ -192,8 +213,12 @@ class ExactCurve:
         """Return how many merges precede the first one whose token occurs fewer than `least` times."""
         parts, gains = self.candidates.parts, self.candidates.gains()
         extends = self.candidates.extends
-        gains[: len(extends.vocabulary.merges) if extends else 0] = least  # these merges belong to every size
-        faded = np.flatnonzero((gains < least) & (parts[:, 0] != parts[:, 1]))  # "aaa" contains overlapping pairs
+        gains[: len(extends.vocabulary.merges) if extends else 0] = (
+            least  # these merges belong to every size
+        )
+        faded = np.flatnonzero(
+            (gains < least) & (parts[:, 0] != parts[:, 1])
+        )  # "aaa" contains overlapping pairs
         if len(faded):
             return int(faded[0])
         known = self.candidates.left is not None and self.candidates.left < least
@@ -225,7 +250,10 @@ class Pick:
 
 
 def pick_muv(steps: Sequence[SizeStep]) -> tuple[int, str]:
-    values = [(before.entropy - step.entropy) / (step.size - before.size) for before, step in pairwise(steps)]
+    values = [
+        (before.entropy - step.entropy) / (step.size - before.size)
+        for before, step in pairwise(steps)
+    ]
     if not values:
         return 0, "the only size"
     index = int(np.argmax(values)) + 1
@@ -281,7 +309,9 @@ def parse_rule(rule: str) -> int | None:
         return int(size)
     if rule not in (*rules(), SCALING):
         names = ", ".join((*rules(), SCALING))
-        raise ConfigError(f"unknown rule {arguments.shortened(repr(rule))}; choose from {names}, fixed:N")
+        raise ConfigError(
+            f"unknown rule {arguments.shortened(repr(rule))}; choose from {names}, fixed:N"
+        )
     return None
 
 
@@ -298,21 +328,36 @@ def checked_model(model: LanguageModel | None, select: str = "") -> LanguageMode
 def checked_training(training: Training | None) -> Training:
     """Return the length of a training; None stands for an assumed length."""
     remedy = "give training=volt.Training(epochs=10), say"
-    return Training() if training is None else arguments.instance(training, Training, "training", remedy=remedy)
+    return (
+        Training()
+        if training is None
+        else arguments.instance(training, Training, "training", remedy=remedy)
+    )
 
 
-def exact_readings(curve: ExactCurve, training: Training, model: LanguageModel | None = None) -> dict[str, RuleReading]:
-    result = {TRAINED: curve.trained(training), **{rule: read(curve) for rule, read in EXACT.items()}}
+def exact_readings(
+    curve: ExactCurve, training: Training, model: LanguageModel | None = None
+) -> dict[str, RuleReading]:
+    result = {
+        TRAINED: curve.trained(training),
+        **{rule: read(curve) for rule, read in EXACT.items()},
+    }
     return result if model is None else {**result, SCALING: curve.scaling(model)}
 
 
 def all_picks(
-    steps: Sequence[SizeStep], readings: dict[str, RuleReading], *, searched: Sequence[int], fixed: int | None = None
+    steps: Sequence[SizeStep],
+    readings: dict[str, RuleReading],
+    *,
+    searched: Sequence[int],
+    fixed: int | None = None,
 ) -> dict[str, Pick]:
     """Return the pick of every rule. searched: the sizes that muv, renyi and tokens choose from"""
     at = {step.size: index for index, step in enumerate(steps)}
     picks = {
-        rule: Pick(rule, at[one.size], one.size, one.why, on_edge=one.at_least, at_least=one.at_least)
+        rule: Pick(
+            rule, at[one.size], one.size, one.why, on_edge=one.at_least, at_least=one.at_least
+        )
         for rule, one in readings.items()
     }
     offered = [steps[at[size]] for size in searched]
@@ -322,7 +367,9 @@ def all_picks(
         size = offered[index].size
         picks[rule] = Pick(rule, at[size], size, why, on_edge=index in (first, len(offered) - 1))
     if fixed is not None:
-        picks[f"fixed:{fixed}"] = Pick(f"fixed:{fixed}", at[fixed], fixed, "as requested", on_edge=False)
+        picks[f"fixed:{fixed}"] = Pick(
+            f"fixed:{fixed}", at[fixed], fixed, "as requested", on_edge=False
+        )
     return picks
 
 

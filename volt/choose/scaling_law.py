@@ -37,9 +37,15 @@ class LanguageModel:
     def __post_init__(self) -> None:
         params = arguments.number(self.params, "params")
         if not 0 < params < math.inf:
-            raise ConfigError(f"params is {params:g}; give a finite number above 0, without the embedding")
-        object.__setattr__(self, "params", params)  # the only way to set a field of a frozen dataclass
-        object.__setattr__(self, "width", arguments.whole(self.width, "width", low=1, high=_MOST_WIDTH))
+            raise ConfigError(
+                f"params is {params:g}; give a finite number above 0, without the embedding"
+            )
+        object.__setattr__(
+            self, "params", params
+        )  # the only way to set a field of a frozen dataclass
+        object.__setattr__(
+            self, "width", arguments.whole(self.width, "width", low=1, high=_MOST_WIDTH)
+        )
 
     @property
     def vocabulary_params(self) -> float:

@@ -54,33 +54,52 @@ from volt.vocabulary import Vocabulary
 N_SAMPLES = 6  # words whose pieces a report shows
 LONG_WORD = 8  # letters; shorter words are rarely cut
 _LONG = rf"^{PREFIX}?[\p{{L}}\p{{M}}]{{{LONG_WORD},}}$"
-_FIRST, _FURTHER = "".join(ALPHABET[0xC2:0xF5]), "".join(ALPHABET[0x80:0xC0])  # bytes of characters beyond ASCII
+_FIRST, _FURTHER = (
+    "".join(ALPHABET[0xC2:0xF5]),
+    "".join(ALPHABET[0x80:0xC0]),
+)  # bytes of characters beyond ASCII
 _LONG_BYTES = rf"^{ALPHABET[ord(' ')]}?(?:[A-Za-z]|[{_FIRST}][{_FURTHER}]+){{{LONG_WORD},}}$"
 
 
 def entropy_curve(steps: Sequence[SizeStep], chosen: Pick) -> str:
     points = [(step.size, step.entropy) for step in steps]
-    return html_curve(points, chosen=points[chosen.index], across="vocabulary size", upwards="entropy")
+    return html_curve(
+        points, chosen=points[chosen.index], across="vocabulary size", upwards="entropy"
+    )
 
 
 def sample_cuts(candidates: Candidates, vocabulary: Vocabulary) -> list[tuple[str, list[str]]]:
     """Return a few long words, from the commonest to the rarest, with their pieces."""
     table = candidates.counts.table
-    long = table.filter(table["word"].str.contains(_LONG_BYTES if vocabulary.pretokenizer.is_bytes else _LONG))
+    long = table.filter(
+        table["word"].str.contains(_LONG_BYTES if vocabulary.pretokenizer.is_bytes else _LONG)
+    )
     words = (long if long.height else table).sort("count", "word", descending=[True, False])["word"]
     chosen = dict.fromkeys(words[i * (len(words) - 1) // (N_SAMPLES - 1)] for i in range(N_SAMPLES))
     encoder = Encoder(vocabulary)
-    return [(word, list(pieces)) for word, pieces in zip(chosen, encoder.encode_words(list(chosen)), strict=True)]
+    return [
+        (word, list(pieces))
+        for word, pieces in zip(chosen, encoder.encode_words(list(chosen)), strict=True)
+    ]
 
 
-def readable_cuts(cuts: Iterable[tuple[str, Iterable[str]]], vocabulary: Vocabulary) -> Iterator[tuple[str, str]]:
+def readable_cuts(
+    cuts: Iterable[tuple[str, Iterable[str]]], vocabulary: Vocabulary
+) -> Iterator[tuple[str, str]]:
     """Yield words with their pieces, joined by bars, as readable text without markers."""
     is_bytes = vocabulary.pretokenizer.is_bytes
     front = " " if is_bytes else PREFIX
     for word, pieces in cuts:
-        texts = list(map(readable, pieces)) if is_bytes else [piece.removesuffix(SUFFIX) for piece in pieces]
+        texts = (
+            list(map(readable, pieces))
+            if is_bytes
+            else [piece.removesuffix(SUFFIX) for piece in pieces]
+        )
         texts[0] = texts[0].removeprefix(front)  # perhaps all of the piece
-        yield readable(word).removeprefix(front) if is_bytes else word, "|".join(filter(None, texts))
+        yield (
+            readable(word).removeprefix(front) if is_bytes else word,
+            "|".join(filter(None, texts)),
+        )
 
 
 FAIR_COUNT = 50
@@ -100,8 +119,12 @@ def supported(candidates: Candidates, size: int) -> str:
 
 
 def caveats(
-    candidates: Candidates, steps: Sequence[SizeStep], searched: Sequence[int], pick: Pick, epochs: float
-) -> Iterator[str]:  # fmt: skip
+    candidates: Candidates,
+    steps: Sequence[SizeStep],
+    searched: Sequence[int],
+    pick: Pick,
+    epochs: float,
+) -> Iterator[str]:
     """Yield warnings about the result, each with a remedy."""
     has_no_merges = pick.size == candidates.smallest
     if pick.rule == TRAINED and (epochs < TESTED[0] or (epochs > TESTED[1] and not has_no_merges)):
@@ -204,13 +227,23 @@ class SearchResult:
         size = self.pick.size_text
         up = ""
         if self.best.size != self.pick.size:
-            size, up = f"{self.best.size:,}", f"; rounded up from {size} for {len(self.vocabulary.pieces):,} ids"
+            size, up = (
+                f"{self.best.size:,}",
+                f"; rounded up from {size} for {len(self.vocabulary.pieces):,} ids",
+            )
         low, high = self.range
         near = f"about as good: {low:,} to {high:,}; " if low < high else ""
         sizes = ", ".join(f"{self._size_for(epochs)} ({epochs})" for epochs in SHOWN)
-        by = "" if self.pick.rule == TRAINED else f"{TRAINED} picks {self.picks[TRAINED].size_text}; "
+        by = (
+            ""
+            if self.pick.rule == TRAINED
+            else f"{TRAINED} picks {self.picks[TRAINED].size_text}; "
+        )
         others = f"{by}{near}for other numbers of epochs: {sizes}"
-        return f"{size} tokens ({self.pick.rule}): {self.pick.reason}{up}.", f"{self.support}; {others}."
+        return (
+            f"{size} tokens ({self.pick.rule}): {self.pick.reason}{up}.",
+            f"{self.support}; {others}.",
+        )
 
     def _size_for(self, epochs: float) -> str:
         """Return what `trained` picks for a number of epochs, with as many merges as it takes."""
@@ -230,7 +263,11 @@ class SearchResult:
         tokens = counted(size, "token")
         n_left = size - retained
         s = "s" * (size - retained == 1)
-        held = f"{retained:,} of {tokens}, as {n_left:,} only lead{s} to longer ones" if n_left else tokens
+        held = (
+            f"{retained:,} of {tokens}, as {n_left:,} only lead{s} to longer ones"
+            if n_left
+            else tokens
+        )
         kinds = "special and byte token" if self.vocabulary.byte_fallback else "special token"
         return f"{held}; {n_ids:,} ids with {counted(n_ids - retained, kinds)}"
 
@@ -243,11 +280,15 @@ class SearchResult:
         samples = readable_cuts(sample_cuts(self.candidates, self.vocabulary), self.vocabulary)
         cuts = [(shortened(word), shortened(pieces)) for word, pieces in samples]
         return html_page(
-            self.answer[0], *map(html_note, (self.answer[1], f"The vocabulary: {self.composition}.")), 
-            html_table(["rule", "size", "why"], picks, strong=list(self.picks.values()).index(self.pick)),
-            entropy_curve(self.steps, self.pick), html_table(["word", "pieces"], cuts),
+            self.answer[0],
+            *map(html_note, (self.answer[1], f"The vocabulary: {self.composition}.")),
+            html_table(
+                ["rule", "size", "why"], picks, strong=list(self.picks.values()).index(self.pick)
+            ),
+            entropy_curve(self.steps, self.pick),
+            html_table(["word", "pieces"], cuts),
             *map(html_note, (*self.warnings, self.signature)),
-        )  # fmt: skip
+        )
 
 
 def search(
@@ -290,9 +331,15 @@ def search(
         raise CandidateError(message, hint={"min_pair_count": 1})
     if candidates.extends and (special or byte_fallback):
         name = "special" if special else "byte_fallback"
-        raise ConfigError(f"{name} cannot be set, because the extended vocabulary keeps its own; remove it")
+        raise ConfigError(
+            f"{name} cannot be set, because the extended vocabulary keeps its own; remove it"
+        )
     parameters = checked_parameters(parameters)
-    special = SpecialTokens() if special is None else arguments.instance(special, SpecialTokens, "special")
+    special = (
+        SpecialTokens()
+        if special is None
+        else arguments.instance(special, SpecialTokens, "special")
+    )
     select = as_rule(select)
     report = arguments.function(report, "report")
     fixed = parse_rule(select)
@@ -304,7 +351,9 @@ def search(
     curve = muv_search(candidates)
     readings = exact_readings(ExactCurve(candidates, curve), training, model)
     measured = sorted({*searched, *requested, *(one.size for one in readings.values())})
-    steps = tuple(size_steps(candidates, measured, grid=searched, parameters=parameters, report=report))
+    steps = tuple(
+        size_steps(candidates, measured, grid=searched, parameters=parameters, report=report)
+    )
     picks = with_notes(all_picks(steps, readings, searched=searched, fixed=fixed), candidates)
     pick = picks[select if fixed is None else f"fixed:{fixed}"]
     signature = _signature(candidates, searched, select, parameters, training, model, multiple_of)
@@ -312,7 +361,12 @@ def search(
     def make(step: SizeStep) -> Vocabulary:
         provenance = {"signature": signature, **_provenance(candidates, step)}
         return vocabulary_at(
-            candidates, step.size, kept=step.kept, special=special, byte_fallback=byte_fallback, provenance=provenance
+            candidates,
+            step.size,
+            kept=step.kept,
+            special=special,
+            byte_fallback=byte_fallback,
+            provenance=provenance,
         )
 
     best, vocabulary = _rounded_up(candidates, steps[pick.index], make, multiple_of, parameters)
@@ -322,9 +376,15 @@ def search(
         picks=picks,
         steps=steps,
         searched=tuple(searched),
-        curve=curve if parameters.length == "type" else muv_search(candidates, length=parameters.length),
+        curve=curve
+        if parameters.length == "type"
+        else muv_search(candidates, length=parameters.length),
         vocabulary=vocabulary,
-        warnings=tuple(caveats(candidates, steps, searched, pick, training.of(text_characters(candidates.counts)))),
+        warnings=tuple(
+            caveats(
+                candidates, steps, searched, pick, training.of(text_characters(candidates.counts))
+            )
+        ),
         signature=signature,
         candidates=candidates,
         training=training,
@@ -333,9 +393,12 @@ def search(
 
 
 def _rounded_up(
-    candidates: Candidates, best: SizeStep, make: Callable[[SizeStep], Vocabulary], multiple_of: int,
+    candidates: Candidates,
+    best: SizeStep,
+    make: Callable[[SizeStep], Vocabulary],
+    multiple_of: int,
     parameters: SearchParameters,
-) -> tuple[SizeStep, Vocabulary]:  # fmt: skip
+) -> tuple[SizeStep, Vocabulary]:
     vocabulary = make(best)
     while missing := -len(vocabulary.pieces) % multiple_of:
         if best.size + missing > candidates.n_tokens:
@@ -370,9 +433,14 @@ def _provenance(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
 
 
 def _signature(
-    candidates: Candidates, sizes: Sequence[int], select: str, parameters: SearchParameters,
-    training: Training, model: LanguageModel | None, multiple_of: int,
-) -> str:  # fmt: skip
+    candidates: Candidates,
+    sizes: Sequence[int],
+    select: str,
+    parameters: SearchParameters,
+    training: Training,
+    model: LanguageModel | None,
+    multiple_of: int,
+) -> str:
     counts = candidates.counts
     coverage = candidates.coverage
     covered = "" if coverage is None else f"|coverage:{coverage.share:g}"

@@ -44,8 +44,13 @@ class Drops:
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, counts: WordCounts, *, closed: bool = False, keep_atoms: bool = True
-    ) -> None:  # fmt: skip
+        self,
+        vocabulary: Vocabulary,
+        counts: WordCounts,
+        *,
+        closed: bool = False,
+        keep_atoms: bool = True,
+    ) -> None:
         from volt.kernels.bpe_tables import pairs_met
 
         merged = MergedWords.of(vocabulary, counts)
@@ -60,19 +65,27 @@ class Drops:
         unknown = words.symbols < 0
         often = np.repeat(words.counts, np.diff(words.ends, prepend=0))
         symbols = zip(words.symbols[unknown].tolist(), often[unknown].tolist(), strict=True)
-        self.n_unknown: int = sum(n * len(tables.spell(one)) for one, n in symbols if not tables.is_continued(one))
+        self.n_unknown: int = sum(
+            n * len(tables.spell(one)) for one, n in symbols if not tables.is_continued(one)
+        )
         self.first_parts = [None if key < 0 else (key >> 32, key & 0xFFFFFFFF) for key in keys]
         self.parts: list[set[int]] = [set() for _ in keys]
         for left, right in vocabulary.merges:
             self.parts[numbers[left + right]] |= {numbers[left], numbers[right]}
-        if vocabulary.merging == "ranks":  # a token may be joined from parts other than those of its merge
-            for left, right, rank in zip(*(column.tolist() for column in pairs_met(tables.merges)), strict=True):
+        if (
+            vocabulary.merging == "ranks"
+        ):  # a token may be joined from parts other than those of its merge
+            for left, right, rank in zip(
+                *(column.tolist() for column in pairs_met(tables.merges)), strict=True
+            ):
                 self.parts[tables.merges.results[rank]] |= {left, right}
         needed = Counter(chain(*self.parts, map(numbers.__getitem__, vocabulary.scaffolding)))
         self.needs = [needed[number] for number in range(len(keys))]
         always = keep_atoms or vocabulary.pretokenizer.is_bytes
         occur = always | (occurrences(merged.atoms, len(keys)) > 0)
-        self.fixed = [key < 0 and bool(occur[number]) for number, key in enumerate(keys[: len(tables.codes)])]
+        self.fixed = [
+            key < 0 and bool(occur[number]) for number, key in enumerate(keys[: len(tables.codes)])
+        ]
         self.fixed += [False] * (len(keys) - len(self.fixed))
         for number in reversed(range(len(keys))):
             if not self.retained[number] and self.first_parts[number] is not None:
@@ -109,13 +122,21 @@ class Drops:
         output = {token for token, is_made in zip(self.tokens, self.in_use, strict=True) if is_made}
         counts = dict(zip(self.tokens, self.counts, strict=True))
         tokens = tuple(token for token in self.old.tokens if token in retained)
-        reserved = {piece for piece, kind in zip(self.old.pieces, self.old.kinds, strict=True) if kind != "token"}
+        reserved = {
+            piece
+            for piece, kind in zip(self.old.pieces, self.old.kinds, strict=True)
+            if kind != "token"
+        }
         return replace(
             self.old,
             merges=tuple(pair for pair in self.old.merges if "".join(pair) in output),
             tokens=tokens,
             counts=tuple(counts[token] for token in tokens),
-            order=tuple(piece for piece in self.old.order if piece and (piece in retained or piece in reserved)),
+            order=tuple(
+                piece
+                for piece in self.old.order
+                if piece and (piece in retained or piece in reserved)
+            ),
         )
 
     def _may_go(self, number: int) -> bool:
@@ -213,7 +234,9 @@ def shrink(
     to = arguments.whole(to, "to", low=1)
     n_ids = len(vocabulary.ids)
     if to > n_ids:
-        raise VocabularyError(f"to is {to:,}, but the vocabulary has {counted(n_ids, 'id')}; give {n_ids:,} or fewer")
+        raise VocabularyError(
+            f"to is {to:,}, but the vocabulary has {counted(n_ids, 'id')}; give {n_ids:,} or fewer"
+        )
     drops = Drops(vocabulary, counts, closed=closed, keep_atoms=keep_atoms)
     before = drops.n_pieces
     if drops.drop(n_ids - to) < n_ids - to:
@@ -236,7 +259,11 @@ def _too_few(drops: Drops, to: int, *, closed: bool, keep_atoms: bool) -> Vocabu
         (kinds["byte"], "byte token", ""),
         (kinds["marker"], "lone end of a word", ""),
         (n_atoms, "atom", ""),
-        (kinds["token"] - n_atoms, "token from which others are merged", "tokens from which others are merged"),
+        (
+            kinds["token"] - n_atoms,
+            "token from which others are merged",
+            "tokens from which others are merged",
+        ),
     ]
     what = ", ".join(counted(*part) for part in parts if part[0])
     ways = [f"give {n:,} or more", *(["leave out closed"] * closed), *(["pass"] * keep_atoms)]

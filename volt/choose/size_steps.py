@@ -37,7 +37,12 @@ def default_sizes(candidates: Candidates) -> list[int]:
     """Return at most 24 round sizes, up to 30,000 tokens or twice the smallest size, whichever is larger."""
     low = candidates.smallest
     high = min(candidates.n_tokens, max(LARGEST, 2 * low))
-    step = next(step for k in range(9) for step in (10**k, 2 * 10**k, 5 * 10**k) if (high - low) / step <= MOST)
+    step = next(
+        step
+        for k in range(9)
+        for step in (10**k, 2 * 10**k, 5 * 10**k)
+        if (high - low) / step <= MOST
+    )
     return [size for size in range(step, high + 1, step) if size >= low] or [high]
 
 
@@ -59,13 +64,15 @@ def checked_sizes(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
 
 def checked_size(candidates: Candidates, size: int) -> int:
     if candidates.extends and size < candidates.smallest:
-        raise CandidateError(f"size {size} is below the {candidates.smallest} tokens that are extended; raise it")
-    if size < candidates.n_atoms:
-        raise CandidateError(f"size {size} is below the {candidates.n_atoms} atoms; raise it, or drop rare characters")
-    if size > candidates.n_tokens:
-        message = (
-            f"size {size} is above the {candidates.n_tokens} tokens that {candidates.n_merges} merges make; lower it"
+        raise CandidateError(
+            f"size {size} is below the {candidates.smallest} tokens that are extended; raise it"
         )
+    if size < candidates.n_atoms:
+        raise CandidateError(
+            f"size {size} is below the {candidates.n_atoms} atoms; raise it, or drop rare characters"
+        )
+    if size > candidates.n_tokens:
+        message = f"size {size} is above the {candidates.n_tokens} tokens that {candidates.n_merges} merges make; lower it"
         raise too_few(candidates, message, size=size)
     return size
 
@@ -124,7 +131,9 @@ class SearchParameters:
         arguments.choice(self.solver, "solver", tuple(SOLVERS))
         for name, high in (("row_tau", 1), ("column_tau", 1), ("epsilon", 1e6), ("threshold", 1)):
             if not 0 < arguments.number(getattr(self, name), name) <= high:
-                raise ConfigError(f"{name} is {getattr(self, name)}; give a number above 0 and at most {high:g}")
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)}; give a number above 0 and at most {high:g}"
+                )
         arguments.whole(self.max_iters, "max_iters", low=1)
         if not 0 <= arguments.number(self.min_share, "min_share") <= 1:
             raise ConfigError(f"min_share is {self.min_share}; give a number from 0 to 1")
@@ -187,10 +196,14 @@ class SizeStep:
 
 
 def size_steps(
-    candidates: Candidates, sizes: Sequence[int], *, grid: Collection[int] | None = None,
-    parameters: SearchParameters | None = None, report: Callable[[int], object] | None = None,
+    candidates: Candidates,
+    sizes: Sequence[int],
+    *,
+    grid: Collection[int] | None = None,
+    parameters: SearchParameters | None = None,
+    report: Callable[[int], object] | None = None,
     kept: Flags | None = None,
-) -> Iterator[SizeStep]:  # fmt: skip
+) -> Iterator[SizeStep]:
     """Measure each size in turn, smallest first.
 
     grid: the sizes between which Eq. 1 is computed, by default all
@@ -198,15 +211,23 @@ def size_steps(
     """
     parameters = parameters or SearchParameters()
     costs, characters = transport_costs(candidates), character_mass(candidates)
-    solve = SOLVERS[parameters.solver](threshold=parameters.threshold, max_iters=parameters.max_iters)
+    solve = SOLVERS[parameters.solver](
+        threshold=parameters.threshold, max_iters=parameters.max_iters
+    )
     previous, start = None, None
     for number, size in enumerate(sizes):
         counts, lengths = candidates.counts_at(size), candidates.lengths[:size]
-        weights = counts.astype(float) if parameters.mass == "tokens" else counts * lengths.astype(float)
+        weights = (
+            counts.astype(float) if parameters.mass == "tokens" else counts * lengths.astype(float)
+        )
         problem = TransportProblem(
-            costs[:, :size].tocsr(), characters, weights / weights.sum(),
-            epsilon=parameters.epsilon, row_tau=parameters.row_tau, column_tau=parameters.column_tau,
-        )  # fmt: skip
+            costs[:, :size].tocsr(),
+            characters,
+            weights / weights.sum(),
+            epsilon=parameters.epsilon,
+            row_tau=parameters.row_tau,
+            column_tau=parameters.column_tau,
+        )
         plan = solve(problem, start)
         is_of_grid = grid is None or size in grid
         step = _step(candidates, counts, plan, previous if is_of_grid else None, parameters, kept)
@@ -221,7 +242,10 @@ def transport_costs(candidates: Candidates) -> csc_array:
     from scipy.sparse import csc_array
 
     characters = {character: row for row, character in enumerate(_characters(candidates))}
-    texts = [token.removesuffix(SUFFIX) if candidates.marker == "suffix" else token for token in candidates.tokens]
+    texts = [
+        token.removesuffix(SUFFIX) if candidates.marker == "suffix" else token
+        for token in candidates.tokens
+    ]
     supports = [{characters[char] for char in text} for text in texts]
     rows = np.fromiter((row for support in supports for row in support), np.int32)
     n_rows = np.fromiter(map(len, supports), np.int64, len(supports))
@@ -244,16 +268,22 @@ def _characters(candidates: Candidates) -> list[str]:
 
 
 def _step(
-    candidates: Candidates, counts: NDArray[np.int64], plan: TransportPlan, previous: SizeStep | None,
-    parameters: SearchParameters, kept: Flags | None,
-) -> SizeStep:  # fmt: skip
+    candidates: Candidates,
+    counts: NDArray[np.int64],
+    plan: TransportPlan,
+    previous: SizeStep | None,
+    parameters: SearchParameters,
+    kept: Flags | None,
+) -> SizeStep:
     size, lengths, always = len(counts), candidates.lengths[: len(counts)], candidates.kept_always
     if kept is None:
         mass, share = plan.token_mass, parameters.min_share
         kept = (mass >= share * plan.problem.column_mass) & ((mass > 0) | (share == 0))
         kept[: len(always)] = always
         if not mass[kept].any():
-            raise ConfigError(f"min_share {share} drops every token that carries mass; give a smaller one")
+            raise ConfigError(
+                f"min_share {share} drops every token that carries mass; give a smaller one"
+            )
     transported = entropy(plan.token_mass[kept], lengths[kept], length=parameters.length)
     swept = entropy(counts, lengths, length=parameters.length)
     span = size - previous.size if previous else 0

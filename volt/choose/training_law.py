@@ -48,8 +48,12 @@ class Training:
             if value is not None:
                 value = arguments.number(value, name)
                 if not 0 < value <= most:
-                    raise ConfigError(f"{name} is {value:g}; give a number above 0 and at most {most:,}")
-                object.__setattr__(self, name, value)  # the only way to set a field of a frozen dataclass
+                    raise ConfigError(
+                        f"{name} is {value:g}; give a number above 0 and at most {most:,}"
+                    )
+                object.__setattr__(
+                    self, name, value
+                )  # the only way to set a field of a frozen dataclass
 
     def of(self, n_characters: int) -> float:
         """Return E, how often the training reads a text.
@@ -81,10 +85,21 @@ class Training:
         read = f"{epochs:.4g} epoch{'s' * (epochs != 1)}{assumed}"
         law = f"{FACTOR} √(C/E)" + f" ({OVERFITS}/E)²" * (epochs > OVERFITS)
         longest = f", counted as {TESTED[1]}" * (epochs > TESTED[1])
-        why, size = f"{law} for C = {n_characters:,} characters and E = {read}{longest}", self._size(n_characters)
-        return why if size <= MOST else f"{why} is {size:,.0f}, but no training had more than {MOST:,} tokens"
+        why, size = (
+            f"{law} for C = {n_characters:,} characters and E = {read}{longest}",
+            self._size(n_characters),
+        )
+        return (
+            why
+            if size <= MOST
+            else f"{why} is {size:,.0f}, but no training had more than {MOST:,} tokens"
+        )
 
     @property
     def signature(self) -> str:
         """The length in short, for the signature of a result."""
-        return f"read:{self.read:.15g}" if self.read is not None else f"epochs:{self.epochs or ASSUMED:.15g}"
+        return (
+            f"read:{self.read:.15g}"
+            if self.read is not None
+            else f"epochs:{self.epochs or ASSUMED:.15g}"
+        )

@@ -70,23 +70,42 @@ class TransportProblem:
     def __post_init__(self) -> None:
         for name in ("epsilon", "row_tau", "column_tau"):
             arguments.number(getattr(self, name), name)
-        require(0 < self.epsilon < math.inf, f"epsilon is {self.epsilon}; give a finite number above 0.")
+        require(
+            0 < self.epsilon < math.inf, f"epsilon is {self.epsilon}; give a finite number above 0."
+        )
         for name, tau in (("row_tau", self.row_tau), ("column_tau", self.column_tau)):
-            require(0 < tau <= 1, f"{name} is {tau}; give a number above 0 and at most 1 (hard marginal).")
+            require(
+                0 < tau <= 1,
+                f"{name} is {tau}; give a number above 0 and at most 1 (hard marginal).",
+            )
         cost = _checked_cost(self.cost)
         row_mass = _checked_mass("row_mass", self.row_mass, size=cost.shape[0])
         column_mass = _checked_mass("column_mass", self.column_mass, size=cost.shape[1])
         support, rows, columns = like(cost, np.ones(cost.nnz)), row_mass > 0, column_mass > 0
-        rows, columns = rows & (support @ columns.astype(float) > 0), columns & (support.T @ rows.astype(float) > 0)
-        require(rows.any(), "no stored cost joins a row and a column of positive mass; extend the support.")
-        sides = ("row", row_mass, rows, self.row_tau), ("column", column_mass, columns, self.column_tau)
+        rows, columns = (
+            rows & (support @ columns.astype(float) > 0),
+            columns & (support.T @ rows.astype(float) > 0),
+        )
+        require(
+            rows.any(),
+            "no stored cost joins a row and a column of positive mass; extend the support.",
+        )
+        sides = (
+            ("row", row_mass, rows, self.row_tau),
+            ("column", column_mass, columns, self.column_tau),
+        )
         for name, mass, active, tau in sides:
             stranded = (mass > 0) & ~active
             problem = f"{name} {int(stranded.argmax())} has mass, but no stored cost to a partner with mass"
-            require(tau < 1 or not stranded.any(), f"{problem}; add one, set its mass to 0, or lower {name}_tau.")
+            require(
+                tau < 1 or not stranded.any(),
+                f"{problem}; add one, set its mass to 0, or lower {name}_tau.",
+            )
         values = {"cost": cost, "row_mass": row_mass, "column_mass": column_mass}
         for name, value in (values | {"active_rows": rows, "active_columns": columns}).items():
-            object.__setattr__(self, name, value)  # the only way to set a field of a frozen dataclass
+            object.__setattr__(
+                self, name, value
+            )  # the only way to set a field of a frozen dataclass
 
 
 def like(matrix: Matrix, entries: Floats) -> Matrix:
@@ -100,13 +119,18 @@ def require(holds: bool | np.bool_, message: str) -> None:
 
 def _checked_cost(cost: Matrix) -> Matrix:
     fits = sparse.issparse(cost) and len(cost.shape) == 2
-    require(fits, f"cost is a {type(cost).__name__}; pass a two-dimensional scipy.sparse.csr_array.")
+    require(
+        fits, f"cost is a {type(cost).__name__}; pass a two-dimensional scipy.sparse.csr_array."
+    )
     csr: Matrix = sparse.csr_array(cost).astype(np.float64, copy=False)
     if not csr.has_canonical_format:
         csr = csr.copy()
         csr.sum_duplicates()  # keeps stored zeros, which are legal costs
     legal = (csr.data >= 0) & (csr.data < math.inf)
-    require(legal.all(), "cost contains a negative, NaN or infinite entry; leave infinite costs unstored.")
+    require(
+        legal.all(),
+        "cost contains a negative, NaN or infinite entry; leave infinite costs unstored.",
+    )
     return csr
 
 
@@ -138,7 +162,9 @@ class Potentials:
     column: Floats
 
     def __repr__(self) -> str:
-        return f"<Potentials: {counted(len(self.row), 'row')}, {counted(len(self.column), 'column')}>"
+        return (
+            f"<Potentials: {counted(len(self.row), 'row')}, {counted(len(self.column), 'column')}>"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,20 +204,27 @@ class TransportPlan:
     def matrix(self) -> Matrix:
         """P on the support of the problem, (n_rows, n_cols), computed at each access."""
         cost, potentials = self.problem.cost, self.potentials
-        log_scaling = np.repeat(potentials.row, np.diff(cost.indptr)) + potentials.column[cost.indices]
+        log_scaling = (
+            np.repeat(potentials.row, np.diff(cost.indptr)) + potentials.column[cost.indices]
+        )
         return like(cost, np.exp(log_scaling - cost.data / self.problem.epsilon))
 
     @property
     def remedy(self) -> str:
         """The remedy for a plan that has not converged; empty for one that has."""
-        problem, masses = self.problem, (self.problem.row_mass.sum(), self.problem.column_mass.sum())
+        problem, masses = (
+            self.problem,
+            (self.problem.row_mass.sum(), self.problem.column_mass.sum()),
+        )
         general = f"raise max_iters above {self.n_iters} or epsilon above {problem.epsilon:g}"
         if self.converged:
             return ""
         if problem.row_tau * problem.column_tau < 1:
             return f"not converged: {general}, or lower a tau."
         if not math.isclose(*masses, rel_tol=1e-9):
-            return "hard marginals of masses {:g} and {:g}: rescale one or set a tau < 1.".format(*masses)
+            return "hard marginals of masses {:g} and {:g}: rescale one or set a tau < 1.".format(
+                *masses
+            )
         return f"the support may admit no plan with these marginals: set a tau < 1; if it does, {general}."
 
 
@@ -216,7 +249,10 @@ class Sinkhorn:
     def __post_init__(self) -> None:
         arguments.whole(self.max_iters, "max_iters")
         threshold = arguments.number(self.threshold, "threshold")
-        require(0 < threshold < math.inf, f"threshold is {self.threshold}; give a finite number above 0.")
+        require(
+            0 < threshold < math.inf,
+            f"threshold is {self.threshold}; give a finite number above 0.",
+        )
         require(self.max_iters >= 1, f"max_iters is {self.max_iters}; give 1 or more.")
 
     def __call__(self, problem: TransportProblem, start: Potentials | None = None) -> TransportPlan:
@@ -224,15 +260,26 @@ class Sinkhorn:
 
         start: potentials of an earlier plan; only `start.row` is read, because the columns follow from it
         """
-        arguments.instance(problem, TransportProblem, "problem", remedy="give a volt.TransportProblem")
+        arguments.instance(
+            problem, TransportProblem, "problem", remedy="give a volt.TransportProblem"
+        )
         sides, n_iters, row = _sides(problem), 1, np.zeros(int(problem.active_rows.sum()))
         if start is not None:
             fits = start.row.shape == problem.row_mass.shape
-            require(fits, f"start.row has shape {start.row.shape}; align it to the {problem.row_mass.size} rows.")
+            require(
+                fits,
+                f"start.row has shape {start.row.shape}; align it to the {problem.row_mass.size} rows.",
+            )
             row = np.nan_to_num(start.row[problem.active_rows], nan=0.0, posinf=0.0, neginf=0.0)
         step = _step(sides, row)
-        while not (done := _is_done(sides, step, threshold=self.threshold)) and n_iters < self.max_iters:
-            step, n_iters = _step(sides, _translated(sides, step), previous=step.change), n_iters + 1
+        while (
+            not (done := _is_done(sides, step, threshold=self.threshold))
+            and n_iters < self.max_iters
+        ):
+            step, n_iters = (
+                _step(sides, _translated(sides, step), previous=step.change),
+                n_iters + 1,
+            )
         return _plan(problem, step, sides=sides, n_iters=n_iters, done=done)
 
 
@@ -277,7 +324,9 @@ def _sides(problem: TransportProblem) -> Sides:
         cost = cost[np.flatnonzero(rows)][:, np.flatnonzero(columns)]
     log_kernel = like(cost, cost.data / -problem.epsilon)
     row_side = _Side.of(log_kernel, problem.row_mass[rows], problem.row_tau)
-    return row_side, _Side.of(log_kernel.T.tocsr(), problem.column_mass[columns], problem.column_tau)
+    return row_side, _Side.of(
+        log_kernel.T.tocsr(), problem.column_mass[columns], problem.column_tau
+    )
 
 
 def _step(sides: Sides, row: Floats, *, previous: float = math.inf) -> _Step:
@@ -302,19 +351,33 @@ def _is_done(sides: Sides, step: _Step, *, threshold: float) -> bool:
     contraction = sides[0].tau * sides[1].tau
     rate = contraction if contraction < 1 else min(step.rate, 1.0)
     near = step.change * sides[1].tau <= threshold * (1 - rate)
-    return near or (step.rate >= 1 and step.change <= _ROUNDING * (1 + float(np.abs(step.row).max())))
+    return near or (
+        step.rate >= 1 and step.change <= _ROUNDING * (1 + float(np.abs(step.row).max()))
+    )
 
 
-def _plan(problem: TransportProblem, step: _Step, *, sides: Sides, n_iters: int, done: bool) -> TransportPlan:
+def _plan(
+    problem: TransportProblem, step: _Step, *, sides: Sides, n_iters: int, done: bool
+) -> TransportPlan:
     rows, columns = problem.active_rows, problem.active_columns
     row_mass = scattered(np.exp(step.row + step.row_sums), rows, other=0.0)
     token_mass = scattered(np.exp(step.column + sides[1].log_sums(step.row)), columns, other=0.0)
-    row, column = scattered(step.row, rows, other=-np.inf), scattered(step.column, columns, other=-np.inf)
+    row, column = (
+        scattered(step.row, rows, other=-np.inf),
+        scattered(step.column, columns, other=-np.inf),
+    )
     gaps = row_mass - problem.row_mass, token_mass - problem.column_mass
     residuals = (float(np.abs(gap).sum()) for gap in gaps)
     return TransportPlan(
-        problem, Potentials(row, column), row_mass, token_mass, n_iters, step.change, done, *residuals
-    )  # fmt: skip
+        problem,
+        Potentials(row, column),
+        row_mass,
+        token_mass,
+        n_iters,
+        step.change,
+        done,
+        *residuals,
+    )
 
 
 def scattered(values: Floats, active: Mask, *, other: float) -> Floats:
@@ -338,14 +401,18 @@ class PotSolver(Sinkhorn):
     def __call__(self, problem: TransportProblem, start: Potentials | None = None) -> TransportPlan:
         n_cells = math.prod(problem.cost.shape)
         if n_cells > self.max_cells:
-            raise TransportError(f"the problem has {n_cells} dense cells, more than {self.max_cells}; use Sinkhorn.")
+            raise TransportError(
+                f"the problem has {n_cells} dense cells, more than {self.max_cells}; use Sinkhorn."
+            )
         ours = Sinkhorn(self.threshold, max_iters=1)
         first = ours(problem, start).potentials
         row, n_iters = _pot_row(problem, first, solver=self)
         return replace(ours(problem, replace(first, row=row)), n_iters=n_iters)
 
 
-def _pot_row(problem: TransportProblem, start: Potentials, *, solver: PotSolver) -> tuple[Floats, int]:
+def _pot_row(
+    problem: TransportProblem, start: Potentials, *, solver: PotSolver
+) -> tuple[Floats, int]:
     try:
         import ot
     except ImportError as error:
@@ -354,7 +421,12 @@ def _pot_row(problem: TransportProblem, start: Potentials, *, solver: PotSolver)
     stored, rate = problem.cost.tocoo(), problem.row_tau * problem.column_tau
     cost = np.full(stored.shape, np.inf)
     cost[stored.row, stored.col] = stored.data
-    args = problem.row_mass[rows], problem.column_mass[columns], cost[np.ix_(rows, columns)], problem.epsilon
+    args = (
+        problem.row_mass[rows],
+        problem.column_mass[columns],
+        cost[np.ix_(rows, columns)],
+        problem.epsilon,
+    )
     rho = penalty(problem.row_tau, problem.epsilon), penalty(problem.column_tau, problem.epsilon)
     warm, stop = (start.row[rows], start.column[columns]), solver.threshold / 10
     options = {"warmstart": warm, "numItermax": solver.max_iters, "log": True}

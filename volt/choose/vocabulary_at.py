@@ -18,9 +18,14 @@ _USUAL = SpecialTokens()
 
 
 def vocabulary_at(
-    candidates: Candidates, size: int, *, kept: NDArray[np.bool_] | None = None, special: SpecialTokens = _USUAL,
-    byte_fallback: bool = False, provenance: dict[str, Any] | None = None,
-) -> Vocabulary:  # fmt: skip
+    candidates: Candidates,
+    size: int,
+    *,
+    kept: NDArray[np.bool_] | None = None,
+    special: SpecialTokens = _USUAL,
+    byte_fallback: bool = False,
+    provenance: dict[str, Any] | None = None,
+) -> Vocabulary:
     """Return the vocabulary of a size. If the candidates extend a vocabulary, add new tokens to that vocabulary.
 
     kept: (size,) bool, which tokens the vocabulary has (default: all); tokens spelled like a special token are always
@@ -33,18 +38,34 @@ def vocabulary_at(
     ('low</w>', 5, ('lo',))
     """
     extended, tokens = candidates.extends, candidates.tokens_at(size)
-    reserved = set(Vocabulary((), (), marker=candidates.marker, special=special, byte_fallback=byte_fallback).pieces)
+    reserved = set(
+        Vocabulary(
+            (), (), marker=candidates.marker, special=special, byte_fallback=byte_fallback
+        ).pieces
+    )
     if extended:
         old = extended.vocabulary
-        reserved = {piece for piece, kind in zip(old.pieces, old.kinds, strict=True) if kind != "token"}
-    kept = (np.ones(size, bool) if kept is None else kept) & np.array([token not in reserved for token in tokens], bool)
+        reserved = {
+            piece for piece, kind in zip(old.pieces, old.kinds, strict=True) if kind != "token"
+        }
+    kept = (np.ones(size, bool) if kept is None else kept) & np.array(
+        [token not in reserved for token in tokens], bool
+    )
     if extended:
         kept[: len(extended.retained)] = extended.retained
     merges = tuple(candidates.merges[: candidates.merges_at(size)])
-    counts = dict(zip(compress(tokens, kept), counts_of_kept(candidates, kept)[kept].tolist(), strict=True))
+    counts = dict(
+        zip(compress(tokens, kept), counts_of_kept(candidates, kept)[kept].tolist(), strict=True)
+    )
     if not extended:
-        settings = {"special": special, "byte_fallback": byte_fallback, "provenance": provenance or {}}
-        return vocabulary_of(candidates, merges=merges, tokens=counts, counts=tuple(counts.values()), **settings)
+        settings = {
+            "special": special,
+            "byte_fallback": byte_fallback,
+            "provenance": provenance or {},
+        }
+        return vocabulary_of(
+            candidates, merges=merges, tokens=counts, counts=tuple(counts.values()), **settings
+        )
     own = set(old.tokens)
     new = tuple(token for token in counts if token not in own)
     return replace(
@@ -77,7 +98,9 @@ def counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
     results, first_merges = np.unique(candidates.results, return_index=True)
     parts = dict(zip(results.tolist(), candidates.parts[first_merges].tolist(), strict=True))
     split = np.flatnonzero(~kept)[::-1].tolist()
-    for token in sorted(split, key=lambda token: -len(candidates.tokens[token])):  # tokens made of it come first
+    for token in sorted(
+        split, key=lambda token: -len(candidates.tokens[token])
+    ):  # tokens made of it come first
         for part in parts.get(token, ()):
             counts[part] += counts[token]
     return counts

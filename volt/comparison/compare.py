@@ -106,17 +106,29 @@ def compare(
         n_candidates = arguments.whole(n_candidates, "n_candidates", low=0)
     parameters, model = checked_parameters(parameters), checked_model(model, select)
     training = checked_training(training)
-    search(learn_bpe({"low": 5, "lower": 2}, n_merges=3))  # so that no system's cost includes loading compiled loops
+    search(
+        learn_bpe({"low": 5, "lower": 2}, n_merges=3)
+    )  # so that no system's cost includes loading compiled loops
     with work.phase("read"):
-        files = {spec: read_file(spec.path, pattern=spec.pattern) for spec in specs if spec.path is not None}
+        files = {
+            spec: read_file(spec.path, pattern=spec.pattern)
+            for spec in specs
+            if spec.path is not None
+        }
     work.problems += [file.problem for file in files.values() if file.problem]
     with work.phase("count"):
         texts, held, notes = read_both(learned_on, held_out, max_line)
         work.problems += notes
     searched = partial(
-        _searched, sizes=sizes, select=select, n_candidates=n_candidates, parameters=parameters, training=training,
-        model=model, work=work,
-    )  # fmt: skip
+        _searched,
+        sizes=sizes,
+        select=select,
+        n_candidates=n_candidates,
+        parameters=parameters,
+        training=training,
+        model=model,
+        work=work,
+    )
     result = searched(mix({text.name: text.counts for text in texts}, temperature=temperature))
     compared = [*volt_systems(result.search, cost=result.volt)]
     for spec in dict.fromkeys(spec.sized(result.search.vocabulary.size) for spec in specs):
@@ -130,14 +142,24 @@ def compare(
     with work.phase("study"):
         study = muv_study(result.search, parameters=parameters)
     with work.phase("samples"):
-        tokens, cuts = token_table(result.search), sample_cuts(result.search, _samples(samples, texts, result.search))
+        tokens, cuts = (
+            token_table(result.search),
+            sample_cuts(result.search, _samples(samples, texts, result.search)),
+        )
     return Comparison(
         signature=result.search.signature,
-        made=made_now(work.seconds), corpus=corpus_facts(texts, temperature),
+        made=made_now(work.seconds),
+        corpus=corpus_facts(texts, temperature),
         heldout=corpus_facts(held, 1.0) if held else None,
-        search=result.search, phases=work.phases, systems=results, chosen=f"volt {result.search.pick.rule}",
-        study=study, tokens=tokens, samples=cuts, problems=tuple(work.problems),
-    )  # fmt: skip
+        search=result.search,
+        phases=work.phases,
+        systems=results,
+        chosen=f"volt {result.search.pick.rule}",
+        study=study,
+        tokens=tokens,
+        samples=cuts,
+        problems=tuple(work.problems),
+    )
 
 
 def _listed(texts: str | Iterable[str], name: str) -> list[str]:
@@ -145,9 +167,17 @@ def _listed(texts: str | Iterable[str], name: str) -> list[str]:
 
 
 def _searched(
-    counts: WordCounts, *, sizes: Sequence[int] | None, select: str, n_candidates: int | None,
-    parameters: SearchParameters, training: Training, model: LanguageModel | None, work: PhaseLog, label: str = "",
-) -> _Searched:  # fmt: skip
+    counts: WordCounts,
+    *,
+    sizes: Sequence[int] | None,
+    select: str,
+    n_candidates: int | None,
+    parameters: SearchParameters,
+    training: Training,
+    model: LanguageModel | None,
+    work: PhaseLog,
+    label: str = "",
+) -> _Searched:
     with work.phase("learn"):
         learn = partial(learn_bpe, n_merges=n_candidates)
         if n_candidates is None:
@@ -157,7 +187,13 @@ def _searched(
     work.problems += [label + note for note in notes]
     with work.phase("search"):
         result, searching = measured(
-            search, candidates, sizes=sizes, select=select, parameters=parameters, training=training, model=model
+            search,
+            candidates,
+            sizes=sizes,
+            select=select,
+            parameters=parameters,
+            training=training,
+            model=model,
         )
     _, sweep = measured(muv_search, candidates, length=parameters.length)
     return _Searched(result, learning, learning + searching, learning + sweep)
@@ -191,12 +227,20 @@ def _other(result: _Searched, spec: Spec, files: Mapping[Spec, ReadFile]) -> Sys
     if spec.kind != "bpe":
         return trained_system(spec.kind, spec.size or 0, counts=candidates.counts)
     if (spec.size or 0) > candidates.n_tokens:
-        raise CandidateError(f"the corpus gives only {candidates.n_tokens:,} tokens; give more text, or ask for fewer")
+        raise CandidateError(
+            f"the corpus gives only {candidates.n_tokens:,} tokens; give more text, or ask for fewer"
+        )
     note = "learning the candidates, shared with the other BPE sizes"
     return system_at(
-        candidates, spec.size or 0, name=f"bpe {spec.size}", family="bpe", cost=result.learning, cost_note=note,
-        rule="fixed", why="as requested",
-    )  # fmt: skip
+        candidates,
+        spec.size or 0,
+        name=f"bpe {spec.size}",
+        family="bpe",
+        cost=result.learning,
+        cost_note=note,
+        rule="fixed",
+        why="as requested",
+    )
 
 
 def _muv_search_system(result: _Searched) -> System:
@@ -208,14 +252,22 @@ def _muv_search_system(result: _Searched) -> System:
             "grid; give more text"
         )
     return system_at(
-        candidates, pick.size, name="muv-search", family="muv-search", cost=result.sweep,
-        cost_note="learning the candidates; the entropies of all sizes follow from it", rule="muv",
+        candidates,
+        pick.size,
+        name="muv-search",
+        family="muv-search",
+        cost=result.sweep,
+        cost_note="learning the candidates; the entropies of all sizes follow from it",
+        rule="muv",
         why=f"greatest Eq. 1 on the paper's grid, {pick.muv * 1e6:,.1f}·10⁻⁶ nats per character and token",
-        on_edge=pick.on_edge, step_muv=pick.muv,
-    )  # fmt: skip
+        on_edge=pick.on_edge,
+        step_muv=pick.muv,
+    )
 
 
-def _separate(texts: Sequence[NamedText], searched: Callable[..., _Searched], work: PhaseLog) -> Iterator[System]:
+def _separate(
+    texts: Sequence[NamedText], searched: Callable[..., _Searched], work: PhaseLog
+) -> Iterator[System]:
     result: dict[str, _Searched] = {}
     for text in texts:
         with work.tolerated(f"separate vocabularies: {text.name}"):
@@ -223,17 +275,25 @@ def _separate(texts: Sequence[NamedText], searched: Callable[..., _Searched], wo
     if not result or len(result) < len(texts):
         return
     systems = {
-        name: next(one for one in volt_systems(each.search, cost=each.volt) if one.rule == each.search.pick.rule)
+        name: next(
+            one
+            for one in volt_systems(each.search, cost=each.volt)
+            if one.rule == each.search.pick.rule
+        )
         for name, each in result.items()
     }
     rule = next(iter(systems.values())).rule
     sizes = ", ".join(f"{name} {one.size:,}" for name, one in systems.items())
     yield joined_system(
-        f"volt {rule}, separate", systems, family="volt", rule=rule,
+        f"volt {rule}, separate",
+        systems,
+        family="volt",
+        rule=rule,
         cost=reduce(add, [one.volt for one in result.values()]),
         cost_note="learning and searching each source by itself",
-        why=f"a vocabulary for each source: {sizes}", on_edge=any(one.on_edge for one in systems.values()),
-    )  # fmt: skip
+        why=f"a vocabulary for each source: {sizes}",
+        on_edge=any(one.on_edge for one in systems.values()),
+    )
 
 
 def _results(
@@ -244,16 +304,30 @@ def _results(
         with work.phase("measure", system.name), work.tolerated(system.name):
             if system.cut not in cuts:
                 cuts = {system.cut: [some.cut(system) for some in texts]}
-            yield measure_system(system, *cuts[system.cut], aligned=[some.aligned for some in texts], **options)
+            yield measure_system(
+                system, *cuts[system.cut], aligned=[some.aligned for some in texts], **options
+            )
 
 
 def _unknown(results: Sequence[SystemResult]) -> list[str]:
     systems = []
     for result in results:
-        parts: dict[str, Measures | None] = {"the training text": result.training, "the held-out text": result.heldout}
-        for kind, by_source in (("training", result.by_source), ("held-out", result.heldout_by_source)):
-            parts |= {f"the {kind} text of {name}": one for name, one in by_source.items() if len(by_source) > 1}
-        unranked = {text: one.unknown_rate for text, one in parts.items() if one and not one.is_ranked}
+        parts: dict[str, Measures | None] = {
+            "the training text": result.training,
+            "the held-out text": result.heldout,
+        }
+        for kind, by_source in (
+            ("training", result.by_source),
+            ("held-out", result.heldout_by_source),
+        ):
+            parts |= {
+                f"the {kind} text of {name}": one
+                for name, one in by_source.items()
+                if len(by_source) > 1
+            }
+        unranked = {
+            text: one.unknown_rate for text, one in parts.items() if one and not one.is_ranked
+        }
         if unranked:
             shares = ", ".join(f"{100 * rate:.3g} % of {text}" for text, rate in unranked.items())
             systems.append(f"{result.name} ({shares})")
@@ -265,7 +339,9 @@ def _unknown(results: Sequence[SystemResult]) -> list[str]:
     ]
 
 
-def _samples(lines: Sequence[str], texts: Sequence[NamedText], result: SearchResult) -> list[tuple[str, str]]:
+def _samples(
+    lines: Sequence[str], texts: Sequence[NamedText], result: SearchResult
+) -> list[tuple[str, str]]:
     if lines:
         return [("sample", line) for line in lines]
     words = readable_cuts(long_words(result.candidates, result.vocabulary), result.vocabulary)

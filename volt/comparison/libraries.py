@@ -94,12 +94,16 @@ def _loaded(library: str, path: Path, load: Callable[[Any], Any]) -> tuple[str, 
     try:
         return f"{library} {module.__version__}", load(module)
     except Exception as error:  # tokenizers raises no narrower class
-        raise VocabularyError(f"{path}: {library} cannot load it ({error}); download or export it again") from None
+        raise VocabularyError(
+            f"{path}: {library} cannot load it ({error}); download or export it again"
+        ) from None
 
 
 def of_sentencepiece(path: Path) -> Library:
     data = read_bytes(path, kind=VocabularyError)
-    name, model = _loaded("sentencepiece", path, lambda module: module.SentencePieceProcessor(model_proto=data))
+    name, model = _loaded(
+        "sentencepiece", path, lambda module: module.SentencePieceProcessor(model_proto=data)
+    )
     numbers = range(model.get_piece_size())
     types = {
         number: model.id_to_piece(number)
@@ -113,18 +117,29 @@ def of_sentencepiece(path: Path) -> Library:
 
 def of_tokenizers(path: Path) -> Library:
     path = path / "tokenizer.json" if path.is_dir() else path
-    name, tokenizer = _loaded("tokenizers", path, lambda module: module.Tokenizer.from_file(str(path)))
+    name, tokenizer = _loaded(
+        "tokenizers", path, lambda module: module.Tokenizer.from_file(str(path))
+    )
     tokenizer.no_truncation()
     tokenizer.no_padding()
     left_out = {one.content for one in tokenizer.get_added_tokens_decoder().values() if one.special}
     left_out.add(_unknown(tokenizer))
     vocab = tokenizer.get_vocab()
-    types = {vocab[token]: token for token in sorted(vocab, key=vocab.__getitem__) if token not in left_out}
-    byte_tokens = {*BYTE_TOKENS} & {*types.values()} if getattr(tokenizer.model, "byte_fallback", False) else set()
+    types = {
+        vocab[token]: token
+        for token in sorted(vocab, key=vocab.__getitem__)
+        if token not in left_out
+    }
+    byte_tokens = (
+        {*BYTE_TOKENS} & {*types.values()}
+        if getattr(tokenizer.model, "byte_fallback", False)
+        else set()
+    )
     markers = ("continuing_subword_prefix", "end_of_word_suffix")
     prefix, suffix = (getattr(tokenizer.model, marker, None) or "" for marker in markers)
     texts = [
-        "?" if token in byte_tokens else token.removeprefix(prefix).removesuffix(suffix) for token in types.values()
+        "?" if token in byte_tokens else token.removeprefix(prefix).removesuffix(suffix)
+        for token in types.values()
     ]
 
     def encode(texts: list[str]) -> list[list[int]]:
@@ -143,7 +158,12 @@ def _unknown(tokenizer: Any) -> str:
 
 
 def _library(
-    name: str, types: Mapping[int, str], texts: Sequence[str], *, is_byte: Sequence[bool], encode: Encode
+    name: str,
+    types: Mapping[int, str],
+    texts: Sequence[str],
+    *,
+    is_byte: Sequence[bool],
+    encode: Encode,
 ) -> Library:
     """Return a library. types: id → token; texts: the text of each token, "?" for a byte token"""
     numbers = np.full(max(types, default=-1) + 2, -1, np.int64)

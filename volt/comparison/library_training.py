@@ -28,9 +28,13 @@ _LIBRARIES = {"spm-bpe": "sentencepiece", "spm-unigram": "sentencepiece", "wordp
 def train(kind: str, size: int, *, counts: WordCounts, folder: Path) -> Cost:
     """Train a vocabulary of `size` tokens, without the unknown token, and write the library's file."""
     words = folder / "words.tsv"
-    words.write_text("".join(f"{word}\t{count}\n" for word, count in counts.table.rows()), encoding="utf-8")
+    words.write_text(
+        "".join(f"{word}\t{count}\n" for word, count in counts.table.rows()), encoding="utf-8"
+    )
     command = [sys.executable, "-P", "-m", __name__, kind, str(size), str(words), str(folder)]
-    done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, text=True, errors="replace")
+    done = subprocess.run(
+        command, capture_output=True, stdin=subprocess.DEVNULL, text=True, errors="replace"
+    )
     if done.returncode == 3:
         raise missing(_LIBRARIES[kind])
     if done.returncode:
@@ -46,11 +50,21 @@ def _train_sentencepiece(size: int, words: Path, folder: Path, *, model_type: st
     import sentencepiece
 
     options: dict[str, Any] = {
-        "input": str(words), "input_format": "tsv", "model_type": model_type, "vocab_size": size + 1,
+        "input": str(words),
+        "input_format": "tsv",
+        "model_type": model_type,
+        "vocab_size": size + 1,
         "model_prefix": str(folder / "trained"),
-        "normalization_rule_name": "identity", "character_coverage": 1.0, "hard_vocab_limit": False,
-        "unk_id": 0, "bos_id": -1, "eos_id": -1, "pad_id": -1, "num_threads": os.cpu_count() or 1, "minloglevel": 2,
-    }  # fmt: skip
+        "normalization_rule_name": "identity",
+        "character_coverage": 1.0,
+        "hard_vocab_limit": False,
+        "unk_id": 0,
+        "bos_id": -1,
+        "eos_id": -1,
+        "pad_id": -1,
+        "num_threads": os.cpu_count() or 1,
+        "minloglevel": 2,
+    }
     return measured(sentencepiece.SentencePieceTrainer.Train, **options)[1]
 
 

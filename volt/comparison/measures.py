@@ -101,15 +101,26 @@ def cuts_of(ids: Sequence[Sequence[int]]) -> Cuts:
 
 
 def measure(
-    parts: Sequence[tuple[Text, Cuts]], *, lengths: Longs, always: Flags, length: Length, model: LanguageModel | None
+    parts: Sequence[tuple[Text, Cuts]],
+    *,
+    lengths: Longs,
+    always: Flags,
+    length: Length,
+    model: LanguageModel | None,
 ) -> Measures:
     """Measure a text that consists of parts, such as one for each source. lengths, always: see `System`"""
-    counts = np.sum([cuts.token_counts(text.word_counts, len(lengths)) for text, cuts in parts], axis=0)
+    counts = np.sum(
+        [cuts.token_counts(text.word_counts, len(lengths)) for text, cuts in parts], axis=0
+    )
     word_counts = np.concatenate([text.word_counts for text, _ in parts])
     per_word = np.concatenate([cuts.per_word() for _, cuts in parts])
     is_type = always | (counts > 0)
     counts, lengths = counts[is_type], lengths[is_type]
-    n_words, n_pieces, n_known = int(word_counts.sum()), int(word_counts @ per_word), int(counts.sum())
+    n_words, n_pieces, n_known = (
+        int(word_counts.sum()),
+        int(word_counts @ per_word),
+        int(counts.sum()),
+    )
     characters = sum((text.characters for text, _ in parts), Counter[str]())
     n_bytes = sum(text.n_bytes for text, _ in parts)
     n_types, n_unknown = len(lengths), n_pieces - n_known
@@ -161,6 +172,12 @@ def compared(measures: Mapping[str, Measures], *, aligned: bool) -> dict[str, Me
     known = [one.fertility for one in measures.values() if one.fertility is not None]
     if len(known) < max(2, len(measures)):
         return dict(measures)
-    premiums = criteria.premiums([one.n_pieces for one in measures.values()]) if aligned else [None] * len(known)
+    premiums = (
+        criteria.premiums([one.n_pieces for one in measures.values()])
+        if aligned
+        else [None] * len(known)
+    )
     rows = zip(measures.items(), criteria.parity(known), premiums, strict=True)
-    return {name: replace(one, parity=parity, premium=premium) for (name, one), parity, premium in rows}
+    return {
+        name: replace(one, parity=parity, premium=premium) for (name, one), parity, premium in rows
+    }

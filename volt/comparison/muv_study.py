@@ -60,7 +60,9 @@ def token_table(search: SearchResult) -> pl.DataFrame:
         "peak_count": np.concatenate([first_counts, change.after]),
     }
     last = pl.DataFrame(sizes).unique(["token", "peak"], keep="last", maintain_order=True)
-    peaks = last.sort("token", "peak_count", "peak", descending=[False, True, False]).unique("token", keep="first")
+    peaks = last.sort("token", "peak_count", "peak", descending=[False, True, False]).unique(
+        "token", keep="first"
+    )
     return pl.DataFrame(
         {
             "token": candidates.tokens,
@@ -71,9 +73,15 @@ def token_table(search: SearchResult) -> pl.DataFrame:
             "scaffolding": dropped,
         }
     ).select(
-        "token", "length", "count", pl.col("count").rank("ordinal", descending=True).alias("rank"), "appears",
-        "peak", "peak_count", pl.col("scaffolding").replace(0, None),
-    )  # fmt: skip
+        "token",
+        "length",
+        "count",
+        pl.col("count").rank("ordinal", descending=True).alias("rank"),
+        "appears",
+        "peak",
+        "peak_count",
+        pl.col("scaffolding").replace(0, None),
+    )
 
 
 def sample_cuts(search: SearchResult, samples: Sequence[tuple[str, str]]) -> SampleCuts:
@@ -85,7 +93,9 @@ def sample_cuts(search: SearchResult, samples: Sequence[tuple[str, str]]) -> Sam
     numbers = {token: number for number, token in enumerate(candidates.tokens)}
     texts = _substrings(candidates, words)
     merges = [(rank, pair) for rank, pair in enumerate(candidates.merges) if "".join(pair) in texts]
-    tokens = [n for n, token in enumerate(candidates.tokens) if n < candidates.n_atoms or token in texts]
+    tokens = [
+        n for n, token in enumerate(candidates.tokens) if n < candidates.n_atoms or token in texts
+    ]
     cuts, counts = [], []
     for step in search.steps:
         n_merges = candidates.merges_at(step.size)
@@ -96,21 +106,32 @@ def sample_cuts(search: SearchResult, samples: Sequence[tuple[str, str]]) -> Sam
         )
         result = Encoder(vocabulary).encode_words(words)
         pieces = {
-            word: tuple(numbers.get(piece, piece) for piece in cut) for word, cut in zip(words, result, strict=True)
+            word: tuple(numbers.get(piece, piece) for piece in cut)
+            for word, cut in zip(words, result, strict=True)
         }
         cuts.append(tuple(tuple(pieces[word] for word in line) for line in lines))
         used = {piece for cut in pieces.values() for piece in cut if isinstance(piece, int)}
         exact = counts_of_kept(candidates, step.kept)
         counts.append({str(token): int(exact[token]) for token in sorted(used)})
-    return SampleCuts(tuple(step.size for step in search.steps), tuple(samples), tuple(cuts), tuple(counts))
+    return SampleCuts(
+        tuple(step.size for step in search.steps), tuple(samples), tuple(cuts), tuple(counts)
+    )
 
 
 def _substrings(candidates: Candidates, words: Sequence[str]) -> set[str]:
     """Return all strings in these words that may be tokens."""
     longest, texts = max(map(len, candidates.tokens)), set[str]()
     for word in words:
-        text = PREFIX * (candidates.marker == "prefix") + word + SUFFIX * (candidates.marker == "suffix")
-        texts.update(text[start:end] for start in range(len(text)) for end in range(start + 1, start + longest + 1))
+        text = (
+            PREFIX * (candidates.marker == "prefix")
+            + word
+            + SUFFIX * (candidates.marker == "suffix")
+        )
+        texts.update(
+            text[start:end]
+            for start in range(len(text))
+            for end in range(start + 1, start + longest + 1)
+        )
     return texts
 
 
@@ -154,8 +175,12 @@ class Study:
 
 
 def muv_study(
-    search: SearchResult, *, parameters: SearchParameters, grid: Sequence[int] = GRID, grid_step: int = GRID_STEP
-) -> Study:  # fmt: skip
+    search: SearchResult,
+    *,
+    parameters: SearchParameters,
+    grid: Sequence[int] = GRID,
+    grid_step: int = GRID_STEP,
+) -> Study:
     candidates, reached = search.candidates, _within(search.candidates, grid)
     curves = {length: muv_search(candidates, length=length) for length in get_args(Length)}
     argmaxes = _argmaxes(candidates, curves, reached, grid_step)
@@ -163,9 +188,13 @@ def muv_study(
     at = np.unique(np.linspace(0, len(by_type.sizes) - 1, CURVE_POINTS).round().astype(int))
     sizes, first, second = by_type.sizes[at], by_type.entropies[at], by_occurrence.entropies[at]
     columns = {
-        "sizes": sizes, "entropies": first, "muv": muv(first, sizes), "occurrence_entropies": second,
-        "occurrence_muv": muv(second, sizes), "n_pieces": by_type.n_pieces[at],
-    }  # fmt: skip
+        "sizes": sizes,
+        "entropies": first,
+        "muv": muv(first, sizes),
+        "occurrence_entropies": second,
+        "occurrence_muv": muv(second, sizes),
+        "n_pieces": by_type.n_pieces[at],
+    }
     return Study(
         grid=_grid_rows(search, reached, curves, parameters),
         argmaxes=tuple(argmaxes),
@@ -184,9 +213,16 @@ def _argmaxes(
 ) -> list[Argmax]:
     first, end = candidates.n_atoms, candidates.n_tokens + 1
     floors = [first, *(floor for floor in FLOORS if floor > first)]
-    compared: list[tuple[str, Sequence[int]]] = [("grid", reached), ("every size", range(first, end))]
+    compared: list[tuple[str, Sequence[int]]] = [
+        ("grid", reached),
+        ("every size", range(first, end)),
+    ]
     compared += [("floor", range(floor, end, grid_step)) for floor in floors]
-    results = (_argmax(curve, sizes, over, length) for over, sizes in compared for length, curve in curves.items())
+    results = (
+        _argmax(curve, sizes, over, length)
+        for over, sizes in compared
+        for length, curve in curves.items()
+    )
     return [one for one in results if one is not None]
 
 
@@ -200,25 +236,48 @@ def _argmax(curve: EntropyCurve, sizes: Sequence[int], over: str, length: str) -
     at = np.array(sizes) - curve.sizes[0]
     values = muv(curve.entropies[at], curve.sizes[at])
     index = int(np.argmax(values))
-    return Argmax(over, sizes[0], length, sizes[index + 1], float(values[index]), index in (0, len(values) - 1))
+    return Argmax(
+        over,
+        sizes[0],
+        length,
+        sizes[index + 1],
+        float(values[index]),
+        index in (0, len(values) - 1),
+    )
 
 
 def _grid_rows(
-    search: SearchResult, sizes: Sequence[int], curves: dict[str, EntropyCurve], parameters: SearchParameters
+    search: SearchResult,
+    sizes: Sequence[int],
+    curves: dict[str, EntropyCurve],
+    parameters: SearchParameters,
 ) -> tuple[Row, ...]:
     transported = {step.size: step.transport_entropy for step in search.steps}
     missing = [size for size in sizes if size not in transported]
-    transported |= {s.size: s.transport_entropy for s in size_steps(search.candidates, missing, parameters=parameters)}
+    transported |= {
+        s.size: s.transport_entropy
+        for s in size_steps(search.candidates, missing, parameters=parameters)
+    }
     at = np.array(sizes, np.int64) - search.candidates.n_atoms
-    entropies = {"": curves["type"].entropies[at], "occurrence_": curves["occurrence"].entropies[at]}
+    entropies = {
+        "": curves["type"].entropies[at],
+        "occurrence_": curves["occurrence"].entropies[at],
+    }
     entropies["transport_"] = np.array([transported[size] for size in sizes])
     columns: dict[str, list[Any]] = {"size": list(sizes)}
     for name, values in entropies.items():
-        columns |= {f"{name}entropy": values.tolist(), f"{name}muv": [None, *muv(values, np.array(sizes)).tolist()]}
-    return tuple(dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=False))
+        columns |= {
+            f"{name}entropy": values.tolist(),
+            f"{name}muv": [None, *muv(values, np.array(sizes)).tolist()],
+        }
+    return tuple(
+        dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=False)
+    )
 
 
-def _warnings(argmaxes: Sequence[Argmax], reached: Sequence[int], grid: Sequence[int], n_tokens: int) -> Iterator[str]:
+def _warnings(
+    argmaxes: Sequence[Argmax], reached: Sequence[int], grid: Sequence[int], n_tokens: int
+) -> Iterator[str]:
     if len(reached) < len(grid):
         result = f"{len(reached)} of the grid's {len(grid)} sizes can be compared"
         yield f"the candidates offer {n_tokens:,} tokens at most: {result}"

@@ -73,7 +73,16 @@ class SystemResult:
 
 
 CutTexts = dict[str, tuple[Text, Cuts]]  # by name
-_FACTS = ("name", "family", "size", "rule", "why", "on_edge", "n_scaffolding", "cost_note")  # copied from a System
+_FACTS = (
+    "name",
+    "family",
+    "size",
+    "rule",
+    "why",
+    "on_edge",
+    "n_scaffolding",
+    "cost_note",
+)  # copied from a System
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +100,9 @@ class MeasuredTexts:
     def of(cls, texts: Sequence[NamedText]) -> MeasuredTexts:
         words = {text.name: text.counts.words for text in texts}
         counts = {
-            text.name: Text(text.counts.counts.astype(np.int64), text.characters, text_bytes(text.counts))
+            text.name: Text(
+                text.counts.counts.astype(np.int64), text.characters, text_bytes(text.counts)
+            )
             for text in texts
         }
         return cls(words, counts, are_aligned(texts))
@@ -103,13 +114,22 @@ class MeasuredTexts:
 
 
 def measure_system(
-    system: System, training: CutTexts, heldout: CutTexts, *, aligned: Sequence[bool], length: Length,
+    system: System,
+    training: CutTexts,
+    heldout: CutTexts,
+    *,
+    aligned: Sequence[bool],
+    length: Length,
     model: LanguageModel | None,
-) -> SystemResult:  # fmt: skip
+) -> SystemResult:
     """Measure a system on all texts. aligned: whether all training texts, and all held-out texts, are aligned"""
-    measured = partial(measure, lengths=system.lengths, always=system.always, length=length, model=model)
+    measured = partial(
+        measure, lengths=system.lengths, always=system.always, length=length, model=model
+    )
     whole = measured([*training.values()])
-    counts = np.array([cut.token_counts(text.word_counts, len(system.tokens)) for text, cut in training.values()])
+    counts = np.array(
+        [cut.token_counts(text.word_counts, len(system.tokens)) for text, cut in training.values()]
+    )
     by_source, heldout_by_source = (
         compared({name: measured([part]) for name, part in parts.items()}, aligned=is_aligned)
         for parts, is_aligned in zip((training, heldout), aligned, strict=True)
@@ -193,7 +213,9 @@ class Comparison:
         return tuple(file for text in texts for file in text.files)
 
     def __repr__(self) -> str:
-        sources = f"{counted(len(self.corpus.sources), 'source')} of {counted(self.corpus.words, 'word')}"
+        sources = (
+            f"{counted(len(self.corpus.sources), 'source')} of {counted(self.corpus.words, 'word')}"
+        )
         chosen = f"{self.chosen} chosen, {counted(self.search.vocabulary.size, 'token')}"
         return f"<Comparison: {counted(len(self.systems), 'system')} on {sources}, {chosen}>"
 
@@ -208,12 +230,13 @@ class Comparison:
         return html_page(
             f"{self.chosen} is chosen, on {counted(self.corpus.words, 'word')}",
             html_table(
-                ["system", "tokens", f"pieces per {text} word", "why"], rows,
+                ["system", "tokens", f"pieces per {text} word", "why"],
+                rows,
                 strong=names.index(self.chosen) if self.chosen in names else -1,
             ),
             entropy_curve(self.search.steps, self.search.pick),
             *map(html_note, (*self.problems, *self.search.warnings)),
-        )  # fmt: skip
+        )
 
     def as_data(self) -> dict[str, Any]:
         """Return everything as JSON values, as the module describes."""
@@ -231,7 +254,9 @@ class Comparison:
             "lengths": _lengths(self.tokens),
             "samples": {
                 **asdict(self.samples),
-                "samples": [{"source": source, "line": line} for source, line in self.samples.samples],
+                "samples": [
+                    {"source": source, "line": line} for source, line in self.samples.samples
+                ],
             },
             "problems": list(self.problems),
         }
@@ -261,6 +286,10 @@ def made_now(seconds: float) -> dict[str, Any]:
             libraries[library] = version(library)
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": f"{platform.system()} {platform.machine()}", "n_cpus": os.cpu_count() or 1,
-        "python": platform.python_version(), "volt": version("volt-vocab"), "libraries": libraries, "seconds": seconds,
-    }  # fmt: skip
+        "machine": f"{platform.system()} {platform.machine()}",
+        "n_cpus": os.cpu_count() or 1,
+        "python": platform.python_version(),
+        "volt": version("volt-vocab"),
+        "libraries": libraries,
+        "seconds": seconds,
+    }

@@ -42,10 +42,22 @@ from volt.vocabulary import Vocabulary
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-DEFAULT_SYSTEMS = ("muv-search", "bpe:1000", "bpe:8000", "bpe:30000", "spm-bpe", "spm-unigram", "wordpiece")
+DEFAULT_SYSTEMS = (
+    "muv-search",
+    "bpe:1000",
+    "bpe:8000",
+    "bpe:30000",
+    "spm-bpe",
+    "spm-unigram",
+    "wordpiece",
+)
 _KINDS = ("muv-search", "bpe", *TRAINERS)
 _UNKNOWN_COST = "reading the file; the cost of training it is unknown"
-_NAMES = {"spm-bpe": "sentencepiece bpe", "spm-unigram": "sentencepiece unigram", "wordpiece": "wordpiece"}
+_NAMES = {
+    "spm-bpe": "sentencepiece bpe",
+    "spm-unigram": "sentencepiece unigram",
+    "wordpiece": "wordpiece",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +111,9 @@ class System:
 def parse_spec(text: str) -> Spec:
     """Parse the name of a system. Raises ConfigError if there is no such system or file."""
     kind, colon, size = text.partition(":")
-    if kind in _KINDS and not (colon and (kind == "muv-search" or not size.isdecimal() or int(size) < 1)):
+    if kind in _KINDS and not (
+        colon and (kind == "muv-search" or not size.isdecimal() or int(size) < 1)
+    ):
         if kind == "bpe" and not size:
             raise ConfigError(f"system {text!r}: say how many tokens, such as bpe:8000")
         return Spec(kind, int(size) if size else None)
@@ -109,7 +123,9 @@ def parse_spec(text: str) -> Spec:
         return Spec("file", path=kind, pattern=size)
     near = get_close_matches(kind, _KINDS, n=1)
     hint = f"did you mean {near[0]}? Write" if near else "write"
-    raise ConfigError(f"system {text!r}: no such system and no such file; {hint} {', '.join(_KINDS)}:SIZE or a file")
+    raise ConfigError(
+        f"system {text!r}: no such system and no such file; {hint} {', '.join(_KINDS)}:SIZE or a file"
+    )
 
 
 def volt_systems(search: SearchResult, *, cost: Cost) -> Iterator[System]:
@@ -119,21 +135,37 @@ def volt_systems(search: SearchResult, *, cost: Cost) -> Iterator[System]:
         if pick.index not in systems:
             step = search.steps[pick.index]
             systems[pick.index] = system_at(
-                search.candidates, step.size, retained=step.kept, name="volt", family="volt", cost=cost, cost_note=note,
+                search.candidates,
+                step.size,
+                retained=step.kept,
+                name="volt",
+                family="volt",
+                cost=cost,
+                cost_note=note,
                 step_muv=step.muv,
-            )  # fmt: skip
-        yield replace(systems[pick.index], name=f"volt {rule}", rule=rule, why=pick.why, on_edge=pick.on_edge)
+            )
+        yield replace(
+            systems[pick.index], name=f"volt {rule}", rule=rule, why=pick.why, on_edge=pick.on_edge
+        )
 
 
 def system_at(
-    candidates: Candidates, size: int, *, name: str, cost: Cost, retained: NDArray[np.bool_] | None = None, **facts: Any
+    candidates: Candidates,
+    size: int,
+    *,
+    name: str,
+    cost: Cost,
+    retained: NDArray[np.bool_] | None = None,
+    **facts: Any,
 ) -> System:
     """Return the vocabulary of a size as a system. retained: (size,) bool, by default all tokens"""
     vocabulary, own_cost = measured(vocabulary_at, candidates, size, kept=retained)
     return vocabulary_system(name, vocabulary, cost=cost + own_cost, **facts)
 
 
-def vocabulary_system(name: str, vocabulary: Vocabulary, *, words_of: WordCounts | None = None, **facts: Any) -> System:
+def vocabulary_system(
+    name: str, vocabulary: Vocabulary, *, words_of: WordCounts | None = None, **facts: Any
+) -> System:
     """Return a system that splits words with VOLT's `Encoder`.
 
     words_of: the counts of the words to split. If they were normalised or split with other settings than the
@@ -142,8 +174,14 @@ def vocabulary_system(name: str, vocabulary: Vocabulary, *, words_of: WordCounts
     encoder = Encoder(vocabulary)
     roles = set(vocabulary.special.roles.values())
     own = {*vocabulary.tokens, *vocabulary.scaffolding}
-    types = tuple(piece for piece in (*vocabulary.pieces, *vocabulary.scaffolding) if piece and piece not in roles)
-    lengths = token_lengths(["?" if piece in BYTE_TOKENS else piece for piece in types], marker=vocabulary.marker)
+    types = tuple(
+        piece
+        for piece in (*vocabulary.pieces, *vocabulary.scaffolding)
+        if piece and piece not in roles
+    )
+    lengths = token_lengths(
+        ["?" if piece in BYTE_TOKENS else piece for piece in types], marker=vocabulary.marker
+    )
     numbers = {piece: number for number, piece in enumerate(types)}
     settings = vocabulary.normalizer, vocabulary.pretokenizer
     as_texts = words_of is not None and settings != (words_of.normalizer, words_of.pretokenizer)
@@ -152,21 +190,38 @@ def vocabulary_system(name: str, vocabulary: Vocabulary, *, words_of: WordCounts
             f"{name} splits text by {vocabulary.pretokenizer.name}, but the corpus was counted by "
             f"{words_of.pretokenizer.name}; count it by white space to compare them"
         )
-    space = " " * (vocabulary.pretokenizer.keeps_spaces and not vocabulary.pretokenizer.dummy_prefix)
+    space = " " * (
+        vocabulary.pretokenizer.keeps_spaces and not vocabulary.pretokenizer.dummy_prefix
+    )
 
     def cut(words: Sequence[str], _source: str) -> Cuts:
-        cuts = encoder.encode_lines([space + word for word in words]) if as_texts else encoder.encode_words(words)
+        cuts = (
+            encoder.encode_lines([space + word for word in words])
+            if as_texts
+            else encoder.encode_words(words)
+        )
         return cuts_of([[numbers.get(piece, -1) for piece in pieces] for pieces in cuts])
 
     return System(
-        name, tokens=types, lengths=lengths, always=np.array([piece in own for piece in types], bool), cut=cut,
-        size=vocabulary.size, n_scaffolding=len(vocabulary.scaffolding), **facts,
-    )  # fmt: skip
+        name,
+        tokens=types,
+        lengths=lengths,
+        always=np.array([piece in own for piece in types], bool),
+        cut=cut,
+        size=vocabulary.size,
+        n_scaffolding=len(vocabulary.scaffolding),
+        **facts,
+    )
 
 
 def file_system(file: ReadFile, *, counts: WordCounts) -> System:
     """Return the system of a file. counts: the words to split"""
-    facts: dict[str, Any] = {"family": "file", "cost": file.cost, "rule": "as given", "cost_note": _UNKNOWN_COST}
+    facts: dict[str, Any] = {
+        "family": "file",
+        "cost": file.cost,
+        "rule": "as given",
+        "cost_note": _UNKNOWN_COST,
+    }
     name, model = f"file {file.path}", file.model
     if isinstance(model, Vocabulary):
         return vocabulary_system(name, model, words_of=counts, why=file.path, **facts)
@@ -201,28 +256,48 @@ def trained_system(kind: str, size: int, *, counts: WordCounts) -> System:
         cost = train(kind, size, counts=counts, folder=folder)
         is_wordpiece = kind == "wordpiece"
         result = (
-            of_tokenizers(folder / WORDPIECE_FILE) if is_wordpiece else of_sentencepiece(folder / SENTENCEPIECE_FILE)
+            of_tokenizers(folder / WORDPIECE_FILE)
+            if is_wordpiece
+            else of_sentencepiece(folder / SENTENCEPIECE_FILE)
         )
-    repeats = "; the library takes no counts, so it reads each word as often as it occurs" * is_wordpiece
+    repeats = (
+        "; the library takes no counts, so it reads each word as often as it occurs" * is_wordpiece
+    )
     return _library_system(
-        f"{_NAMES[kind]} {size}", result, family=_NAMES[kind], cost=cost, rule="fixed",
+        f"{_NAMES[kind]} {size}",
+        result,
+        family=_NAMES[kind],
+        cost=cost,
+        rule="fixed",
         cost_note=f"training alone, in a process of its own{repeats}",
-        why="as requested" if result.size == size else f"{size:,} requested, the library gives {result.size:,}",
-    )  # fmt: skip
+        why="as requested"
+        if result.size == size
+        else f"{size:,} requested, the library gives {result.size:,}",
+    )
 
 
 def joined_system(name: str, systems: dict[str, System], **facts: Any) -> System:
     """Join the vocabularies of sources to one system that splits each source by its own vocabulary."""
-    offsets = dict(zip(systems, accumulate((len(one.tokens) for one in systems.values()), initial=0), strict=False))
+    offsets = dict(
+        zip(
+            systems,
+            accumulate((len(one.tokens) for one in systems.values()), initial=0),
+            strict=False,
+        )
+    )
 
     def cut(words: Sequence[str], source: str) -> Cuts:
         cuts = systems[source].cut(words, source)
         return replace(cuts, ids=np.where(cuts.ids < 0, -1, cuts.ids + offsets[source]))
 
     return System(
-        name, tokens=tuple(chain.from_iterable(one.tokens for one in systems.values())),
+        name,
+        tokens=tuple(chain.from_iterable(one.tokens for one in systems.values())),
         lengths=np.concatenate([one.lengths for one in systems.values()]),
-        always=np.concatenate([one.always for one in systems.values()]), cut=cut,
+        always=np.concatenate([one.always for one in systems.values()]),
+        cut=cut,
         size=sum(one.size for one in systems.values()),
-        n_scaffolding=sum(one.n_scaffolding or 0 for one in systems.values()), sources=tuple(systems), **facts,
-    )  # fmt: skip
+        n_scaffolding=sum(one.n_scaffolding or 0 for one in systems.values()),
+        sources=tuple(systems),
+        **facts,
+    )

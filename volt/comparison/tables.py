@@ -77,7 +77,9 @@ class Table:
     @property
     def strong(self) -> int | None:
         """The index of the highlighted row, if any."""
-        return next((index for index, row in enumerate(self.rows) if row[0].value == self.highlighted), None)
+        return next(
+            (index for index, row in enumerate(self.rows) if row[0].value == self.highlighted), None
+        )
 
     def brief(self) -> Table:
         return replace(self, columns=[column for column in self.columns if not column.detail])
@@ -107,37 +109,64 @@ FORMS: dict[str, Callable[[Any], str]] = {
 
 SYSTEM = TableColumn("name", "system", "vocabulary, and how it was made")
 SIZE = TableColumn("size", "size", "tokens, special ones not counted", "count")
-SCAFFOLDING = TableColumn("n_scaffolding", "scaffolding", "tokens made by merges and not kept", "count")
-MUV = TableColumn(
-    "muv", "MUV ·10⁶", "Eq. 1 against the size searched before, nats per character and million tokens", "millionths"
+SCAFFOLDING = TableColumn(
+    "n_scaffolding", "scaffolding", "tokens made by merges and not kept", "count"
 )
-SECONDS = TableColumn("seconds", "seconds", "wall time from the counted words, measured in this run", "seconds")
+MUV = TableColumn(
+    "muv",
+    "MUV ·10⁶",
+    "Eq. 1 against the size searched before, nats per character and million tokens",
+    "millionths",
+)
+SECONDS = TableColumn(
+    "seconds", "seconds", "wall time from the counted words, measured in this run", "seconds"
+)
 MEMORY = TableColumn("memory_mb", "MB", "greatest resident memory above that before", "count")
 EDGE = TableColumn("on_edge", "on edge", "the first or the last size that could be picked", "yes")
 SOURCE = TableColumn("source", "source", "named text")
-SHARE = TableColumn("share", "share", "the source's part of a token's count, a mean over the tokens used", "percent")
+SHARE = TableColumn(
+    "share", "share", "the source's part of a token's count, a mean over the tokens used", "percent"
+)
 FERTILITY = TableColumn("fertility", "fertility", "pieces per word", "ratio", short="fert.")
 CUT_WORDS = TableColumn(
-    "continued_word_rate", "cut words", "share of the words that take more than one piece", "percent", short="cut"
+    "continued_word_rate",
+    "cut words",
+    "share of the words that take more than one piece",
+    "percent",
+    short="cut",
 )
 TOKENS_PER_BYTE = TableColumn(
-    "tokens_per_byte", "tokens/byte", "pieces per byte of the text, its spaces included", "fine", short="tok./B"
+    "tokens_per_byte",
+    "tokens/byte",
+    "pieces per byte of the text, its spaces included",
+    "fine",
+    short="tok./B",
 )
 SERVING = TableColumn(
-    "serving_flops_per_byte", "GFLOP/byte", "what a byte costs the language model, 2 (N + size · d) per piece",
-    "thousand millions", short="GFLOP/B",
-)  # fmt: skip
-PARITY = TableColumn("parity", "parity", "fertility over the mean fertility of all sources", "ratio")
+    "serving_flops_per_byte",
+    "GFLOP/byte",
+    "what a byte costs the language model, 2 (N + size · d) per piece",
+    "thousand millions",
+    short="GFLOP/B",
+)
+PARITY = TableColumn(
+    "parity", "parity", "fertility over the mean fertility of all sources", "ratio"
+)
 PREMIUM = TableColumn(
-    "premium", "premium", "pieces over those of the source that takes fewest, where lines are aligned", "ratio"
+    "premium",
+    "premium",
+    "pieces over those of the source that takes fewest, where lines are aligned",
+    "ratio",
 )
 MEASURES = (
     TableColumn("n_pieces", "pieces", "occurrences of tokens that the text takes", "count"),
     TableColumn("bits", "Mbit", "pieces · log₂ size, in millions", "millions"),
     TableColumn("entropy", "entropy", "Eq. 2, nats per character", "fine"),
     TableColumn(
-        "muv_from_atoms", "MUV from atoms ·10⁶",
-        "Eq. 1 against the vocabulary of characters alone, nats per character and million tokens", "millionths",
+        "muv_from_atoms",
+        "MUV from atoms ·10⁶",
+        "Eq. 1 against the vocabulary of characters alone, nats per character and million tokens",
+        "millionths",
         short="MUV atoms",
     ),
     FERTILITY,
@@ -146,48 +175,90 @@ MEASURES = (
     TableColumn("renyi", "Rényi", "efficiency, α = 2.5", "ratio"),
     TableColumn("f95", "F95", "count of the type at the 95th percentile of frequency", "count"),
     TableColumn("divergence", "D", "½ Σ|p − 1/K|, distance from a uniform distribution", "ratio"),
-    TableColumn("percentile_frequency", "3–83 %", "share of pieces whose types rank between 3 % and 83 %", "percent"),
-    TableColumn("rare_share", "rare types", "share of types seen fewer than 100 times", "percent", short="rare"),
-    TableColumn("unknown_rate", "unknown", "unknown pieces per piece", "fine percent", short="unk."),
-    TableColumn("n_used", "types used", "tokens of the vocabulary that the text uses", "count", detail=True),
-)  # fmt: skip
+    TableColumn(
+        "percentile_frequency",
+        "3–83 %",
+        "share of pieces whose types rank between 3 % and 83 %",
+        "percent",
+    ),
+    TableColumn(
+        "rare_share",
+        "rare types",
+        "share of types seen fewer than 100 times",
+        "percent",
+        short="rare",
+    ),
+    TableColumn(
+        "unknown_rate", "unknown", "unknown pieces per piece", "fine percent", short="unk."
+    ),
+    TableColumn(
+        "n_used", "types used", "tokens of the vocabulary that the text uses", "count", detail=True
+    ),
+)
 
 
 _TOTALS = ("lines", "words", "distinct_words", "characters")
 
 
 def legend(columns: Iterable[TableColumn]) -> str:
-    return " ".join(f"{column.head}: {column.title}." for column in columns if column.title and not column.detail)
+    return " ".join(
+        f"{column.head}: {column.title}."
+        for column in columns
+        if column.title and not column.detail
+    )
 
 
 def corpus_table(data: Data) -> Table:
     columns = [
-        TableColumn("part", "text", "training or held-out"), replace(SOURCE, key="name"),
+        TableColumn("part", "text", "training or held-out"),
+        replace(SOURCE, key="name"),
         *(TableColumn(key, key.replace("_", " "), "", "count") for key in _TOTALS),
         TableColumn("fingerprint", "fingerprint", "of the word counts", detail=True),
-    ]  # fmt: skip
+    ]
     parts = (("training", data["corpus"]), ("held-out", data["heldout"]))
-    rows = [{**source, "part": part} for part, facts in parts if facts for source in facts["sources"]]
+    rows = [
+        {**source, "part": part} for part, facts in parts if facts for source in facts["sources"]
+    ]
     return Table("sources", "Corpus", columns, rows)
 
 
 def pick_table(data: Data) -> Table:
-    columns = [TableColumn("rule", "rule", "how a size is chosen"), SIZE, TableColumn("why", "why", "the reason"), EDGE]
+    columns = [
+        TableColumn("rule", "rule", "how a size is chosen"),
+        SIZE,
+        TableColumn("why", "why", "the reason"),
+        EDGE,
+    ]
     picks, chosen = data["search"]["picks"].values(), data["search"]["pick"]["rule"]
     return Table("picks", "What every rule picks", columns, picks, highlighted=chosen)
 
 
 def cost_table(data: Data) -> Table:
     columns = [
-        SYSTEM, SIZE, SCAFFOLDING, MUV,
-        TableColumn("rule", "rule", "how the size was chosen", detail=True), SECONDS, MEMORY, EDGE,
+        SYSTEM,
+        SIZE,
+        SCAFFOLDING,
+        MUV,
+        TableColumn("rule", "rule", "how the size was chosen", detail=True),
+        SECONDS,
+        MEMORY,
+        EDGE,
         TableColumn("why", "why", "the reason for the size"),
         TableColumn("cost_note", "covers", "what time and memory include", detail=True),
-    ]  # fmt: skip
+    ]
     rows = [_measured(system, "training") for system in data["systems"]]
-    covered = dict.fromkeys(f"{system['family']}: {system['cost_note']}." for system in data["systems"])
+    covered = dict.fromkeys(
+        f"{system['family']}: {system['cost_note']}." for system in data["systems"]
+    )
     note = f"{legend([SCAFFOLDING, MUV, SECONDS, MEMORY, EDGE])} What seconds and MB include: {' '.join(covered)}"
-    return Table("costs", "Vocabularies, and what each cost", columns, rows, highlighted=data["chosen"], note=note)
+    return Table(
+        "costs",
+        "Vocabularies, and what each cost",
+        columns,
+        rows,
+        highlighted=data["chosen"],
+        note=note,
+    )
 
 
 def _measures(data: Data) -> tuple[TableColumn, ...]:
@@ -201,12 +272,16 @@ def system_tables(data: Data) -> list[Table]:
     columns = [SYSTEM, replace(SIZE, detail=True), *_measures(data)]
     return [
         Table(
-            f"systems-{part}", f"Measures on the {text} text", columns,
-            [_measured(system, part) for system in data["systems"]], highlighted=data["chosen"],
+            f"systems-{part}",
+            f"Measures on the {text} text",
+            columns,
+            [_measured(system, part) for system in data["systems"]],
+            highlighted=data["chosen"],
             note=legend(columns[2:]) if part == "training" else "",
         )
-        for part, text in (("training", "training"), ("heldout", "held-out")) if part == "training" or data["heldout"]
-    ]  # fmt: skip
+        for part, text in (("training", "training"), ("heldout", "held-out"))
+        if part == "training" or data["heldout"]
+    ]
 
 
 def _measured(system: Data, part: str) -> Data:
@@ -218,10 +293,20 @@ def _ranked(measures: Data) -> Data:
 
 
 def source_tables(data: Data) -> list[Table]:
-    captions = {"by_source": "By source, training text", "heldout_by_source": "By source, held-out text"}
+    captions = {
+        "by_source": "By source, training text",
+        "heldout_by_source": "By source, held-out text",
+    }
     columns = [SYSTEM, SOURCE, SHARE, PARITY, PREMIUM, *_measures(data)]
-    rows = {part: [row for system in data["systems"] for row in _source_rows(system, part)] for part in captions}
-    return [Table(part.replace("_", "-"), captions[part], columns, result) for part, result in rows.items() if result]
+    rows = {
+        part: [row for system in data["systems"] for row in _source_rows(system, part)]
+        for part in captions
+    }
+    return [
+        Table(part.replace("_", "-"), captions[part], columns, result)
+        for part, result in rows.items()
+        if result
+    ]
 
 
 def chosen_source_tables(data: Data) -> list[Table]:
@@ -230,11 +315,15 @@ def chosen_source_tables(data: Data) -> list[Table]:
     columns = [SOURCE, SHARE, *_measures(data), *balance]
     return [
         Table(
-            "chosen-by-source", f"{system['name']}, by source, training text", columns,
-            [*_source_rows(system, "by_source")], note=legend([SHARE, *balance]),
+            "chosen-by-source",
+            f"{system['name']}, by source, training text",
+            columns,
+            [*_source_rows(system, "by_source")],
+            note=legend([SHARE, *balance]),
         )
-        for system in data["systems"] if system["name"] == data["chosen"]
-    ]  # fmt: skip
+        for system in data["systems"]
+        if system["name"] == data["chosen"]
+    ]
 
 
 def measures_by_source(data: Data, *, full: bool = True) -> list[Table]:
@@ -244,17 +333,25 @@ def measures_by_source(data: Data, *, full: bool = True) -> list[Table]:
     for measure in [FERTILITY, *more * full]:
         columns = [SYSTEM, *(TableColumn(f"in {name}", name, "", measure.form) for name in names)]
         rows = [
-            {f"in {row['source']}": row[measure.key] for row in _source_rows(system, "by_source")} | system
+            {f"in {row['source']}": row[measure.key] for row in _source_rows(system, "by_source")}
+            | system
             for system in data["systems"]
         ]
         caption = f"Training text: {measure.label}, by source ({measure.title})"
-        tables.append(Table(f"{measure.key}-by-source", caption, columns, rows, highlighted=data["chosen"]))
+        tables.append(
+            Table(f"{measure.key}-by-source", caption, columns, rows, highlighted=data["chosen"])
+        )
     return tables
 
 
 def _source_rows(system: Data, part: str) -> Iterator[Data]:
     for source, measures in system[part].items():
-        yield {**_ranked(measures), "name": system["name"], "source": source, "share": system["shares"].get(source)}
+        yield {
+            **_ranked(measures),
+            "name": system["name"],
+            "source": source,
+            "share": system["shares"].get(source),
+        }
 
 
 def study_tables(data: Data) -> list[Table]:
@@ -268,14 +365,22 @@ def study_tables(data: Data) -> list[Table]:
         title = f"{title}, nats per character"
         grid += [
             TableColumn(f"{prefix}entropy", f"entropy, {name}", title, "fine", f"entropy, {short}"),
-            replace(MUV, key=f"{prefix}muv", label=f"{MUV.label}, {name}", short=f"{MUV.label}, {short}"),
+            replace(
+                MUV, key=f"{prefix}muv", label=f"{MUV.label}, {name}", short=f"{MUV.label}, {short}"
+            ),
         ]
     argmaxes = [
         TableColumn("over", "searched over", "the paper's grid, every size, or steps of 1,000"),
         TableColumn("floor", "from", "the smallest size that was compared", "count"),
-        TableColumn("length", "mean length", "of Eq. 2, over the tokens (type) or over their pieces (occurrence)"),
-        TableColumn("size", "argmax", "size of the greatest MUV", "count"), MUV, EDGE,
-    ]  # fmt: skip
+        TableColumn(
+            "length",
+            "mean length",
+            "of Eq. 2, over the tokens (type) or over their pieces (occurrence)",
+        ),
+        TableColumn("size", "argmax", "size of the greatest MUV", "count"),
+        MUV,
+        EDGE,
+    ]
     study, note = data["study"], legend([column for column in grid if column.form == "fine"])
     where = "MUV-search: where Eq. 1 is greatest"
     return [
@@ -294,14 +399,18 @@ def report_tables(data: Data, *, full: bool = True) -> list[Table]:
 
 def warnings(data: Data) -> list[str]:
     """Return the problems, then the warnings of the search and of the study."""
-    return list(dict.fromkeys((*data["problems"], *data["search"]["warnings"], *data["study"]["warnings"])))
+    return list(
+        dict.fromkeys((*data["problems"], *data["search"]["warnings"], *data["study"]["warnings"]))
+    )
 
 
 def as_markdown(data: Data) -> str:
     """Return the report as Markdown, ending in a line end."""
     output = data["made"]
     parts = ["# Vocabularies compared", ""]
-    parts += [f"- **{_escaped(warning)}**" for warning in warnings(data)] + [""] * bool(warnings(data))
+    parts += [f"- **{_escaped(warning)}**" for warning in warnings(data)] + [""] * bool(
+        warnings(data)
+    )
     for result in report_tables(data):
         parts += [_markdown(result), ""]
     parts.append(
@@ -316,8 +425,16 @@ def _markdown(table: Table) -> str:
     rows = [[cell.text for cell in row] for row in table.rows]
     if table.strong is not None:
         rows[table.strong][0] = f"**{rows[table.strong][0]}**"
-    heads, rules = zip(*((one.head, "---:" if one.is_number else "---") for one in table.columns), strict=True)
-    lines = [f"### {_escaped(table.caption)}", "", _line(heads), f"|{'|'.join(rules)}|", *map(_line, rows)]
+    heads, rules = zip(
+        *((one.head, "---:" if one.is_number else "---") for one in table.columns), strict=True
+    )
+    lines = [
+        f"### {_escaped(table.caption)}",
+        "",
+        _line(heads),
+        f"|{'|'.join(rules)}|",
+        *map(_line, rows),
+    ]
     return "\n".join([*lines, *(["", _escaped(table.note)] if table.note else [])])
 
 
@@ -336,7 +453,10 @@ def as_text(data: Data) -> RenderableType:
 
     parts: list[RenderableType] = []
     for result in report_tables(data, full=False):
-        heads, cells = [column.head for column in result.columns], [[cell.text for cell in row] for row in result.rows]
+        heads, cells = (
+            [column.head for column in result.columns],
+            [[cell.text for cell in row] for row in result.rows],
+        )
         numbers = [place for place, column in enumerate(result.columns) if column.is_number]
         grid = Grid(heads, cells, numbers=numbers, strong=result.strong)
         parts += [Text(result.caption, style="bold"), grid]
@@ -344,6 +464,10 @@ def as_text(data: Data) -> RenderableType:
     for warning in warnings(data):
         parts += [Text.assemble(("warning ", "bold yellow"), warning), ""]
     seconds = {**data["search"]["seconds"], "total": data["made"]["seconds"]}
-    parts.append(LabelledText("seconds   ", [f"{phase} {value:.2f}" for phase, value in seconds.items()], gap="   "))
+    parts.append(
+        LabelledText(
+            "seconds   ", [f"{phase} {value:.2f}" for phase, value in seconds.items()], gap="   "
+        )
+    )
     parts.append(LabelledText("signature ", at_bars(data["signature"]), gap=""))
     return Group(*parts)

@@ -47,7 +47,9 @@ class NamedText:
 
     def __post_init__(self) -> None:
         arguments.text(self.name, "name", remedy="did you mean NamedText('name', counts)?")
-        object.__setattr__(self, "counts", as_counts(self.counts))  # the only way to set a field of a frozen dataclass
+        object.__setattr__(
+            self, "counts", as_counts(self.counts)
+        )  # the only way to set a field of a frozen dataclass
 
     def __repr__(self) -> str:
         words = f"{counted(self.counts.n_words, 'word')}, {self.counts.total:,} in all"
@@ -59,7 +61,9 @@ class NamedText:
         return Counter(dict(table.group_by("word").agg(pl.col("count").sum()).sort("word").rows()))
 
 
-def read_sources(texts: Sequence[str | NamedText], *, max_line: int | None = MAX_LINE) -> tuple[NamedText, ...]:
+def read_sources(
+    texts: Sequence[str | NamedText], *, max_line: int | None = MAX_LINE
+) -> tuple[NamedText, ...]:
     """Read and count the texts that are files. Raises ConfigError if two texts have the same name."""
     files = iter(source_paths([text for text in texts if isinstance(text, str)]).items())
     result = []
@@ -71,7 +75,9 @@ def read_sources(texts: Sequence[str | NamedText], *, max_line: int | None = MAX
         result.append(text)
     names = [text.name for text in result]
     if len(set(names)) < len(names):
-        raise ConfigError(f"source names {', '.join(names)} are not distinct; give each a different name")
+        raise ConfigError(
+            f"source names {', '.join(names)} are not distinct; give each a different name"
+        )
     return tuple(result)
 
 
@@ -79,20 +85,34 @@ def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
     """Return a few evenly spaced lines of 40 to 160 characters from the start of a file."""
     if path == "-" or path.endswith((".parquet", ".jsonl")):
         return ()
-    blocks = read_blocks(path, block_size=_SAMPLE_BLOCK, errors="replace", max_line=None)  # counting has checked lines
+    blocks = read_blocks(
+        path, block_size=_SAMPLE_BLOCK, errors="replace", max_line=None
+    )  # counting has checked lines
     text = next((block.data.decode() for block in blocks), "")
     lines = [line.strip() for line in text.split("\n")]
-    fitting = [line for line in lines if len(line) in SAMPLE_LENGTHS] or [line[:160] for line in lines if line]
-    return tuple(dict.fromkeys(fitting[i * (len(fitting) - 1) // max(1, n - 1)] for i in range(n) if fitting))
+    fitting = [line for line in lines if len(line) in SAMPLE_LENGTHS] or [
+        line[:160] for line in lines if line
+    ]
+    return tuple(
+        dict.fromkeys(fitting[i * (len(fitting) - 1) // max(1, n - 1)] for i in range(n) if fitting)
+    )
 
 
-def match_names(names: Sequence[str], heldout: Sequence[NamedText]) -> tuple[tuple[NamedText, ...], list[str]]:
+def match_names(
+    names: Sequence[str], heldout: Sequence[NamedText]
+) -> tuple[tuple[NamedText, ...], list[str]]:
     """Match held-out texts to sources by name. Return the texts, and a sentence on each name without a match."""
-    if len(names) == len(heldout) == 1 and heldout[0].name != names[0]:  # a single text belongs to a single source
+    if (
+        len(names) == len(heldout) == 1 and heldout[0].name != names[0]
+    ):  # a single text belongs to a single source
         return (replace(heldout[0], name=names[0]),), []
     known, inputs = ", ".join(names), [text.name for text in heldout]
     tail = "it is measured only as a whole; write NAME=FILE"
-    notes = [f"held-out {name!r} has no source of its name ({known}): {tail}" for name in inputs if name not in names]
+    notes = [
+        f"held-out {name!r} has no source of its name ({known}): {tail}"
+        for name in inputs
+        if name not in names
+    ]
     if set(inputs) & set(names):
         notes += [f"source {name!r} has no held-out text" for name in names if name not in inputs]
     return tuple(heldout), notes
@@ -100,8 +120,13 @@ def match_names(names: Sequence[str], heldout: Sequence[NamedText]) -> tuple[tup
 
 def unseen_characters(seen: Sequence[NamedText], heldout: NamedText) -> str | None:
     """Return a sentence on the characters of a held-out text that training lacks; None if these are rare."""
-    known, occurrences = set("".join(chain.from_iterable(text.counts.words for text in seen))), heldout.characters
-    unseen = {character: count for character, count in occurrences.items() if character not in known}
+    known, occurrences = (
+        set("".join(chain.from_iterable(text.counts.words for text in seen))),
+        heldout.characters,
+    )
+    unseen = {
+        character: count for character, count in occurrences.items() if character not in known
+    }
     share = sum(unseen.values()) / max(1, occurrences.total())
     if share < UNSEEN_SHARE:
         return None
@@ -140,6 +165,9 @@ def as_texts(texts: Texts, name: str) -> list[str | NamedText]:
 def read_both(
     training: Sequence[str | NamedText], heldout: Sequence[str | NamedText], max_line: int | None
 ) -> tuple[tuple[NamedText, ...], tuple[NamedText, ...], list[str]]:
-    texts, others = read_sources(training, max_line=max_line), read_sources(heldout, max_line=max_line)
+    texts, others = (
+        read_sources(training, max_line=max_line),
+        read_sources(heldout, max_line=max_line),
+    )
     held, notes = match_names([text.name for text in texts], others)
     return texts, held, [*notes, *filter(None, (unseen_characters(texts, text) for text in held))]

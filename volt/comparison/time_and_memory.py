@@ -68,13 +68,17 @@ def measured(call: Callable[P, T], *values: P.args, **options: P.kwargs) -> tupl
     before, start = _restarted_peak(), time.perf_counter()
     result = call(*values, **options)
     seconds = time.perf_counter() - start
-    return result, Cost(seconds, None if before is None else max(0, _status("VmHWM") - before) / 1e6)
+    return result, Cost(
+        seconds, None if before is None else max(0, _status("VmHWM") - before) / 1e6
+    )
 
 
 def _restarted_peak() -> int | None:
     """Reset the peak resident size. Return the current size in bytes; None if resetting is impossible."""
     try:
-        (_PROCESS / "clear_refs").write_text("5")  # see proc(5): resets VmHWM to the current resident size
+        (_PROCESS / "clear_refs").write_text(
+            "5"
+        )  # see proc(5): resets VmHWM to the current resident size
         return _status("VmRSS")
     except OSError:
         return None

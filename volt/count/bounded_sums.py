@@ -32,7 +32,11 @@ from volt.files.threads import available_cores
 
 _LEAST = 512 << 20  # the smallest budget
 _BASE = 256 << 20  # the memory of Python and the libraries: a search of two words takes 232 MB
-_ROW, _UNIT, _SYMBOL = 32, 160, 60  # bytes: a word in a table, without its text; a unit; a character in learning
+_ROW, _UNIT, _SYMBOL = (
+    32,
+    160,
+    60,
+)  # bytes: a word in a table, without its text; a unit; a character in learning
 _MMAP_THRESHOLD = -3  # the name of this setting of mallopt
 # Exact up to 65,536; beyond that, a threshold is at most twice the exact count.
 _THRESHOLDS = np.concatenate([np.arange(1, 1 << 16), 1 << np.arange(16, 63)])
@@ -47,9 +51,13 @@ class Budget:
     @classmethod
     def of(cls, value: int | str) -> Budget:
         """Parse a number of bytes, or a string such as 2G. Raises ConfigError if it is below 512 MB or not a size."""
-        n_bytes = arguments.parse_bytes(value, "memory", such_as="512M, which is the least, 2G or 16G")
+        n_bytes = arguments.parse_bytes(
+            value, "memory", such_as="512M, which is the least, 2G or 16G"
+        )
         if n_bytes < _LEAST:
-            raise ConfigError(f"memory is {value}; give 512M or more; Python and the libraries take half of that")
+            raise ConfigError(
+                f"memory is {value}; give 512M or more; Python and the libraries take half of that"
+            )
         return cls(n_bytes)
 
     def check_learning(self, table: pl.DataFrame, *, approximate: bool = False) -> None:
@@ -147,11 +155,15 @@ class CountHistogram:
         places = np.searchsorted(self._least, table["count"].to_numpy(), side="right") - 1
         lengths = table["word"].str.len_chars().to_numpy()
         self._words += np.bincount(places, minlength=len(self._words))
-        self._characters += np.bincount(places, lengths, minlength=len(self._characters)).astype(np.int64)
+        self._characters += np.bincount(places, lengths, minlength=len(self._characters)).astype(
+            np.int64
+        )
 
     def refusal(self, budget: Budget, *, approximate: bool = False) -> CorpusError:
         """Return the error for too many words."""
-        n_words, n_characters = (numbers[::-1].cumsum()[::-1].tolist() for numbers in (self._words, self._characters))
+        n_words, n_characters = (
+            numbers[::-1].cumsum()[::-1].tolist() for numbers in (self._words, self._characters)
+        )
         rows = zip(self._least.tolist(), n_words, n_characters, strict=True)
         least, left, _ = next(row for row in rows if learning_bytes(*row[1:]) <= budget.for_words)
         enough = -(-(_BASE + learning_bytes(n_words[0], n_characters[0])) >> 20)
@@ -196,15 +208,21 @@ class SortedRuns:
 
     def _merge(self, paths: list[Path]) -> Iterator[pl.DataFrame]:
         runs = [_read(path) for path in paths]
-        heads = {number: head for number, run in enumerate(runs) if (head := next(run, None)) is not None}
+        heads = {
+            number: head for number, run in enumerate(runs) if (head := next(run, None)) is not None
+        }
         while heads:
-            last = min(head["word"][-1] for head in heads.values())  # every run is in memory up to this word
+            last = min(
+                head["word"][-1] for head in heads.values()
+            )  # every run is in memory up to this word
             complete = list[pl.DataFrame]()
             for number, head in [*heads.items()]:
                 end = head["word"].search_sorted(last, side="right")
                 complete.append(head[:end])
                 del heads[number]
-                if (rest := head[end:] if end < head.height else next(runs[number], None)) is not None:
+                if (
+                    rest := head[end:] if end < head.height else next(runs[number], None)
+                ) is not None:
                     heads[number] = rest
             yield pl.concat(complete).group_by("word").agg(_COUNT.sum()).sort("word")
 
@@ -219,7 +237,9 @@ def _write(path: Path, tables: Iterable[pl.DataFrame], *, rows: int) -> None:
         with path.open("wb") as file, ipc.new_stream(file, schema, options=options) as writer:
             for table in tables:
                 for part in table.iter_slices(rows):
-                    writer.write_table(part.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema))
+                    writer.write_table(
+                        part.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema)
+                    )
     except OSError as error:
         raise CorpusError(
             f"{path.parent}: cannot write words that exceed the memory: {reason(error)}; set TMPDIR to a "
@@ -271,7 +291,9 @@ def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int)
         return _retained(runs.merged() if runs else iter([rest]), whole, budget, min_count)
 
 
-def _retained(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget, min_count: int) -> BoundedSum:
+def _retained(
+    tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget, min_count: int
+) -> BoundedSum:
     retained, n_bytes, tally, total, n_retained = [EMPTY], 0, CountHistogram(min_count), 0, 0
     for table in tables:
         total += _total(table)
@@ -286,7 +308,9 @@ def _retained(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget
     return BoundedSum(whole._replace(table=pl.concat(retained)), 0, total - n_retained)
 
 
-def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: int | None = None) -> BoundedSum:
+def approximate_sum(
+    parts: Iterable[CountedPart], *, n_words: int, n_symbols: int | None = None
+) -> BoundedSum:
     """Add up word counts approximately: remember about the `n_words` most frequent words.
 
     n_symbols: the maximum number of characters of these words together; each word's end counts as a character
@@ -310,7 +334,9 @@ def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: in
 
 
 def _numbers(one: CountedPart, other: CountedPart) -> CountedPart:
-    return CountedPart(one.table, *(sum(numbers) for numbers in zip(one[1:], other[1:], strict=True)))
+    return CountedPart(
+        one.table, *(sum(numbers) for numbers in zip(one[1:], other[1:], strict=True))
+    )
 
 
 def _total(table: pl.DataFrame) -> int:

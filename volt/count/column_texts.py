@@ -28,11 +28,17 @@ def column_numbers(value: str | int | Iterable[int] | None) -> tuple[int, ...]:
     """
     if value is None:
         return ()
-    parts: list[Any] = str(value).split(",") if isinstance(value, str | Number) else arguments.several(value, "fields")
+    parts: list[Any] = (
+        str(value).split(",")
+        if isinstance(value, str | Number)
+        else arguments.several(value, "fields")
+    )
     fields = tuple(int(part) if str(part).strip().isdecimal() else 0 for part in parts)
     if not fields or min(fields) < 1 or len(set(fields)) < len(fields):
         result = arguments.shortened(repr(value))
-        raise ConfigError(f"fields={result}: give distinct column numbers, counted from 1, such as 2 or 1,2")
+        raise ConfigError(
+            f"fields={result}: give distinct column numbers, counted from 1, such as 2 or 1,2"
+        )
     return fields
 
 
@@ -57,12 +63,20 @@ def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:
     """
     lines = lines_of(block.data)
     n_fields = _TEXT.str.count_matches("\t", literal=True) + 1
-    short = lines.select(n=n_fields).with_row_index().filter(pl.col("n") < max(fields)).head(1).collect()
+    short = (
+        lines.select(n=n_fields)
+        .with_row_index()
+        .filter(pl.col("n") < max(fields))
+        .head(1)
+        .collect()
+    )
     for index, n in short.rows():
         result = f"field {max(fields)} was requested, but the line has only {n}"
         raise CorpusError(f"{block.place(index)}: {result}; repair the line")
     parts = _TEXT.str.split("\t")
-    return lines.select(text=pl.concat_list([parts.list.get(number - 1) for number in fields])).explode("text")
+    return lines.select(
+        text=pl.concat_list([parts.list.get(number - 1) for number in fields])
+    ).explode("text")
 
 
 def json_columns(path: str) -> str:
@@ -84,7 +98,11 @@ def _json_text(block: Block, index: int, line: str, column: str) -> str:
         text = record[column]
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         text, end = None, 0
-    if isinstance(text, str) and end == len(line) and ("\\u" not in line or not _SURROGATE.search(text)):
+    if (
+        isinstance(text, str)
+        and end == len(line)
+        and ("\\u" not in line or not _SURROGATE.search(text))
+    ):
         return text
     if not line or line.isspace():
         return ""
@@ -96,9 +114,13 @@ def _json_text(block: Block, index: int, line: str, column: str) -> str:
     if column not in record:
         raise CorpusError(f"{place}: no column {column!r}; there are: {', '.join(record)}")
     if not isinstance(text := record[column], str):
-        raise CorpusError(f"{place}: column {column!r} is {json.dumps(text)[:40]}, not a string; repair the line")
+        raise CorpusError(
+            f"{place}: column {column!r} is {json.dumps(text)[:40]}, not a string; repair the line"
+        )
     if _SURROGATE.search(text):
-        raise CorpusError(f"{place}: column {column!r} contains a lone surrogate (\\ud800 to \\udfff); repair the line")
+        raise CorpusError(
+            f"{place}: column {column!r} contains a lone surrogate (\\ud800 to \\udfff); repair the line"
+        )
     return text
 
 
@@ -118,6 +140,8 @@ def parquet_texts(path: str, column: str | None) -> pl.LazyFrame:
     kinds = frame.collect_schema()
     textual = [name for name, kind in kinds.items() if kind in (pl.String, pl.Categorical, pl.Enum)]
     if column not in textual:
-        requested = "parquet; name the text column" if column is None else f"no text column {column!r}"
+        requested = (
+            "parquet; name the text column" if column is None else f"no text column {column!r}"
+        )
         raise CorpusError(f"{path}: {requested}; there are: {', '.join(textual) or 'none'}")
     return frame.select(text=pl.col(column).cast(pl.String))

@@ -16,7 +16,13 @@ from typing import Any, cast, get_args
 
 from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
-from volt.count.bounded_sums import Budget, CounterLimits, approximate_sum, bounded_sum, return_freed_memory
+from volt.count.bounded_sums import (
+    Budget,
+    CounterLimits,
+    approximate_sum,
+    bounded_sum,
+    return_freed_memory,
+)
 from volt.count.column_texts import column_numbers
 from volt.count.counting import Progress, ShardCounter
 from volt.count.kept_counts import N_LOOKS, KeptCounts, Shard, path_of
@@ -86,7 +92,9 @@ def count_words(
     ['hello', 'world']
     """
     if isinstance(sources, Mapping):
-        raise arguments.refusal(sources, "sources", "did you mean volt.WordCounts.from_pairs(counts)?")
+        raise arguments.refusal(
+            sources, "sources", "did you mean volt.WordCounts.from_pairs(counts)?"
+        )
     sources = checked_sources(sources)
     about_to_use_polars()
     arguments.choice(errors, "errors", get_args(Errors))
@@ -95,19 +103,33 @@ def count_words(
     word_settings = as_normalizer(normalizer), as_pretokenizer(pretokenizer)
     most = checked_max_line(max_line)
     in_order = map is builtins.map
-    budget = _budget(memory, approximate=arguments.flag(approximate, "approximate"), in_order=in_order)
+    budget = _budget(
+        memory, approximate=arguments.flag(approximate, "approximate"), in_order=in_order
+    )
     block_size = min(block_size, budget.block) if budget else block_size
     limits = CounterLimits.of(budget, approximate=approximate) if budget else CounterLimits()
     store = None if keep is None else KeptCounts(arguments.path(keep, "keep"))
     count = ShardCounter(
-        *word_settings, column_numbers(fields), column, word_counts, errors, progress, block_size, special, most,
-        limits, store,
-    )  # fmt: skip
+        *word_settings,
+        column_numbers(fields),
+        column,
+        word_counts,
+        errors,
+        progress,
+        block_size,
+        special,
+        most,
+        limits,
+        store,
+    )
     paths = expand(sources)
     if store:
         if approximate:
             hint = {"keep": store.folder, "approximate": True}
-            raise ConfigError("kept counts are of 64 MB, approximate ones of all files together; remove", hint=hint)
+            raise ConfigError(
+                "kept counts are of 64 MB, approximate ones of all files together; remove",
+                hint=hint,
+            )
         paths = check_files(paths, "keep works only with")
         store.prepare()
         map, in_order = (_in_groups if in_order else map), False
@@ -118,7 +140,9 @@ def count_words(
             result = approximate_sum(parts, n_words=budget.n_words, n_symbols=budget.n_symbols)
         else:
             result = bounded_sum(parts, budget, min_count=min_count)
-        counts = WordCounts(*result.part, *word_settings, bound=result.bound, n_left_out=result.n_left_out)
+        counts = WordCounts(
+            *result.part, *word_settings, bound=result.bound, n_left_out=result.n_left_out
+        )
     else:
         counts = WordCounts(*summed(parts), *word_settings)
     retained = counts.min_count(min_count)
@@ -129,7 +153,10 @@ def count_words(
 
 def _budget(memory: int | str | None, *, approximate: bool, in_order: bool) -> Budget | None:
     if memory is None and approximate:
-        raise ConfigError("approximate needs a memory limit, above which it forgets words; pass", hint={"memory": "2G"})
+        raise ConfigError(
+            "approximate needs a memory limit, above which it forgets words; pass",
+            hint={"memory": "2G"},
+        )
     if approximate and not in_order:
         raise ConfigError(
             "approximate needs the files in order, but map may count several at once; remove approximate or map"
@@ -160,13 +187,17 @@ def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
     """Return a map for `count_words` that passes ranges of `size` bytes to another map, such as a pool's."""
     shard_map = cast(ShardMap, arguments.function(map, "map") or builtins.map)
 
-    def mapped(function: Callable[[Shard], WordCounts], paths: Iterable[str]) -> Iterator[WordCounts]:
+    def mapped(
+        function: Callable[[Shard], WordCounts], paths: Iterable[str]
+    ) -> Iterator[WordCounts]:
         shards, n = shards_of(paths, size=size), 0
         for counts in shard_map(function, shards):
             n += 1
             yield counts
         if n != len(shards):
-            raise ConfigError(f"the map returned {n} counts for {len(shards)} shards; it must count each shard once")
+            raise ConfigError(
+                f"the map returned {n} counts for {len(shards)} shards; it must count each shard once"
+            )
 
     return mapped
 
@@ -208,6 +239,8 @@ def grouped(
 def shards_of(paths: Iterable[str], *, size: int = RANGE_SIZE) -> list[Shard]:
     """Divide files into ranges of `size` bytes; return the ranges, and the path of each undivided file."""
     shards, paths = list[Shard](), list(paths)
-    for path, ranges in zip(paths, in_order(partial(ranges_of, size=size), paths, n_threads=N_LOOKS), strict=True):
+    for path, ranges in zip(
+        paths, in_order(partial(ranges_of, size=size), paths, n_threads=N_LOOKS), strict=True
+    ):
         shards += ranges if ranges and not is_parquet(path) else [path]
     return shards

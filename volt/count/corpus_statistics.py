@@ -20,11 +20,26 @@ if TYPE_CHECKING:
 
 # Unicode's names of the scripts that are written without spaces between words.
 SCRIPTS = (
-    "Han", "Hiragana", "Katakana", "Bopomofo", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan", "Tai_Tham", "New_Tai_Lue",
-    "Javanese", "Balinese",
-)  # fmt: skip
-LEAST_SHARE = 0.1  # of a text's characters; a few names in another script say nothing about the text
-LEAST_LENGTH = 6  # letters; words in these scripts have 1.5 (Chinese) to 4 (Thai), clauses more than 8
+    "Han",
+    "Hiragana",
+    "Katakana",
+    "Bopomofo",
+    "Thai",
+    "Lao",
+    "Khmer",
+    "Myanmar",
+    "Tibetan",
+    "Tai_Tham",
+    "New_Tai_Lue",
+    "Javanese",
+    "Balinese",
+)
+LEAST_SHARE = (
+    0.1  # of a text's characters; a few names in another script say nothing about the text
+)
+LEAST_LENGTH = (
+    6  # letters; words in these scripts have 1.5 (Chinese) to 4 (Thai), clauses more than 8
+)
 _WORD, _COUNT = pl.col("word"), pl.col("count").cast(pl.Float64)
 
 
@@ -85,7 +100,9 @@ def text_bytes(counts: WordCounts) -> int:
     if counts.pretokenizer.is_bytes:
         return _total(counts, _WORD.str.len_chars())
     if counts.pretokenizer.keeps_spaces:
-        return _total(counts, _WORD.str.len_bytes() - _MORE * _WORD.str.count_matches(SPACE, literal=True))
+        return _total(
+            counts, _WORD.str.len_bytes() - _MORE * _WORD.str.count_matches(SPACE, literal=True)
+        )
     return _total(counts, _WORD.str.len_bytes() + 1)
 
 

@@ -45,9 +45,14 @@ class UnitCounter:
     """Counter of words by units, in threads. Each thread counts about `piece` bytes of a block at a time."""
 
     def __init__(
-        self, cutter: UnitCutter, *, piece: int = _PIECE, n_threads: int | None = None, most_units: int = MOST,
+        self,
+        cutter: UnitCutter,
+        *,
+        piece: int = _PIECE,
+        n_threads: int | None = None,
+        most_units: int = MOST,
         most_words: int = 4 * MOST,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._cutter, self._piece, self._n_threads = cutter, piece, n_threads or available_cores()
         self._most_units, self._idle = most_units, list[UnitTable]()
         self._words, self._lock = WordTable(most=most_words), Lock()
@@ -56,7 +61,11 @@ class UnitCounter:
         """Count a block. Yields a table, with columns word and count, whenever the table of words is full."""
         pieces = list(_pieces(self._cutter.normal(block.data), self._piece))
         n_threads = min(self._n_threads, max(len(pieces), 1))
-        yield from (table for table in in_order(self._count, pieces, n_threads=n_threads) if table is not None)
+        yield from (
+            table
+            for table in in_order(self._count, pieces, n_threads=n_threads)
+            if table is not None
+        )
 
     def rest(self) -> Iterator[pl.DataFrame]:
         """Yield, after the last block, all words that `add` has not yielded."""
@@ -89,7 +98,11 @@ class UnitCounter:
 def _pieces(data: bytes, size: int) -> Iterator[memoryview]:
     view, start = memoryview(data), 0
     while start < len(data):
-        end = data.rfind(b"\n", start, start + size) + 1 or data.find(b"\n", start + size) + 1 or len(data)
+        end = (
+            data.rfind(b"\n", start, start + size) + 1
+            or data.find(b"\n", start + size) + 1
+            or len(data)
+        )
         yield view[start:end]
         start = end
 
@@ -98,7 +111,9 @@ Progress = Callable[[str, int, int | None], object]
 
 _PARQUET_ROWS = 1 << 22  # per step
 _MOST_LINES = 1 << 22  # of a block: more would take too much memory
-_LARGE = 1 << 20  # bytes: larger text is counted by units; smaller text takes less time than loading these loops
+_LARGE = (
+    1 << 20
+)  # bytes: larger text is counted by units; smaller text takes less time than loading these loops
 _TEXT, _WORD, _COUNT = pl.col("text"), pl.col("word"), pl.col("count")
 _SPACES = bytes(ord("\n") if byte in ascii_bytes(SPLIT_SPACE) else byte for byte in range(256))
 _TABLE_LINE = r"^(.+)[\t ]([0-9]+)$"
@@ -154,14 +169,20 @@ class ShardCounter:
 
     def __call__(self, group: Shard | Group) -> WordCounts:
         shards = group if isinstance(group, tuple) else (group,)
-        part = self.store.part(shards, self._shaping, self._counted) if self.store else self._counted(shards)
+        part = (
+            self.store.part(shards, self._shaping, self._counted)
+            if self.store
+            else self._counted(shards)
+        )
         return WordCounts(*part, self.normalizer, self.pretokenizer)
 
     @property
     def _shaping(self) -> object:
         """The options on which counts depend."""
         special = SpecialTokens(user=self.special.user if self.special else ())
-        return replace(self, progress=None, block_size=0, special=special, limits=_UNLIMITED, store=None)
+        return replace(
+            self, progress=None, block_size=0, special=special, limits=_UNLIMITED, store=None
+        )
 
     def _counted(self, shards: Group) -> CountedPart:
         return summed(self.parts(shards))
@@ -180,9 +201,19 @@ class ShardCounter:
                     yield numbered(shard, self._count_range)
 
     def _is_small(self, shard: Shard) -> bool:
-        if not isinstance(shard, str) or self.fields or self.column is not None or self.word_counts or url_of(shard):
+        if (
+            not isinstance(shard, str)
+            or self.fields
+            or self.column is not None
+            or self.word_counts
+            or url_of(shard)
+        ):
             return False  # a look at a URL takes a while
-        return 0 < (size_of(shard) or 0) < _LARGE and not is_json_lines(shard) and not is_parquet(shard)
+        return (
+            0 < (size_of(shard) or 0) < _LARGE
+            and not is_json_lines(shard)
+            and not is_parquet(shard)
+        )
 
     def _count_small(self, paths: Iterable[str]) -> Iterator[CountedPart]:
         n_added = 0
@@ -220,7 +251,9 @@ class ShardCounter:
 
     def _check_column(self, path: str) -> None:
         if self.column is None and is_json_lines(path):
-            raise CorpusError(f"{path}: JSON lines; name the text column, one of: {json_columns(path)}")
+            raise CorpusError(
+                f"{path}: JSON lines; name the text column, one of: {json_columns(path)}"
+            )
 
     def silent(self) -> ShardCounter:
         return replace(self, progress=None)
@@ -234,9 +267,16 @@ class ShardCounter:
         words = self.pretokenizer.extract(self._normal(_TEXT))
         if self._cuts_first:
             texts = texts.group_by("text").agg(count=pl.len().cast(pl.Int64))
-            rows = texts.select("count", word=words).explode("word").group_by("word").agg(_COUNT.sum())
+            rows = (
+                texts.select("count", word=words).explode("word").group_by("word").agg(_COUNT.sum())
+            )
         else:
-            rows = texts.select(word=words).explode("word").group_by("word").agg(count=pl.len().cast(pl.Int64))
+            rows = (
+                texts.select(word=words)
+                .explode("word")
+                .group_by("word")
+                .agg(count=pl.len().cast(pl.Int64))
+            )
         return rows.filter(_WORD.is_not_null()).collect(engine="streaming").select("word", "count")
 
     def texts(self, block: Block) -> pl.LazyFrame:
@@ -259,7 +299,9 @@ class ShardCounter:
     def _cuts_first(self) -> bool:
         """Return whether texts may be split at ASCII white space first, which is faster and gives equal words."""
         is_spaced = bool(self.special and self.special.spaced)
-        return self.pretokenizer.name == "whitespace" and not (self.fields or self.word_counts or is_spaced)
+        return self.pretokenizer.name == "whitespace" and not (
+            self.fields or self.word_counts or is_spaced
+        )
 
     @property
     def _unit_cutter(self) -> UnitCutter | None:
@@ -293,13 +335,19 @@ class ShardCounter:
                 for part in smaller_blocks(block, _MOST_LINES):
                     yield part, self.texts(part)
 
-    def _count_units(self, blocks: Iterator[Block], cutter: UnitCutter, size: int | None) -> Iterator[CountedPart]:
+    def _count_units(
+        self, blocks: Iterator[Block], cutter: UnitCutter, size: int | None
+    ) -> Iterator[CountedPart]:
         limits = self.limits
         options = {"most_units": limits.n_units, "most_words": limits.n_words}
         counter = UnitCounter(cutter, n_threads=limits.n_threads, **options)
         for block in blocks:
             yield CountedPart(EMPTY, block.n_lines, len(block.data), block.n_bad_lines)
-            tables = [self.counted(self.texts(block))] if cutter.cuts_apart(block.data) else counter.add(block)
+            tables = (
+                [self.counted(self.texts(block))]
+                if cutter.cuts_apart(block.data)
+                else counter.add(block)
+            )
             if limits.by_block:  # one part, so that results do not depend on the threads
                 yield added([CountedPart(table, 0, 0, 0) for table in (*tables, *counter.rest())])
             else:
@@ -316,7 +364,9 @@ class ShardCounter:
         else:
             words = pl.concat_list(word.str.replace_all(" ", SPACE, literal=True))
         filled = lines_of(block.data).with_row_index().filter(_TEXT.str.contains(r"[^\t ]"))
-        table = filled.with_columns(word=words, count=parts[1].cast(pl.Int64, strict=False)).collect()
+        table = filled.with_columns(
+            word=words, count=parts[1].cast(pl.Int64, strict=False)
+        ).collect()
         bad = table.filter((_COUNT.fill_null(0) < 1) | (_WORD.list.len().fill_null(0) == 0))
         for index, text in bad.select("index", "text").head(1).rows():
             raise CorpusError(
@@ -333,11 +383,18 @@ class ShardCounter:
             texts = parquet_texts(path, self.column)
             for start in range(0, texts.select(pl.len()).collect().item(), _PARQUET_ROWS):
                 part = texts.slice(start, _PARQUET_ROWS)
-                facts = part.select(pl.len(), n_bytes=_TEXT.str.len_bytes().sum(), n=null.sum(), first=null.arg_max())
+                facts = part.select(
+                    pl.len(),
+                    n_bytes=_TEXT.str.len_bytes().sum(),
+                    n=null.sum(),
+                    first=null.arg_max(),
+                )
                 n_rows, n_bytes, n_nulls, first = facts.collect().row(0)
                 if n_nulls and self.errors == "strict":
                     number = start + first + 1
-                    raise CorpusError(f"{path}: row {number} is null; remove it or pass", hint={"errors": "skip"})
+                    raise CorpusError(
+                        f"{path}: row {number} is null; remove it or pass", hint={"errors": "skip"}
+                    )
                 yield CountedPart(self.counted(part), n_rows, n_bytes, n_nulls)
         except pl.exceptions.PolarsError as error:
             raise CorpusError(f"{path}: damaged parquet file ({error}); copy it again") from error
@@ -346,11 +403,16 @@ class ShardCounter:
 
 
 def _joined(blocks: Sequence[Block], n_raw_bytes: int) -> Block:
-    data, bad_lines = b"".join(block.data for block in blocks), chain.from_iterable(block.bad_lines for block in blocks)
+    data, bad_lines = (
+        b"".join(block.data for block in blocks),
+        chain.from_iterable(block.bad_lines for block in blocks),
+    )
     n_lines = sum(block.n_lines for block in blocks)
     return Block(blocks[-1].path, 1, n_lines, data, n_raw_bytes, tuple(bad_lines))
 
 
 def _without_blanks(data: bytes) -> bytes:
     """Drop empty lines if line ends are half of the data or more; they take more memory than words."""
-    return re.sub(rb"\n+", b"\n", data) if 2 * len(data.translate(None, b"\n")) <= len(data) else data
+    return (
+        re.sub(rb"\n+", b"\n", data) if 2 * len(data.translate(None, b"\n")) <= len(data) else data
+    )

@@ -36,7 +36,9 @@ def checked_share(share: float, *, is_bytes: bool = False) -> float:
     """Check a share: above 0 and at most 1, but exactly 1 if words are spelled by bytes."""
     share = arguments.number(share, "coverage")
     if not 0 < share <= 1:
-        raise ConfigError(f"coverage is {share:g}; give a share of all characters, above 0 and at most 1")
+        raise ConfigError(
+            f"coverage is {share:g}; give a share of all characters, above 0 and at most 1"
+        )
     if is_bytes and share < 1:
         raise ConfigError(f"coverage is {share:g}, but 256 bytes spell every character; remove it")
     return share
@@ -58,5 +60,9 @@ def coverage_of(counts: WordCounts, share: float) -> Coverage | None:
     total = int(result.sum())
     left_out = (before / total >= share) & (codes != ord(SPACE))
     if left_out.sum() == (codes != ord(SPACE)).sum():
-        raise CorpusError(f"coverage {share:g} leaves no character but the space; raise it, for example to 0.9995")
-    return Coverage(share, "".join(map(chr, codes[left_out].tolist())), int(result[left_out].sum()), total)
+        raise CorpusError(
+            f"coverage {share:g} leaves no character but the space; raise it, for example to 0.9995"
+        )
+    return Coverage(
+        share, "".join(map(chr, codes[left_out].tolist())), int(result[left_out].sum()), total
+    )

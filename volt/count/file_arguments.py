@@ -83,10 +83,16 @@ def _with_column(name: str, path: str) -> NamedFile:
 
 def _refuse_clash(name: str, path: str, others: dict[str, str] | dict[str, NamedFile]) -> None:
     if not path or name in (".", ".."):
-        raise ConfigError(f"{shown(f'{name}={path}')}: names {'no file' if not path else 'no source'}; write NAME=FILE")
+        raise ConfigError(
+            f"{shown(f'{name}={path}')}: names {'no file' if not path else 'no source'}; write NAME=FILE"
+        )
     if not name or name in others:
-        result = f"source name {shown(name)!r} of {shown(path)} is {'given twice' if name else 'empty'}"
-        raise ConfigError(f"{result}; write NAME=FILE with a name of its own, or 'NAME=folder/*.gz' for many files")
+        result = (
+            f"source name {shown(name)!r} of {shown(path)} is {'given twice' if name else 'empty'}"
+        )
+        raise ConfigError(
+            f"{result}; write NAME=FILE with a name of its own, or 'NAME=folder/*.gz' for many files"
+        )
 
 
 def _short_names(paths: Sequence[str]) -> list[str]:

@@ -30,7 +30,9 @@ from volt.urls import url_of
 Shard = str | FileRange
 Group = tuple[Shard, ...]
 _ENDING = ".volt-counts"
-N_LOOKS = 8  # files whose sizes are looked up at the same time, because a server takes a while for each
+N_LOOKS = (
+    8  # files whose sizes are looked up at the same time, because a server takes a while for each
+)
 _VERSION, _CHECK = 1, 16  # of the format; bytes of the checksum
 _NUMBERS = struct.Struct("<3q")
 
@@ -57,7 +59,9 @@ class KeptCounts:
         make_folder(self.folder)
         check_writable(self._place(_ENDING))
 
-    def part(self, shards: Group, options: object, count: Callable[[Group], CountedPart]) -> CountedPart:
+    def part(
+        self, shards: Group, options: object, count: Callable[[Group], CountedPart]
+    ) -> CountedPart:
         """Return the counts of shards from the folder, or count and keep them. Raises OutputError.
 
         options: all that the counts depend on, apart from the shards; its repr() counts
@@ -72,7 +76,9 @@ class KeptCounts:
 
     def _read(self, name: str) -> CountedPart | None:
         place = self._place(name)
-        if os.path.exists(place) and not os.path.isfile(place):  # a pipe or a device could be read for ever
+        if os.path.exists(place) and not os.path.isfile(
+            place
+        ):  # a pipe or a device could be read for ever
             raise OutputError(f"{shown_path(place)}: is not a file; remove it")
         with suppress(CorpusError):
             data = read_start(place, -1)

@@ -62,9 +62,14 @@ class CountTable:
 
         n, nothing = _N_SLOTS // 2, np.zeros(0, np.int64)
         self._table = UnitRows(
-            rows=aligned(4 * _N_SLOTS), bytes=np.zeros(16 * n, np.uint8), starts=np.zeros(n + 1, np.int64),
-            firsts=np.zeros(n, np.uint8), value_starts=nothing, values=np.zeros(0, np.uint8), pending=nothing,
-        )  # fmt: skip
+            rows=aligned(4 * _N_SLOTS),
+            bytes=np.zeros(16 * n, np.uint8),
+            starts=np.zeros(n + 1, np.int64),
+            firsts=np.zeros(n, np.uint8),
+            value_starts=nothing,
+            values=np.zeros(0, np.uint8),
+            pending=nothing,
+        )
         self.n = 0
 
     @property
@@ -79,7 +84,13 @@ class CountTable:
         counts = np.empty(n, np.int64)
         counts[(rows[:, 2] >> np.uint64(32)).astype(np.int64) - 1] = rows[:, 3]
         data.flags.writeable = False  # read-only like texts, so that loops are compiled once
-        return CountedUnits(data, self._table.starts[:n], self._table.starts[1 : n + 1], self._table.firsts[:n], counts)
+        return CountedUnits(
+            data,
+            self._table.starts[:n],
+            self._table.starts[1 : n + 1],
+            self._table.firsts[:n],
+            counts,
+        )
 
     def _grow(self, n: int, n_bytes: int) -> None:
         from volt.kernels.unit_table import rebuild
@@ -90,7 +101,9 @@ class CountTable:
             return
         rows = aligned(2 * len(old.rows))
         rebuild(rows, old.rows)
-        self._table = old._replace(rows=rows, starts=longer(old.starts, 2 * n + 1), firsts=longer(old.firsts, 2 * n))
+        self._table = old._replace(
+            rows=rows, starts=longer(old.starts, 2 * n + 1), firsts=longer(old.firsts, 2 * n)
+        )
 
 
 class UnitTable(CountTable):
@@ -104,7 +117,10 @@ class UnitTable(CountTable):
         """Count the units of a text: whole lines of UTF-8."""
         from volt.kernels.unit_table import N_UNITS, count_units
 
-        padded, state = self._memory.read(text, separator=_NEWLINE), np.array([self.n, 0, 0, 0], np.int64)
+        padded, state = (
+            self._memory.read(text, separator=_NEWLINE),
+            np.array([self.n, 0, 0, 0], np.int64),
+        )
         while not count_units(padded.data, padded.size, self._ends, self._table, self._ring, state):
             self._grow(int(state[N_UNITS]), padded.size)
         self.n = int(state[N_UNITS])
@@ -118,9 +134,17 @@ class WordTable(CountTable):
         longest = int((units.ends - units.starts).max(initial=0))
         room, state = np.empty((2, longest + 1), np.int64), np.array([self.n, 0, 0], np.int64)
         while not add_words(
-            units.data, units.starts, units.ends, units.counts, tables, int(matches_only), room[0], room[1],
-            self._table, state,
-        ):  # fmt: skip
+            units.data,
+            units.starts,
+            units.ends,
+            units.counts,
+            tables,
+            int(matches_only),
+            room[0],
+            room[1],
+            self._table,
+            state,
+        ):
             self._grow(int(state[N_UNITS]), longest)
         self.n = int(state[N_UNITS])
 
@@ -145,17 +169,27 @@ class UnitCutter:
 
         if pretokenizer.name == "whitespace":
             whole = WordCutter.of(Splitter.of(Split(pretokenizer.pattern)), matches_only=True)
-            ends = Ends(_NEWLINE, True, bits_of(ascii_bytes(SPLIT_SPACE)), keeps_breaks=False, marks_first=False)
+            ends = Ends(
+                _NEWLINE,
+                True,
+                bits_of(ascii_bytes(SPLIT_SPACE)),
+                keeps_breaks=False,
+                marks_first=False,
+            )
             return UnitCutter(ends, whole)
         if pretokenizer.is_bytes or pretokenizer.has_own_pattern:
             cutter = pretokenizer.cutter
         else:
-            pattern = GPT2 if pretokenizer.name == "gpt2" else pretokenizer.pattern.replace(SPACE, " ")
+            pattern = (
+                GPT2 if pretokenizer.name == "gpt2" else pretokenizer.pattern.replace(SPACE, " ")
+            )
             cutter = WordCutter.of(Splitter.of(Split(pattern))).without_user_tokens
         if cutter is None or (parting := cutter.parting) is None:
             return None
         breaks = parting.breaks & ~parting.clinging
-        ends = Ends(_NEWLINE, True, breaks, keeps_breaks=True, marks_first=pretokenizer.dummy_prefix)
+        ends = Ends(
+            _NEWLINE, True, breaks, keeps_breaks=True, marks_first=pretokenizer.dummy_prefix
+        )
         return UnitCutter(ends, cutter, spares_space=pretokenizer.if_absent)
 
     def normal(self, data: bytes) -> bytes:
@@ -172,12 +206,16 @@ class UnitCutter:
     def table(self, words: CountedUnits) -> pl.DataFrame:
         """Return a table with columns word and count; words are spelled as in vocabularies."""
         text = np.frombuffer(words.text, np.uint8)
-        lines = np.insert(text, words.ends, _NEWLINE)[:-1].tobytes()  # joined by line ends, which no word contains
+        lines = np.insert(text, words.ends, _NEWLINE)[
+            :-1
+        ].tobytes()  # joined by line ends, which no word contains
         spelled = pl.Series("word", [self.cutter.spelled(lines)]).str.split("\n").explode()
         table = pl.DataFrame({"word": spelled, "count": words.counts})
         if self.cutter.is_bytes or not (b" " in lines and _SPACE in lines):
             return table
-        return table.group_by("word").agg(pl.col("count").sum())  # a space and a "▁" of the text are spelled alike
+        return table.group_by("word").agg(
+            pl.col("count").sum()
+        )  # a space and a "▁" of the text are spelled alike
 
     def _with_dummies(self, units: CountedUnits) -> CountedUnits:
         marked = units.firsts.astype(bool)
@@ -186,4 +224,6 @@ class UnitCutter:
         moved = np.cumsum(marked)  # how far each unit moves
         data = np.insert(units.data, units.starts[marked], _BLANK)
         data.flags.writeable = False
-        return units._replace(data=data, starts=units.starts + moved - marked, ends=units.ends + moved)
+        return units._replace(
+            data=data, starts=units.starts + moved - marked, ends=units.ends + moved
+        )

@@ -46,7 +46,10 @@ def summed(parts: Iterable[CountedPart]) -> CountedPart:
     for part in parts:
         pending.append(part)
         n_rows += part.table.height
-        if n_rows > max(_COMPACT_ROWS, 2 * pending[0].table.height) or len(pending) > _COMPACT_PARTS:
+        if (
+            n_rows > max(_COMPACT_ROWS, 2 * pending[0].table.height)
+            or len(pending) > _COMPACT_PARTS
+        ):
             pending = [added(pending)]
             n_rows = pending[0].table.height
     whole = added(pending or [CountedPart(EMPTY, 0, 0, 0)])
@@ -61,13 +64,17 @@ def added(parts: list[CountedPart]) -> CountedPart:
     tables = [part.table for part in parts if part.table.height] or [EMPTY]
     rows = pl.concat(tables).lazy().group_by("word").agg(_COUNT.sum())
     table = rows.collect(engine="streaming") if len(tables) > 1 else tables[0]
-    n_lines, n_bytes, n_bad_lines = (sum(numbers) for numbers in zip(*(part[1:] for part in parts), strict=True))
+    n_lines, n_bytes, n_bad_lines = (
+        sum(numbers) for numbers in zip(*(part[1:] for part in parts), strict=True)
+    )
     return CountedPart(table, n_lines, n_bytes, n_bad_lines)
 
 
 def check_total(total: int) -> None:
     if total > MAX_TOTAL:
-        raise CorpusError(f"the counts add up to {total}, more than 64 bits can store; scale them down")
+        raise CorpusError(
+            f"the counts add up to {total}, more than 64 bits can store; scale them down"
+        )
 
 
 _NORMALIZER = Normalizer()
@@ -106,17 +113,29 @@ class WordCounts:
     n_left_out: int = 0
 
     def __post_init__(self) -> None:
-        arguments.instance(self.table, pl.DataFrame, "table", remedy="did you mean WordCounts.from_pairs(…)?")
+        arguments.instance(
+            self.table, pl.DataFrame, "table", remedy="did you mean WordCounts.from_pairs(…)?"
+        )
         if self.table.schema != EMPTY.schema:
-            result = ", ".join(f"{shown(name)} {kind}" for name, kind in self.table.schema.items()) or "none"
-            raise ConfigError(f"the columns of table are {result}; give word String and count Int64")
+            result = (
+                ", ".join(f"{shown(name)} {kind}" for name, kind in self.table.schema.items())
+                or "none"
+            )
+            raise ConfigError(
+                f"the columns of table are {result}; give word String and count Int64"
+            )
         for name in ("n_lines", "n_bytes", "n_bad_lines", "bound", "n_left_out"):
             arguments.whole(getattr(self, name), name, low=0)
         check_total(int(self.table["count"].cast(pl.Int128).sum()))
 
     def __repr__(self) -> str:
         settings = [self.normalizer.name, arguments.shortened(self.pretokenizer.name)]
-        parts = [counted(self.n_words, "word"), f"{self.total:,} in all", counted(self.n_lines, "line"), *settings]
+        parts = [
+            counted(self.n_words, "word"),
+            f"{self.total:,} in all",
+            counted(self.n_lines, "line"),
+            *settings,
+        ]
         return f"<WordCounts: {', '.join(part for part in parts if part != 'none')}>"
 
     @classmethod
@@ -142,13 +161,28 @@ class WordCounts:
         [('a', 2), ('b', 2)]
         """
         about_to_use_polars()
-        rows = list(map(_row, pairs.items() if isinstance(pairs, Mapping) else arguments.several(pairs, "pairs")))
+        rows = list(
+            map(
+                _row,
+                pairs.items() if isinstance(pairs, Mapping) else arguments.several(pairs, "pairs"),
+            )
+        )
         check_total(sum(int(count) for _, count in rows))
         try:
-            table = pl.DataFrame(rows, schema=EMPTY.schema, orient="row").group_by("word").agg(_COUNT.sum())
+            table = (
+                pl.DataFrame(rows, schema=EMPTY.schema, orient="row")
+                .group_by("word")
+                .agg(_COUNT.sum())
+            )
         except UnicodeEncodeError as error:
-            raise CorpusError(f"word {error.object!r} contains a lone surrogate; it is not text") from None
-        return cls(*summed([CountedPart(table, 0, 0, 0)]), as_normalizer(normalizer), as_pretokenizer(pretokenizer))
+            raise CorpusError(
+                f"word {error.object!r} contains a lone surrogate; it is not text"
+            ) from None
+        return cls(
+            *summed([CountedPart(table, 0, 0, 0)]),
+            as_normalizer(normalizer),
+            as_pretokenizer(pretokenizer),
+        )
 
     @property
     def words(self) -> list[str]:
@@ -182,7 +216,14 @@ class WordCounts:
     @property
     def _provenance(self) -> tuple[int, int, int, int, int, Normalizer, PreTokenizer]:
         left_out = self.bound, self.n_left_out
-        return *left_out, self.n_lines, self.n_bytes, self.n_bad_lines, self.normalizer, self.pretokenizer
+        return (
+            *left_out,
+            self.n_lines,
+            self.n_bytes,
+            self.n_bad_lines,
+            self.normalizer,
+            self.pretokenizer,
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, WordCounts):
@@ -202,7 +243,11 @@ class WordCounts:
     @property
     def origin(self) -> str:
         """The sources and the temperature of a mixture, and the bound of approximate counts, for a signature."""
-        mixed = f"|sources:{','.join(self.sources)}|temperature:{self.temperature:g}" if self.sources else ""
+        mixed = (
+            f"|sources:{','.join(self.sources)}|temperature:{self.temperature:g}"
+            if self.sources
+            else ""
+        )
         return mixed + (f"|bound:{self.bound}" if self.bound else "")
 
     @property
@@ -232,7 +277,9 @@ class WordCounts:
         return replace(self, table=scaled.cast({"count": pl.Int64}), bound=bound)
 
 
-def mix(named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: float = 1.0) -> WordCounts:
+def mix(
+    named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: float = 1.0
+) -> WordCounts:
     """Add named sources after rescaling their totals n_i in proportion to n_i^(1/temperature).
 
     named: the counts of each source, by its name; their order does not matter
@@ -244,35 +291,48 @@ def mix(named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: flo
     >>> mix({"de": {"und": 100}, "sw": {"na": 1}}, temperature=2).table.rows()
     [('na', 9), ('und', 92)]
     """
-    remedy = "give the counts of each source by its name, such as mix({'de': german, 'en': english})"
+    remedy = (
+        "give the counts of each source by its name, such as mix({'de': german, 'en': english})"
+    )
     result = arguments.mapping(named, "named", remedy=remedy)
     counted = {str(name): as_counts(counts, f"named[{name!r}]") for name, counts in result.items()}
     if not counted or not (temperature := arguments.number(temperature, "temperature")) > 0:
         sources = f"{len(counted)} source{'s' * (len(counted) != 1)}"
-        raise ConfigError(f"{sources}, temperature {temperature}: give sources and a positive temperature")
+        raise ConfigError(
+            f"{sources}, temperature {temperature}: give sources and a positive temperature"
+        )
     if empty := [name for name, counts in counted.items() if not counts.n_words]:
         raise CorpusError(f"source {empty[0]!r} has no words; leave it out")
     check_total(total := sum(counts.total for counts in counted.values()))
     if temperature != 1:
         largest = max(counts.total for counts in counted.values())
-        shares = {name: (counts.total / largest) ** (1 / temperature) for name, counts in counted.items()}
+        shares = {
+            name: (counts.total / largest) ** (1 / temperature) for name, counts in counted.items()
+        }
         whole = fsum(shares.values())  # exact, whatever the order
         for name, counts in counted.items():
             new = max(1, round(total * (shares[name] / whole)))
             counted[name] = counts._scaled(new, counts.total // 2, extra_bound=1)
-    return replace(_added_up([*counted.values()]), sources=tuple(sorted(counted)), temperature=temperature)
+    return replace(
+        _added_up([*counted.values()]), sources=tuple(sorted(counted)), temperature=temperature
+    )
 
 
 def _added_up(several: Sequence[WordCounts]) -> WordCounts:
     first = several[0]
     for other in several[1:]:
         if first._provenance[-2:] != other._provenance[-2:]:
-            settings = " and ".join(f"{one.normalizer.name}/{one.pretokenizer.name}" for one in (first, other))
+            settings = " and ".join(
+                f"{one.normalizer.name}/{one.pretokenizer.name}" for one in (first, other)
+            )
             raise CorpusError(f"counts made with {settings} do not add up; count both the same way")
     return WordCounts(
-        *summed(counts.part for counts in several), first.normalizer, first.pretokenizer,
-        bound=sum(counts.bound for counts in several), n_left_out=sum(counts.n_left_out for counts in several),
-    )  # fmt: skip
+        *summed(counts.part for counts in several),
+        first.normalizer,
+        first.pretokenizer,
+        bound=sum(counts.bound for counts in several),
+        n_left_out=sum(counts.n_left_out for counts in several),
+    )
 
 
 def as_counts(value: WordCounts | Mapping[str, int], name: str = "counts") -> WordCounts:
@@ -284,11 +344,15 @@ def as_counts(value: WordCounts | Mapping[str, int], name: str = "counts") -> Wo
 
 def _row(pair: tuple[str, int]) -> tuple[str, int]:
     if isinstance(pair, str):
-        raise arguments.refusal(pair, "a pair", "did you mean WordCounts.from_pairs(collections.Counter(words))?")
+        raise arguments.refusal(
+            pair, "a pair", "did you mean WordCounts.from_pairs(collections.Counter(words))?"
+        )
     try:
         word, count = pair
     except (TypeError, ValueError):
         raise arguments.refusal(pair, "a pair", "give a word and its count") from None
     if not (isinstance(word, str) and word and isinstance(count, Integral) and int(count) > 0):
-        raise CorpusError(f"word {word!r}, count {count!r}: give non-empty words and positive integers")
+        raise CorpusError(
+            f"word {word!r}, count {count!r}: give non-empty words and positive integers"
+        )
     return word, int(count)

@@ -65,7 +65,10 @@ class Dropout:
         if seed is None or seed < 0:
             message = f"dropout needs a seed, a whole number of 0 or more, not {seed}; encode with"
             raise ConfigError(message, hint={"seed": 1})
-        return cls(probability, np.random.SeedSequence(seed).generate_state(1, np.uint64).view(np.int64)[0].item())
+        return cls(
+            probability,
+            np.random.SeedSequence(seed).generate_state(1, np.uint64).view(np.int64)[0].item(),
+        )
 
 
 _N_SLOTS = 1 << 17
@@ -96,7 +99,9 @@ class UnitCache:
     limit: about how many units are cached; a unit of n words counts as n units
     """
 
-    def __init__(self, rule: UnitRule, encoder: UnitEncoder, dtype: DTypeLike, *, limit: int) -> None:
+    def __init__(
+        self, rule: UnitRule, encoder: UnitEncoder, dtype: DTypeLike, *, limit: int
+    ) -> None:
         from volt.kernels.encode_units import RING
 
         self.rule, self.limit, self.memory, self._ring = rule, limit, PaddedMemory(), aligned(RING)
@@ -114,10 +119,14 @@ class UnitCache:
 
         n = _N_SLOTS * 3 // 8
         self._table = UnitRows(
-            rows=aligned(4 * _N_SLOTS), bytes=np.zeros(16 * n, np.uint8), starts=np.zeros(n + 1, np.int64),
-            firsts=np.zeros(n, np.uint8), value_starts=np.zeros(n, np.int64),
-            values=np.zeros(16 * n + ROOM, np.uint8), pending=np.zeros(n, np.int64),
-        )  # fmt: skip
+            rows=aligned(4 * _N_SLOTS),
+            bytes=np.zeros(16 * n, np.uint8),
+            starts=np.zeros(n + 1, np.int64),
+            firsts=np.zeros(n, np.uint8),
+            value_starts=np.zeros(n, np.int64),
+            values=np.zeros(16 * n + ROOM, np.uint8),
+            pending=np.zeros(n, np.int64),
+        )
         self.n_units = self._n_values = self._n_pending = 0
 
     def encode(self, text: Padded, *, strips_return: bool = False) -> EncodedPart:
@@ -127,22 +136,46 @@ class UnitCache:
 
         own = self.rule
         rule = Rule(
-            text.separator, strips_return, own.breaks, own.clinging, own.keeps_breaks, own.marks_first,
+            text.separator,
+            strips_return,
+            own.breaks,
+            own.clinging,
+            own.keeps_breaks,
+            own.marks_first,
             self._dtype == np.uint8,
-        )  # fmt: skip
+        )
         self._n_pending = 0
-        out = np.empty((2 * text.size if rule.is_text else text.size + text.size // 2) + 2 * ROOM, np.uint8)
+        out = np.empty(
+            (2 * text.size if rule.is_text else text.size + text.size // 2) + 2 * ROOM, np.uint8
+        )
         slots = LoopState(n_units=self.n_units, n_values=self._n_values).slots()
         while status := encode_units(
-            text.data, text.size, rule, self._table, self._encoder, out, self._line_ends, self._left, self._ring, slots
+            text.data,
+            text.size,
+            rule,
+            self._table,
+            self._encoder,
+            out,
+            self._line_ends,
+            self._left,
+            self._ring,
+            slots,
         ):
             out = self._with_room(status, out, LoopState.read(slots), text)
         state = LoopState.read(slots)
-        self.n_units, self._n_values, self._n_pending = state.n_units, state.n_values, state.n_pending
+        self.n_units, self._n_values, self._n_pending = (
+            state.n_units,
+            state.n_values,
+            state.n_pending,
+        )
         ends = self._line_ends[: state.line] // self._dtype.itemsize
-        return EncodedPart(out[: state.written].view(self._dtype), ends, self._left[: state.n_left].copy())
+        return EncodedPart(
+            out[: state.written].view(self._dtype), ends, self._left[: state.n_left].copy()
+        )
 
-    def _with_room(self, status: int, out: NDArray[np.uint8], state: LoopState, text: Padded) -> NDArray[np.uint8]:
+    def _with_room(
+        self, status: int, out: NDArray[np.uint8], state: LoopState, text: Padded
+    ) -> NDArray[np.uint8]:
         from volt.kernels.encode_units import LINES_FULL, OUT_FULL
         from volt.kernels.pretokenize import LONGEST
         from volt.kernels.unit_table import rebuild
@@ -157,9 +190,12 @@ class UnitCache:
             rows, n = aligned(2 * len(table.rows)), 2 * len(table.firsts)
             rebuild(rows, table.rows)
             self._table = table._replace(
-                rows=rows, starts=longer(table.starts, n + 1), firsts=longer(table.firsts, n),
-                value_starts=longer(table.value_starts, n), pending=longer(table.pending, n),
-            )  # fmt: skip
+                rows=rows,
+                starts=longer(table.starts, n + 1),
+                firsts=longer(table.firsts, n),
+                value_starts=longer(table.value_starts, n),
+                pending=longer(table.pending, n),
+            )
         else:  # any unit of the text must fit
             n_values = 2 * len(table.values) + 2 * (LONGEST + 1) * self._encoder.widest
             data = longer(table.bytes, 2 * len(table.bytes) + text.size)
@@ -175,7 +211,11 @@ class UnitCache:
         """Return units as concatenated bytes, where each of them ends, and whether each starts a line (0 or 1)."""
         table, starts = self._table, self._table.starts[numbers]
         sizes = table.starts[numbers + 1] - starts
-        return table.bytes[places_of(starts, sizes)].tobytes(), np.cumsum(sizes), table.firsts[numbers]
+        return (
+            table.bytes[places_of(starts, sizes)].tobytes(),
+            np.cumsum(sizes),
+            table.firsts[numbers],
+        )
 
     def encode_pending(self) -> None:
         from volt.kernels.encode_units import ROOM, encode_pending
@@ -184,10 +224,14 @@ class UnitCache:
         pending, retained = self.pending.copy(), list[Longs]()
         for numbers in np.array_split(pending, 1 + len(pending) // _N_AT_ONCE):
             n_bytes = int((self._table.starts[numbers + 1] - self._table.starts[numbers]).sum())
-            self._reserve(self._n_values + 2 * (n_bytes + len(numbers)) * self._encoder.widest + ROOM)
+            self._reserve(
+                self._n_values + 2 * (n_bytes + len(numbers)) * self._encoder.widest + ROOM
+            )
             data, sizes = self._table.bytes[:], np.empty(len(numbers), np.int64)
             data.flags.writeable = False
-            self._n_values = encode_pending(data, self._table, self._encoder, numbers, sizes, self._n_values)
+            self._n_values = encode_pending(
+                data, self._table, self._encoder, numbers, sizes, self._n_values
+            )
             complete(self._table, numbers[sizes >= 0], sizes[sizes >= 0])
             retained.append(numbers[sizes < 0])
         left = np.concatenate(retained)
@@ -212,7 +256,9 @@ class UnitCache:
             self._table = self._table._replace(values=longer(self._table.values, 2 * n))
 
 
-def unit_encoder_of(tables: MergeTables, rendering: Rendering | None, classes: CharacterClasses) -> UnitEncoder:
+def unit_encoder_of(
+    tables: MergeTables, rendering: Rendering | None, classes: CharacterClasses
+) -> UnitEncoder:
     """Return the tables with which compiled code encodes units; `UnitEncoder.for_thread` adds memory for a thread.
 
     rendering: the output; None to output atoms, from which dropout encodes
@@ -223,20 +269,36 @@ def unit_encoder_of(tables: MergeTables, rendering: Rendering | None, classes: C
     vocabulary, nothing = tables.vocabulary, np.zeros(0, np.int32)
     symbols = np.arange(len(tables.retained) if rendering else 0, dtype=np.int32)
     values, ends = rendering.expand(symbols) if rendering else (nothing, np.zeros(0, np.int64))
-    starts, values = np.append(0, ends) * values.itemsize, np.append(values.view(np.uint8), np.zeros(8, np.uint8))
+    starts, values = (
+        np.append(0, ends) * values.itemsize,
+        np.append(values.view(np.uint8), np.zeros(8, np.uint8)),
+    )
     empty, widths, byte_ids = numbering(), np.diff(starts), nothing
-    is_by_bytes = vocabulary.byte_fallback and not vocabulary.pretokenizer.is_bytes and vocabulary.marker != "suffix"
-    if rendering and rendering.dtype == np.int32 and is_by_bytes:  # unknown characters consist of byte tokens only
+    is_by_bytes = (
+        vocabulary.byte_fallback
+        and not vocabulary.pretokenizer.is_bytes
+        and vocabulary.marker != "suffix"
+    )
+    if (
+        rendering and rendering.dtype == np.int32 and is_by_bytes
+    ):  # unknown characters consist of byte tokens only
         byte_ids = np.array([vocabulary.ids[token] for token in BYTE_TOKENS], np.int32)
     cutter = loop_cutter(tables, empty.cutter, classes)
-    if rendering is None and vocabulary.fuse_unk:  # Python makes the atoms, in which runs of unknown characters are one
+    if (
+        rendering is None and vocabulary.fuse_unk
+    ):  # Python makes the atoms, in which runs of unknown characters are one
         cutter = cutter._replace(cut=NEVER)
     return empty._replace(
-        cutter=cutter, sampled=rendering is None, merges=tables.merges,
-        rule=tables.rule, starts=starts, rendered=values, byte_ids=byte_ids,
+        cutter=cutter,
+        sampled=rendering is None,
+        merges=tables.merges,
+        rule=tables.rule,
+        starts=starts,
+        rendered=values,
+        byte_ids=byte_ids,
         widest=max(ID_SIZE, int(widths.max(initial=0))),
         width=int(widths[0]) if len(widths) and (widths == widths[0]).all() else 0,
-    )  # fmt: skip
+    )
 
 
 class BatchEncoder:
@@ -248,7 +310,9 @@ class BatchEncoder:
     limit: about how many units each thread caches
     """
 
-    def __init__(self, tables: MergeTables, rendering: Rendering, *, limit: int, sampled: bool = False) -> None:
+    def __init__(
+        self, tables: MergeTables, rendering: Rendering, *, limit: int, sampled: bool = False
+    ) -> None:
         self.tables, self.rendering, self.sampled, self._limit = tables, rendering, sampled, limit
         self._rule = UnitRule.of(tables.vocabulary)
         self._classes = CharacterClasses()  # shared by its threads
@@ -256,7 +320,11 @@ class BatchEncoder:
         self._idle: list[UnitCache] = []
 
     def encode(
-        self, chunks: Iterable[Chunk], *, dropout: Dropout | None = None, n_threads: int | None = None
+        self,
+        chunks: Iterable[Chunk],
+        *,
+        dropout: Dropout | None = None,
+        n_threads: int | None = None,
     ) -> Iterator[EncodedPart]:
         """Yield each chunk's encoded lines, in order; after an `awaited` chunk, before requesting the next chunk."""
         assert self.sampled == (dropout is not None)
@@ -281,7 +349,10 @@ class BatchEncoder:
     def _lines(self, chunk: Chunk, cache: UnitCache) -> EncodedPart:
         if self._rule.words:
             words = pretoken_lines(
-                self.tables.vocabulary, bytes(chunk.text), separator=chunk.separator, strips_return=chunk.strips_return
+                self.tables.vocabulary,
+                bytes(chunk.text),
+                separator=chunk.separator,
+                strips_return=chunk.strips_return,
             )
             chunk = Chunk(words, NO_BYTE_OF_TEXT)
         cache.trim()
@@ -290,7 +361,11 @@ class BatchEncoder:
         if len(cache.pending):
             self._encode_pending(cache)
             lines = cache.encode(text, strips_return=chunk.strips_return)
-        return self._with_left_lines(lines, text.data.tobytes(), chunk.separator) if len(lines.left) else lines
+        return (
+            self._with_left_lines(lines, text.data.tobytes(), chunk.separator)
+            if len(lines.left)
+            else lines
+        )
 
     def _encode_pending(self, cache: UnitCache) -> None:
         has_classes = uses_classes(self._encoder.cutter.cut)
@@ -314,8 +389,14 @@ class BatchEncoder:
 
     def _with_left_lines(self, lines: EncodedPart, text: bytes, separator: int) -> EncodedPart:
         """Insert the values of the lines that the compiled loop left out, each encoded as a whole."""
-        numbers, mark, is_text = lines.left[:, 0], bytes([separator]), lines.values.dtype == np.uint8
-        left = [text[text.rfind(mark, 0, end) + 1 : end].decode() for end in lines.left[:, 1].tolist()]
+        numbers, mark, is_text = (
+            lines.left[:, 0],
+            bytes([separator]),
+            lines.values.dtype == np.uint8,
+        )
+        left = [
+            text[text.rfind(mark, 0, end) + 1 : end].decode() for end in lines.left[:, 1].tolist()
+        ]
         split = split_lines(self.tables.vocabulary, left)
         words = list(chain.from_iterable(split))
         values, ends = self._values("".join(words), np.array(list(map(len, words)), np.int64))
@@ -325,19 +406,29 @@ class BatchEncoder:
             values, sizes = np.delete(values, ends[sizes > 0] - 1), sizes - (sizes > 0)
         line_sizes[numbers] += sizes
         places = np.repeat(lines.ends[numbers] - is_text, sizes)  # before the line end
-        return EncodedPart(np.insert(lines.values, places, values), np.cumsum(line_sizes), lines.left[:0])
+        return EncodedPart(
+            np.insert(lines.values, places, values), np.cumsum(line_sizes), lines.left[:0]
+        )
 
     def _sampled(self, lines: EncodedPart, chunk: Chunk, dropout: Dropout) -> EncodedPart:
         from volt.kernels.apply_bpe import encode_sampled
 
-        numbers = np.arange(chunk.first, chunk.first + len(lines.ends)) if chunk.numbers is None else chunk.numbers
+        numbers = (
+            np.arange(chunk.first, chunk.first + len(lines.ends))
+            if chunk.numbers is None
+            else chunk.numbers
+        )
         tables, drawn = self.tables, (dropout.probability, dropout.seed, numbers)
-        symbols, ends = encode_sampled(lines.values, lines.ends, tables.sampled_merges, tables.rule, *drawn)
+        symbols, ends = encode_sampled(
+            lines.values, lines.ends, tables.sampled_merges, tables.rule, *drawn
+        )
         places, rows = self.rendering.numbered(symbols)
         return expanded(places, ends, rows.starts, rows.values)
 
 
-def expanded(numbers: NDArray[np.int32], ends: Longs, starts: Longs, values: NDArray[Any]) -> EncodedPart:
+def expanded(
+    numbers: NDArray[np.int32], ends: Longs, starts: Longs, values: NDArray[Any]
+) -> EncodedPart:
     from volt.kernels.decode import expand
 
     sizes, out_ends = np.diff(starts), np.empty(len(ends), np.int64)

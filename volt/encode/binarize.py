@@ -57,10 +57,17 @@ class Binarized:
 
 
 def binarize(
-    encoder: Encoder, paths: Iterable[str], prefix: Path, *, frame: Frame | None = None, dtype: str | None = None,
-    documents: Documents | None = None, job: EncodeJob = _JOB, progress: Progress | None = None,
+    encoder: Encoder,
+    paths: Iterable[str],
+    prefix: Path,
+    *,
+    frame: Frame | None = None,
+    dtype: str | None = None,
+    documents: Documents | None = None,
+    job: EncodeJob = _JOB,
+    progress: Progress | None = None,
     parts: Parts | None = None,
-) -> Binarized:  # fmt: skip
+) -> Binarized:
     """Encode files, in order, into one pair of files.
 
     prefix: the path of the pair, without .bin and .idx
@@ -81,10 +88,17 @@ def binarize(
 
 
 def binarize_each(
-    encoder: Encoder, paths: Iterable[str], folder: Path, *, frame: Frame | None = None, dtype: str | None = None,
-    documents: Documents | None = None, job: EncodeJob = _JOB, progress: Progress | None = None,
+    encoder: Encoder,
+    paths: Iterable[str],
+    folder: Path,
+    *,
+    frame: Frame | None = None,
+    dtype: str | None = None,
+    documents: Documents | None = None,
+    job: EncodeJob = _JOB,
+    progress: Progress | None = None,
     write: Callable[..., Iterator[Any]] | None = None,
-) -> Iterator[Binarized]:  # fmt: skip
+) -> Iterator[Binarized]:
     """Encode each file into a pair named after it in `folder`, created if needed. Options: see `binarize`.
 
     write: writes the pairs, in any order; `volt.ext.ray.RayWriter().each`, or None for this process
@@ -96,7 +110,10 @@ def binarize_each(
     make_folder(folder)
     if write:
         one = partial(_write_one, encoder=encoder, write_pair=write_pair)
-        yield from (pair for _, pair in write(one, outputs, job, progress or (lambda _: None), files=pair_files))
+        yield from (
+            pair
+            for _, pair in write(one, outputs, job, progress or (lambda _: None), files=pair_files)
+        )
         return
     parts = encoded_parts(encoder, outputs, job, restart=True, progress=progress)
     for output in outputs.values():
@@ -110,11 +127,17 @@ def pair_files(prefix: Path) -> list[Path]:
 
 
 def _pair_writer(
-    encoder: Encoder, job: EncodeJob, frame: Frame | None, dtype: str | None, documents: Documents | None
+    encoder: Encoder,
+    job: EncodeJob,
+    frame: Frame | None,
+    dtype: str | None,
+    documents: Documents | None,
 ) -> Callable[..., Binarized]:
     """Check the options, and return the function that writes encoded lines into a pair."""
     if frame is not None:
-        arguments.instance(frame, Frame, "frame", remedy="give a Frame, or None for the vocabulary's eos")
+        arguments.instance(
+            frame, Frame, "frame", remedy="give a Frame, or None for the vocabulary's eos"
+        )
     frame = frame or Frame.of(encoder.vocabulary, eos=encoder.vocabulary.special.eos)
     n_ids = max([len(encoder.vocabulary), *(id_ + 1 for id_ in frame.front + frame.back)])
     dtype = dtype or dtype_for(n_ids)
@@ -122,20 +145,34 @@ def _pair_writer(
     if documents is not None:
         arguments.choice(documents, "documents", get_args(Documents))
         if dtype in _UNKNOWN_TO_MEGATRON:
-            raise ConfigError(f"Megatron does not read the dtype {dtype!r}; pass", hint={"dtype": "i64"})
+            raise ConfigError(
+                f"Megatron does not read the dtype {dtype!r}; pass", hint={"dtype": "i64"}
+            )
         if documents == "blank" and (job.bos or job.eos or job.pad_to):
-            raise ConfigError("no line is blank with bos, eos or pad_to in the job; pass special tokens as a frame")
+            raise ConfigError(
+                "no line is blank with bos, eos or pad_to in the job; pass special tokens as a frame"
+            )
     return partial(_write, frame=frame, dtype=dtype, documents=documents)
 
 
 def _write_one(
-    path: str, prefix: Path, job: EncodeJob, *, encoder: Encoder, write_pair: Callable[..., Binarized]
+    path: str,
+    prefix: Path,
+    job: EncodeJob,
+    *,
+    encoder: Encoder,
+    write_pair: Callable[..., Binarized],
 ) -> Binarized:
     return write_pair(prefix, encoded_parts(encoder, [path], job, restart=True))
 
 
 def _write(
-    prefix: Path, parts: Iterable[tuple[Chunk, EncodedPart]], *, frame: Frame, dtype: str, documents: Documents | None
+    prefix: Path,
+    parts: Iterable[tuple[Chunk, EncodedPart]],
+    *,
+    frame: Frame,
+    dtype: str,
+    documents: Documents | None,
 ) -> Binarized:
     n_lines = n_ids = n_documents = 0
     is_new = True  # whether the next line starts a document
@@ -143,7 +180,9 @@ def _write(
         for chunk, part in parts:
             is_sentence = (np.diff(part.ends, prepend=0) > 0) | (documents != "blank")
             ends_document = ~is_sentence | (documents == "line")
-            starts = np.append(is_new, ends_document)  # of each line, and of the line after the last
+            starts = np.append(
+                is_new, ends_document
+            )  # of each line, and of the line after the last
             is_new = bool(starts[-1]) or chunk.ends_file
             starts = starts[:-1][is_sentence]
             ids, sizes = frame.around(part.values, part.ends[is_sentence])
@@ -151,4 +190,6 @@ def _write(
             n_lines += len(sizes)
             n_ids += len(ids)
             n_documents += int(starts.sum())
-    return Binarized(Path(prefix_of(prefix)), n_lines, n_ids, dtype, None if documents is None else n_documents)
+    return Binarized(
+        Path(prefix_of(prefix)), n_lines, n_ids, dtype, None if documents is None else n_documents
+    )

@@ -54,7 +54,11 @@ class Chunk:
     @property
     def next_line(self) -> int:
         text = bytes(self.text)
-        return self.first + text.count(self.separator) + (text[-1:] not in (b"", bytes([self.separator])))
+        return (
+            self.first
+            + text.count(self.separator)
+            + (text[-1:] not in (b"", bytes([self.separator])))
+        )
 
     @property
     def block(self) -> Block:
@@ -64,9 +68,14 @@ class Chunk:
 
 
 def chunks_of(
-    text: bytes, *, separator: int = NEWLINE, first: int = 0, numbers: NDArray[np.int64] | None = None,
-    numbered: bool = True, size: int = CHUNK_SIZE,
-) -> Iterator[Chunk]:  # fmt: skip
+    text: bytes,
+    *,
+    separator: int = NEWLINE,
+    first: int = 0,
+    numbers: NDArray[np.int64] | None = None,
+    numbered: bool = True,
+    size: int = CHUNK_SIZE,
+) -> Iterator[Chunk]:
     r"""Split text into chunks of whole lines, of about `size` bytes. separator: the byte after each line
 
     first, numbers: see `Chunk`
@@ -80,7 +89,14 @@ def chunks_of(
         end = end or text.find(mark, start + size) + 1 or len(text)
         n = text.count(mark, start, end) + (text[end - 1] != separator) if numbered else 0
         own, numbers = (None, None) if numbers is None else (numbers[:n], numbers[n:])
-        yield Chunk(view[start:end], separator, first, whole=whole, padded=end + PADDING <= len(text), numbers=own)
+        yield Chunk(
+            view[start:end],
+            separator,
+            first,
+            whole=whole,
+            padded=end + PADDING <= len(text),
+            numbers=own,
+        )
         first, start = first + n, end
 
 
@@ -104,9 +120,15 @@ def shares(n_bytes: int, n_threads: int | None) -> tuple[int, int]:
 
 
 def file_chunks(
-    path: str | FileRange, *, errors: Errors = "strict", first: int = 0, numbered: bool = True, size: int = CHUNK_SIZE,
-    max_line: int | None = MAX_LINE, wait: Wait | None = None,
-) -> Iterator[Chunk]:  # fmt: skip
+    path: str | FileRange,
+    *,
+    errors: Errors = "strict",
+    first: int = 0,
+    numbered: bool = True,
+    size: int = CHUNK_SIZE,
+    max_line: int | None = MAX_LINE,
+    wait: Wait | None = None,
+) -> Iterator[Chunk]:
     """Yield the chunks of a file, a range of a file, or stdin ("-"). A thread decompresses ahead."""
     if isinstance(path, FileRange):
         for block in read_range(path, block_size=size, errors=errors, max_line=max_line):
@@ -114,12 +136,26 @@ def file_chunks(
         return
     refuse_json_lines(path)
     if errors == "strict" and not numbered and (file := open_plain(path)) is not None:
-        yield from (Chunk(span, strips_return=True) for span in file_spans(file, size=size, max_line=max_line))
+        yield from (
+            Chunk(span, strips_return=True)
+            for span in file_spans(file, size=size, max_line=max_line)
+        )
         return
     if wait and not is_file(path):
         yield Chunk(b"", first=first, awaited=True)
-    blocks = read_blocks(path, block_size=size, errors=errors, checked=errors != "strict", max_line=max_line, wait=wait)
-    for block in prefetch(blocks) if url_of(path) or (os.path.isfile(path) and is_compressed(path)) else blocks:
+    blocks = read_blocks(
+        path,
+        block_size=size,
+        errors=errors,
+        checked=errors != "strict",
+        max_line=max_line,
+        wait=wait,
+    )
+    for block in (
+        prefetch(blocks)
+        if url_of(path) or (os.path.isfile(path) and is_compressed(path))
+        else blocks
+    ):
         yield Chunk(block.data, first=first, strips_return=True, whole=block, awaited=block.awaited)
         first += block.n_lines - len(block.bad_lines) * block.dropped
 
@@ -160,11 +196,17 @@ def _joined_array(lines: Any) -> bytes:
         raise arguments.refusal(lines, "lines", "give an array of the type string or large_string")
     if lines.null_count:
         row = pc.index(lines.is_null(), True).as_py()
-        raise ConfigError(f"lines[{row}] is null; give an array without nulls, such as lines.fill_null('')")
+        raise ConfigError(
+            f"lines[{row}] is null; give an array without nulls, such as lines.fill_null('')"
+        )
     data, mark = lines.cast(pa.large_binary()), bytes([NO_BYTE_OF_TEXT])
     rows = data.combine_chunks() if isinstance(data, pa.ChunkedArray) else data
     lists = pa.LargeListArray.from_arrays([0, len(rows)], rows)
-    text = bytes(pc.binary_join(lists, pa.scalar(mark, pa.large_binary()))[0].as_buffer()) + mark * (len(rows) > 0)
+    text = bytes(
+        pc.binary_join(lists, pa.scalar(mark, pa.large_binary()))[0].as_buffer()
+    ) + mark * (len(rows) > 0)
     if text.count(mark) > len(rows):  # Arrow does not check its strings
-        raise CorpusError("lines contains a string that is not UTF-8; call lines.validate(full=True) to find it")
+        raise CorpusError(
+            "lines contains a string that is not UTF-8; call lines.validate(full=True) to find it"
+        )
     return text

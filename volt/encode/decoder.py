@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 BLOCK_SIZE = 1 << 18  # bytes of text that are decoded at a time: they fit into a core's cache
 Ids = NDArray[np.int32]
 Longs = NDArray[np.int64]
-_INVALID = dict.fromkeys(range(0xDC80, 0xDD00), "\ufffd")  # bytes that are not text, by "surrogateescape"
+_INVALID = dict.fromkeys(
+    range(0xDC80, 0xDD00), "\ufffd"
+)  # bytes that are not text, by "surrogateescape"
 _BYTES = {token: byte for byte, token in enumerate(BYTE_TOKENS)}
 
 
@@ -46,7 +48,9 @@ def decode_stream(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[str
     """Yield the text of pieces as soon as its characters are complete. The parts join to the result of `decode`."""
     decoder, space = getincrementaldecoder("utf-8")(errors=_errors(vocabulary)), ""
     at_start, ends_with_space = _starts_with_space(vocabulary), _ends_with_space(vocabulary)
-    for data, is_last in chain(((data, False) for data in _texts(vocabulary, pieces)), [(b"", True)]):
+    for data, is_last in chain(
+        ((data, False) for data in _texts(vocabulary, pieces)), [(b"", True)]
+    ):
         text = decoder.decode(data, is_last).translate(_INVALID)
         text = text.replace(PREFIX, " ") if _may_spell_spaces(vocabulary) else text
         if at_start and text:
@@ -89,7 +93,9 @@ class Decoder:
         from volt.kernels.decode import FIRST_SPACE, LAST_SPACE, NO_SPACE
 
         drops = FIRST_SPACE if _starts_with_space(vocabulary) else NO_SPACE
-        return cls(vocabulary, _table(vocabulary), LAST_SPACE if _ends_with_space(vocabulary) else drops)
+        return cls(
+            vocabulary, _table(vocabulary), LAST_SPACE if _ends_with_space(vocabulary) else drops
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Decoder.of, (self.vocabulary,)
@@ -99,15 +105,21 @@ class Decoder:
         start, end = self.texts.starts[number : number + 2].tolist()
         return self.texts.bytes[start:end].tobytes()
 
-    def decode_lines(self, ids: Ids, offsets: Longs, *, skipped: Set[int] = frozenset()) -> list[str]:
+    def decode_lines(
+        self, ids: Ids, offsets: Longs, *, skipped: Set[int] = frozenset()
+    ) -> list[str]:
         """Decode flat ids into lines: line i has ids[offsets[i]:offsets[i + 1]]. skipped: ids to leave out"""
         ids, offsets = self.checked(ids, offsets)
         if skipped:
             retained = ~np.isin(ids, list(skipped))
             ids, offsets = ids[retained], np.append(0, np.cumsum(retained))[offsets]
-        lines = list(chain.from_iterable(self._split(out, ends) for ends, out in self._blocks(ids, offsets)))
+        lines = list(
+            chain.from_iterable(self._split(out, ends) for ends, out in self._blocks(ids, offsets))
+        )
         pieces, may_spell = self.vocabulary.pieces, _may_spell_spaces(self.vocabulary)
-        for line in [line for line, text in enumerate(lines) if PREFIX in text] if may_spell else ():
+        for line in (
+            [line for line, text in enumerate(lines) if PREFIX in text] if may_spell else ()
+        ):
             row = ids[offsets[line] : offsets[line + 1]].tolist()
             lines[line] = decode(self.vocabulary, [pieces[number] for number in row])
         return lines
@@ -119,7 +131,9 @@ class Decoder:
         if _may_spell_spaces(self.vocabulary) and PREFIX.encode() in text:
             return "".join(f"{line}\n" for line in self.decode_lines(ids, offsets)).encode()
         holds_bytes = self.vocabulary.byte_fallback or self.vocabulary.pretokenizer.is_bytes
-        return _decoded(text, self.vocabulary).encode() if holds_bytes and not is_utf8(text) else text
+        return (
+            _decoded(text, self.vocabulary).encode() if holds_bytes and not is_utf8(text) else text
+        )
 
     def decode_text(self, text: bytes, *, place: Callable[[int], str] | None = None) -> bytes:
         r"""Decode lines of ids, separated by spaces, to lines of UTF-8 text.
@@ -146,7 +160,11 @@ class Decoder:
         from volt.kernels.decode import expand_lines
         from volt.kernels.intrinsics import PADDING
 
-        out, ends, first = np.empty(BLOCK_SIZE + PADDING, np.uint8), np.empty(len(offsets) - 1, np.int64), 0
+        out, ends, first = (
+            np.empty(BLOCK_SIZE + PADDING, np.uint8),
+            np.empty(len(offsets) - 1, np.int64),
+            0,
+        )
         while first < len(ends):
             done = expand_lines(ids, offsets, first, self.texts, self.drops, out, ends)
             if done > first:
@@ -172,18 +190,26 @@ class Decoder:
                 raise out_of_range(ids[place], place, self._n_pieces)
         offsets = np.require(offsets if len(offsets) else [0], np.int64, ("C", "A", "W"))
         if offsets[0] < 0 or offsets[-1] > len(ids) or (offsets[:-1] > offsets[1:]).any():
-            raise VocabularyError(f"offsets must not decrease, or lie outside 0 to {len(ids)}, the number of ids")
+            raise VocabularyError(
+                f"offsets must not decrease, or lie outside 0 to {len(ids)}, the number of ids"
+            )
         ids = ids[offsets[0] : offsets[-1]].astype(np.int32, casting="same_kind", copy=False)
         return np.require(ids, requirements=("C", "A", "W")), offsets - offsets[0]
 
-    def _fault(self, text: bytes, fault: int, place: Callable[[int], str]) -> CorpusError | VocabularyError:
+    def _fault(
+        self, text: bytes, fault: int, place: Callable[[int], str]
+    ) -> CorpusError | VocabularyError:
         line = text.rfind(b"\n", 0, fault) + 1
         start = max(line, text.rfind(b" ", 0, fault) + 1)
         word = re.split(rb"\r?\n| ", text[start:], maxsplit=1)[0].decode(errors="replace")
         where = place(text.count(b"\n", 0, fault))
         if word.isascii() and word.isdecimal():
-            return out_of_range(word, len(text[line:start].split()), self._n_pieces, where=f"{where}: ")
-        return CorpusError(f"{where}: {word!r} is not an id; ids are whole numbers with spaces between them")
+            return out_of_range(
+                word, len(text[line:start].split()), self._n_pieces, where=f"{where}: "
+            )
+        return CorpusError(
+            f"{where}: {word!r} is not an id; ids are whole numbers with spaces between them"
+        )
 
 
 def _decoded(data: Any, vocabulary: Vocabulary) -> str:
@@ -204,12 +230,16 @@ def _may_spell_spaces(vocabulary: Vocabulary) -> bool:
 
 def _shows_spaces(vocabulary: Vocabulary) -> bool:
     pretokenizer = vocabulary.pretokenizer
-    return not pretokenizer.is_bytes and (vocabulary.marker == "prefix" or pretokenizer.keeps_spaces)
+    return not pretokenizer.is_bytes and (
+        vocabulary.marker == "prefix" or pretokenizer.keeps_spaces
+    )
 
 
 def _starts_with_space(vocabulary: Vocabulary) -> bool:
     pretokenizer = vocabulary.pretokenizer
-    return not pretokenizer.is_bytes and (vocabulary.marker == "prefix" or pretokenizer.dummy_prefix)
+    return not pretokenizer.is_bytes and (
+        vocabulary.marker == "prefix" or pretokenizer.dummy_prefix
+    )
 
 
 def _ends_with_space(vocabulary: Vocabulary) -> bool:
@@ -218,7 +248,13 @@ def _ends_with_space(vocabulary: Vocabulary) -> bool:
 
 def _texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes]:
     is_bytes = vocabulary.pretokenizer.is_bytes
-    shown = "" if is_bytes and vocabulary.marker == "prefix" else " " if _shows_spaces(vocabulary) else PREFIX
+    shown = (
+        ""
+        if is_bytes and vocabulary.marker == "prefix"
+        else " "
+        if _shows_spaces(vocabulary)
+        else PREFIX
+    )
     byte_of = _BYTES if vocabulary.byte_fallback and not is_bytes else {}
     special = set(vocabulary.special.all) if is_bytes else set[str]()
     ends_words, space = vocabulary.marker == "suffix", " " * _ends_with_space(vocabulary)
@@ -228,7 +264,11 @@ def _texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes]:
         elif piece in special:
             yield piece.encode()
         else:
-            text = piece.removesuffix(SUFFIX) + space if ends_words and piece.endswith(SUFFIX) else piece
+            text = (
+                piece.removesuffix(SUFFIX) + space
+                if ends_words and piece.endswith(SUFFIX)
+                else piece
+            )
             text = text.replace(PREFIX, shown)
             yield to_bytes(text) if is_bytes else text.encode("utf-8", "surrogatepass")
 
@@ -239,7 +279,12 @@ def _table(vocabulary: Vocabulary) -> TextTable:
 
     encoded = list(_texts(vocabulary, vocabulary.pieces))
     sizes = [len(text) if len(text) <= SHORT else LONG for text in encoded]
-    rows = (text[:SHORT].ljust(SHORT, b"\0") + bytes([size]) for text, size in zip(encoded, sizes, strict=True))
+    rows = (
+        text[:SHORT].ljust(SHORT, b"\0") + bytes([size])
+        for text, size in zip(encoded, sizes, strict=True)
+    )
     starts = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
     data = b"".join([*encoded, bytes(PADDING)])
-    return TextTable(np.frombuffer(b"".join(rows), "<u8").copy(), starts, np.frombuffer(data, np.uint8).copy())
+    return TextTable(
+        np.frombuffer(b"".join(rows), "<u8").copy(), starts, np.frombuffer(data, np.uint8).copy()
+    )

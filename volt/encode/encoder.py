@@ -21,7 +21,16 @@ from volt import arguments
 from volt.arguments import MAX_LINE
 from volt.encode import inputs
 from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, EncodedPart, Ids
-from volt.encode.chunks import CHUNK_SIZE, NEWLINE, Chunk, checked_threads, chunks_of, file_chunks, joined_lines, shares
+from volt.encode.chunks import (
+    CHUNK_SIZE,
+    NEWLINE,
+    Chunk,
+    checked_threads,
+    chunks_of,
+    file_chunks,
+    joined_lines,
+    shares,
+)
 from volt.encode.decoder import Decoder, decode, decode_stream, skipped_ids
 from volt.encode.frames import Frame, PaddedIds, Side, role_id
 from volt.encode.inputs import HasVocabulary, Numbers
@@ -60,7 +69,10 @@ class Encoder:
     """
 
     def __init__(
-        self, vocabulary: Vocabulary | str | os.PathLike[str] | HasVocabulary, *, cache_words: int = CACHE_WORDS
+        self,
+        vocabulary: Vocabulary | str | os.PathLike[str] | HasVocabulary,
+        *,
+        cache_words: int = CACHE_WORDS,
     ) -> None:
         self._cache_words = arguments.whole(cache_words, "cache_words", low=1)
         self.vocabulary = inputs.vocabulary_of(vocabulary)
@@ -92,9 +104,16 @@ class Encoder:
         return self._pieces([inputs.checked_line(line, "encode")], Dropout.of(dropout, seed))[0]
 
     def encode_ids(
-        self, line: str, *, dropout: float = 0.0, seed: int | None = None, add_bos: bool = False, add_eos: bool = False,
-        allowed_special: Special | None = None, disallowed_special: Special = (),
-    ) -> Ids:  # fmt: skip
+        self,
+        line: str,
+        *,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        add_bos: bool = False,
+        add_eos: bool = False,
+        allowed_special: Special | None = None,
+        disallowed_special: Special = (),
+    ) -> Ids:
         """Return the ids of one line, (n_ids,) int32.
 
         line, dropout, seed: see `encode`
@@ -151,13 +170,23 @@ class Encoder:
         if "" in words:
             raise ConfigError(f"words[{words.index('')}] is empty; remove it")
         check_text("".join(words))
-        return self._encoded(list(map(with_marks, words)) if self.vocabulary.special.user else words)
+        return self._encoded(
+            list(map(with_marks, words)) if self.vocabulary.special.user else words
+        )
 
     def encode_batch(
-        self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None,
-        add_bos: bool = False, add_eos: bool = False, truncate: int | None = None,
-        allowed_special: Special | None = None, disallowed_special: Special = (),
-    ) -> Encoded:  # fmt: skip
+        self,
+        lines: Iterable[str],
+        *,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        n_threads: int | None = None,
+        add_bos: bool = False,
+        add_eos: bool = False,
+        truncate: int | None = None,
+        allowed_special: Special | None = None,
+        disallowed_special: Special = (),
+    ) -> Encoded:
         """Return the ids of many lines at once. A line may contain line ends.
 
         lines: texts, or an array of strings of Arrow
@@ -174,7 +203,11 @@ class Encoder:
         return Encoded(ids, np.append(0, ends))
 
     def pad(
-        self, encoded: Encoded | Iterable[Iterable[int]], *, pad_to: int | None = None, side: Side = "right"
+        self,
+        encoded: Encoded | Iterable[Iterable[int]],
+        *,
+        pad_to: int | None = None,
+        side: Side = "right",
     ) -> PaddedIds:
         """Pad the ids of lines to one length, with the id of pad.
 
@@ -193,12 +226,19 @@ class Encoder:
         """
         rows = inputs.flat_ids(encoded)
         ids, offsets = self._decoder.checked(rows.ids, rows.offsets)
-        return PaddedIds.of(ids, offsets[1:], pad=role_id(self.vocabulary, "pad"), pad_to=pad_to, side=side)
+        return PaddedIds.of(
+            ids, offsets[1:], pad=role_id(self.vocabulary, "pad"), pad_to=pad_to, side=side
+        )
 
     def encode_bytes(
-        self, text: bytes, *, dropout: float = 0.0, seed: int | None = None, numbers: Numbers | None = None,
+        self,
+        text: bytes,
+        *,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        numbers: Numbers | None = None,
         n_threads: int | None = None,
-    ) -> Encoded:  # fmt: skip
+    ) -> Encoded:
         r"""Return the ids of the lines of UTF-8 text. Lines end at "\n".
 
         text: bytes; an invalid line raises CorpusError with its number
@@ -207,13 +247,23 @@ class Encoder:
         """
         text = inputs.checked_utf8(text, "encode_bytes")
         return self._ids_of_text(
-            text, NEWLINE, inputs.checked_numbers(numbers, text), Dropout.of(dropout, seed), n_threads
+            text,
+            NEWLINE,
+            inputs.checked_numbers(numbers, text),
+            Dropout.of(dropout, seed),
+            n_threads,
         )
 
     def encode_file(
-        self, path: str | os.PathLike[str], *, dropout: float = 0.0, seed: int | None = None,
-        errors: Errors = "strict", n_threads: int | None = None, max_line: int | None = MAX_LINE,
-    ) -> Encoded:  # fmt: skip
+        self,
+        path: str | os.PathLike[str],
+        *,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        errors: Errors = "strict",
+        n_threads: int | None = None,
+        max_line: int | None = MAX_LINE,
+    ) -> Encoded:
         r"""Return the ids of the lines of a file, plain or compressed. Lines end at "\n" or "\r\n".
 
         path: a file, or "-" for stdin
@@ -228,13 +278,23 @@ class Encoder:
         n_bytes = size_of(path) or 0
         size, n_threads = shares(n_bytes, n_threads) if can_span(path) else (CHUNK_SIZE, n_threads)
         drops = Dropout.of(dropout, seed)
-        chunks = file_chunks(path, errors=errors, numbered=drops is not None, size=size, max_line=max_line)
+        chunks = file_chunks(
+            path, errors=errors, numbered=drops is not None, size=size, max_line=max_line
+        )
         return Encoded.of(self._run("ids", chunks, drops, n_threads), n_bytes=n_bytes)
 
     def encode_text(
-        self, text: bytes, *, form: Form = "pieces", separator: str = "", dropout: float = 0.0, seed: int | None = None,
-        first: int = 0, numbers: Numbers | None = None, n_threads: int | None = None,
-    ) -> bytes:  # fmt: skip
+        self,
+        text: bytes,
+        *,
+        form: Form = "pieces",
+        separator: str = "",
+        dropout: float = 0.0,
+        seed: int | None = None,
+        first: int = 0,
+        numbers: Numbers | None = None,
+        n_threads: int | None = None,
+    ) -> bytes:
         """Encode lines of UTF-8 text as lines of pieces or ids, separated by spaces.
 
         text: bytes
@@ -247,14 +307,28 @@ class Encoder:
         text = inputs.checked_utf8(text, "encode_text")
         size, n_threads = shares(len(text), n_threads)
         numbered, own = Dropout.of(dropout, seed) is not None, inputs.checked_numbers(numbers, text)
-        chunks = chunks_of(text, first=inputs.checked_first(first), numbers=own, numbered=numbered, size=size)
-        options: Any = {"form": form, "separator": separator, "dropout": dropout, "seed": seed, "n_threads": n_threads}
+        chunks = chunks_of(
+            text, first=inputs.checked_first(first), numbers=own, numbered=numbered, size=size
+        )
+        options: Any = {
+            "form": form,
+            "separator": separator,
+            "dropout": dropout,
+            "seed": seed,
+            "n_threads": n_threads,
+        }
         return b"".join(part.values.tobytes() for part in self.text_parts(chunks, **options))
 
     def text_parts(
-        self, chunks: Iterable[Chunk], *, form: Form = "pieces", separator: str = "", dropout: float = 0.0,
-        seed: int | None = None, n_threads: int | None = None,
-    ) -> Iterator[EncodedPart]:  # fmt: skip
+        self,
+        chunks: Iterable[Chunk],
+        *,
+        form: Form = "pieces",
+        separator: str = "",
+        dropout: float = 0.0,
+        seed: int | None = None,
+        n_threads: int | None = None,
+    ) -> Iterator[EncodedPart]:
         """Yield the lines of chunks as `encode_text` encodes them, in order.
 
         chunks: see volt.encode.chunks
@@ -263,12 +337,19 @@ class Encoder:
         separator = checked_separator(separator)
         arguments.text(form, "form")
         if form not in get_args(Form) or (separator and form != "pieces"):
-            raise ConfigError(f"form {form!r}, separator {separator!r}: choose pieces, or ids without a separator")
+            raise ConfigError(
+                f"form {form!r}, separator {separator!r}: choose pieces, or ids without a separator"
+            )
         kind: Kind = "pieces" if form == "pieces" else "id text"
         return self._run(kind, chunks, Dropout.of(dropout, seed), n_threads, separator)
 
     def encode_parts(
-        self, chunks: Iterable[Chunk], *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
+        self,
+        chunks: Iterable[Chunk],
+        *,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        n_threads: int | None = None,
     ) -> Iterator[EncodedPart]:
         """Yield the ids of chunks, in order.
 
@@ -287,7 +368,9 @@ class Encoder:
         >>> encoder.encode_offsets(" low")
         [('lo', 1, 3), ('w</w>', 3, 4)]
         """
-        spans = encode_offsets(self.vocabulary, inputs.checked_line(line, "encode_offsets"), encode_words=self._encoded)
+        spans = encode_offsets(
+            self.vocabulary, inputs.checked_line(line, "encode_offsets"), encode_words=self._encoded
+        )
         return [(piece, start, end) for piece, start, end, _ in spans]
 
     def encode_spans(self, lines: Iterable[str]) -> Spans:
@@ -301,7 +384,9 @@ class Encoder:
         >>> spans.starts.tolist(), spans.ends.tolist(), spans.words.tolist(), spans.offsets.tolist()
         ([1, 3, 0, 2, 4], [3, 4, 1, 4, 5], [0, 0, 0, 1, 1], [0, 2, 5])
         """
-        lines = arguments.texts(lines, "lines", one="did you mean encode_offsets(line) or encode_spans([line])?")
+        lines = arguments.texts(
+            lines, "lines", one="did you mean encode_offsets(line) or encode_spans([line])?"
+        )
         return Spans.of(self.vocabulary, lines, encode_words=self._encoded)
 
     def ids(self, pieces: Iterable[str]) -> Ids:
@@ -330,7 +415,9 @@ class Encoder:
             raise arguments.refusal(ids, "ids", "did you mean decode_batch(encoded)?")
         return decode(self.vocabulary, self._pieces_of(arguments.wholes(ids, "ids"), skip_special))
 
-    def decode_stream(self, ids: Iterable[int], *, skip_special: bool | Special = False) -> Iterator[str]:
+    def decode_stream(
+        self, ids: Iterable[int], *, skip_special: bool | Special = False
+    ) -> Iterator[str]:
         """Yield the text of ids as soon as its characters are complete. The parts join to the result of `decode_ids`.
 
         ids: whole numbers, such as those that a model generates one by one
@@ -341,7 +428,9 @@ class Encoder:
         >>> list(encoder.decode_stream(encoder.encode_ids("lo l😀")))
         ['l', 'o', ' l', '😀']
         """
-        return decode_stream(self.vocabulary, self._pieces_of(inputs.streamed_ids(ids), skip_special))
+        return decode_stream(
+            self.vocabulary, self._pieces_of(inputs.streamed_ids(ids), skip_special)
+        )
 
     def token_bytes(self, number: int) -> bytes:
         """Return the UTF-8 text of an id, which may be part of a character. A marker is a space.
@@ -392,7 +481,9 @@ class Encoder:
         >>> encoder.unknown_characters
         ['é']
         """
-        return sorted(set[str]().union(*(batch.rendering.unknown() for batch in self._batches.values())))
+        return sorted(
+            set[str]().union(*(batch.rendering.unknown() for batch in self._batches.values()))
+        )
 
     @cached_property
     def _decoder(self) -> Decoder:
@@ -400,9 +491,15 @@ class Encoder:
 
     def _pieces_of(self, numbers: Iterable[int], skip_special: bool | Special) -> Iterator[str]:
         pieces, skipped = self.vocabulary.pieces, skipped_ids(self.vocabulary, skip_special)
-        return (pieces[number] for number in inputs.checked_ids(numbers, len(pieces)) if number not in skipped)
+        return (
+            pieces[number]
+            for number in inputs.checked_ids(numbers, len(pieces))
+            if number not in skipped
+        )
 
-    def _finding(self, allowed: Special | None, disallowed: Special, text: bytes, separator: int) -> Encoder:
+    def _finding(
+        self, allowed: Special | None, disallowed: Special, text: bytes, separator: int
+    ) -> Encoder:
         """Return the encoder that finds the allowed tokens in text, after a search for those that are not allowed."""
         if allowed is None and isinstance(disallowed, tuple) and not disallowed:
             return self
@@ -410,36 +507,58 @@ class Encoder:
         if tokens == frozenset(self.vocabulary.special.user):
             return self
         if tokens not in self._variants:
-            self._variants[tokens] = Encoder(finding(self.vocabulary, tokens), cache_words=self._cache_words)
+            self._variants[tokens] = Encoder(
+                finding(self.vocabulary, tokens), cache_words=self._cache_words
+            )
         return self._variants[tokens]
 
-    def _pieces(self, lines: Sequence[str], drops: Dropout | None, first: int = 0) -> list[list[str]]:
+    def _pieces(
+        self, lines: Sequence[str], drops: Dropout | None, first: int = 0
+    ) -> list[list[str]]:
         split = split_lines(self.vocabulary, lines)
         if drops:
-            return [self._sampled(words, drops, first + number) for number, words in enumerate(split)]
+            return [
+                self._sampled(words, drops, first + number) for number, words in enumerate(split)
+            ]
         words, cache = set(chain.from_iterable(split)), self._cache
         missing = list(words.difference(cache))
-        if len(cache) + len(missing) > self._cache_words:  # other threads may still read the old cache
+        if (
+            len(cache) + len(missing) > self._cache_words
+        ):  # other threads may still read the old cache
             missing, cache = list(words), {}
             self._cache = cache
         cache.update(zip(missing, self._encoded(missing), strict=True))
         return [list(chain.from_iterable(cache[word] for word in words)) for words in split]
 
     def _ids_of_text(
-        self, text: bytes, separator: int, numbers: Numbers | None, drops: Dropout | None, n_threads: int | None
+        self,
+        text: bytes,
+        separator: int,
+        numbers: Numbers | None,
+        drops: Dropout | None,
+        n_threads: int | None,
     ) -> Encoded:
         size, n_threads = shares(len(text), n_threads)
-        chunks = chunks_of(text, separator=separator, numbers=numbers, numbered=drops is not None, size=size)
+        chunks = chunks_of(
+            text, separator=separator, numbers=numbers, numbered=drops is not None, size=size
+        )
         return Encoded.of(self._run("ids", chunks, drops, n_threads), n_bytes=len(text))
 
     def _run(
-        self, kind: Kind, chunks: Iterable[Chunk], drops: Dropout | None, n_threads: int | None, separator: str = ""
+        self,
+        kind: Kind,
+        chunks: Iterable[Chunk],
+        drops: Dropout | None,
+        n_threads: int | None,
+        separator: str = "",
     ) -> Iterator[EncodedPart]:
         chunks, n_threads = inputs.checked_chunks(chunks), checked_threads(n_threads)
         key = kind, separator, drops is not None
         if key not in self._batches:
             rendering = Rendering(kind, self._tables, separator=separator)
-            self._batches[key] = BatchEncoder(self._tables, rendering, sampled=key[2], limit=self._cache_words)
+            self._batches[key] = BatchEncoder(
+                self._tables, rendering, sampled=key[2], limit=self._cache_words
+            )
         return self._batches[key].encode(chunks, dropout=drops, n_threads=n_threads)
 
     def _encoded(self, words: Sequence[str]) -> list[tuple[str, ...]]:
@@ -456,6 +575,11 @@ class Encoder:
 
     def _spelled(self, symbols: Ids, ends: NDArray[np.int64]) -> list[tuple[str, ...]]:
         spelled = [self._tables.spell(symbol) for symbol in symbols.tolist()]
-        for place in reversed([place for place, one in enumerate(symbols.tolist()) if self._tables.is_continued(one)]):
+        for place in reversed(
+            [place for place, one in enumerate(symbols.tolist()) if self._tables.is_continued(one)]
+        ):
             spelled[place], spelled[place + 1] = (spelled[place][0] + spelled[place + 1][0],), ()
-        return [tuple(chain.from_iterable(spelled[start:end])) for start, end in pairwise([0, *ends.tolist()])]
+        return [
+            tuple(chain.from_iterable(spelled[start:end]))
+            for start, end in pairwise([0, *ends.tolist()])
+        ]

@@ -33,7 +33,15 @@ from volt.encode.encoder import Encoder
 from volt.encode.frames import Frame, PaddedIds, role_id
 from volt.encode.rendering import checked_separator
 from volt.errors import ConfigError, CorpusError, OutputError, shown_path
-from volt.files.atomic import append, check_distinct, follow, identity, make_folder, retire, write_atomic
+from volt.files.atomic import (
+    append,
+    check_distinct,
+    follow,
+    identity,
+    make_folder,
+    retire,
+    write_atomic,
+)
 from volt.files.blocks import Errors, Wait, is_ready
 from volt.files.indexed_dataset import BIN, IDX
 from volt.files.paths import is_file, mark_of
@@ -79,7 +87,9 @@ class EncodeJob:
         if checked_separator(self.separator) and self.form != "pieces":
             raise ConfigError("a separator works only with pieces; remove it")
         if self.shapes_lines and self.form == "pieces":
-            raise ConfigError("bos, eos, truncate and pad_to work only with ids; choose the form ids, npy or bin")
+            raise ConfigError(
+                "bos, eos, truncate and pad_to work only with ids; choose the form ids, npy or bin"
+            )
         checked_threads(self.n_threads)
         Dropout.of(self.dropout, self.seed)
         checked_max_line(self.max_line)
@@ -106,7 +116,10 @@ class Outcome:
 def check_both(encoder: Encoder, job: EncodeJob) -> None:
     arguments.instance(encoder, Encoder, "encoder")
     arguments.instance(
-        job, EncodeJob, "job", remedy="give an EncodeJob, such as volt.encode.files.EncodeJob(form='ids')"
+        job,
+        EncodeJob,
+        "job",
+        remedy="give an EncodeJob, such as volt.encode.files.EncodeJob(form='ids')",
     )
 
 
@@ -114,7 +127,9 @@ def input_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     """Return the files to encode. Raises ConfigError if there are no files, CorpusError for JSON lines."""
     if isinstance(paths, os.PathLike):
         raise arguments.refusal(paths, "paths", "did you mean [path]?")
-    result = arguments.several(paths, "paths", one="did you mean [path]?", remedy="give a list of paths")
+    result = arguments.several(
+        paths, "paths", one="did you mean [path]?", remedy="give a list of paths"
+    )
     if not result:
         raise ConfigError("paths is empty; name the files to encode")
     result = [arguments.path(path, f"paths[{place}]") for place, path in enumerate(result)]
@@ -124,9 +139,14 @@ def input_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 
 def encode_stream(
-    encoder: Encoder, paths: Iterable[str], *, job: EncodeJob, progress: Progress | None = None, wait: Wait = is_ready,
+    encoder: Encoder,
+    paths: Iterable[str],
+    *,
+    job: EncodeJob,
+    progress: Progress | None = None,
+    wait: Wait = is_ready,
     parts: Parts | None = None,
-) -> Iterator[bytes]:  # fmt: skip
+) -> Iterator[bytes]:
     """Yield the encoded lines of all files as text, in order, chunk by chunk.
 
     progress: called with the number of bytes of text encoded so far
@@ -135,16 +155,23 @@ def encode_stream(
     """
     check_both(encoder, job)
     if not job.is_text:
-        raise ConfigError(f"{job.form} cannot go to a stream; name a file or a folder, or choose pieces or ids")
+        raise ConfigError(
+            f"{job.form} cannot go to a stream; name a file or a folder, or choose pieces or ids"
+        )
     encode = parts or partial(encoded_parts, wait=wait)
     for _, part in encode(encoder, input_paths(paths), job, restart=False, progress=progress):
         yield part.values.tobytes()
 
 
 def encode_one(
-    encoder: Encoder, paths: Iterable[str], output: Path, *, job: EncodeJob, progress: Progress | None = None,
+    encoder: Encoder,
+    paths: Iterable[str],
+    output: Path,
+    *,
+    job: EncodeJob,
+    progress: Progress | None = None,
     parts: Parts | None = None,
-) -> int:  # fmt: skip
+) -> int:
     """Encode files into one file. Returns the number of lines.
 
     parts: see `encode_stream`
@@ -158,9 +185,14 @@ def encode_one(
 
 
 def encode_each(
-    encoder: Encoder, paths: Iterable[str], folder: Path, *, job: EncodeJob, progress: Progress | None = None,
+    encoder: Encoder,
+    paths: Iterable[str],
+    folder: Path,
+    *,
+    job: EncodeJob,
+    progress: Progress | None = None,
     write: Write | None = None,
-) -> Iterator[Outcome]:  # fmt: skip
+) -> Iterator[Outcome]:
     """Encode each file into a file of the same name in `folder`, which is created if needed.
 
     An output is rewritten only if the input, the vocabulary, an option or the output itself has changed.
@@ -175,14 +207,24 @@ def encode_each(
     manifest = _Manifest(folder)
     common = _common_origin(encoder, job)
     origins = {path: _origin(path, common) for path in outputs}
-    missing = {path: outputs[path] for path in outputs if not manifest.has(outputs[path], origins[path], job)}
-    yield from (Outcome(path, output, None) for path, output in outputs.items() if path not in missing)
+    missing = {
+        path: outputs[path]
+        for path in outputs
+        if not manifest.has(outputs[path], origins[path], job)
+    }
+    yield from (
+        Outcome(path, output, None) for path, output in outputs.items() if path not in missing
+    )
     if not missing:
         return
     manifest.plan({output.name: origins[path] for path, output in missing.items()})
     try:
-        for path, n_lines in (write or write_each)(encoder, missing, job, progress or (lambda _: None)):
-            manifest.add(outputs[path].name, origins[path] | {"files": _marks(outputs[path], job.form)})
+        for path, n_lines in (write or write_each)(
+            encoder, missing, job, progress or (lambda _: None)
+        ):
+            manifest.add(
+                outputs[path].name, origins[path] | {"files": _marks(outputs[path], job.form)}
+            )
             yield Outcome(path, outputs[path], n_lines)
     finally:
         manifest.close()
@@ -209,16 +251,24 @@ def write_each(
         yield path, _write(output, of_one_file(parts), job)
 
 
-def output_files(paths: Iterable[str], output: Path, *, job: EncodeJob, each: bool = False) -> list[Path]:
+def output_files(
+    paths: Iterable[str], output: Path, *, job: EncodeJob, each: bool = False
+) -> list[Path]:
     """Return the files that `encode_one` writes; with `each`, the files that `encode_each` writes."""
     if not each:
         return _files_of(output, job.form)
-    created = [file for one in outputs_of(paths, output, f".{job.form}").values() for file in _files_of(one, job.form)]
+    created = [
+        file
+        for one in outputs_of(paths, output, f".{job.form}").values()
+        for file in _files_of(one, job.form)
+    ]
     return [*created, output / _MANIFEST]
 
 
 def _files_of(output: Path, form: str) -> list[Path]:
-    has_offsets = form in _ARRAYS and output.name  # the current folder has no name; writing to it raises an error
+    has_offsets = (
+        form in _ARRAYS and output.name
+    )  # the current folder has no name; writing to it raises an error
     return [output, output.with_name(output.name + _OFFSETS)] if has_offsets else [output]
 
 
@@ -230,7 +280,9 @@ def check_outputs(outputs: Sequence[Path], inputs: Iterable[str]) -> None:
         for partner in _partners(output):
             if partner not in written and mark_of(partner) is not None:
                 what = f"{shown_path(output)}: belongs to {shown_path(partner)}"
-                raise ConfigError(f"{what}, which would no longer fit it; choose another name, or remove both")
+                raise ConfigError(
+                    f"{what}, which would no longer fit it; choose another name, or remove both"
+                )
 
 
 def _partners(output: Path) -> Iterator[Path]:
@@ -266,7 +318,9 @@ def refuse_arrays(path: str) -> None:
     for partner in filter(mark_of, _partners(Path(path))):
         if partner.name.endswith(_OFFSETS):
             form = "npy" if read_start(path, len(MAGIC_PREFIX)) == MAGIC_PREFIX else "bin"
-            raise CorpusError(f"{shown_path(path)}: an array of ids; decode it with", hint={"form": form})
+            raise CorpusError(
+                f"{shown_path(path)}: an array of ids; decode it with", hint={"form": form}
+            )
         raise CorpusError(
             f"{shown_path(path)}: not text, but belongs to {shown_path(partner)}; decode ids of volt encode, and read "
             "those of volt binarize in Python, with volt.files.indexed_dataset.open_ids"
@@ -274,18 +328,27 @@ def refuse_arrays(path: str) -> None:
 
 
 def encoded_parts(
-    encoder: Encoder, paths: Iterable[str | FileRange], job: EncodeJob, *, restart: bool,
-    progress: Progress | None = None, wait: Wait = is_ready,
-) -> Iterator[tuple[Chunk, EncodedPart]]:  # fmt: skip
+    encoder: Encoder,
+    paths: Iterable[str | FileRange],
+    job: EncodeJob,
+    *,
+    restart: bool,
+    progress: Progress | None = None,
+    wait: Wait = is_ready,
+) -> Iterator[tuple[Chunk, EncodedPart]]:
     """Yield each chunk and its encoded lines; a chunk without text, with `ends_file`, follows each file."""
 
     def file_after_file() -> Iterator[Chunk]:
         first = 0
         for path in paths:
             of_file = file_chunks(
-                path, errors=job.errors, first=0 if restart else first, numbered=job.dropout > 0,
-                max_line=job.max_line, wait=wait,
-            )  # fmt: skip
+                path,
+                errors=job.errors,
+                first=0 if restart else first,
+                numbered=job.dropout > 0,
+                max_line=job.max_line,
+                wait=wait,
+            )
             for chunk in of_file:
                 first = chunk.next_line if job.dropout else 0
                 yield chunk
@@ -301,7 +364,9 @@ def encoded_parts(
     else:
         parts = encoder.encode_parts(chunks, **options)
     done = 0
-    for part, chunk in zip(parts, copies, strict=False):  # the copy of a chunk is read after the chunk is encoded
+    for part, chunk in zip(
+        parts, copies, strict=False
+    ):  # the copy of a chunk is read after the chunk is encoded
         yield chunk, part
         done += len(chunk.text)
         if progress:
@@ -314,12 +379,18 @@ def _shaped(
     """Put bos and eos around lines of ids, cut and pad them, and write them as text if the job says so."""
     frame = Frame.of_roles(encoder.vocabulary, bos=job.bos, eos=job.eos)
     pad = None if job.pad_to is None else role_id(encoder.vocabulary, "pad")
-    texts = [f"{number} ".encode() for number in range(len(encoder.vocabulary))] if job.is_text else []
+    texts = (
+        [f"{number} ".encode() for number in range(len(encoder.vocabulary))] if job.is_text else []
+    )
     starts, values = np.cumsum([0, *map(len, texts)]), np.frombuffer(b"".join(texts), np.uint8)
-    for part, chunk in zip(parts, chunks, strict=False):  # the copy of a chunk is read after the chunk is encoded
+    for part, chunk in zip(
+        parts, chunks, strict=False
+    ):  # the copy of a chunk is read after the chunk is encoded
         ids, ends = frame.fit(part.values, part.ends, truncate=job.truncate)
         if pad is not None and len(ends):
-            rows = PaddedIds.of(ids, ends, pad=pad, pad_to=job.pad_to, place=partial(_place, chunk)).ids
+            rows = PaddedIds.of(
+                ids, ends, pad=pad, pad_to=job.pad_to, place=partial(_place, chunk)
+            ).ids
             ids, ends = rows.ravel(), np.arange(1, len(rows) + 1) * rows.shape[1]
         yield expanded(ids, ends, starts, values) if job.is_text else EncodedPart(ids, ends)
 
@@ -340,7 +411,11 @@ def _write(output: Path, parts: Iterable[tuple[Chunk, EncodedPart]], job: Encode
         if job.form == "npy":
             _write_header(file, 0)
         for _, part in parts:
-            file.write(part.values.astype(part.values.dtype.newbyteorder("<"), copy=False).view(np.uint8).data)
+            file.write(
+                part.values.astype(part.values.dtype.newbyteorder("<"), copy=False)
+                .view(np.uint8)
+                .data
+            )
             file.flush()  # it may be a pipe, whose reader waits
             n_lines += len(part.ends)
             if not job.is_text and len(part.ends):
@@ -358,7 +433,9 @@ def _write(output: Path, parts: Iterable[tuple[Chunk, EncodedPart]], job: Encode
 
 def _write_header(file: BinaryIO, n: int) -> None:
     """Write the header of a numpy file of n ids, in equal size for any n."""
-    np.lib.format.write_array_header_1_0(file, {"descr": "<i4", "fortran_order": False, "shape": (n,)})
+    np.lib.format.write_array_header_1_0(
+        file, {"descr": "<i4", "fortran_order": False, "shape": (n,)}
+    )
 
 
 def _refuse_pipe(output: Path, job: EncodeJob) -> None:
@@ -369,7 +446,9 @@ def _refuse_pipe(output: Path, job: EncodeJob) -> None:
     except (OSError, ValueError):  # opening it reports the error
         return
     if is_pipe:
-        raise ConfigError(f"{output}: not a file, and {job.form} needs two files; name a file, or choose pieces or ids")
+        raise ConfigError(
+            f"{output}: not a file, and {job.form} needs two files; name a file, or choose pieces or ids"
+        )
 
 
 def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Path]:
@@ -381,16 +460,24 @@ def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Pat
             name = name.removesuffix(packed)
         output = folder / f"{name}{ending}"
         if path == "-":
-            raise ConfigError("stdin has no name for an output in a folder; name a file to write to")
+            raise ConfigError(
+                "stdin has no name for an output in a folder; name a file to write to"
+            )
         if output in taken:
-            raise ConfigError(f"{path}: another file has the same output, {output}; give the files different names")
+            raise ConfigError(
+                f"{path}: another file has the same output, {output}; give the files different names"
+            )
         outputs[path] = output
         taken.add(output)
     return outputs
 
 
 def _common_origin(encoder: Encoder, job: EncodeJob) -> dict[str, Any]:
-    options = ((name, value) for name, value in asdict(job).items() if name not in ("n_threads", "max_line"))
+    options = (
+        (name, value)
+        for name, value in asdict(job).items()
+        if name not in ("n_threads", "max_line")
+    )
     requested = {name: value for name, value in options if value or name not in _SHAPING}
     return {"vocabulary": encoder.vocabulary.fingerprint, **requested}
 

@@ -39,17 +39,27 @@ class Frame:
     def __post_init__(self) -> None:
         for name in ("front", "back"):
             ids = enumerate(arguments.several(getattr(self, name), name))
-            result = tuple(arguments.whole(id_, f"{name}[{place}]", low=0, high=_MOST) for place, id_ in ids)
-            object.__setattr__(self, name, result)  # the only way to set a field of a frozen dataclass
+            result = tuple(
+                arguments.whole(id_, f"{name}[{place}]", low=0, high=_MOST) for place, id_ in ids
+            )
+            object.__setattr__(
+                self, name, result
+            )  # the only way to set a field of a frozen dataclass
 
     @classmethod
     def of(
-        cls, vocabulary: Vocabulary, *, bos: int | str | None = None, prepend: int | str | None = None,
+        cls,
+        vocabulary: Vocabulary,
+        *,
+        bos: int | str | None = None,
+        prepend: int | str | None = None,
         eos: int | str | None = None,
-    ) -> Frame:  # fmt: skip
+    ) -> Frame:
         """Return the frame. Each argument is an id or a token of the vocabulary; None adds nothing."""
         front = [
-            _id_of(vocabulary, token, name) for name, token in (("bos", bos), ("prepend", prepend)) if token is not None
+            _id_of(vocabulary, token, name)
+            for name, token in (("bos", bos), ("prepend", prepend))
+            if token is not None
         ]
         return cls(tuple(front), () if eos is None else (_id_of(vocabulary, eos, "eos"),))
 
@@ -63,11 +73,15 @@ class Frame:
     def around(self, ids: NDArray[np.int32], ends: Longs) -> tuple[NDArray[np.int32], Longs]:
         """Put the special tokens around each line. Return the ids, and each line's new length, (n_lines,)."""
         starts = np.concatenate([[0], ends])[:-1]
-        places = np.repeat(np.stack([starts, ends], axis=1), (len(self.front), len(self.back)), axis=1)
+        places = np.repeat(
+            np.stack([starts, ends], axis=1), (len(self.front), len(self.back)), axis=1
+        )
         own = np.tile(np.array(self.front + self.back, np.int32), len(ends))
         return np.insert(ids, places.ravel(), own), ends - starts + places.shape[1]
 
-    def fit(self, ids: NDArray[np.int32], ends: Longs, *, truncate: int | None) -> tuple[NDArray[np.int32], Longs]:
+    def fit(
+        self, ids: NDArray[np.int32], ends: Longs, *, truncate: int | None
+    ) -> tuple[NDArray[np.int32], Longs]:
         """Put the special tokens around each line, after removing the last ids of lines longer than `truncate`.
 
         truncate: the maximum number of ids in a line, special tokens included; None for no limit
@@ -112,9 +126,15 @@ class PaddedIds:
 
     @classmethod
     def of(
-        cls, ids: NDArray[np.int32], ends: Longs, *, pad: int, pad_to: int | None = None, side: Side = "right",
+        cls,
+        ids: NDArray[np.int32],
+        ends: Longs,
+        *,
+        pad: int,
+        pad_to: int | None = None,
+        side: Side = "right",
         place: Callable[[int], str] | None = None,
-    ) -> PaddedIds:  # fmt: skip
+    ) -> PaddedIds:
         """Pad lines.
 
         ids: (n,) int32

@@ -19,7 +19,9 @@ from volt.vocabulary import Vocabulary
 Numbers = NDArray[np.int64]
 _FLAT = "give a flat numpy array of whole numbers"
 _CHUNKS = "give chunks of volt.encode.chunks.chunks_of or file_chunks"
-_LAST = 1 << 62  # the greatest number that a first line may have, so that later lines' numbers fit into 64 bits
+_LAST = (
+    1 << 62
+)  # the greatest number that a first line may have, so that later lines' numbers fit into 64 bits
 
 
 class HasVocabulary(Protocol):
@@ -42,7 +44,9 @@ def vocabulary_of(vocabulary: Vocabulary | str | os.PathLike[str] | HasVocabular
 def checked_line(line: str, call: str) -> str:
     if isinstance(line, str):
         return line
-    return arguments.text(line, "line", remedy=f"give a str; {call} takes one line, and encode_batch many")
+    return arguments.text(
+        line, "line", remedy=f"give a str; {call} takes one line, and encode_batch many"
+    )
 
 
 def checked_lines(lines: Any) -> Sequence[str]:
@@ -53,7 +57,10 @@ def checked_lines(lines: Any) -> Sequence[str]:
 
 def streamed_ids(ids: Iterable[int]) -> Iterator[int]:
     """Check each id when it is requested: the iterable may be endless."""
-    if isinstance(ids, Encoded | str | bytes) or getattr(ids, "ndim", hasattr(ids, "__iter__")) == 0:
+    if (
+        isinstance(ids, Encoded | str | bytes)
+        or getattr(ids, "ndim", hasattr(ids, "__iter__")) == 0
+    ):
         raise arguments.refusal(ids, "ids", "give the ids of one line")
     return (arguments.whole(number, f"ids[{place}]") for place, number in enumerate(ids))
 
@@ -85,12 +92,18 @@ def checked_numbers(numbers: Numbers | None, text: bytes) -> Numbers | None:
         return None
     try:
         is_whole = isinstance(numbers, np.ndarray) and numbers.dtype.kind in "iu"
-        result = np.ascontiguousarray(numbers if is_whole else arguments.wholes(numbers, "numbers"), np.int64)
+        result = np.ascontiguousarray(
+            numbers if is_whole else arguments.wholes(numbers, "numbers"), np.int64
+        )
     except OverflowError:
-        raise ConfigError("numbers contains a number of more than 64 bits; give smaller numbers") from None
+        raise ConfigError(
+            "numbers contains a number of more than 64 bits; give smaller numbers"
+        ) from None
     n_lines = text.count(b"\n") + (text[-1:] not in (b"", b"\n"))
     if result.shape != (n_lines,):
-        raise ConfigError(f"numbers has shape {result.shape}; give shape ({n_lines},), one number for each line")
+        raise ConfigError(
+            f"numbers has shape {result.shape}; give shape ({n_lines},), one number for each line"
+        )
     return result
 
 
@@ -102,28 +115,41 @@ def checked_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
         numbered = None
     if numbered is None or isinstance(chunks, str | bytes | bytearray | memoryview):
         raise arguments.refusal(chunks, "chunks", _CHUNKS)
-    return (arguments.instance(one, Chunk, f"chunks[{place}]", remedy=_CHUNKS) for place, one in numbered)
+    return (
+        arguments.instance(one, Chunk, f"chunks[{place}]", remedy=_CHUNKS)
+        for place, one in numbered
+    )
 
 
 def checked_pieces(pieces: Iterable[str], call: str) -> list[str]:
     if isinstance(pieces, Encoded):
         raise arguments.refusal(pieces, "pieces", "did you mean decode_batch(encoded)?")
     remedy = "pieces are strings; for ids, call decode_ids or decode_batch"
-    return arguments.texts(pieces, "pieces", one=f"did you mean {call}(text.split())?", remedy=remedy)
+    return arguments.texts(
+        pieces, "pieces", one=f"did you mean {call}(text.split())?", remedy=remedy
+    )
 
 
 def flat_ids(encoded: Encoded | Iterable[Iterable[int]]) -> Encoded:
     if not isinstance(encoded, Encoded):
-        rows = arguments.several(encoded, "encoded", remedy="give the result of encode_batch, or the ids of each line")
+        rows = arguments.several(
+            encoded, "encoded", remedy="give the result of encode_batch, or the ids of each line"
+        )
         numbers = [arguments.wholes(row, f"encoded[{place}]") for place, row in enumerate(rows)]
         try:
             flat: NDArray[Any] = np.array([*chain.from_iterable(numbers)], np.int64)
         except OverflowError:
-            raise VocabularyError("encoded contains an id of more than 64 bits; give ids of the vocabulary") from None
+            raise VocabularyError(
+                "encoded contains an id of more than 64 bits; give ids of the vocabulary"
+            ) from None
         return Encoded(flat, np.cumsum([0, *map(len, numbers)]))
     for name in ("ids", "offsets"):
-        values = arguments.instance(getattr(encoded, name), np.ndarray, f"encoded.{name}", remedy=_FLAT)
+        values = arguments.instance(
+            getattr(encoded, name), np.ndarray, f"encoded.{name}", remedy=_FLAT
+        )
         if values.ndim != 1 or values.dtype.kind not in "iu":
             shape = "1 dimension" if values.ndim == 1 else f"{values.ndim} dimensions"
-            raise ArgumentError(f"encoded.{name} is a ndarray of {values.dtype} and {shape}; {_FLAT}")
+            raise ArgumentError(
+                f"encoded.{name} is a ndarray of {values.dtype} and {shape}; {_FLAT}"
+            )
     return encoded

@@ -48,7 +48,9 @@ class Spelled(NamedTuple):
 
     def only(self, chosen: NDArray[np.bool_]) -> Spelled:
         """Return only the chosen tokens' symbols; other tokens keep their numbers, without symbols."""
-        return Spelled(self.symbols[np.repeat(chosen, self.sizes)], np.cumsum(np.where(chosen, self.sizes, 0)))
+        return Spelled(
+            self.symbols[np.repeat(chosen, self.sizes)], np.cumsum(np.where(chosen, self.sizes, 0))
+        )
 
 
 NOTHING = Spelled(np.zeros(0, np.int32), np.zeros(0, np.int64))
@@ -100,7 +102,9 @@ def all_pairs(spelled: Spelled, results: Ints) -> Merges:
     ranks = _ranks(results, len(spelled.ends))
     lefts, rights, wholes = cuts(spellings(*spelled))
     is_made = ranks[wholes] >= 0
-    return ranked_merges(lefts[is_made], rights[is_made], results, ranks=ranks[wholes[is_made]], one_by_one=True)
+    return ranked_merges(
+        lefts[is_made], rights[is_made], results, ranks=ranks[wholes[is_made]], one_by_one=True
+    )
 
 
 def unmerged(spelled: Spelled, merges: Merges, eligible: NDArray[np.bool_]) -> Spellings:
@@ -121,7 +125,9 @@ def _ranks(results: Ints, n: int) -> Ints:
 
 
 _BEYOND = 2 * 0x110000  # where the codes of the text's own private characters start
-_INSIDE = 2 * _BEYOND  # where the codes of unknown characters start that the next unknown character continues
+_INSIDE = (
+    2 * _BEYOND
+)  # where the codes of unknown characters start that the next unknown character continues
 NO_STATE = 0  # state of a generator that is not used
 
 
@@ -155,7 +161,9 @@ class MergeTables:
         from volt.kernels.bpe_tables import MOST, no_spellings, ranked_merges, ranks_met
 
         codes = [atom_code(atom, marker=vocabulary.marker) or 0 for atom in vocabulary.atoms]
-        symbol_of = np.arange(-1, -1 - 2 * 0x110000, -1, dtype=np.int32)  # eight times as fast as -1 - np.arange(…)
+        symbol_of = np.arange(
+            -1, -1 - 2 * 0x110000, -1, dtype=np.int32
+        )  # eight times as fast as -1 - np.arange(…)
         symbol_of[codes] = np.arange(len(codes), dtype=np.int32)
         tokens, (lefts, rights, results, own) = vocabulary.numbering
         if max(len(tokens), len(results)) > MOST:  # for the table of pairs
@@ -164,7 +172,9 @@ class MergeTables:
             )
         keys = lefts.astype(np.int64) << 32 | rights
         parts, retained = np.full(len(tokens), -1), np.zeros(len(tokens), np.uint8)
-        parts[results[::-1]] = keys[::-1]  # if several merges make a token, the first merge is written last
+        parts[results[::-1]] = keys[
+            ::-1
+        ]  # if several merges make a token, the first merge is written last
         retained[own] = 1
         spelled, words, is_ranked = NOTHING, no_spellings(), vocabulary.merging == "ranks"
         if is_ranked or vocabulary.whole_words:
@@ -201,7 +211,9 @@ class MergeTables:
         """Return the atoms of words as symbols, and where each word ends. text: the words, concatenated."""
         return self._symbols(*text_codes(text, lengths, marker=self.vocabulary.marker))
 
-    def encode(self, words: Sequence[str], *, dropout: float = 0.0, state: int = NO_STATE) -> tuple[Ints, Longs]:
+    def encode(
+        self, words: Sequence[str], *, dropout: float = 0.0, state: int = NO_STATE
+    ) -> tuple[Ints, Longs]:
         """Return the pieces of words as symbols, and where each word ends. state: dropout's generator"""
         symbols, ends = self._symbols(*atom_codes(words, marker=self.vocabulary.marker))
         return self.encode_atoms(symbols, ends, dropout=dropout, state=state)
@@ -224,14 +236,19 @@ class MergeTables:
         symbols, characters = self.symbol_of[codes], codes >> 1
         if not self.vocabulary.special.user or characters.max(initial=0) < FIRST_HIDDEN:
             return symbols, ends
-        marks, hidden = marked(characters), (characters >= FIRST_HIDDEN) & (characters <= LAST_HIDDEN)
+        marks, hidden = (
+            marked(characters),
+            (characters >= FIRST_HIDDEN) & (characters <= LAST_HIDDEN),
+        )
         own = symbols[marks + 1]
         symbols[hidden] = -1 - codes[hidden]
         symbols[marks + 1] = np.where(own < 0, own - _BEYOND, own)
         dropped = marks
         if self.vocabulary.marker == "prefix" and self.vocabulary.pretokenizer.isolates_users:
             hidden[[*marks, *(marks + 1)]] = False
-            dropped = np.union1d(marks, np.flatnonzero(hidden) - 1)  # the "▁" before each user token
+            dropped = np.union1d(
+                marks, np.flatnonzero(hidden) - 1
+            )  # the "▁" before each user token
         return np.delete(symbols, dropped), ends - np.searchsorted(dropped, ends)
 
     def encode_atoms(
@@ -252,18 +269,27 @@ class MergeTables:
         code = -1 - symbol if symbol < 0 else self.codes[symbol]
         user = self.vocabulary.special.revealed(code >> 1) if symbol < 0 else None
         if user is not None:
-            return (user, SUFFIX)[: 1 + (code & 1 and not self.vocabulary.pretokenizer.isolates_users)]
+            return (user, SUFFIX)[
+                : 1 + (code & 1 and not self.vocabulary.pretokenizer.isolates_users)
+            ]
         code %= _BEYOND
         character, final = chr(code >> 1), code & 1
-        if self.vocabulary.pretokenizer.is_bytes and character not in ALPHABET:  # only in words passed by callers
+        if (
+            self.vocabulary.pretokenizer.is_bytes and character not in ALPHABET
+        ):  # only in words passed by callers
             return tuple(to_characters(character.encode()))
         if self.vocabulary.byte_fallback and not self.vocabulary.pretokenizer.is_bytes:
-            return (*(BYTE_TOKENS[byte] for byte in character.encode()), SUFFIX)[: len(character.encode()) + final]
+            return (*(BYTE_TOKENS[byte] for byte in character.encode()), SUFFIX)[
+                : len(character.encode()) + final
+            ]
         return (atom_text(code),)
 
 
 def _spelled(tokens: Sequence[str], symbol_of: Ints, marker: Marker) -> Spelled:
-    final = np.array([marker == "suffix" and token.endswith(SUFFIX) and token != SUFFIX for token in tokens], bool)
+    final = np.array(
+        [marker == "suffix" and token.endswith(SUFFIX) and token != SUFFIX for token in tokens],
+        bool,
+    )
     bare = [token.removesuffix(SUFFIX) for token in tokens] if final.any() else tokens
     codes, ends = atom_codes(bare, marker="none")
     codes[ends[final] - 1] += 1
@@ -292,8 +318,12 @@ class MergedWords:
         tables = MergeTables.of(vocabulary)
         atoms, ends = tables._symbols(*atom_codes(counts.words, marker=vocabulary.marker))
         whole = tables.rule._replace(parts=np.full_like(tables.parts, -1))
-        symbols, merged_ends = encode_words(atoms, ends, tables.merges, whole, 0.0, np.zeros(1, np.int64))
-        return cls(tables, Words(atoms, ends, counts.counts), Words(symbols, merged_ends, counts.counts))
+        symbols, merged_ends = encode_words(
+            atoms, ends, tables.merges, whole, 0.0, np.zeros(1, np.int64)
+        )
+        return cls(
+            tables, Words(atoms, ends, counts.counts), Words(symbols, merged_ends, counts.counts)
+        )
 
     def token_counts(self) -> Longs:
         return occurrences(self.words, len(self.tables.tokens))
@@ -302,7 +332,9 @@ class MergedWords:
 def occurrences(words: Words, n_symbols: int) -> Longs:
     """Count the occurrences of each symbol that is not negative, (n_symbols,) int64."""
     result, known = np.zeros(n_symbols, np.int64), words.symbols >= 0
-    np.add.at(result, words.symbols[known], np.repeat(words.counts, np.diff(words.ends, prepend=0))[known])
+    np.add.at(
+        result, words.symbols[known], np.repeat(words.counts, np.diff(words.ends, prepend=0))[known]
+    )
     return result
 
 

@@ -46,23 +46,37 @@ def align(normalizer: Normalizer, line: str) -> tuple[str, NDArray[np.int64]]:
     for pattern in (_SEGMENT, _WORD_OR_GAP, _LINE):
         before = whole.str.extract_all(pattern).explode().drop_nulls()
         after = normalizer.apply_series(before)
-        if "".join(after).replace("ς", "σ") == text.replace("ς", "σ"):  # a sigma's form depends on its context
+        if "".join(after).replace("ς", "σ") == text.replace(
+            "ς", "σ"
+        ):  # a sigma's form depends on its context
             break
-    n_before, n_after = (series.str.len_chars().to_numpy().astype(np.int64) for series in (before, after))
+    n_before, n_after = (
+        series.str.len_chars().to_numpy().astype(np.int64) for series in (before, after)
+    )
     starts, offsets = (np.repeat(np.cumsum(n) - n, n_after) for n in (n_before, n_after))
-    same = np.repeat((before == after).to_numpy(), n_after)  # these segments map character by character
+    same = np.repeat(
+        (before == after).to_numpy(), n_after
+    )  # these segments map character by character
     starts = starts + same * (np.arange(len(starts)) - offsets)
-    return text, np.stack([starts, starts + np.where(same, 1, np.repeat(n_before, n_after))], axis=1)
+    return text, np.stack(
+        [starts, starts + np.where(same, 1, np.repeat(n_before, n_after))], axis=1
+    )
 
 
-def pretoken_spans(pretokenizer: PreTokenizer, text: str, *, hidden: bool = True) -> list[tuple[str, int, int]]:
+def pretoken_spans(
+    pretokenizer: PreTokenizer, text: str, *, hidden: bool = True
+) -> list[tuple[str, int, int]]:
     """Return each pre-token with its start and end in a normalised text, in characters. An added "▁" has no width.
 
     hidden: whether private characters stand for user tokens
     """
     words = pretokenizer.split(text, hidden=hidden)
     is_regex = pretokenizer.name.startswith("regex:")
-    spans = _match_spans(pretokenizer, text) if is_regex else _word_spans(pretokenizer, text, words, hidden=hidden)
+    spans = (
+        _match_spans(pretokenizer, text)
+        if is_regex
+        else _word_spans(pretokenizer, text, words, hidden=hidden)
+    )
     return [(word, *span) for word, span in zip(words, spans, strict=True)]
 
 
@@ -70,8 +84,15 @@ def _word_spans(
     pretokenizer: PreTokenizer, text: str, words: Sequence[str], *, hidden: bool
 ) -> Iterator[tuple[int, int]]:
     places = pretokenizer.dummy_places(text, hidden=hidden)
-    source = SPACE.join(text[start:end] for start, end in pairwise([0, *places, len(text)])) if places else text
-    shown, end = SPACE if pretokenizer.is_bytes or not pretokenizer.keeps_spaces else " ", 0  # what "▁" stands for
+    source = (
+        SPACE.join(text[start:end] for start, end in pairwise([0, *places, len(text)]))
+        if places
+        else text
+    )
+    shown, end = (
+        SPACE if pretokenizer.is_bytes or not pretokenizer.keeps_spaces else " ",
+        0,
+    )  # what "▁" stands for
     source = source.replace(SPACE, shown)
     dummies = [place + number for number, place in enumerate(places)]  # where they are in `source`
     for word in words:
@@ -86,9 +107,13 @@ def _match_spans(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[int, i
 
     about_to_use_polars()
     used = set(text)
-    left, right = islice((mark for mark in map(chr, range(0xE000, 0x110000)) if mark not in used), 2)
+    left, right = islice(
+        (mark for mark in map(chr, range(0xE000, 0x110000)) if mark not in used), 2
+    )
     source = text.replace(SPACE, " ") if pretokenizer.keeps_spaces else text
-    bracketed = pl.Series([source], dtype=pl.String).str.replace_all(pretokenizer.pattern, f"{left}${{0}}{right}")
+    bracketed = pl.Series([source], dtype=pl.String).str.replace_all(
+        pretokenizer.pattern, f"{left}${{0}}{right}"
+    )
     gap, *matches = str(bracketed.item()).split(left)
     position = len(gap)
     for match in matches:
@@ -108,7 +133,9 @@ def encode_offsets(
     starts_visible = np.ones(len(check_text(line)) + 1, bool)
     for start, end in vocabulary.special.spans(line):
         starts_visible[start + 1 : end] = False
-    edges = np.flatnonzero(starts_visible)  # where characters start or end once user tokens are hidden
+    edges = np.flatnonzero(
+        starts_visible
+    )  # where characters start or end once user tokens are hidden
     own = own_characters(vocabulary, [line])
     [stood_in] = own.put([line])
     normal, from_hidden = align(vocabulary.normalizer, vocabulary.special.hide_text(stood_in))
@@ -146,16 +173,25 @@ class Spans:
     offsets: NDArray[np.int64]
 
     @classmethod
-    def of(cls, vocabulary: Vocabulary, lines: Sequence[str], *, encode_words: EncodeWords) -> Spans:
+    def of(
+        cls, vocabulary: Vocabulary, lines: Sequence[str], *, encode_words: EncodeWords
+    ) -> Spans:
         """Encode lines with spans. An unknown piece gets the id of `unk`; without `unk`, it is left out.
 
         vocabulary: the vocabulary
         lines: texts
         encode_words: returns the pieces of each pre-token
         """
-        numbers, unk, rows, offsets = vocabulary.ids, vocabulary.unk_id, list[tuple[int, int, int, int]](), [0]
+        numbers, unk, rows, offsets = (
+            vocabulary.ids,
+            vocabulary.unk_id,
+            list[tuple[int, int, int, int]](),
+            [0],
+        )
         for line in lines:
-            for piece, start, end, word in encode_offsets(vocabulary, line, encode_words=encode_words):
+            for piece, start, end, word in encode_offsets(
+                vocabulary, line, encode_words=encode_words
+            ):
                 if (number := numbers.get(piece, unk)) is not None:
                     rows.append((number, start, end, word))
             offsets.append(len(rows))
@@ -167,7 +203,10 @@ def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tupl
     """Yield each piece with its span in its word; the bytes of a character share its span."""
     data = [_within_text(vocabulary, piece) for piece in pieces]
     starts_character = np.frombuffer(b"".join(data), np.uint8) & 0xC0 != 0x80
-    numbers, start = [0, *np.cumsum(starts_character).tolist()], 0  # the characters that start in the bytes so far
+    numbers, start = (
+        [0, *np.cumsum(starts_character).tolist()],
+        0,
+    )  # the characters that start in the bytes so far
     for piece, text in zip(pieces, data, strict=True):
         end = start + len(text)
         yield piece, numbers[min(start + 1, end)] - (end > start), numbers[end]

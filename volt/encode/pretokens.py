@@ -81,13 +81,21 @@ def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
         words = _pretokens(vocabulary, own.put(lines)).to_list()
         return list(map(" ".join, own.restored(words, is_bytes=vocabulary.pretokenizer.is_bytes)))
     if (cutter := cutter_of(vocabulary)) is not None:
-        is_plain = vocabulary.normalizer.name == "none" and _is_short(lines)  # then Polars need not be imported
-        texts = list(map(vocabulary.special.hide_text, lines)) if is_plain else _normal(vocabulary, lines).to_list()
+        is_plain = vocabulary.normalizer.name == "none" and _is_short(
+            lines
+        )  # then Polars need not be imported
+        texts = (
+            list(map(vocabulary.special.hide_text, lines))
+            if is_plain
+            else _normal(vocabulary, lines).to_list()
+        )
         return cutter.cut_texts(texts)
     return _pretokens(vocabulary, lines).list.join(" ").to_list()
 
 
-def pretoken_lines(vocabulary: Vocabulary, text: bytes, *, separator: int, strips_return: bool = False) -> memoryview:
+def pretoken_lines(
+    vocabulary: Vocabulary, text: bytes, *, separator: int, strips_return: bool = False
+) -> memoryview:
     r"""Return the pre-tokens of UTF-8 lines, separated by spaces, with 0xFF after each line.
 
     Raises UnicodeDecodeError if the text is not UTF-8.
@@ -102,7 +110,9 @@ def pretoken_lines(vocabulary: Vocabulary, text: bytes, *, separator: int, strip
     lines = text.split(mark)
     lines = lines if lines[-1] else lines[:-1]
     texts = [(line.removesuffix(b"\r") if strips_return else line).decode() for line in lines]
-    return memoryview(b"".join(words.encode() + b"\xff" for words in joined_words(vocabulary, texts)))
+    return memoryview(
+        b"".join(words.encode() + b"\xff" for words in joined_words(vocabulary, texts))
+    )
 
 
 def _pretokens(vocabulary: Vocabulary, lines: Sequence[str]) -> pl.Series:
@@ -164,7 +174,11 @@ class UnitRule:
 def parting_of_units(vocabulary: Vocabulary) -> SplitPoints | None:
     """Return the split points of the pre-tokenizer's own pattern; None if it has none, or pre-tokens are units."""
     special, cutter = vocabulary.special, vocabulary.pretokenizer.cutter
-    if cutter is None or not vocabulary.pretokenizer.has_own_pattern or vocabulary.normalizer.name != "none":
+    if (
+        cutter is None
+        or not vocabulary.pretokenizer.has_own_pattern
+        or vocabulary.normalizer.name != "none"
+    ):
         return None
     if special.spaced or (cutter.matches_only and special.user):
         return None
@@ -188,9 +202,13 @@ class UnitWords:
     irregular: NDArray[np.bool_]
 
 
-def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], first: NDArray[np.uint8]) -> UnitWords:
+def unit_words(
+    vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], first: NDArray[np.uint8]
+) -> UnitWords:
     text, starts_character = data.decode(), (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
-    if not starts_character[ends[:-1]].all():  # the end of a unit splits a character: raise the error
+    if not starts_character[
+        ends[:-1]
+    ].all():  # the end of a unit splits a character: raise the error
         for start, end in pairwise([0, *ends.tolist()]):
             data[start:end].decode()
     ends = np.cumsum(starts_character)[ends - 1]  # in characters
@@ -212,7 +230,8 @@ def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8
     about_to_use_polars()
     rule, own = UnitRule.of(vocabulary), own_characters(vocabulary, units)
     frame = pl.DataFrame(
-        {"unit": own.put(units), "first": first.astype(bool)}, schema={"unit": pl.String, "first": pl.Boolean}
+        {"unit": own.put(units), "first": first.astype(bool)},
+        schema={"unit": pl.String, "first": pl.Boolean},
     ).with_columns(normal=vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("unit"))))
     strips = "".join(vocabulary.special.stripping)
     irregular = _irregular(vocabulary.pretokenizer, rule)
@@ -224,9 +243,11 @@ def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8
         frame = frame.with_columns(pl.Series("words", restored, dtype=pl.List(pl.String)))
     words = frame["words"].explode().drop_nulls()
     return UnitWords(
-        words.str.join("").item(), words.str.len_chars().to_numpy().astype(np.int64),
-        frame["words"].list.len().to_numpy().astype(np.int64), frame["irregular"].to_numpy(),
-    )  # fmt: skip
+        words.str.join("").item(),
+        words.str.len_chars().to_numpy().astype(np.int64),
+        frame["words"].list.len().to_numpy().astype(np.int64),
+        frame["irregular"].to_numpy(),
+    )
 
 
 def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
@@ -236,7 +257,9 @@ def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
     normal, first, hidden = pl.col("normal"), pl.col("first"), bool(vocabulary.special.user)
     if not rule.marks_first:
         return vocabulary.pretokenizer.extract(normal, hidden=hidden)
-    words = vocabulary.pretokenizer.extract(pl.when(first).then(normal).otherwise(pl.lit("x") + normal), hidden=hidden)
+    words = vocabulary.pretokenizer.extract(
+        pl.when(first).then(normal).otherwise(pl.lit("x") + normal), hidden=hidden
+    )
     return pl.when(first).then(words).otherwise(words.list.slice(1))
 
 
@@ -245,7 +268,9 @@ def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
     import polars as pl
 
     unit, normal = pl.col("unit"), pl.col("normal")
-    parting = rule.breaks if pretokenizer.has_own_pattern else -1  # other pre-tokenizers break at all white space
+    parting = (
+        rule.breaks if pretokenizer.has_own_pattern else -1
+    )  # other pre-tokenizers break at all white space
     breaks = ranges("".join(chr(byte) for byte in ascii_bytes(WHITE_SPACE) if parting >> byte & 1))
     ends_inside = normal.str.contains(r"\s$") & ~unit.str.contains(f"[{breaks}]$")
     if pretokenizer.is_bytes:
@@ -268,29 +293,44 @@ def loop_cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses) -
 
     vocabulary, parting = tables.vocabulary, parting_of_units(tables.vocabulary)
     cut, marker = _cut(vocabulary, parting), ("none", "suffix", "prefix").index(vocabulary.marker)
-    characters = _ALPHABET if cut >= BYTES else np.where(np.arange(256) == ord(" "), ord(SPACE), np.arange(256))
+    characters = (
+        _ALPHABET
+        if cut >= BYTES
+        else np.where(np.arange(256) == ord(" "), ord(SPACE), np.arange(256))
+    )
     user = vocabulary.special.user if cut > WORD else ()  # only if units are text
     user_starts = np.zeros(256 if user else 0, np.uint8)
     user_starts[[token.encode()[0] for token in user]] = 1
     cutter = empty._replace(
-        cut=cut, marker=marker, symbol_of=tables.symbol_of, user_starts=user_starts,
+        cut=cut,
+        marker=marker,
+        symbol_of=tables.symbol_of,
+        user_starts=user_starts,
         byte_symbols=tables.symbol_of[np.concatenate([2 * characters, 2 * characters + 1])],
-    )  # fmt: skip
+    )
     if parting is None:
         return cutter._replace(classes=classes.table) if uses_classes(cut) else cutter
     own = vocabulary.pretokenizer.cutter
     assert own is not None  # only a pattern has split points
     automaton = own.splitter.tables
     return cutter._replace(
-        classes=automaton.classes, moves=automaton.moves, end=automaton.end, splits=automaton.splits,
-        kinds=parting.kinds, breaks=parting.breaks, alone=int(parting.alone), matches_only=int(own.matches_only),
-    )  # fmt: skip
+        classes=automaton.classes,
+        moves=automaton.moves,
+        end=automaton.end,
+        splits=automaton.splits,
+        kinds=parting.kinds,
+        breaks=parting.breaks,
+        alone=int(parting.alone),
+        matches_only=int(own.matches_only),
+    )
 
 
 def _cut(vocabulary: Vocabulary, parting: SplitPoints | None) -> int:
     from volt.kernels import pretokenize
 
-    name = vocabulary.pretokenizer.of_lines.name  # units that may contain user tokens are left to Python
+    name = (
+        vocabulary.pretokenizer.of_lines.name
+    )  # units that may contain user tokens are left to Python
     if UnitRule.of(vocabulary).words:
         return pretokenize.WORD  # units are normalised pre-tokens
     if vocabulary.pretokenizer.has_own_pattern:
@@ -299,10 +339,14 @@ def _cut(vocabulary: Vocabulary, parting: SplitPoints | None) -> int:
     if vocabulary.normalizer.name != "none" or has_marker:
         return pretokenize.NEVER
     cuts = {
-        "whitespace": pretokenize.SPLIT, "metaspace": pretokenize.METASPACE, "metaspace-runs": pretokenize.RUNS,
-        "metaspace-line": pretokenize.RUNS, "unicode": pretokenize.UNICODE, "gpt2": pretokenize.GPT2,
+        "whitespace": pretokenize.SPLIT,
+        "metaspace": pretokenize.METASPACE,
+        "metaspace-runs": pretokenize.RUNS,
+        "metaspace-line": pretokenize.RUNS,
+        "unicode": pretokenize.UNICODE,
+        "gpt2": pretokenize.GPT2,
         "bytes": pretokenize.BYTES,
-    }  # fmt: skip
+    }
     return cuts.get(name, pretokenize.NEVER)
 
 
@@ -313,7 +357,11 @@ def uses_classes(cut: int) -> bool:
 
 
 _N_KNOWN = 0x10000
-_IDEOGRAPHS_AND_SYLLABLES = (0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0xAC00, 0xD7A4)  # starts and ends of ranges of letters
+_IDEOGRAPHS_AND_SYLLABLES = (
+    (0x3400, 0x4DB6),
+    (0x4E00, 0x9FA6),
+    (0xAC00, 0xD7A4),
+)  # starts and ends of ranges of letters
 
 
 class CharacterClasses:

@@ -29,7 +29,12 @@ from volt.text.patterns.published import CONTRACTIONS
 from volt.text.white_space import WHITE_SPACE
 from volt.vocabulary import Vocabulary
 
-_BY_CLASS = ("whitespace", "metaspace", "unicode", "gpt2")  # these split by the classes of characters only
+_BY_CLASS = (
+    "whitespace",
+    "metaspace",
+    "unicode",
+    "gpt2",
+)  # these split by the classes of characters only
 _LETTERS = range(0x4E00, 0x9FA6)
 _SIGNS = (*range(0x2190, 0x2400), *range(0xE000, 0xF900))
 _NUMBERS = [code for code in range(0x660, 0x3000) if category(chr(code)) in ("Nd", "Nl", "No")]
@@ -74,10 +79,16 @@ def is_decided(vocabulary: Vocabulary, form: Form) -> bool:
     if text is None:
         return whole_characters(to_bytes(form.text)) is None
     if vocabulary.normalizer.name != "none" and any(user in text for user in special.user):
-        return False  # other characters, which do not spell the user token, may normalise to this text
+        return (
+            False  # other characters, which do not spell the user token, may normalise to this text
+        )
     if cut.name == "bytes":
         return marker == "none"
-    if marker != "none" and cut.name in ("unicode", "gpt2") and (not text.strip() or text.startswith("'")):
+    if (
+        marker != "none"
+        and cut.name in ("unicode", "gpt2")
+        and (not text.strip() or text.startswith("'"))
+    ):
         return False  # its word may not contain an unknown character
     return cut.name in _BY_CLASS and len(neighbours(vocabulary)) == 4
 
@@ -88,7 +99,9 @@ def neighbours(vocabulary: Vocabulary) -> list[str]:
     result = list[str]()
     for codes in (_LETTERS, _NUMBERS, _SIGNS, map(ord, WHITE_SPACE[6:])):
         free = (char for char in map(chr, codes) if char not in taken)
-        result += islice((char for char in free if vocabulary.normalizer.normalize(char) == char), 1)
+        result += islice(
+            (char for char in free if vocabulary.normalizer.normalize(char) == char), 1
+        )
     return result
 
 
@@ -106,14 +119,19 @@ def trials(vocabulary: Vocabulary) -> Iterator[Trial]:
     yield from (partial(_between, vocabulary, left, right) for left, right in pairs)
     if vocabulary.pretokenizer.is_bytes:
         result = cache(lambda form: _completed(to_bytes(form.text)))
-        yield from (partial(lambda number, form: result(form)[number : number + 1], number) for number in range(_MOST))
+        yield from (
+            partial(lambda number, form: result(form)[number : number + 1], number)
+            for number in range(_MOST)
+        )
 
 
 def _alone(vocabulary: Vocabulary, form: Form) -> list[str]:
     cut = vocabulary.pretokenizer
     lower = CONTRACTIONS.split("|")
     contractions = lower * (cut.name in ("gpt2", "bytes") or cut.has_own_pattern)
-    capitals = [text.upper() for text in lower] * cut.has_own_pattern  # many patterns match capitals, too
+    capitals = [
+        text.upper() for text in lower
+    ] * cut.has_own_pattern  # many patterns match capitals, too
     return contractions + capitals + _between(vocabulary, "", "", form)
 
 
@@ -122,7 +140,9 @@ def _between(vocabulary: Vocabulary, left: str, right: str, form: Form) -> list[
     text = spelled(vocabulary, form.text)
     if text is None:
         return []
-    bare = [text[1:] + right] * (vocabulary.pretokenizer.dummy_prefix and not left and text.startswith(" "))
+    bare = [text[1:] + right] * (
+        vocabulary.pretokenizer.dummy_prefix and not left and text.startswith(" ")
+    )
     return [f"{left}{text}{right}", *bare]
 
 
@@ -133,7 +153,10 @@ def _completed(data: bytes) -> list[str]:
     start = next((place for place, byte in enumerate(data) if byte & 0xC0 != 0x80), len(data))
     end = start + len(middle.encode())
     if start == len(data):
-        return _characters(data, at_end=True)[: _MOST // 2] + _characters(data, at_end=False)[: _MOST // 2]
+        return (
+            _characters(data, at_end=True)[: _MOST // 2]
+            + _characters(data, at_end=False)[: _MOST // 2]
+        )
     befores = _characters(data[:start], at_end=True) if start else [""]
     afters = _characters(data[end:], at_start=True) if end < len(data) else [""]
     return [f"{before}{middle}{after}" for before, after in _some([befores, afters])]
@@ -148,7 +171,10 @@ def _characters(part: bytes, *, at_start: bool = False, at_end: bool = False) ->
             if fits and (place == 0) == at_start and (place + len(part) == n) == at_end:
                 free = [first] * (place > 0) + [_INNER] * (n - len(part) - (place > 0))
                 fills = _some(free, most=len(_INNER) ** 2)
-                result += (bytes((*fill[:place], *part, *fill[place:])).decode(errors="ignore") for fill in fills)
+                result += (
+                    bytes((*fill[:place], *part, *fill[place:])).decode(errors="ignore")
+                    for fill in fills
+                )
     return [character for character in result if len(character) == 1]
 
 
@@ -205,7 +231,9 @@ def reach(vocabulary: Vocabulary) -> Reach:
     normal = _left_by_normalizer(vocabulary, allowed)
     texts = _producing_texts(Encoder(vocabulary), normal)
     lost = [token for token in vocabulary.tokens if token not in texts]
-    reasons = {token: _why(vocabulary, allowed.get(token, []), normal.get(token, [])) for token in lost}
+    reasons = {
+        token: _why(vocabulary, allowed.get(token, []), normal.get(token, [])) for token in lost
+    }
     return Reach(
         texts={token: texts[token] for token in vocabulary.tokens if token in texts},
         never={token: why for token, why in reasons.items() if why},
@@ -227,15 +255,25 @@ def _words(tables: MergeTables) -> list[Form]:
     vocabulary = tables.vocabulary
     if not vocabulary.whole_words:
         return []
-    forms = [Form(number, token, False) for number, token in enumerate(tables.tokens) if tables.retained[number]]
+    forms = [
+        Form(number, token, False)
+        for number, token in enumerate(tables.tokens)
+        if tables.retained[number]
+    ]
     forms = forms if vocabulary.marker == "none" else _at_edge(vocabulary.marker, forms)
     return [form for form in forms if form.text and spelled(vocabulary, form.text) is not None]
 
 
 def _at_edge(marker: Marker, forms: list[Form]) -> list[Form]:
     if marker == "prefix":
-        return [Form(number, text[1:], True) for number, text, _ in forms if text.startswith(PREFIX)]
-    marked = [form for form in forms if marker == "suffix" and form.text.endswith(SUFFIX) and form.text != SUFFIX]
+        return [
+            Form(number, text[1:], True) for number, text, _ in forms if text.startswith(PREFIX)
+        ]
+    marked = [
+        form
+        for form in forms
+        if marker == "suffix" and form.text.endswith(SUFFIX) and form.text != SUFFIX
+    ]
     return [Form(number, text.removesuffix(SUFFIX), True) for number, text, _ in marked]
 
 
@@ -243,14 +281,20 @@ def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
     """Return the forms that merge into their own symbol, or into a lone unknown character with its spelling."""
     if not forms:
         return []
-    codes, ends = atom_codes([form.text for form in forms], marker="suffix" if forms[0].at_edge else "none")
+    codes, ends = atom_codes(
+        [form.text for form in forms], marker="suffix" if forms[0].at_edge else "none"
+    )
     pieces, piece_ends = merged(Spelled(tables.symbol_of[codes], ends), tables.merges)
     lone = np.diff(piece_ends, prepend=0) == 1
     last = pieces[piece_ends - 1]
     return [
         form
         for form, is_one, symbol in zip(forms, lone.tolist(), last.tolist(), strict=True)
-        if is_one and (symbol == form.symbol or (symbol < 0 and tables.spell(symbol) == (tables.tokens[form.symbol],)))
+        if is_one
+        and (
+            symbol == form.symbol
+            or (symbol < 0 and tables.spell(symbol) == (tables.tokens[form.symbol],))
+        )
     ]
 
 
@@ -275,10 +319,20 @@ def _left_by_normalizer(vocabulary: Vocabulary, forms: Forms) -> Forms:
 
     if vocabulary.normalizer.name == "none":
         return forms
-    texts = {form.text: spelled(vocabulary, form.text) for form in chain.from_iterable(forms.values())}
-    series = pl.Series(sorted({text for text in texts.values() if text is not None}), dtype=pl.String)
-    retained = {None, *series.filter(vocabulary.normalizer.apply_series(series) == series).to_list()}
-    left = {token: [form for form in several if texts[form.text] in retained] for token, several in forms.items()}
+    texts = {
+        form.text: spelled(vocabulary, form.text) for form in chain.from_iterable(forms.values())
+    }
+    series = pl.Series(
+        sorted({text for text in texts.values() if text is not None}), dtype=pl.String
+    )
+    retained = {
+        None,
+        *series.filter(vocabulary.normalizer.apply_series(series) == series).to_list(),
+    }
+    left = {
+        token: [form for form in several if texts[form.text] in retained]
+        for token, several in forms.items()
+    }
     return {token: several for token, several in left.items() if several}
 
 
@@ -288,7 +342,9 @@ def _producing_texts(encoder: Encoder, forms: Forms) -> dict[str, str]:
     for trial in trials(encoder.vocabulary):
         if not missing:
             break
-        lines = list(dict.fromkeys(chain.from_iterable(map(trial, chain.from_iterable(missing.values())))))
+        lines = list(
+            dict.fromkeys(chain.from_iterable(map(trial, chain.from_iterable(missing.values()))))
+        )
         for line, pieces in zip(lines, encoder.encode_lines(lines) if lines else [], strict=True):
             for piece in missing.keys() & pieces:
                 result[piece] = line

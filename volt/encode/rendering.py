@@ -43,11 +43,15 @@ class Rendering:
 
     def __init__(self, kind: Kind, tables: MergeTables, *, separator: str = "") -> None:
         if separator and tables.vocabulary.marker != "suffix":
-            raise ConfigError("a separator works only with pieces of a vocabulary whose marker is suffix; remove it")
+            raise ConfigError(
+                "a separator works only with pieces of a vocabulary whose marker is suffix; remove it"
+            )
         self._kind, self._tables, self._separator = kind, tables, separator
         self.dtype, ids = np.dtype(np.int32 if kind == "ids" else np.uint8), tables.vocabulary.ids
         retained, are_atoms, are_ids = tables.retained != 0, tables.parts < 0, kind == "ids"
-        symbols = np.flatnonzero(are_atoms & ~retained if are_ids else are_atoms | retained)  # others are split back
+        symbols = np.flatnonzero(
+            are_atoms & ~retained if are_ids else are_atoms | retained
+        )  # others are split back
         spelled = [self._spell(symbol) for symbol in symbols.tolist()]
         sizes = (retained & are_ids).astype(np.int64)
         sizes[symbols] = [len(values) for values in spelled]
@@ -62,7 +66,9 @@ class Rendering:
         if self._tables.is_continued(symbol):
             return pieces[0].encode() if self._kind == "pieces" else b""
         if self._kind == "pieces":
-            pieces = tuple(without_spaces(piece, is_bytes=vocabulary.pretokenizer.is_bytes) for piece in pieces)
+            pieces = tuple(
+                without_spaces(piece, is_bytes=vocabulary.pretokenizer.is_bytes) for piece in pieces
+            )
             spelled = joined(pieces, self._separator) if self._separator else pieces
             return "".join(f"{piece} " for piece in spelled).encode()
         numbers = (vocabulary.ids.get(piece, vocabulary.unk_id) for piece in pieces)
@@ -79,7 +85,11 @@ class Rendering:
     def unknown(self) -> set[str]:
         """Return the characters expanded so far that the vocabulary cannot spell."""
         spelled = (self._tables.spell(symbol)[0] for symbol in self._rows.known)
-        return {piece.removesuffix(SUFFIX) for piece in spelled if piece not in self._tables.vocabulary.ids}
+        return {
+            piece.removesuffix(SUFFIX)
+            for piece in spelled
+            if piece not in self._tables.vocabulary.ids
+        }
 
     def numbered(self, symbols: NDArray[np.int32]) -> tuple[NDArray[np.int32], _Rows]:
         rows, unknown = self._rows, symbols < 0
@@ -88,9 +98,13 @@ class Rendering:
         met, places = np.unique(symbols[unknown], return_inverse=True)
         if missing := [symbol for symbol in met.tolist() if symbol not in rows.known]:
             spelled = [self._spell(symbol) for symbol in missing]
-            starts = np.append(rows.starts, rows.starts[-1] + np.cumsum([len(values) for values in spelled]))
+            starts = np.append(
+                rows.starts, rows.starts[-1] + np.cumsum([len(values) for values in spelled])
+            )
             values = np.append(rows.values, np.fromiter(chain.from_iterable(spelled), self.dtype))
-            rows = self._rows = _Rows(starts, values, rows.known | dict(zip(missing, count(len(rows.starts) - 1))))
+            rows = self._rows = _Rows(
+                starts, values, rows.known | dict(zip(missing, count(len(rows.starts) - 1)))
+            )
         numbers = symbols.copy()
         numbers[unknown] = np.array([rows.known[symbol] for symbol in met.tolist()])[places]
         return numbers, rows
@@ -109,7 +123,9 @@ def without_spaces(piece: str, *, is_bytes: bool) -> str:
 
 def checked_separator(separator: str) -> str:
     """Check the separator, which follows pieces that do not end a word; it may be empty."""
-    if arguments.storable(separator, "separator") and (separator.split() != [separator] or not separator.isprintable()):
+    if arguments.storable(separator, "separator") and (
+        separator.split() != [separator] or not separator.isprintable()
+    ):
         raise ConfigError(
             f"separator {quoted(separator)} contains white space or unprintable characters; give a mark such as '@@'"
         )
@@ -133,5 +149,7 @@ def joined(pieces: Iterable[str], separator: str) -> list[str]:
         if piece == SUFFIX and spelled:  # the word ends after a user token or a byte
             spelled[-1] = spelled[-1].removesuffix(separator)
         else:
-            spelled.append(piece.removesuffix(SUFFIX) if piece.endswith(SUFFIX) else piece + separator)
+            spelled.append(
+                piece.removesuffix(SUFFIX) if piece.endswith(SUFFIX) else piece + separator
+            )
     return spelled

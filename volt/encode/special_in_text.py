@@ -37,12 +37,18 @@ def named_tokens(vocabulary: Vocabulary, special: Special, name: str) -> frozens
     tokens = arguments.texts(arguments.several(special, name, one=remedy, remedy=remedy), name)
     if unknown := next((token for token in tokens if token not in every), None):
         choices = ", ".join(map(quoted, every[:8])) + ", …" * (len(every) > 8)
-        raise ConfigError(f"{name}: {quoted(unknown)} is not a special token of the vocabulary; choose from {choices}")
+        raise ConfigError(
+            f"{name}: {quoted(unknown)} is not a special token of the vocabulary; choose from {choices}"
+        )
     return frozenset(tokens)
 
 
 def found_tokens(
-    vocabulary: Vocabulary, allowed: Special | None, disallowed: Special, text: bytes, separator: int
+    vocabulary: Vocabulary,
+    allowed: Special | None,
+    disallowed: Special,
+    text: bytes,
+    separator: int,
 ) -> frozenset[str]:
     """Return the special tokens that are found in text. Raises CorpusError if the text contains a disallowed one.
 
@@ -76,9 +82,13 @@ def finding(vocabulary: Vocabulary, tokens: Set[str]) -> Vocabulary:
         token, fault = min(tokens), f"needs the token {SUFFIX!r}, which the vocabulary lacks"
         remedy = f"name it when you build the vocabulary: volt.SpecialTokens(user=[{token!r}])"
         raise ConfigError(f"allowed_special: finding {quoted(token)} in text {fault}; {remedy}")
-    return replace(bare, order=tuple(piece if piece in known else "" for piece in vocabulary.pieces))
+    return replace(
+        bare, order=tuple(piece if piece in known else "" for piece in vocabulary.pieces)
+    )
 
 
 @lru_cache(maxsize=16)
 def _finder(tokens: frozenset[str]) -> re.Pattern[bytes]:
-    return re.compile(b"|".join(re.escape(token.encode()) for token in sorted(tokens, key=len, reverse=True)))
+    return re.compile(
+        b"|".join(re.escape(token.encode()) for token in sorted(tokens, key=len, reverse=True))
+    )

@@ -62,8 +62,12 @@ class Position:
             return self
         is_new = self.until is None or self.is_over
         until = self.until if not is_new else None if length is None else self.n + length
-        world = self.world if self.skip else world  # the steps to skip belong to the former number of ranks
-        return replace(self, skip=self.skip + (worker or (0, 1))[0], world=world, until=until, worker=worker)
+        world = (
+            self.world if self.skip else world
+        )  # the steps to skip belong to the former number of ranks
+        return replace(
+            self, skip=self.skip + (worker or (0, 1))[0], world=world, until=until, worker=worker
+        )
 
     def to_json(self) -> dict[str, Any]:
         result = {"version": VERSION, **asdict(self)}
@@ -83,9 +87,13 @@ class Position:
                 "this is a loader's state: load it into the loader, or take StreamDataset.state_of(state)"
             )
         if values.get("format") == LINES:
-            raise StreamError(f"this is the state of a Stream of lines, not of the steps of a StreamDataset; {_REMEDY}")
+            raise StreamError(
+                f"this is the state of a Stream of lines, not of the steps of a StreamDataset; {_REMEDY}"
+            )
         if values.get("version") != VERSION or "checksum" not in values:
-            raise StreamError(f"this is not a state of a StreamDataset of version {VERSION}; {_REMEDY}")
+            raise StreamError(
+                f"this is not a state of a StreamDataset of version {VERSION}; {_REMEDY}"
+            )
         check_checksum(values)
         worker = (values["worker"], values["of"]) if "worker" in values else None
         own = [field.name for field in fields(cls) if field.name != "worker"]
@@ -95,17 +103,26 @@ class Position:
 def consumed(positions: Sequence[Position], *, since: int = 0) -> Position:
     """Return the position of the process that consumes workers' steps. since: steps it consumed after `positions`"""
     n = min(position.n for position in positions) + since
-    near = max((position for position in positions if position.known <= n), key=lambda position: position.known)
+    near = max(
+        (position for position in positions if position.known <= n),
+        key=lambda position: position.known,
+    )
     ended = all(position.ended for position in positions)
     return replace(near, skip=n - near.known, ended=ended, worker=None)
 
 
 _MARK, _ENDED, _HEIR, _SIZE, _LOADED = range(5)
-_MOST_WORKERS, _MOST_BYTES = 256, 1 << 18  # largest number of workers, and of bytes in a state, to note
+_MOST_WORKERS, _MOST_BYTES = (
+    256,
+    1 << 18,
+)  # largest number of workers, and of bytes in a state, to note
 
 
 def _number(place: int) -> Any:
-    return property(lambda notes: int(notes.numbers[place]), lambda notes, n: notes.numbers.__setitem__(place, n))
+    return property(
+        lambda notes: int(notes.numbers[place]),
+        lambda notes, n: notes.numbers.__setitem__(place, n),
+    )
 
 
 class WorkerNotes:

@@ -67,9 +67,13 @@ _NOT_THERE = "workers of the cluster cannot import volt; install the same versio
 
 
 def finished(
-    function: Callable[[Item], object], items: Iterable[Item], *, jobs: Iterable[warmup.Job] = (), n_cores: int = 1,
+    function: Callable[[Item], object],
+    items: Iterable[Item],
+    *,
+    jobs: Iterable[warmup.Job] = (),
+    n_cores: int = 1,
     tally: Counter[str] | None = None,
-) -> Generator[tuple[Item, Ref]]:  # fmt: skip
+) -> Generator[tuple[Item, Ref]]:
     """Apply a function to items. Yield each finished item with a reference to its result, in any order.
 
     tally: gets the numbers of finished tasks ("done"), and of repetitions, because a worker died or failed ("repeated")
@@ -82,12 +86,16 @@ def finished(
 
     def start(number: int, item: Item) -> None:
         where = _elsewhere(failing, number, n_cores=n_cores) if n_failures[number] else "DEFAULT"
-        outcome, result = _apply.options(num_cpus=n_cores, scheduling_strategy=where).remote(item, *context)
+        outcome, result = _apply.options(num_cpus=n_cores, scheduling_strategy=where).remote(
+            item, *context
+        )
         running[outcome] = number, item, result
 
     try:
         while True:
-            n_ahead = max(_LEAST_AHEAD, _AHEAD * int(ray.cluster_resources().get("CPU", 1)))  # machines may come and go
+            n_ahead = max(
+                _LEAST_AHEAD, _AHEAD * int(ray.cluster_resources().get("CPU", 1))
+            )  # machines may come and go
             for number, item in islice(waiting, 0 if failed else max(0, n_ahead - len(running))):
                 start(number, item)
             if not any(failed is None or number < failed[0] for number, _, _ in running.values()):
@@ -114,9 +122,15 @@ def finished(
 
 def _elsewhere(failing: Collection[str], number: int, *, n_cores: int) -> Any:
     """Return where Ray should run a task that failed on some machines: on one of the others, if there is one."""
-    nodes = (node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= n_cores)
+    nodes = (
+        node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= n_cores
+    )
     others = sorted({node["NodeID"] for node in nodes} - {*failing})
-    return NodeAffinitySchedulingStrategy(others[number % len(others)], soft=True) if others else "DEFAULT"
+    return (
+        NodeAffinitySchedulingStrategy(others[number % len(others)], soft=True)
+        if others
+        else "DEFAULT"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +155,18 @@ class _Failure:
         for cause in causes(error):
             if isinstance(cause, OSError) and cause.errno:
                 path = str(cause.filename or "")
-                is_final = isinstance(cause, _FINAL) or (cause.errno == errno.ENOENT and not path)  # a server's 404
+                is_final = isinstance(cause, _FINAL) or (
+                    cause.errno == errno.ENOENT and not path
+                )  # a server's 404
                 folder = os.path.dirname(path) or "."
                 absent = path if os.path.isdir(folder) else folder
-                return cls(error, *node, cause.errno, absent, cause.errno == errno.ETIMEDOUT or not is_final)
+                return cls(
+                    error,
+                    *node,
+                    cause.errno,
+                    absent,
+                    cause.errno == errno.ETIMEDOUT or not is_final,
+                )
         return cls(error, *node)
 
     def located(self) -> VoltError:
@@ -166,19 +188,27 @@ def fetched(ref: Ref) -> Any:
             raise VoltError(_NOT_THERE) from error
         raise
     except RayError as error:
-        raise VoltError(f"the cluster failed: {first_sentence(str(error))}; see `ray status`, and retry") from error
+        raise VoltError(
+            f"the cluster failed: {first_sentence(str(error))}; see `ray status`, and retry"
+        ) from error
 
 
 @ray.remote(num_returns=2, max_retries=RETRIES)
 def _apply(
-    item: Any, functions: list[Ref], folder: str, jobs: tuple[warmup.Job, ...], retry_for: str | None
+    item: Any,
+    functions: list[Ref],
+    folder: str,
+    jobs: tuple[warmup.Job, ...],
+    retry_for: str | None,
 ) -> tuple[_Failure | int, Any]:
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # there is a worker for each core
     os.environ |= {VARIABLE: retry_for} if retry_for else {}
     try:
         _enter(folder)
         _prepare(jobs)
-        n_repetitions = ray._private.worker.global_worker.core_worker.get_current_task_attempt_number()
+        n_repetitions = (
+            ray._private.worker.global_worker.core_worker.get_current_task_attempt_number()
+        )
         return n_repetitions, _function(functions[0])(item)
     except VoltError as error:
         return _Failure.of(error), None
@@ -189,7 +219,9 @@ def _enter(folder: str) -> None:
         os.chdir(folder)  # so that relative paths mean the same, also in errors
     except OSError as error:
         message = f"{shown_path(folder)}: cannot be entered: {reason(error)}"
-        raise VoltError(f"{message}; run this from a folder that all machines of the cluster share") from error
+        raise VoltError(
+            f"{message}; run this from a folder that all machines of the cluster share"
+        ) from error
 
 
 @lru_cache(maxsize=1)
@@ -250,7 +282,9 @@ class RayMap:
         arguments.flag(self.add_up, "add_up")
         arguments.function(self.report, "report")
 
-    def __call__(self, function: Callable[[Shard], WordCounts], paths: Iterable[str]) -> Iterator[WordCounts]:
+    def __call__(
+        self, function: Callable[[Shard], WordCounts], paths: Iterable[str]
+    ) -> Iterator[WordCounts]:
         paths = check_files(paths, WHY)
         counter = cast(ShardCounter, function)
         jobs: tuple[KernelJob, ...] = ("count",) if counter.is_by_units else ()
@@ -265,11 +299,17 @@ class RayMap:
             n_cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
             shards = shards_of(paths, size=self.range_size)
             if total and not (counter.is_by_units or counter.store):
-                shards = list(chain.from_iterable(self._parts(shard, sizes, n_cores / total) for shard in shards))
+                shards = list(
+                    chain.from_iterable(
+                        self._parts(shard, sizes, n_cores / total) for shard in shards
+                    )
+                )
             share = (total or self.range_size) // (_AHEAD * n_cores)
             most = self.range_size if counter.store else max(1, min(self.range_size, share))
             start = time.monotonic()
-            for group, counts in finished(count, grouped(shards, sizes, most=most), jobs=jobs, tally=tally):
+            for group, counts in finished(
+                count, grouped(shards, sizes, most=most), jobs=jobs, tally=tally
+            ):
                 if self.add_up:
                     sums.add(counts)
                 else:
@@ -281,10 +321,14 @@ class RayMap:
                 yield sums.fetched()
             _summarize(self.report, tally, done, start)
 
-    def _parts(self, shard: Shard, sizes: Mapping[str, int | None], cores_per_byte: float) -> list[Shard]:
+    def _parts(
+        self, shard: Shard, sizes: Mapping[str, int | None], cores_per_byte: float
+    ) -> list[Shard]:
         """Divide a large compressed file if one task would need longer for it than the cluster for its share."""
         size = sizes[shard] or 0 if isinstance(shard, str) else 0
-        n = min(_MOST_PARTS, ceil(size * cores_per_byte / _BUSY), _MOST_PARTS * size // self.range_size)
+        n = min(
+            _MOST_PARTS, ceil(size * cores_per_byte / _BUSY), _MOST_PARTS * size // self.range_size
+        )
         return [*(packed_ranges(str(shard), n) if n > 1 else ())] or [shard]
 
 
@@ -315,9 +359,14 @@ class RayWriter:
         return self.each(partial(_write, encoder=encoder), outputs, job, progress, files=files)
 
     def each(
-        self, write: Callable[[str, Path, EncodeJob], Result], outputs: Mapping[str, Path], job: EncodeJob,
-        progress: Progress, *, files: Callable[[Path], list[Path]],
-    ) -> Iterator[tuple[str, Result]]:  # fmt: skip
+        self,
+        write: Callable[[str, Path, EncodeJob], Result],
+        outputs: Mapping[str, Path],
+        job: EncodeJob,
+        progress: Progress,
+        *,
+        files: Callable[[Path], list[Path]],
+    ) -> Iterator[tuple[str, Result]]:
         """Call `write` for each file and its output, on workers. Yield each file and the result once it is written.
 
         files: returns the files of an output
@@ -326,7 +375,9 @@ class RayWriter:
             return
         check_files(outputs, WHY)
         n_cores, done, tally = job.n_threads or 1, 0, Counter[str]()
-        jobs: tuple[KernelJob, ...] = ("encode", "words", "dropout") if job.dropout else ("encode", "words")
+        jobs: tuple[KernelJob, ...] = (
+            ("encode", "words", "dropout") if job.dropout else ("encode", "words")
+        )
         work = partial(_written, write=write, job=replace(job, n_threads=n_cores), files=files)
         tasks = finished(work, outputs.items(), jobs=jobs, n_cores=n_cores, tally=tally)
         with connected(self.address), _parts_removed(outputs.values(), files), closing(tasks):
@@ -334,7 +385,11 @@ class RayWriter:
             for (path, output), result in tasks:
                 written, marks, node = fetched(result)
                 if marks != (own := [*map(mark_of, files(output))]):
-                    problem = "is missing on the driver" if None in own else "differs from the driver's file"
+                    problem = (
+                        "is missing on the driver"
+                        if None in own
+                        else "differs from the driver's file"
+                    )
                     message = f"{shown_path(output)}: written on node {node}, but {problem}"
                     raise OutputError(f"{message}; choose a folder that all machines share")
                 done += size_of(path) or 0
@@ -343,38 +398,63 @@ class RayWriter:
             _summarize(self.report, tally, done, start)
 
     def parts(
-        self, encoder: Encoder, paths: Iterable[str], job: EncodeJob, *, restart: bool, progress: Progress | None = None
+        self,
+        encoder: Encoder,
+        paths: Iterable[str],
+        job: EncodeJob,
+        *,
+        restart: bool,
+        progress: Progress | None = None,
     ) -> Iterator[tuple[Chunk, EncodedPart]]:
         """Encode ranges of files, and small files, on workers; yield encoded lines in order, as `encoded_parts` does.
         This process encodes large compressed files, which cannot be divided and would fill a worker's memory."""
         if job.dropout:
-            problem = "dropout into one output needs the numbers of lines, which workers do not know"
+            problem = (
+                "dropout into one output needs the numbers of lines, which workers do not know"
+            )
             raise ConfigError(f"{problem}; encode each file into a folder, or without Ray")
-        paths, ready, tally, n, done = check_files(paths, WHY), dict[int, Ref](), Counter[str](), 0, 0
+        paths, ready, tally, n, done = (
+            check_files(paths, WHY),
+            dict[int, Ref](),
+            Counter[str](),
+            0,
+            0,
+        )
         work = partial(_encoded, encoder=encoder, job=replace(job, n_threads=1))
         with connected(self.address):
             start, shards = time.monotonic(), list(enumerate(shards_of(paths, size=RANGE_SIZE)))
-            own = {number: shard for number, shard in shards if _is_large(shard)}  # read here, even before any result
+            own = {
+                number: shard for number, shard in shards if _is_large(shard)
+            }  # read here, even before any result
             items = (item for item in shards if item[0] not in own)
             with closing(finished(work, items, jobs=("encode", "words"), tally=tally)) as tasks:
-                for number, result in chain([(-1, None)], ((item[0], result) for item, result in tasks)):
+                for number, result in chain(
+                    [(-1, None)], ((item[0], result) for item, result in tasks)
+                ):
                     ready[number] = result
                     while n in ready or n in own:
-                        for n_bytes, part in _read(encoder, own[n], job) if n in own else [fetched(ready.pop(n))]:
+                        for n_bytes, part in (
+                            _read(encoder, own[n], job) if n in own else [fetched(ready.pop(n))]
+                        ):
                             done += n_bytes
                             if progress:
                                 progress(done)
                             yield Chunk(b""), part
                         shard = shards[n][1]
                         ends_file = isinstance(shard, str) or shard.stop == shard.size
-                        yield Chunk(b"", ends_file=ends_file), EncodedPart(part.values[:0], part.ends[:0])
+                        yield (
+                            Chunk(b"", ends_file=ends_file),
+                            EncodedPart(part.values[:0], part.ends[:0]),
+                        )
                         n += 1
             _summarize(self.report, tally, done, start)
 
 
 def _is_large(shard: Shard) -> bool:
     """Check whether a shard could fill a worker's memory, because it cannot be divided."""
-    return isinstance(shard, str) and (size_of(shard) or 0) > RANGE_SIZE // (4 if is_compressed(shard) else 1)
+    return isinstance(shard, str) and (size_of(shard) or 0) > RANGE_SIZE // (
+        4 if is_compressed(shard) else 1
+    )
 
 
 def _read(encoder: Encoder, shard: Shard, job: EncodeJob) -> Iterator[tuple[int, EncodedPart]]:
@@ -382,7 +462,9 @@ def _read(encoder: Encoder, shard: Shard, job: EncodeJob) -> Iterator[tuple[int,
         yield len(chunk.text), part
 
 
-def _encoded(shard: tuple[int, Shard], *, encoder: Encoder, job: EncodeJob) -> tuple[int, EncodedPart]:
+def _encoded(
+    shard: tuple[int, Shard], *, encoder: Encoder, job: EncodeJob
+) -> tuple[int, EncodedPart]:
     """Encode a file or a range. Return the number of bytes of its text, and its lines."""
     if isinstance(part := shard[1], str):
         each = [*_read(encoder, part, job)]
@@ -394,10 +476,14 @@ def _encoded(shard: tuple[int, Shard], *, encoder: Encoder, job: EncodeJob) -> t
     return sum(n for n, _ in each), EncodedPart(values, np.concatenate(ends))
 
 
-def _summarize(report: Callable[[str], object] | None, tally: Counter[str], n_bytes: int, start: float) -> None:
+def _summarize(
+    report: Callable[[str], object] | None, tally: Counter[str], n_bytes: int, start: float
+) -> None:
     if report:
         speed = n_bytes / 1e6 / (time.monotonic() - start)
-        report(f"Ray: {counted(tally['done'], 'task')}, {tally['repeated']} repeated, {speed:,.1f} MB/s")
+        report(
+            f"Ray: {counted(tally['done'], 'task')}, {tally['repeated']} repeated, {speed:,.1f} MB/s"
+        )
 
 
 @contextmanager
@@ -419,9 +505,12 @@ def _write(path: str, output: Path, job: EncodeJob, *, encoder: Encoder) -> int:
 
 
 def _written(
-    paths: tuple[str, Path], *, write: Callable[[str, Path, EncodeJob], Result], job: EncodeJob,
+    paths: tuple[str, Path],
+    *,
+    write: Callable[[str, Path, EncodeJob], Result],
+    job: EncodeJob,
     files: Callable[[Path], list[Path]],
-) -> tuple[Result, list[tuple[int, int] | None], str]:  # fmt: skip
+) -> tuple[Result, list[tuple[int, int] | None], str]:
     result = write(*paths, job)
     return result, [*map(mark_of, files(paths[1]))], ray.util.get_node_ip_address()
 
@@ -466,7 +555,9 @@ def _sum(*parts: Any) -> Any:
         return error
 
 
-def encode(dataset: Any, vocabulary: Vocabulary, *, column: str = "text", ids: str = "ids", **options: Any) -> Any:
+def encode(
+    dataset: Any, vocabulary: Vocabulary, *, column: str = "text", ids: str = "ids", **options: Any
+) -> Any:
     """Return a `ray.data.Dataset` with one more column: the ids of a column of text, a list of int32 for each row.
 
         encoded = encode(ray.data.read_text("s3://bucket/corpus/"), Vocabulary.load("corpus.volt"))
@@ -479,18 +570,28 @@ def encode(dataset: Any, vocabulary: Vocabulary, *, column: str = "text", ids: s
     an error when the dataset is executed.
     """
     work = partial(
-        _with_ids, vocabulary=ray.put(vocabulary), column=column, ids=ids, options={"n_threads": 1, **options}
+        _with_ids,
+        vocabulary=ray.put(vocabulary),
+        column=column,
+        ids=ids,
+        options={"n_threads": 1, **options},
     )
     return dataset.map_batches(work, batch_format="pyarrow", zero_copy_batch=True)
 
 
-def _with_ids(table: Any, *, vocabulary: Ref, column: str, ids: str, options: dict[str, Any]) -> Any:
+def _with_ids(
+    table: Any, *, vocabulary: Ref, column: str, ids: str, options: dict[str, Any]
+) -> Any:
     import pyarrow as pa
 
     names = table.column_names
     if column not in names or ids in names:
-        problem = f"has no column {column!r}" if column not in names else f"already has a column {ids!r}"
-        raise ConfigError(f"the dataset {problem}; set column and ids; its columns are: {', '.join(names)}")
+        problem = (
+            f"has no column {column!r}" if column not in names else f"already has a column {ids!r}"
+        )
+        raise ConfigError(
+            f"the dataset {problem}; set column and ids; its columns are: {', '.join(names)}"
+        )
     encoded = _encoder(vocabulary).encode_batch(table[column], **options)
     return table.append_column(ids, pa.LargeListArray.from_arrays(encoded.offsets, encoded.ids))
 

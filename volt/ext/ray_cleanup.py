@@ -37,7 +37,10 @@ def cluster_of(folder: str) -> set[Process]:
     parents, starts, result = dict[int, int](), dict[int, str](), set[int]()
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # the process has ended
-            number, values = int(place.name), (place / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            number, values = (
+                int(place.name),
+                (place / "stat").read_text(errors="replace").rpartition(")")[2].split(),
+            )
             parents[number], starts[number] = int(values[1]), values[19]
             if folder.encode() in (place / "cmdline").read_bytes():
                 result.add(number)
@@ -54,7 +57,13 @@ def main() -> None:
     known |= cluster_of(folder)
     for number, start in known:
         with suppress(OSError, IndexError):
-            if Path(f"/proc/{number}/stat").read_text(errors="replace").rpartition(")")[2].split()[19] == start:
+            if (
+                Path(f"/proc/{number}/stat")
+                .read_text(errors="replace")
+                .rpartition(")")[2]
+                .split()[19]
+                == start
+            ):
                 os.kill(number, signal.SIGKILL)
 
 

@@ -31,7 +31,9 @@ _SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # otherwise Ray warns of a future change
 }
 _PATIENCE = 10  # seconds
-_JOINED: list[str] = []  # the address of the cluster that `connected` has joined, as its caller spelt it
+_JOINED: list[
+    str
+] = []  # the address of the cluster that `connected` has joined, as its caller spelt it
 
 
 @contextmanager
@@ -74,7 +76,11 @@ def _is_same(address: str, used: str) -> bool:
 def _started() -> Iterator[None]:
     try:
         with scratch_folder() as folder:
-            options = {"num_cpus": available_cores(), "include_dashboard": False, "_temp_dir": str(folder)}
+            options = {
+                "num_cpus": available_cores(),
+                "include_dashboard": False,
+                "_temp_dir": str(folder),
+            }
             with watched(str(folder)), _exits_reraised():
                 try:
                     _init("local", options)
@@ -82,7 +88,9 @@ def _started() -> Iterator[None]:
                 finally:
                     ray.shutdown()
     except _StartError as error:
-        remedy = "set TMPDIR to a folder with room and a short name, or give the address of a cluster"
+        remedy = (
+            "set TMPDIR to a folder with room and a short name, or give the address of a cluster"
+        )
         raise ConfigError(f"Ray cannot start: {error}; {remedy}") from error
 
 
@@ -93,7 +101,9 @@ def _joined(address: str) -> Iterator[None]:
         _init(address, {})
     except _StartError as error:
         remedy = "start one with `ray start --head`, or remove the address"
-        raise ConfigError(f"no cluster of Ray at address {quoted(address)}: {error}; {remedy}") from error
+        raise ConfigError(
+            f"no cluster of Ray at address {quoted(address)}: {error}; {remedy}"
+        ) from error
     _JOINED.append(address)
     try:
         with _exits_reraised():
@@ -111,7 +121,9 @@ def _look_for(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
     except (OSError, OverflowError) as error:
-        raise _StartError(reason(error) if isinstance(error, OSError) else "no such port") from error
+        raise _StartError(
+            reason(error) if isinstance(error, OSError) else "no such port"
+        ) from error
 
 
 class _StartError(Exception):
@@ -159,7 +171,9 @@ def _init(address: str, options: dict[str, Any]) -> None:
         ray.init(address=address, **options, **_QUIET)
     except (OSError, ValueError) as error:  # includes ConnectionError
         raise _StartError(first_sentence(reason(error))) from error
-    except RuntimeError as error:  # the cluster has other versions of Ray or Python, or Ray's processes have ended
+    except (
+        RuntimeError
+    ) as error:  # the cluster has other versions of Ray or Python, or Ray's processes have ended
         raise _StartError(first_sentence(str(error))) from error
     except SystemExit as error:  # only Ray's handler of SIGTERM raises it
         if is_main and before is not None:

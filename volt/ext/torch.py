@@ -64,7 +64,9 @@ class Step(dict[str, Any]):
 
 
 def _refuse_to_collate(batch: Any, *, collate_fn_map: Any = None) -> NoReturn:
-    raise ConfigError("the loader collates steps, which are batches already; use DataLoader(…, batch_size=None)")
+    raise ConfigError(
+        "the loader collates steps, which are batches already; use DataLoader(…, batch_size=None)"
+    )
 
 
 default_collate_fn_map[Step] = _refuse_to_collate
@@ -75,7 +77,11 @@ class _Packer(pickle.Pickler):
 
     def reducer_override(self, value: Any) -> Any:
         try:
-            return (torch.from_numpy, (value.numpy(),)) if type(value) is torch.Tensor else NotImplemented
+            return (
+                (torch.from_numpy, (value.numpy(),))
+                if type(value) is torch.Tensor
+                else NotImplemented
+            )
         except (TypeError, RuntimeError):  # a tensor of another device, layout or type
             return NotImplemented
 
@@ -90,7 +96,9 @@ def _unpacked(data: bytes) -> Step:
 
 
 ForkingPickler.register(Step, _packed)  # for the workers of loaders
-_HELD: WeakKeyDictionary[Steps, ReferenceType[Any]] = WeakKeyDictionary()  # the dataset that reads each Steps
+_HELD: WeakKeyDictionary[Steps, ReferenceType[Any]] = (
+    WeakKeyDictionary()
+)  # the dataset that reads each Steps
 
 
 class StreamDataset(IterableDataset[dict[str, Any]]):
@@ -106,17 +114,28 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     """
 
     def __init__(
-        self, config: str | os.PathLike[str] | Callable[..., Steps], *, rank: int | None = None,
-        world: int | None = None, epoch: int | None = None, repeat: bool = False, tell: bool = False, **options: Any,
-    ) -> None:  # fmt: skip
+        self,
+        config: str | os.PathLike[str] | Callable[..., Steps],
+        *,
+        rank: int | None = None,
+        world: int | None = None,
+        epoch: int | None = None,
+        repeat: bool = False,
+        tell: bool = False,
+        **options: Any,
+    ) -> None:
         super().__init__()
         self._lock = threading.RLock()
         remedy = "give the path of a YAML file, or a function that returns Steps"
-        self.config = config if callable(config) else arguments.path(config, "config", remedy=remedy)
+        self.config = (
+            config if callable(config) else arguments.path(config, "config", remedy=remedy)
+        )
         if (rank is None) != (world is None):
             raise ConfigError(f"rank={rank}, world={world}; give both, or neither")
         self._is_detected = rank is None or world is None
-        self.rank, self.world = _detected_rank() if rank is None or world is None else check_rank(rank, world)
+        self.rank, self.world = (
+            _detected_rank() if rank is None or world is None else check_rank(rank, world)
+        )
         self.epoch = None if epoch is None else arguments.whole(epoch, "epoch", low=1)
         self.repeat, self.tell = arguments.flag(repeat, "repeat"), arguments.flag(tell, "tell")
         self.options = _known_options(self.config, options)
@@ -128,7 +147,9 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         self._steps: Steps | None = None
         self._first: Mapping[str, Any] = {}  # the state of the steps at their beginning
         self._is_placed = False  # whether the steps are at the position
-        self._reading = self._skip = 0  # the run that reads the steps, and how many it skips before its next step
+        self._reading = self._skip = (
+            0  # the run that reads the steps, and how many it skips before its next step
+        )
         self._has_begun = self._is_over = False  # the last iteration of this process
         self._process, self._lock = os.getpid(), threading.RLock()
 
@@ -151,35 +172,61 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 self._stop_reading()
                 start = self._start()
                 self._is_placed &= start.steps is self._position.steps
-                self._position, self._is_loaded, self._has_begun, self._is_over = start, False, False, False
+                self._position, self._is_loaded, self._has_begun, self._is_over = (
+                    start,
+                    False,
+                    False,
+                    False,
+                )
                 self._run += 1
         except VoltError as error:
             if get_worker_info() is None:
                 raise
-            return self._read(self._run, error)  # a loader passes an error of the first step on to its process
+            return self._read(
+                self._run, error
+            )  # a loader passes an error of the first step on to its process
         return self._read(self._run)
 
     def _enter_process(self) -> None:
         """Reset the dataset if another process opened the steps. Raises ConfigError if the rank has changed."""
-        if self._is_detected and _is_distributed() and (now := _detected_rank()) != (self.rank, self.world):
+        if (
+            self._is_detected
+            and _is_distributed()
+            and (now := _detected_rank()) != (self.rank, self.world)
+        ):
             message = f"rank {self.rank} of {self.world} when the dataset was made, but now rank {now[0]} of {now[1]}"
-            raise ConfigError(f"{message}; make it after torch.distributed is initialised, or give rank and world")
+            raise ConfigError(
+                f"{message}; make it after torch.distributed is initialised, or give rank and world"
+            )
         if self._process == os.getpid():
             return
         if self._reading:
-            raise StreamError("the process that started this worker is reading the dataset; end that iteration first")
-        self._inherited = self._steps  # a fork lacks the steps' threads, and their locks may be held: never touch them
+            raise StreamError(
+                "the process that started this worker is reading the dataset; end that iteration first"
+            )
+        self._inherited = (
+            self._steps
+        )  # a fork lacks the steps' threads, and their locks may be held: never touch them
         self._forget()
 
     def _start(self) -> Position:
         info = get_worker_info()
         mark = mark_of(info)
-        is_elsewhere = self._notes.mark not in (0, mark)  # workers of an earlier iteration read the dataset
+        is_elsewhere = self._notes.mark not in (
+            0,
+            mark,
+        )  # workers of an earlier iteration read the dataset
         is_broken_off = info is not None and self._has_begun and not self._is_over
         current = replace(self._position, worker=None) if self._is_over else self._position
-        left = self._notes.left(mark) if info is not None and is_elsewhere and not self.repeat else None
+        left = (
+            self._notes.left(mark)
+            if info is not None and is_elsewhere and not self.repeat
+            else None
+        )
         if self.repeat:
-            current = current if self._is_loaded and not is_elsewhere else Position(world=self.world)
+            current = (
+                current if self._is_loaded and not is_elsewhere else Position(world=self.world)
+            )
         elif is_elsewhere and self._notes.ended:
             current = replace(current, ended=True)
         elif left is not None:
@@ -187,7 +234,9 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             self._is_placed = False
         elif is_broken_off:
             message = "an iteration was stopped early, after its workers had read ahead"
-            raise StreamError(f"{message}; set epoch=… to end iterations after a number of steps, or {_RELOAD}")
+            raise StreamError(
+                f"{message}; set epoch=… to end iterations after a number of steps, or {_RELOAD}"
+            )
         elif is_elsewhere:
             message = "the workers that read this dataset have ended; set persistent_workers=True, or repeat=True to"
             raise StreamError(f"{message} start again each time, or {_RELOAD}; {_STATE_OF}")
@@ -235,7 +284,9 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 self._position = replace(self._position, ended=True)
                 return None
             if self.tell:
-                arrays["state"] = json.dumps(replace(self._current(), worker=None).to_json(), separators=(",", ":"))
+                arrays["state"] = json.dumps(
+                    replace(self._current(), worker=None).to_json(), separators=(",", ":")
+                )
             self._skip = 0 if start.worker is None else start.worker[1] - 1
             return arrays
 
@@ -253,7 +304,9 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         try:
             self._bring_over()
             if not self._is_placed:
-                self._steps.restore(self._first if self._position.steps is None else self._position.steps)
+                self._steps.restore(
+                    self._first if self._position.steps is None else self._position.steps
+                )
         except VoltError:
             self.close()
             raise
@@ -264,13 +317,21 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         options = {"rank": rank, "world": world, **self.options}
         if not callable(self.config):
             return Steps.from_config(self.config, **options)
-        steps = arguments.instance(self.config(**options), Steps, "what config returns", remedy="return a Steps")
+        steps = arguments.instance(
+            self.config(**options), Steps, "what config returns", remedy="return a Steps"
+        )
         holder = _HELD.get(steps, lambda: None)()
         if (steps.rank, steps.world) != (rank, world):
             actual = f"rank {steps.rank} of {steps.world}, not rank {rank} of {world}"
-            raise ConfigError(f"config returned Steps of {actual}; give Steps the rank and world that config received")
+            raise ConfigError(
+                f"config returned Steps of {actual}; give Steps the rank and world that config received"
+            )
         if steps.n or holder is not None:
-            message = "that another dataset reads" if holder not in (None, self) else "that have been read"
+            message = (
+                "that another dataset reads"
+                if holder not in (None, self)
+                else "that have been read"
+            )
             raise ConfigError(f"config returned Steps {message}; make new Steps each time")
         _HELD[steps] = ref(self)
         return steps
@@ -314,7 +375,9 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
 
     def __getstate__(self) -> dict[str, Any]:
         if self._reading:
-            raise StreamError("the dataset is being read, so it cannot be sent or copied; end the iteration first")
+            raise StreamError(
+                "the dataset is being read, so it cannot be sent or copied; end the iteration first"
+            )
         own = ("_steps", "_first", "_inherited", "_lock")
         return {name: value for name, value in vars(self).items() if name not in own}
 
@@ -331,7 +394,9 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         """
         if get_worker_info() is None and self._notes.mark:
             remedy = "take StreamDataset.state_of(loader.state_dict()) of a StatefulDataLoader, or set tell=True"
-            raise StreamError(f"workers read this dataset, so only the loader knows how many steps it gave; {remedy}")
+            raise StreamError(
+                f"workers read this dataset, so only the loader knows how many steps it gave; {remedy}"
+            )
         with self._lock:
             return self._current().to_json()
 
@@ -345,13 +410,20 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             try:
                 state = json.loads(state)
             except ValueError:
-                raise StreamError("state is a string that is not JSON; give the state of a batch") from None
+                raise StreamError(
+                    "state is a string that is not JSON; give the state of a batch"
+                ) from None
         position, info = Position.from_json(state), get_worker_info()
         worker = None if info is None else (info.id, info.num_workers)
-        if position.worker is not None and (position.worker, position.world) != (worker, self.world):
+        if position.worker is not None and (position.worker, position.world) != (
+            worker,
+            self.world,
+        ):
             (number, of), ranks = position.worker, counted(position.world, "rank")
             message = f"this is the state of worker {number} of {of} of a loader, for {ranks}"
-            raise StreamError(f"{message}; take StreamDataset.state_of(loader's state), and load it before you iterate")
+            raise StreamError(
+                f"{message}; take StreamDataset.state_of(loader's state), and load it before you iterate"
+            )
         with self._lock:
             self._stop_reading()
             self._position, self._is_placed, self._is_loaded = position, False, True
@@ -378,13 +450,17 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
 
         loader_state: the result of the loader's `state_dict`
         """
-        values = arguments.mapping(loader_state, "loader_state", remedy="give what loader.state_dict() returns")
+        values = arguments.mapping(
+            loader_state, "loader_state", remedy="give what loader.state_dict() returns"
+        )
         try:
             if "_snapshot" not in values:
                 return Position.from_json(values["dataset_state"]).to_json()
             workers = values["_snapshot"]["_worker_snapshots"].values()
             since = values["_steps_since_snapshot"]
-            return consumed([Position.from_json(one["dataset_state"]) for one in workers], since=since).to_json()
+            return consumed(
+                [Position.from_json(one["dataset_state"]) for one in workers], since=since
+            ).to_json()
         except (KeyError, TypeError, AttributeError):
             message = "this is not the state of a StatefulDataLoader over a StreamDataset"
             raise StreamError(f"{message}; give loader.state_dict()") from None
@@ -406,10 +482,14 @@ def _known_options(config: Any, options: dict[str, Any]) -> dict[str, Any]:
             with suppress(ValueError):  # the function has no signature
                 inspect.signature(config).bind(rank=0, world=1, **options)
         except TypeError as error:
-            raise ConfigError(f"config cannot be called with rank, world and the options: {error}") from None
+            raise ConfigError(
+                f"config cannot be called with rank, world and the options: {error}"
+            ) from None
         return options
     makers = Steps.from_config, Stream.from_config, Stream.__init__
     names = {name for maker in makers for name in inspect.signature(maker).parameters} - _NO_OPTIONS
     if unknown := sorted({*options} - names):
-        raise ConfigError(f"StreamDataset has no option {quoted(unknown[0])}; options are {', '.join(sorted(names))}")
+        raise ConfigError(
+            f"StreamDataset has no option {quoted(unknown[0])}; options are {', '.join(sorted(names))}"
+        )
     return options

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 
-def tokenizer(vocabulary: Vocabulary, *, chat_template: str | Path | None = None) -> PreTrainedTokenizerFast:
+def tokenizer(
+    vocabulary: Vocabulary, *, chat_template: str | Path | None = None
+) -> PreTrainedTokenizerFast:
     """Return the tokenizer of transformers that has the ids of a vocabulary, and encodes text as VOLT does.
 
     vocabulary: if it is pruned, the tokens between are added, after all others, with a VoltWarning;
@@ -53,5 +55,7 @@ def tokenizer(vocabulary: Vocabulary, *, chat_template: str | Path | None = None
         del config[name]
     backend = Tokenizer.from_str(json.dumps(file))
     kind = cast("Any", PreTrainedTokenizerFast)
-    result: PreTrainedTokenizerFast = kind(tokenizer_object=backend, chat_template=template, **config)
+    result: PreTrainedTokenizerFast = kind(
+        tokenizer_object=backend, chat_template=template, **config
+    )
     return result

@@ -79,7 +79,9 @@ def check_distinct(outputs: Files, inputs: Files = ()) -> None:
     for output in outputs:
         if (place := identity(output)) in taken:
             other, advice = taken[place]
-            raise ConfigError(f"{_shown(output)}: would be written over {_shown(other)}, which {advice}")
+            raise ConfigError(
+                f"{_shown(output)}: would be written over {_shown(other)}, which {advice}"
+            )
         if place is not None:
             taken[place] = output, "is written too; choose another place for one of them"
 
@@ -133,7 +135,9 @@ def write_atomic(path: str | Path, *, only_file: bool = False) -> Iterator[Binar
             place = _followed(path)
             is_direct = place.is_written_through
             if is_direct and only_file:
-                raise ConfigError(f"{shown_path(path)}: is a pipe or a device; give the path of a file")
+                raise ConfigError(
+                    f"{shown_path(path)}: is a pipe or a device; give the path of a file"
+                )
             opened = _through(place) if is_direct else _replaced(place)
     except (OSError, ValueError) as error:
         raise _refusal(path, error) from None
@@ -149,7 +153,9 @@ def write_atomic(path: str | Path, *, only_file: bool = False) -> Iterator[Binar
 
 @contextmanager
 def _through(place: Destination) -> Iterator[BinaryIO]:
-    handle = os.open(place.path, os.O_WRONLY) if place.descriptor is None else os.dup(place.descriptor)
+    handle = (
+        os.open(place.path, os.O_WRONLY) if place.descriptor is None else os.dup(place.descriptor)
+    )
     with os.fdopen(handle, "wb") as file:
         yield file
 
@@ -158,7 +164,9 @@ def _through(place: Destination) -> Iterator[BinaryIO]:
 def _replaced(place: Destination) -> Iterator[BinaryIO]:
     """Open a file that replaces the old one. The new file is synced first: a power cut loses at most one."""
     old = place.status
-    mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700  # the new file's group may differ
+    mode = (
+        0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700
+    )  # the new file's group may differ
     with temporary_file(place.path, mode) as (handle, path):
         with os.fdopen(os.dup(handle), "wb") as file:
             yield file
@@ -205,7 +213,11 @@ def retire(path: str | Path, *new: BinaryIO) -> None:
     """Sync open new files, then remove the old file at `path`, which one of the new files will replace."""
     for file in new:
         file.flush()
-    if url_of(path) is None and (old := _followed(path)).status is not None and not old.is_written_through:
+    if (
+        url_of(path) is None
+        and (old := _followed(path)).status is not None
+        and not old.is_written_through
+    ):
         for file in new:
             os.fsync(file.fileno())
         old.path.unlink(missing_ok=True)
@@ -263,7 +275,9 @@ def make_folder(path: str | Path, *, parents: bool = True) -> None:
     try:
         Path(plain_path(os.fspath(path))).mkdir(parents=parents, exist_ok=True)
     except (OSError, ValueError) as error:
-        raise OutputError(f"{path}: cannot be created: {reason(error)}; choose another place") from None
+        raise OutputError(
+            f"{path}: cannot be created: {reason(error)}; choose another place"
+        ) from None
 
 
 def _followed(path: str | Path) -> Destination:
@@ -273,6 +287,10 @@ def _followed(path: str | Path) -> Destination:
     return place
 
 
-def _refusal(path: str | Path, error: OSError | ValueError, *, changed: bool = False) -> OutputError:
+def _refusal(
+    path: str | Path, error: OSError | ValueError, *, changed: bool = False
+) -> OutputError:
     remedy = f"; {error.remedy}" if hasattr(error, "remedy") else ""
-    return OutputError(f"{shown_path(path)}: cannot be written: {reason(error)}{remedy if changed else UNCHANGED}")
+    return OutputError(
+        f"{shown_path(path)}: cannot be written: {reason(error)}{remedy if changed else UNCHANGED}"
+    )

@@ -22,12 +22,23 @@ from volt.arguments import MAX_LINE, checked_max_line
 from volt.errors import ConfigError, CorpusError, shown_path, unreadable
 from volt.files.decompression import LONGEST_MAGIC, decompress, find_decoder
 from volt.files.small_files import opened
-from volt.files.text_checks import BYTE_ORDER_MARK, first_fault, is_utf8, n_line_ends, refuse_long, refusing_binary
+from volt.files.text_checks import (
+    BYTE_ORDER_MARK,
+    first_fault,
+    is_utf8,
+    n_line_ends,
+    refuse_long,
+    refusing_binary,
+)
 from volt.urls import url_of
 
-Wait = Callable[[int, float | None], bool]  # descriptor, seconds → whether reading returns at once: see `is_ready`
+Wait = Callable[
+    [int, float | None], bool
+]  # descriptor, seconds → whether reading returns at once: see `is_ready`
 
-_MUCH = 1 << 14  # after a read of so many bytes, which is longer than an interactive request, more bytes are expected
+_MUCH = (
+    1 << 14
+)  # after a read of so many bytes, which is longer than an interactive request, more bytes are expected
 _MOMENT = 0.02  # seconds to wait for more bytes, so that blocks become long and threads have work
 _LONGEST = 0.03  # most seconds of such waits in all
 
@@ -49,7 +60,9 @@ def is_ready(descriptor: int, seconds: float | None = None, *, outlet: int | Non
     return descriptor in result
 
 
-def pieces_as_they_come(read: Callable[[], bytes], descriptor: int, *, wait: Wait = is_ready) -> Iterator[bytes]:
+def pieces_as_they_come(
+    read: Callable[[], bytes], descriptor: int, *, wait: Wait = is_ready
+) -> Iterator[bytes]:
     """Yield the results of reads, and b"" before each wait for bytes; after a large read, wait a moment before b""."""
     size, left = 0, _LONGEST
     while True:
@@ -120,9 +133,14 @@ class ByteSource(Protocol):
 
 
 def read_blocks(
-    path: str, *, block_size: int = BLOCK_SIZE, errors: Errors = "strict", checked: bool = True,
-    max_line: int | None = MAX_LINE, wait: Wait | None = None,
-) -> Iterator[Block]:  # fmt: skip
+    path: str,
+    *,
+    block_size: int = BLOCK_SIZE,
+    errors: Errors = "strict",
+    checked: bool = True,
+    max_line: int | None = MAX_LINE,
+    wait: Wait | None = None,
+) -> Iterator[Block]:
     r"""Yield the blocks of one file (plain, gzip, bzip2, xz or zstd).
 
     path: "-" is stdin
@@ -140,14 +158,23 @@ def read_blocks(
     [(1, b'one\ntwo\n')]
     """
     if errors not in ("strict", "replace", "skip") or block_size < 1:
-        raise ConfigError(f"errors={errors!r}, block_size={block_size}: give strict, replace or skip, and a size > 0")
+        raise ConfigError(
+            f"errors={errors!r}, block_size={block_size}: give strict, replace or skip, and a size > 0"
+        )
     with _open(path, wait) as file:
-        for block in blocks_of(file, _text(file, block_size), block_size=block_size, max_line=max_line):
+        for block in blocks_of(
+            file, _text(file, block_size), block_size=block_size, max_line=max_line
+        ):
             yield from checked_blocks(block, errors) if checked else [block]
 
 
 def blocks_of(
-    file: ByteSource, pieces: Iterator[bytes], *, block_size: int, max_line: int | None, first_line: int = 1
+    file: ByteSource,
+    pieces: Iterator[bytes],
+    *,
+    block_size: int,
+    max_line: int | None,
+    first_line: int = 1,
 ) -> Iterator[Block]:
     """Join the pieces of a text into blocks of whole lines, without a UTF-8 check."""
     most = checked_max_line(max_line)
@@ -159,7 +186,9 @@ def blocks_of(
         first_line += n_lines
 
 
-def read_raw(path: str, *, block_size: int = BLOCK_SIZE, max_line: int | None = MAX_LINE) -> Iterator[bytes]:
+def read_raw(
+    path: str, *, block_size: int = BLOCK_SIZE, max_line: int | None = MAX_LINE
+) -> Iterator[bytes]:
     """Yield the whole lines of one file as `read_blocks` does, without a UTF-8 check."""
     first_line, most = 1, checked_max_line(max_line)
     with _open(path) as file:
@@ -173,10 +202,14 @@ def read_raw(path: str, *, block_size: int = BLOCK_SIZE, max_line: int | None = 
 class _CountedFile:
     """A binary file, read up to the size that it had when opened (in full if 0, as in /proc); counts bytes read."""
 
-    def __init__(self, path: str, file: Any, wait: Wait | None, *, status: os.stat_result | None = None) -> None:
+    def __init__(
+        self, path: str, file: Any, wait: Wait | None, *, status: os.stat_result | None = None
+    ) -> None:
         self.path, self._file, self._wait = path, file, wait
         self.n_read, self.step, self.awaited = 0, _READ_SIZE, False
-        self._end = status.st_size if status and stat.S_ISREG(status.st_mode) and status.st_size else None
+        self._end = (
+            status.st_size if status and stat.S_ISREG(status.st_mode) and status.st_size else None
+        )
 
     def pieces(self) -> Iterator[bytes]:
         number: int | None = None
@@ -201,7 +234,9 @@ class _CountedFile:
         if self._end is not None:
             size = min(size, self._end - self.n_read)
         try:
-            while (data := self._file.read(size)) is None:  # another process made the descriptor nonblocking
+            while (
+                data := self._file.read(size)
+            ) is None:  # another process made the descriptor nonblocking
                 is_ready(self._file.fileno())
         except OSError as error:
             raise unreadable(self.path, error, kind=CorpusError) from error
@@ -225,7 +260,9 @@ def _open(path: str, wait: Wait | None = None) -> Iterator[_CountedFile]:
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=CorpusError) from error
     try:
-        yield _CountedFile(path, file, wait, status=os.fstat(file.fileno()) if url_of(path) is None else None)
+        yield _CountedFile(
+            path, file, wait, status=os.fstat(file.fileno()) if url_of(path) is None else None
+        )
     finally:
         with suppress(OSError):  # all data has been read
             file.close()
@@ -290,7 +327,9 @@ def checked_block(block: Block, errors: Errors) -> Block:
         raise utf8_error(block)
     dropped, lines = errors == "skip", BytesIO(block.data).readlines()
     repaired = [line.decode(errors="replace").encode() for line in lines]
-    bad = [index for index, (line, new) in enumerate(zip(lines, repaired, strict=True)) if line != new]
+    bad = [
+        index for index, (line, new) in enumerate(zip(lines, repaired, strict=True)) if line != new
+    ]
     for index in bad if dropped else ():
         repaired[index] = b""
     numbers = tuple(block.first_line + index for index in bad)
@@ -301,7 +340,10 @@ def utf8_error(block: Block) -> CorpusError:
     """Return the error for a block that is not UTF-8, with file, line, column and byte."""
     fault = first_fault(block.data)
     start = block.data.rfind(b"\n", 0, fault) + 1
-    line, column = block.first_line + block.data.count(b"\n", 0, start), len(block.data[start:fault].decode()) + 1
+    line, column = (
+        block.first_line + block.data.count(b"\n", 0, start),
+        len(block.data[start:fault].decode()) + 1,
+    )
     result = f"invalid UTF-8 byte 0x{block.data[fault]:02x} at column {column}"
     message = f"{shown_path(block.path)}:{line}: {result}; convert the file or pass"
     return CorpusError(message, hint={"errors": "replace"})

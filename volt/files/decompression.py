@@ -15,9 +15,13 @@ from typing import Any
 from volt.errors import CorpusError, shown_path
 from volt.files.text_checks import n_line_ends
 
-_MOST = 512 << 20  # bytes of a dictionary (xz) or window (zstd): four times what their highest levels need
+_MOST = (
+    512 << 20
+)  # bytes of a dictionary (xz) or window (zstd): four times what their highest levels need
 _PIECE = 1 << 20  # bytes of text at a time
-_ZSTD_STEP = 4 << 10  # compressed bytes at a time: four bytes may become 128 KB, and zstd returns all text at once
+_ZSTD_STEP = (
+    4 << 10
+)  # compressed bytes at a time: four bytes may become 128 KB, and zstd returns all text at once
 
 
 _TOO_LARGE = ("Memory usage limit", "Frame requires too much memory")  # messages of xz and zstd
@@ -43,7 +47,9 @@ _DECODERS: dict[bytes, StartDecoder] = {
     b"BZh": bz2.BZ2Decompressor,
     b"\xfd7zXZ\x00": lambda: lzma.LZMADecompressor(memlimit=_MOST),
     b"\x28\xb5\x2f\xfd": _zstd,
-    **{bytes([0x50 + i, 0x2A, 0x4D, 0x18]): _zstd for i in range(16)},  # skippable frames, as pzstd writes
+    **{
+        bytes([0x50 + i, 0x2A, 0x4D, 0x18]): _zstd for i in range(16)
+    },  # skippable frames, as pzstd writes
 }
 
 
@@ -74,14 +80,20 @@ def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> It
     step = _ZSTD_STEP if start is _zstd else sys.maxsize
     try:
         decoder, is_first = None, True
-        for piece in (data[at : at + step] for data in pieces for at in range(0, max(1, len(data)), step)):
+        for piece in (
+            data[at : at + step] for data in pieces for at in range(0, max(1, len(data)), step)
+        ):
             if not piece:
                 yield piece
             while piece := (piece if decoder else piece.lstrip(b"\0")):  # zeros may follow a member
                 if decoder is None:
-                    if not is_first and not any(piece[: len(mark)] == mark[: len(piece)] for mark in marks):
+                    if not is_first and not any(
+                        piece[: len(mark)] == mark[: len(piece)] for mark in marks
+                    ):
                         message = f"bytes that are not compressed follow the last line, {n_lines}"
-                        raise CorpusError(f"{shown_path(path)}: {message}; remove them, or compress the file again")
+                        raise CorpusError(
+                            f"{shown_path(path)}: {message}; remove them, or compress the file again"
+                        )
                     decoder, is_first = start(), False
                 for text in filter(None, _texts(decoder, piece)):
                     n_lines += n_line_ends(text)
@@ -91,9 +103,15 @@ def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> It
         if decoder is not None:
             raise EOFError
     except EOFError:
-        raise CorpusError(f"{shown_path(path)}: truncated after line {n_lines}; copy or compress it again") from None
+        raise CorpusError(
+            f"{shown_path(path)}: truncated after line {n_lines}; copy or compress it again"
+        ) from None
     except (IsalError, lzma.LZMAError, ZstdError, OSError) as error:  # type: ignore[misc]  # by a stub of isal
         if any(result in str(error) for result in _TOO_LARGE):
             message = f"decompression needs more than {_MOST >> 20} MB of memory"
-            raise CorpusError(f"{shown_path(path)}: {message}; compress it again at a lower level") from None
-        raise CorpusError(f"{shown_path(path)}: corrupt after line {n_lines} ({error}); copy it again") from error
+            raise CorpusError(
+                f"{shown_path(path)}: {message}; compress it again at a lower level"
+            ) from None
+        raise CorpusError(
+            f"{shown_path(path)}: corrupt after line {n_lines} ({error}); copy it again"
+        ) from error

@@ -86,7 +86,11 @@ class IndexedIds:
 
         Raises CorpusError.
         """
-        sizes, starts, before = self.sizes[first:last], self.pointers[first:last], self._end(first - 1) if first else 0
+        sizes, starts, before = (
+            self.sizes[first:last],
+            self.pointers[first:last],
+            self._end(first - 1) if first else 0,
+        )
         offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
         bounds = before + offsets * self.data.itemsize
         if (negative := sizes < 0).any():
@@ -94,7 +98,9 @@ class IndexedIds:
             raise self._damaged(first + place, f"has {sizes[place]} ids")
         if (wrong := starts != bounds[:-1]).any():
             place = int(np.argmax(wrong))
-            result = f"starts at byte {starts[place]:,}, but the previous one ends at {bounds[place]:,}"
+            result = (
+                f"starts at byte {starts[place]:,}, but the previous one ends at {bounds[place]:,}"
+            )
             raise self._damaged(first + place, result)
         if bounds[-1] > self.data.nbytes:
             raise self._damaged(last - 1, f"ends after the end of {shown_path(self.prefix + BIN)}")
@@ -106,13 +112,17 @@ class IndexedIds:
         for first in range(0, len(self), _SPAN):
             self.span(first, min(first + _SPAN, len(self)))
         if self.documents is not None and (np.diff(self.documents) < 0).any():
-            raise CorpusError(f"{shown_path(self.prefix + IDX)}: bounds of documents do not increase; {_AGAIN}")
+            raise CorpusError(
+                f"{shown_path(self.prefix + IDX)}: bounds of documents do not increase; {_AGAIN}"
+            )
 
     def _end(self, sentence: int) -> int:
         return int(self.pointers[sentence]) + int(self.sizes[sentence]) * self.data.itemsize
 
     def _damaged(self, sentence: int, result: str) -> CorpusError:
-        return CorpusError(f"{shown_path(self.prefix + IDX)}: sentence {sentence + 1:,} {result}; {_AGAIN}")
+        return CorpusError(
+            f"{shown_path(self.prefix + IDX)}: sentence {sentence + 1:,} {result}; {_AGAIN}"
+        )
 
 
 def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
@@ -124,8 +134,13 @@ def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
     if n_bounds is not None:
         bounds = np.frombuffer(index, "<i8", n_bounds, start + 12 * n)
         if not n_bounds or bounds[0] != 0 or bounds[-1] != n:
-            raise CorpusError(f"{shown_path(prefix + IDX)}: bounds of documents do not span all sentences; {_AGAIN}")
-    sizes, pointers = np.frombuffer(index, "<i4", n, start), np.frombuffer(index, "<i8", n, start + 4 * n)
+            raise CorpusError(
+                f"{shown_path(prefix + IDX)}: bounds of documents do not span all sentences; {_AGAIN}"
+            )
+    sizes, pointers = (
+        np.frombuffer(index, "<i4", n, start),
+        np.frombuffer(index, "<i8", n, start + 4 * n),
+    )
     dtype = dtype_of(kind)
     ids = np.frombuffer(data, dtype, len(data) // dtype.itemsize)
     result = IndexedIds(prefix, kind, sizes, pointers, ids, bounds)
@@ -140,16 +155,26 @@ def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
 def _layout(path: str, index: bytes | mmap.mmap) -> tuple[str, int, int, int | None]:
     """Return an index's dtype, number of sentences, first byte of sizes, and number of bounds (None for fairseq)."""
     if index[: len(_OLD_MAGIC)] == _OLD_MAGIC:
-        raise CorpusError(f"{path}: is in fairseq's older index format; binarize the text again as mmap")
+        raise CorpusError(
+            f"{path}: is in fairseq's older index format; binarize the text again as mmap"
+        )
     if not MAGIC.startswith(index[: len(MAGIC)]):
-        raise CorpusError(f"{path}: is not an index of fairseq or Megatron, which starts with MMIDIDX; check the path")
+        raise CorpusError(
+            f"{path}: is not an index of fairseq or Megatron, which starts with MMIDIDX; check the path"
+        )
     if len(index) < HEAD.size:
-        raise CorpusError(f"{path}: has {counted(len(index), 'byte')}, but a header needs {HEAD.size}; {_AGAIN}")
+        raise CorpusError(
+            f"{path}: has {counted(len(index), 'byte')}, but a header needs {HEAD.size}; {_AGAIN}"
+        )
     _, version, code, count = HEAD.unpack(index[: HEAD.size])
     if version != VERSION:
-        raise CorpusError(f"{path}: the format version is {version}, but VOLT reads only {VERSION}; {_AGAIN}")
+        raise CorpusError(
+            f"{path}: the format version is {version}, but VOLT reads only {VERSION}; {_AGAIN}"
+        )
     if code in _FLOATS:
-        raise CorpusError(f"{path}: contains floating-point numbers, which are not ids; give another file")
+        raise CorpusError(
+            f"{path}: contains floating-point numbers, which are not ids; give another file"
+        )
     names = [name for name, number in CODES.items() if number == code]
     if not names:
         raise CorpusError(f"{path}: the code {code} stands for no dtype; {_AGAIN}")
@@ -205,7 +230,9 @@ class IdsWriter:
         self._sizes = [np.zeros(0, "<i4")]
         self._starts = [np.zeros(0, np.bool_)]
 
-    def add(self, ids: NDArray[Any], sizes: NDArray[Any], *, starts: NDArray[np.bool_] | None = None) -> None:
+    def add(
+        self, ids: NDArray[Any], sizes: NDArray[Any], *, starts: NDArray[np.bool_] | None = None
+    ) -> None:
         """Write sentences. Raises ConfigError if the arguments are invalid.
 
         ids: (n_ids,) the ids of all sentences
@@ -214,9 +241,13 @@ class IdsWriter:
             sentence of all is always the first of a document.
         """
         if len(sizes) and (int(sizes.min()) < 0 or int(sizes.max()) > np.iinfo(np.int32).max):
-            raise ConfigError(f"sentences have {sizes.min():,} to {sizes.max():,} ids; the limits are 0 and 2^31 − 1")
+            raise ConfigError(
+                f"sentences have {sizes.min():,} to {sizes.max():,} ids; the limits are 0 and 2^31 − 1"
+            )
         if int(sizes.sum()) != len(ids):
-            raise ConfigError(f"the sum of sizes is {sizes.sum():,}, but there are {len(ids):,} ids; give all sizes")
+            raise ConfigError(
+                f"the sum of sizes is {sizes.sum():,}, but there are {len(ids):,} ids; give all sizes"
+            )
         for id_ in (int(ids.min()), int(ids.max())) if len(ids) else ():
             if not self._info.min <= id_ <= self._info.max:
                 allowed = f"{self.dtype} allows {int(self._info.min):,} to {int(self._info.max):,}"
@@ -236,7 +267,9 @@ class IdsWriter:
         file.write(sizes.tobytes())
         before = 0
         for first in range(0, len(sizes), _SPAN):
-            ends = before + self._file_dtype.itemsize * np.cumsum(sizes[first : first + _SPAN], dtype=np.int64)
+            ends = before + self._file_dtype.itemsize * np.cumsum(
+                sizes[first : first + _SPAN], dtype=np.int64
+            )
             file.write(np.concatenate([[before], ends[:-1]]).astype("<i8").tobytes())
             before = int(ends[-1])
         if self._has_documents:
@@ -247,7 +280,9 @@ class IdsWriter:
 
 
 @contextmanager
-def write_ids(path: str | os.PathLike[str], *, dtype: str, has_documents: bool = False) -> Iterator[IdsWriter]:
+def write_ids(
+    path: str | os.PathLike[str], *, dtype: str, has_documents: bool = False
+) -> Iterator[IdsWriter]:
     """Open a writer of NAME.bin and NAME.idx, which appear only if the block ends without an error.
 
     has_documents: whether to write Megatron's index, with the bounds of documents, instead of fairseq's
@@ -256,7 +291,10 @@ def write_ids(path: str | os.PathLike[str], *, dtype: str, has_documents: bool =
     """
     arguments.choice(dtype, "dtype", tuple(CODES))
     prefix = prefix_of(path)
-    with write_atomic(prefix + IDX, only_file=True) as index, write_atomic(prefix + BIN, only_file=True) as data:
+    with (
+        write_atomic(prefix + IDX, only_file=True) as index,
+        write_atomic(prefix + BIN, only_file=True) as data,
+    ):
         writer = IdsWriter(data, dtype, has_documents=has_documents)
         yield writer
         writer.write_index(index)

@@ -46,7 +46,9 @@ class PaddedMemory:
     def __init__(self) -> None:
         self._whole = np.zeros(0, np.uint8)
 
-    def read(self, text: bytes | memoryview | FileSpan, *, separator: int, padded: bool = False) -> Padded:
+    def read(
+        self, text: bytes | memoryview | FileSpan, *, separator: int, padded: bool = False
+    ) -> Padded:
         r"""Return a text that compiled loops can read. The next call may overwrite it.
 
         padded: whether `text` ends with a separator, followed by `PADDING` readable bytes; then it is not copied

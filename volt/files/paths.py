@@ -98,7 +98,9 @@ def check_files(paths: Iterable[str], why: str) -> list[str]:
     for path in paths:
         if path == "-" or (os.path.exists(plain_path(path)) and not is_file(path)):
             name = "stdin" if path == "-" else shown_path(path)
-            raise ConfigError(f"{name}: {why} files; write its lines to a file, and give the file's path")
+            raise ConfigError(
+                f"{name}: {why} files; write its lines to a file, and give the file's path"
+            )
     return paths
 
 
@@ -133,7 +135,9 @@ def expand_user(path: str) -> str:
         return _VARIABLE.sub(lambda match: _value_of(match, path), path)
     home, slash, rest = path.partition("/") if path.startswith("~") else ("", "", path)
     if (result := os.path.expanduser(home)) == home and home:
-        raise ConfigError(f"{shown_path(path)}: the home folder {home} is not known; write the path out")
+        raise ConfigError(
+            f"{shown_path(path)}: the home folder {home} is not known; write the path out"
+        )
     return result + slash + _VARIABLE.sub(lambda match: _value_of(match, path), rest)
 
 
@@ -160,12 +164,20 @@ def _expand_one(source: str) -> list[str]:
     if (url := url_of(source)) is not None:
         return _files_of_url(url)
     exists = source == "-" or os.path.lexists(source)
-    matches = [source] if exists else sorted(path for path in _matches(source) if not _is_pipe(path))
-    paths = [path for match in matches for path in (_files_below(match) if os.path.isdir(match) else [match])]
+    matches = (
+        [source] if exists else sorted(path for path in _matches(source) if not _is_pipe(path))
+    )
+    paths = [
+        path
+        for match in matches
+        for path in (_files_below(match) if os.path.isdir(match) else [match])
+    ]
     if not paths:
         missing = "no file matches this pattern" if glob.has_magic(source) else "no such file"
         if (scheme := foreign_scheme(source)) is not None:
-            raise CorpusError(f"{shown_path(source)}: {scheme}:// is not supported; copy it, or use one of {SCHEMES}")
+            raise CorpusError(
+                f"{shown_path(source)}: {scheme}:// is not supported; copy it, or use one of {SCHEMES}"
+            )
         result = "the directory contains no files" if matches else missing
         raise CorpusError(f"{shown_path(source)}: {result}; check the path")
     return list({os.path.normpath(path): path for path in reversed(paths)}.values())[::-1]
@@ -177,7 +189,11 @@ def _files_of_url(url: str) -> list[str]:
     except OSError as error:
         raise unreadable(url, error, kind=CorpusError) from error
     if not result:
-        what = "no file matches this pattern" if remote.has_magic(url) else "the directory contains no files"
+        what = (
+            "no file matches this pattern"
+            if remote.has_magic(url)
+            else "the directory contains no files"
+        )
         raise CorpusError(f"{shown_path(url)}: {what}; check the path")
     return result
 
@@ -188,7 +204,9 @@ def _matches(pattern: str) -> list[str]:
         return glob.glob(pattern)
     place = parts.index("**")
     start, rest = "".join(f"{part}/" for part in parts[:place]), "/".join(parts[place + 1 :])
-    folders = [folder for base in (glob.glob(start) if start else [""]) for folder in _folders(base)]
+    folders = [
+        folder for base in (glob.glob(start) if start else [""]) for folder in _folders(base)
+    ]
     return [match for folder in folders for match in _matches(glob.escape(folder) + (rest or "*"))]
 
 
@@ -211,4 +229,6 @@ def _files_below(folder: str) -> list[str]:
 
 
 def _refuse(error: OSError) -> None:
-    raise unreadable(error.filename, error, kind=CorpusError, remedy="name the files that can be read") from error
+    raise unreadable(
+        error.filename, error, kind=CorpusError, remedy="name the files that can be read"
+    ) from error

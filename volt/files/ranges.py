@@ -22,13 +22,31 @@ from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
 from volt.errors import CorpusError, VoltError, unreadable
 from volt.files import remote
-from volt.files.blocks import BLOCK_SIZE, Block, Errors, blocks_of, checked_blocks, read_blocks, shortened
+from volt.files.blocks import (
+    BLOCK_SIZE,
+    Block,
+    Errors,
+    blocks_of,
+    checked_blocks,
+    read_blocks,
+    shortened,
+)
 from volt.files.decompression import LONGEST_MAGIC, find_decoder
 from volt.files.small_files import is_compressed
-from volt.files.text_checks import BYTE_ORDER_MARK, HEAD_SIZE, long_line_error, n_line_ends, overlong, refuse_binary
+from volt.files.text_checks import (
+    BYTE_ORDER_MARK,
+    HEAD_SIZE,
+    long_line_error,
+    n_line_ends,
+    overlong,
+    refuse_binary,
+)
 from volt.urls import plain_path, url_of
 
-_SPAN_STEP, _COUNT_STEP = 1 << 12, 1 << 20  # bytes read at a time to find a line end, or to count lines
+_SPAN_STEP, _COUNT_STEP = (
+    1 << 12,
+    1 << 20,
+)  # bytes read at a time to find a line end, or to count lines
 
 
 class Descriptor:
@@ -68,7 +86,9 @@ class Descriptor:
     def line_at(self, place: int) -> int:
         """Return the number of the line that starts at a byte."""
         starts = range(0, place, _COUNT_STEP)
-        return 1 + sum(self.read(start, min(_COUNT_STEP, place - start)).count(b"\n") for start in starts)
+        return 1 + sum(
+            self.read(start, min(_COUNT_STEP, place - start)).count(b"\n") for start in starts
+        )
 
     def check(self) -> None:
         """Raise CorpusError if the file of a URL has changed."""
@@ -135,7 +155,9 @@ class FileSpan:
 
     def block(self) -> Block:
         """Return the span as a block. For errors, the block has the number of its first line."""
-        return Block(self.file.path, self.file.line_at(self.start), 0, bytes(self), self.start + self.size)
+        return Block(
+            self.file.path, self.file.line_at(self.start), 0, bytes(self), self.start + self.size
+        )
 
 
 def can_span(path: str) -> bool:
@@ -145,20 +167,29 @@ def can_span(path: str) -> bool:
 
 def open_plain(path: str) -> Descriptor | None:
     """Open a file if it can be divided; return None if it cannot."""
-    if path == "-" or not hasattr(os, "preadv") or not os.path.isfile(path) or not os.path.getsize(path):
+    if (
+        path == "-"
+        or not hasattr(os, "preadv")
+        or not os.path.isfile(path)
+        or not os.path.getsize(path)
+    ):
         return None
     file = Descriptor(path)
     return file if find_decoder(file.read(0, 8)) is None else None
 
 
-def file_spans(file: str | Descriptor, *, size: int, max_line: int | None = MAX_LINE) -> Iterator[FileSpan]:
+def file_spans(
+    file: str | Descriptor, *, size: int, max_line: int | None = MAX_LINE
+) -> Iterator[FileSpan]:
     """Divide a plain file, without its byte order mark, into spans of about `size` bytes. Raises CorpusError."""
     file, most = Descriptor(file) if isinstance(file, str) else file, checked_max_line(max_line)
     head, end = file.read(0, HEAD_SIZE), os.fstat(file.number)[stat.ST_SIZE]
     refuse_binary(file.path, head)
     start = len(BYTE_ORDER_MARK) * head.startswith(BYTE_ORDER_MARK)
     while start < end:
-        far = end if most is None else min(end, start + size + most)  # a longer line exceeds the limit
+        far = (
+            end if most is None else min(end, start + size + most)
+        )  # a longer line exceeds the limit
         cut = file.line_end(start + size, far) if start + size < end else end
         yield FileSpan(file, start, cut - start, most)
         start = cut
@@ -202,7 +233,10 @@ def ranges_of(path: str, *, size: int = RANGE_SIZE) -> list[FileRange]:
         plain, url = plain_path(path), url_of(path)
         end, version = remote.look(url).stamp if url else (os_path.getsize(plain), 0)
         if end > step and (_can_cut(url, version) if url else can_span(plain)):
-            return [FileRange(url or plain, at, min(end, at + step), end, version) for at in range(0, end, step)]
+            return [
+                FileRange(url or plain, at, min(end, at + step), end, version)
+                for at in range(0, end, step)
+            ]
     return []
 
 
@@ -219,7 +253,10 @@ def packed_ranges(path: str, n: int) -> list[FileRange]:
         if url_of(path) is None and is_compressed(path):
             size = os_path.getsize(plain_path(path))
             for block in read_blocks(path, block_size=_SAMPLE, checked=False, max_line=None):
-                ratio, cuts = max(1, len(block.data)) / block.n_raw_bytes, [size * i // n for i in range(n + 1)]
+                ratio, cuts = (
+                    max(1, len(block.data)) / block.n_raw_bytes,
+                    [size * i // n for i in range(n + 1)],
+                )
                 return [FileRange(path, *cut, size, ratio=ratio) for cut in pairwise(cuts)]
     return []
 
@@ -250,11 +287,19 @@ def _can_cut(url: str, version: int) -> bool:
 
 
 def _opened(part: FileRange) -> Descriptor:
-    return RemoteDescriptor(part.path, (part.size, part.version)) if url_of(part.path) else Descriptor(part.path)
+    return (
+        RemoteDescriptor(part.path, (part.size, part.version))
+        if url_of(part.path)
+        else Descriptor(part.path)
+    )
 
 
 def read_range(
-    part: FileRange, *, block_size: int = BLOCK_SIZE, errors: Errors = "strict", max_line: int | None = MAX_LINE
+    part: FileRange,
+    *,
+    block_size: int = BLOCK_SIZE,
+    errors: Errors = "strict",
+    max_line: int | None = MAX_LINE,
 ) -> Iterator[Block]:
     """Yield the blocks of a range as `read_blocks` does."""
     if part.ratio:
@@ -265,7 +310,9 @@ def read_range(
     refuse_binary(part.path, file.read_some(0, min(HEAD_SIZE, part.size)))
     pieces = _pieces(file, part, min(part.size, part.stop + longest), block_size)
     first_line = part.first_line if part.start else 1
-    for block in blocks_of(file, pieces, block_size=block_size, max_line=max_line, first_line=first_line):
+    for block in blocks_of(
+        file, pieces, block_size=block_size, max_line=max_line, first_line=first_line
+    ):
         yield from checked_blocks(block, errors)
 
 

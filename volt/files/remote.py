@@ -21,12 +21,36 @@ from volt.errors import MissingLibraryError, causes, missing
 from volt.files.retries import Retries, ServerError, requested_wait
 from volt.urls import bare, is_web
 
-_CONNECT, _SILENT = 15, 20  # seconds within which a server must accept a connection, and send its next bytes
+_CONNECT, _SILENT = (
+    15,
+    20,
+)  # seconds within which a server must accept a connection, and send its next bytes
 _SLOWEST = 50_000  # bytes per second of an upload; below, it counts as broken
 _LIBRARIES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub"}
-_VERSIONS = ("ETag", "etag", "md5Hash", "blob_id", "LastModified", "last_modified", "Last-Modified", "created", "mtime")
-_FINAL = (NotImplementedError, TypeError, ValueError, LookupError, AttributeError)  # not raised by a network
-_OF_NETWORK = ("HTTPClientError", "ConnectionError", "IncompleteReadError", "CredentialRetrievalError")  # of botocore
+_VERSIONS = (
+    "ETag",
+    "etag",
+    "md5Hash",
+    "blob_id",
+    "LastModified",
+    "last_modified",
+    "Last-Modified",
+    "created",
+    "mtime",
+)
+_FINAL = (
+    NotImplementedError,
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+)  # not raised by a network
+_OF_NETWORK = (
+    "HTTPClientError",
+    "ConnectionError",
+    "IncompleteReadError",
+    "CredentialRetrievalError",
+)  # of botocore
 _TEMPORARY = (408, 425, 429)  # HTTP statuses from 400 to 499 after which a retry may succeed
 _systems: dict[tuple[int, str], Any] = {}
 _memory = Lock()  # all readers of a memory:// file share one position
@@ -81,8 +105,15 @@ def read_range(url: str, start: int, size: int) -> bytes:
 
 def put_file(file: Path, url: str) -> None:
     """Upload a file. Raises OSError."""
-    seconds = _SILENT + file.stat().st_size / _SLOWEST  # libraries wait for ever for a server that does not read
-    ask(url, lambda fs, path: fs.put_file(str(file), path, **({"timeout": seconds} if fs.async_impl else {})))
+    seconds = (
+        _SILENT + file.stat().st_size / _SLOWEST
+    )  # libraries wait for ever for a server that does not read
+    ask(
+        url,
+        lambda fs, path: fs.put_file(
+            str(file), path, **({"timeout": seconds} if fs.async_impl else {})
+        ),
+    )
 
 
 def has_ranges(url: str) -> bool:
@@ -118,25 +149,38 @@ def failure(error: Exception) -> OSError | None:
     status = _status(cause)
     if isinstance(cause, ChangedError):
         return cause
-    if status in (401, 403) or isinstance(cause, PermissionError) or type(cause).__name__ == "NoCredentialsError":
+    if (
+        status in (401, 403)
+        or isinstance(cause, PermissionError)
+        or type(cause).__name__ == "NoCredentialsError"
+    ):
         return RefusedError(errno.EACCES, "access denied")
     if status in (404, 410) or isinstance(cause, FileNotFoundError):
         return FileNotFoundError(errno.ENOENT, "no such file or directory")
     if isinstance(cause, IsADirectoryError):
         return IsADirectoryError(errno.EISDIR, "is a folder")
-    is_final = isinstance(cause, _FINAL) or (400 <= status < 500 and status not in _TEMPORARY) or status == 501
+    is_final = (
+        isinstance(cause, _FINAL)
+        or (400 <= status < 500 and status not in _TEMPORARY)
+        or status == 501
+    )
     kinds = {kind.__name__ for kind in type(cause).__mro__}
     if "TooManyRedirects" in kinds:  # of aiohttp, without a message
         return ServerError(errno.EIO, "the server redirects in a loop")
     is_final |= "BotoCoreError" in kinds and kinds.isdisjoint(_OF_NETWORK)
-    is_final |= any(isinstance(one, socket.gaierror) and one.errno == socket.EAI_NONAME for one in causes(cause))
+    is_final |= any(
+        isinstance(one, socket.gaierror) and one.errno == socket.EAI_NONAME for one in causes(cause)
+    )
     return ServerError(errno.EIO, message_of(cause)) if is_final else None
 
 
 def system_of(url: str) -> tuple[Any, str]:
     """Return the fsspec file system of a URL, one per process, and the path in it."""
     if url.startswith(("s3://", "gs://")) and "@" in url.split("/")[2]:
-        raise RefusedError(errno.EACCES, "keys in a URL are not used; configure them for the library of this scheme")
+        raise RefusedError(
+            errno.EACCES,
+            "keys in a URL are not used; configure them for the library of this scheme",
+        )
     scheme = url.partition(":")[0]
     key = os.getpid(), scheme
     if key not in _systems:
@@ -164,10 +208,20 @@ def _options(scheme: str) -> dict[str, Any]:
         if scheme in ("gs", "gcs"):
             return {"use_listings_cache": False, "requests_timeout": timeout}
         client = {"timeout": timeout, "trust_env": True, **own.get("client_kwargs", {})}
-        return {"client_kwargs": client, "headers": {"Accept-Encoding": "identity", **own.get("headers", {})}}
+        return {
+            "client_kwargs": client,
+            "headers": {"Accept-Encoding": "identity", **own.get("headers", {})},
+        }
     if _LIBRARIES.get(scheme) == "s3fs":
-        waits = {"connect_timeout": _CONNECT, "read_timeout": _SILENT, "retries": {"total_max_attempts": 1}}
-        return {"use_listings_cache": False, "config_kwargs": {**waits, **own.get("config_kwargs", {})}}
+        waits = {
+            "connect_timeout": _CONNECT,
+            "read_timeout": _SILENT,
+            "retries": {"total_max_attempts": 1},
+        }
+        return {
+            "use_listings_cache": False,
+            "config_kwargs": {**waits, **own.get("config_kwargs", {})},
+        }
     return {"use_listings_cache": False}
 
 
@@ -193,7 +247,11 @@ def _status(error: Exception) -> int:
     head = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
     if (head.get("HTTPStatusCode"), isinstance(error, TimeoutError)) == (400, True):
         return 408  # S3's RequestTimeout
-    result = getattr(error, "status", None) or head.get("HTTPStatusCode") or getattr(response, "status_code", 0)
+    result = (
+        getattr(error, "status", None)
+        or head.get("HTTPStatusCode")
+        or getattr(response, "status_code", 0)
+    )
     return result if isinstance(result, int) else 0
 
 
@@ -234,12 +292,16 @@ def _is_file(url: str) -> bool:
 def _below(folder: str, *, depth: int | None = None) -> Iterator[str]:
     start = f"{folder}/"
     try:
-        result = _linked(start, depth) if is_web(folder) else ask(folder, lambda fs, path: fs.find(path))
+        result = (
+            _linked(start, depth) if is_web(folder) else ask(folder, lambda fs, path: fs.find(path))
+        )
     except FileNotFoundError:
         return
     for name in result:
         url = name if is_web(folder) else f"{folder.partition('://')[0]}://{name.lstrip('/')}"
-        if url.startswith(start) and not any(part[:1] in ("", ".") for part in url.removeprefix(start).split("/")):
+        if url.startswith(start) and not any(
+            part[:1] in ("", ".") for part in url.removeprefix(start).split("/")
+        ):
             yield url
 
 
@@ -253,7 +315,9 @@ def _linked(folder: str, depth: int | None) -> Iterator[str]:
 
 def _matching(pattern: str) -> Iterator[str]:
     parts = pattern.rstrip("/").split("/")
-    magic = (number for number, part in enumerate(parts) if number > 2 and has_magic(f"s3://{part}"))
+    magic = (
+        number for number, part in enumerate(parts) if number > 2 and has_magic(f"s3://{part}")
+    )
     fixed = next(magic, None)
     if fixed is None:  # brackets in the host, as of IPv6
         return iter([pattern])

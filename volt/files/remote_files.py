@@ -31,7 +31,9 @@ class RemoteFile:
     def __init__(self, url: str) -> None:
         self.url, self.status = url, remote.look(url)
         if self.status.is_folder:
-            raise IsADirectoryError(errno.EISDIR, "is a folder; name the files in it, or the folder as a source")
+            raise IsADirectoryError(
+                errno.EISDIR, "is a folder; name the files in it, or the folder as a source"
+            )
         self._pieces, self._rest = self._all(), memoryview(b"")
 
     def __enter__(self) -> RemoteFile:
@@ -80,7 +82,9 @@ class RemoteFile:
         except ServerError as error:
             self._refuse(error)
         if len(data) != end - start:
-            self._refuse(ServerError(errno.EIO, f"the server sent {len(data):,} of {end - start:,} bytes"))
+            self._refuse(
+                ServerError(errno.EIO, f"the server sent {len(data):,} of {end - start:,} bytes")
+            )
         return data
 
     def _refuse(self, error: OSError) -> NoReturn:
@@ -117,7 +121,9 @@ Beside = Callable[[Path], Iterable[Path]]
 
 
 @contextmanager
-def local_copy(path: str | Path, *, kind: type[VoltError], beside: Beside | None = None) -> Iterator[Path]:
+def local_copy(
+    path: str | Path, *, kind: type[VoltError], beside: Beside | None = None
+) -> Iterator[Path]:
     """Yield a local path unchanged; for a URL, the path of a temporary copy. Errors name the URL.
 
     beside: path of the copy → paths next to it; files of these names in the URL's folder, if any, are fetched, too

@@ -17,10 +17,17 @@ from contextlib import suppress
 from volt.display import counted
 from volt.errors import ConfigError, VoltWarning, quoted, shown_path
 
-FIRST, LONGEST, SHARE = 0.2, 120.0, 1 / 20  # a pause's limit at first, in seconds; at last; and of all the time
+FIRST, LONGEST, SHARE = (
+    0.2,
+    120.0,
+    1 / 20,
+)  # a pause's limit at first, in seconds; at last; and of all the time
 _STEP = 0.1  # seconds; waits are short, because after a Polars query SIGINT cannot interrupt a wait
 _QUIET = 10.0  # seconds without success after which a warning is issued
-VARIABLE, _DEFAULT = "VOLT_RETRY_FOR", "5m"  # a variable of the environment, so that child processes inherit it
+VARIABLE, _DEFAULT = (
+    "VOLT_RETRY_FOR",
+    "5m",
+)  # a variable of the environment, so that child processes inherit it
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 sleep, clock, draw = time.sleep, time.monotonic, random.uniform
 
@@ -56,7 +63,9 @@ def patience() -> float:
 
 def _seconds(duration: str | float, name: str) -> float:
     if not (match := re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smh]?)", str(duration))):
-        raise ConfigError(f"{name} is {quoted(str(duration))}; give a duration, such as 30s, 10m or 2h")
+        raise ConfigError(
+            f"{name} is {quoted(str(duration))}; give a duration, such as 30s, 10m or 2h"
+        )
     return float(match[1]) * _UNITS[match[2]]
 
 
@@ -93,10 +102,14 @@ class Retries:
         passed, deadline = now - self._start, self._start + limit
         if now >= deadline or passed + wait > limit:
             tries = f"{counted(self._n, 'try', 'tries')} in {passed:,.0f} s failed, the last with: {message}"
-            raise ServerError(errno.ETIMEDOUT, tries + (f", and a request to wait {wait:,.0f} s" if wait else ""))
+            raise ServerError(
+                errno.ETIMEDOUT, tries + (f", and a request to wait {wait:,.0f} s" if wait else "")
+            )
         if passed + wait >= _QUIET:
             host = "/".join(shown_path(self.url).split("/")[:3])
-            warnings.warn(f"{host} fails; requests are retried for {limit:,.0f} s", RetryWarning, stacklevel=2)
+            warnings.warn(
+                f"{host} fails; requests are retried for {limit:,.0f} s", RetryWarning, stacklevel=2
+            )
         jitter = draw(0, min(FIRST * 2 ** min(self._n - 1, 20), LONGEST, limit * SHARE))
         end = min(now + wait + jitter, deadline)
         while (left := end - clock()) > 0:

@@ -17,9 +17,16 @@ if TYPE_CHECKING:
     from volt.files.remote_files import RemoteFile
 
 _REMEDY = "; convert it to UTF-8"
-_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7z", b"\x28\xb5")  # signatures, checked before the slow import of decoders
+_PACKED = (
+    b"\x1f\x8b",
+    b"BZh",
+    b"\xfd7z",
+    b"\x28\xb5",
+)  # signatures, checked before the slow import of decoders
 _MOST_UNPACKED = 1 << 28  # bytes, by default
-_MOST_IN_FRONT = 1 << 20  # bytes of a compressed file that may precede its first text, such as a whole block of bzip2
+_MOST_IN_FRONT = (
+    1 << 20
+)  # bytes of a compressed file that may precede its first text, such as a whole block of bzip2
 
 
 def read_bytes(path: str | Path, *, kind: type[VoltError], most: int | None = None) -> bytes:
@@ -29,7 +36,9 @@ def read_bytes(path: str | Path, *, kind: type[VoltError], most: int | None = No
         most = _MOST_UNPACKED if most is None else most
         data = _unpacked(path, data, kind=kind, most=most)
     if most is not None and len(data) > most:
-        raise kind(f"{shown_path(path)}: more than {most:,} bytes, too many for such a file; check the path")
+        raise kind(
+            f"{shown_path(path)}: more than {most:,} bytes, too many for such a file; check the path"
+        )
     return data
 
 
@@ -46,7 +55,9 @@ def read_head(path: str | Path, n_bytes: int, *, kind: type[VoltError]) -> bytes
     head = read_start(path, n_bytes, kind=kind)
     if not head.startswith(_PACKED):
         return head
-    return _unpacked(path, read_start(path, n_bytes + _MOST_IN_FRONT, kind=kind), kind=kind, most=n_bytes)[:n_bytes]
+    return _unpacked(
+        path, read_start(path, n_bytes + _MOST_IN_FRONT, kind=kind), kind=kind, most=n_bytes
+    )[:n_bytes]
 
 
 def read_start(path: str | Path, n_bytes: int, *, kind: type[VoltError] = CorpusError) -> bytes:
@@ -64,7 +75,9 @@ def is_compressed(path: str | Path, *, kind: type[VoltError] = CorpusError) -> b
     return find_decoder(read_start(path, LONGEST_MAGIC, kind=kind)) is not None
 
 
-def read_text(path: str | Path, *, kind: type[VoltError], remedy: str = _REMEDY, most: int | None = None) -> str:
+def read_text(
+    path: str | Path, *, kind: type[VoltError], remedy: str = _REMEDY, most: int | None = None
+) -> str:
     """Return the text of a UTF-8 file, line ends unchanged. Raises an error if there are more than `most` bytes."""
     return decoded(path, read_bytes(path, kind=kind, most=most), kind=kind, remedy=remedy)
 

@@ -90,7 +90,9 @@ def _new_file(place: Path, mode: int) -> tuple[int, str]:
 def sweep(path: Path | str, *, is_folder: bool = False) -> None:
     """Remove a temporary file, or a folder of this user, if the process that created it has ended."""
     with suppress(OSError):
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | (os.O_DIRECTORY if is_folder else os.O_NONBLOCK))
+        handle = os.open(
+            path, os.O_RDONLY | os.O_NOFOLLOW | (os.O_DIRECTORY if is_folder else os.O_NONBLOCK)
+        )
         try:
             status = os.fstat(handle)
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -104,7 +106,9 @@ def sweep(path: Path | str, *, is_folder: bool = False) -> None:
 
 def sweep_beside(places: Collection[Path]) -> list[Path]:
     """Remove these outputs' temporary files whose writers have ended; return those that are still being written."""
-    existing = {path for folder in {place.parent for place in places} for path in folder.glob(".*.part")}
+    existing = {
+        path for folder in {place.parent for place in places} for path in folder.glob(".*.part")
+    }
     files = [path for place in places for path in map(Path, _numbered(place)) if path in existing]
     for path in files:
         sweep(path)

@@ -177,7 +177,9 @@ class LongLineError(CorpusError):
 
 def long_line_error(path: str, line: int, most: int) -> LongLineError:
     """Return the error for a line of more than `most` bytes."""
-    return LongLineError(f"{shown_path(path)}:{line}: the line has more than {most:,} bytes; cut it, or raise max_line")
+    return LongLineError(
+        f"{shown_path(path)}:{line}: the line has more than {most:,} bytes; cut it, or raise max_line"
+    )
 
 
 def refuse_long(text: bytes, most: int | None, *, path: str, first_line: int) -> None:

@@ -29,7 +29,9 @@ B = TypeVar("B")
 T = TypeVar("T")
 
 
-def run_watched(kernel: Callable[[NDArray[np.int64]], T], *, report: Callable[[int], object] | None = None) -> T:
+def run_watched(
+    kernel: Callable[[NDArray[np.int64]], T], *, report: Callable[[int], object] | None = None
+) -> T:
     """Run `kernel(progress)` in a thread, and stop it when the caller is interrupted.
 
     report: called every 0.05 seconds with the work done
@@ -115,12 +117,18 @@ class _Threads:
             self._tasks.put(None)
         late = time.monotonic() + _GRACE
         for thread in self._threads if can_wait(self._pid) else ():
-            if thread is not current_thread():  # garbage collection in a thread may close its own pool
+            if (
+                thread is not current_thread()
+            ):  # garbage collection in a thread may close its own pool
                 thread.join(max(0, late - time.monotonic()))
 
 
 def in_order(
-    function: Callable[[A], B], items: Iterable[A], *, n_threads: int, is_awaited: Callable[[A], bool] = lambda _: False
+    function: Callable[[A], B],
+    items: Iterable[A],
+    *,
+    n_threads: int,
+    is_awaited: Callable[[A], bool] = lambda _: False,
 ) -> Iterator[B]:
     """Call `function` for a few items ahead, in threads. Yield results, or raise errors, in the order of the items.
 
@@ -136,7 +144,9 @@ def in_order(
     try:
         while True:
             awaited = False
-            while not awaited and len(waiting) <= 2 * n_threads and (item := _next(ahead)) is not None:
+            while (
+                not awaited and len(waiting) <= 2 * n_threads and (item := _next(ahead)) is not None
+            ):
                 if isinstance(item, Future):
                     waiting.append(item)
                 else:
@@ -190,7 +200,9 @@ def patiently(future: Future[T]) -> T:
             if future.done():
                 raise
             if isinstance(future, ThreadTask) and not can_wait(future.pid):
-                raise ConfigError("another process computes this item; create the iterator in this process") from None
+                raise ConfigError(
+                    "another process computes this item; create the iterator in this process"
+                ) from None
 
 
 def next_in_thread(items: Iterator[T]) -> ThreadTask[T | None]:

@@ -23,7 +23,18 @@ from volt.vocabulary.add_special_tokens import named_tokens
 
 N_SHOWN = 5
 N_PROBED = 2_000  # tokens; each gives a few lines
-_UNKNOWN = ("\u0e01", "😀", "é", "e\u0301", "\u0645\u0631", "中文", "\u200b", "\ue000", "1234567", "ÆØÅ")
+_UNKNOWN = (
+    "\u0e01",
+    "😀",
+    "é",
+    "e\u0301",
+    "\u0645\u0631",
+    "中文",
+    "\u200b",
+    "\ue000",
+    "1234567",
+    "ÆØÅ",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +75,21 @@ def check(vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence
     Raises ConfigError if the format has no library that encodes text.
     """
     peer_of = getattr(format_module(format), "peer_of", None)
-    peer = peer_of(Path(path), vocabulary) if peer_of else load_peer(path, format, special=vocabulary.special)
+    peer = (
+        peer_of(Path(path), vocabulary)
+        if peer_of
+        else load_peer(path, format, special=vocabulary.special)
+    )
     return compared(vocabulary, peer, lines)
 
 
 def check_import(
-    vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence[str], *, pattern: str | None = None
+    vocabulary: Vocabulary,
+    path: str | Path,
+    format: str,
+    lines: Sequence[str],
+    *,
+    pattern: str | None = None,
 ) -> Agreement:
     """Compare our encoder, on these lines, with the library, set up as the imported file's publisher does it.
 
@@ -81,13 +101,17 @@ def check_import(
 
 
 def _original(vocabulary: Vocabulary, path: Path, format: str, pattern: str | None) -> Peer:
-    if format == "subword-nmt" and vocabulary.pretokenizer.is_bytes:  # these merges only look like subword-nmt's
+    if (
+        format == "subword-nmt" and vocabulary.pretokenizer.is_bytes
+    ):  # these merges only look like subword-nmt's
         from volt.formats.huggingface.reference_tokenizer import peer_of_merges
 
         return peer_of_merges(path, vocabulary)
     original = getattr(format_module(format), "original", None)
     if format == "sentencepiece" and (named := named_tokens(vocabulary)):
-        raise ConfigError(f"sentencepiece's model lacks the token {quoted(named[0])}; check without it")
+        raise ConfigError(
+            f"sentencepiece's model lacks the token {quoted(named[0])}; check without it"
+        )
     if original is None:
         return load_peer(path, format, special=vocabulary.special)
     output: Peer = original(path, vocabulary, pattern=pattern)
@@ -113,7 +137,9 @@ def compared(vocabulary: Vocabulary, peer: Peer, lines: Sequence[str]) -> Agreem
     our_ids = [encoder.ids(pieces).tolist() for pieces in ours]
     their_ids = our_ids if peer.ids is None else peer.ids(lines)
     unequal = list[Difference]()
-    for line, (pieces, others, *ids) in enumerate(zip(ours, theirs, our_ids, their_ids, strict=True), 1):
+    for line, (pieces, others, *ids) in enumerate(
+        zip(ours, theirs, our_ids, their_ids, strict=True), 1
+    ):
         if pieces != others:
             unequal.append(Difference(line, pieces, others))
         elif ids[0] != ids[1]:
@@ -149,7 +175,9 @@ def load_peer(path: str | Path, format: str, *, special: SpecialTokens = USUAL) 
     load = peer_loader(format)
     if load is None:
         able = ", ".join(name for name in FORMATS if peer_loader(name))
-        raise ConfigError(f"{format} only lists tokens, so that no library can encode with it; check one of: {able}")
+        raise ConfigError(
+            f"{format} only lists tokens, so that no library can encode with it; check one of: {able}"
+        )
     return load(Path(path), special=special)
 
 
@@ -162,12 +190,19 @@ def probe_lines(vocabulary: Vocabulary) -> list[str]:
     ['l', 'o', 'l o', 'lo']
     """
     step = max(1, len(vocabulary.tokens) // N_PROBED)
-    texts = [" ".join(decode(vocabulary, [token]).splitlines()) for token in vocabulary.tokens[::step]]
+    texts = [
+        " ".join(decode(vocabulary, [token]).splitlines()) for token in vocabulary.tokens[::step]
+    ]
     texts = list(dict.fromkeys(text for text in texts if text.strip()))
     others = [*vocabulary.special.user, *_UNKNOWN]
     pairs = [f"{left} {right}" for left, right in pairwise(texts)]
     glued = [left + right for left, right in pairwise(texts)]
-    mixed = [f"{text}{other} {other}" for text, other in zip(texts, others * len(texts), strict=False)]
-    chats = [f"{token}\n{text} {token}\n" for token, text in zip(vocabulary.special.user, texts, strict=False)]
+    mixed = [
+        f"{text}{other} {other}" for text, other in zip(texts, others * len(texts), strict=False)
+    ]
+    chats = [
+        f"{token}\n{text} {token}\n"
+        for token, text in zip(vocabulary.special.user, texts, strict=False)
+    ]
     joined = [left + right for left, right in pairwise(others)]
     return [*texts, *pairs, *glued, *others, *mixed[: N_PROBED // 4], *chats, *joined]

@@ -19,7 +19,9 @@ from volt.vocabulary import Vocabulary
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # ids 0 to 3, whatever our vocabulary calls them
 _OVERWRITE = " #fairseq:overwrite"
-_FILLER = re.compile(r"madeupword\d{4}")  # fairseq-preprocess adds these to round a size up to a multiple of 8
+_FILLER = re.compile(
+    r"madeupword\d{4}"
+)  # fairseq-preprocess adds these to round a size up to a multiple of 8
 _ROW = re.compile(r"\S+ \d+( #fairseq:overwrite)?")
 
 
@@ -34,11 +36,18 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
         seen.add(piece)
     lists.write_lines(path, rows)
     usual = "ids from 4 up equal VOLT's; <s> <pad> </s> <unk> have the ids 0 1 2 3 in fairseq, and 1 3 2 0 in VOLT"
-    notes = [lists.id_note(vocabulary, usual, "fairseq"), *lists.spelling_notes(vocabulary, has_counts=True)]
+    notes = [
+        lists.id_note(vocabulary, usual, "fairseq"),
+        *lists.spelling_notes(vocabulary, has_counts=True),
+    ]
     if repeated:
-        notes.append(f"{', '.join(repeated[:3])}: spelled like earlier pieces, which fairseq therefore never finds")
+        notes.append(
+            f"{', '.join(repeated[:3])}: spelled like earlier pieces, which fairseq therefore never finds"
+        )
     if any(character.isspace() for token in vocabulary.tokens for character in token):
-        notes.append("some tokens contain white space, where fairseq splits text: it never finds them")
+        notes.append(
+            "some tokens contain white space, where fairseq splits text: it never finds them"
+        )
     return notes
 
 
@@ -56,7 +65,11 @@ def rows(path: Path) -> Iterator[lists.ListEntry]:
     for number, line in lists.lines_of(path):
         piece, _, count = line.removesuffix(_OVERWRITE).rpartition(" ")
         if not piece:
-            raise VocabularyError(f"{path}:{number}: expected 'piece count', found {line[:60]!r}; fix it")
-        result = lists.ListEntry(number, piece, lists.count_of(path, number, count), line.endswith(_OVERWRITE))
+            raise VocabularyError(
+                f"{path}:{number}: expected 'piece count', found {line[:60]!r}; fix it"
+            )
+        result = lists.ListEntry(
+            number, piece, lists.count_of(path, number, count), line.endswith(_OVERWRITE)
+        )
         if not (_FILLER.fullmatch(piece) and result.count == 0):
             yield result

@@ -41,7 +41,11 @@ def spells_bytes(pairs: Sequence[tuple[str, str]]) -> bool:
         return True
     texts = [text for token in tokens if (text := whole_characters(to_bytes(token))) is not None]
     in_text = len(texts) == len(tokens) and _CONTROLS.isdisjoint("".join(texts))
-    return in_text and not "".join(texts).isascii() and not any(token.endswith(SUFFIX) for token in tokens)
+    return (
+        in_text
+        and not "".join(texts).isascii()
+        and not any(token.endswith(SUFFIX) for token in tokens)
+    )
 
 
 def merges_in(folder: Path) -> Path | None:
@@ -56,13 +60,25 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
     neighbour = next((place for name in BESIDE if (place := path.with_name(name)).exists()), None)
     listed = {} if neighbour is None else _listed(neighbour)
     ids = listed or {token: number for number, token in enumerate((*sorted(ALPHABET), *output))}
-    if neighbour and (missing := next((token for token in (*ALPHABET, *output) if token not in ids), None)):
-        raise VocabularyError(f"{neighbour}: no id for {missing!r}, which {path.name} makes or uses; add it")
+    if neighbour and (
+        missing := next((token for token in (*ALPHABET, *output) if token not in ids), None)
+    ):
+        raise VocabularyError(
+            f"{neighbour}: no id for {missing!r}, which {path.name} makes or uses; add it"
+        )
     roles, added, flags = huggingface.folder_tokens(path.parent)
     ids = dict(sorted((ids | added).items(), key=itemgetter(1)))
     known = {*output, *ALPHABET}
-    named_roles = {role: token for role, token in roles.items() if token in ids and huggingface.can_have_role(token)}
-    unmade = [token for token in ids if token not in known and token not in flags and huggingface.can_be_special(token)]
+    named_roles = {
+        role: token
+        for role, token in roles.items()
+        if token in ids and huggingface.can_have_role(token)
+    }
+    unmade = [
+        token
+        for token in ids
+        if token not in known and token not in flags and huggingface.can_be_special(token)
+    ]
     user = tuple(token for token in ids if token in flags)
     unk, bos, eos, pad = map(named_roles.get, ROLES)
     special = SpecialTokens(unk, bos, eos, pad, user=user, control=tuple(unmade))
@@ -71,16 +87,21 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
     tokens = tuple(token for token in ids if token not in named and token in known)
     if cut := cut_tokens([to_bytes(token) for token in tokens], NAMED["gpt2"]):
         example = repr(cut[0].decode(errors="backslashreplace"))
-        what = (
-            f"GPT-2's pattern, which VOLT assumes, cuts {len(cut):,} of its {len(tokens):,} tokens, such as {example}"
+        what = f"GPT-2's pattern, which VOLT assumes, cuts {len(cut):,} of its {len(tokens):,} tokens, such as {example}"
+        raise VocabularyError(
+            f"{path}: {what}; choose a file for GPT-2's pattern, such as r50k_base"
         )
-        raise VocabularyError(f"{path}: {what}; choose a file for GPT-2's pattern, such as r50k_base")
     merges = huggingface.last_of_equal(pairs)
     try:
         vocabulary = Vocabulary(
-            merges=merges, tokens=tokens, marker="none", pretokenizer=PreTokenizer("bytes"), special=special,
-            merging=huggingface.merging_of(merges), order=huggingface.order_of(ids, special.all, tokens),
-        )  # fmt: skip
+            merges=merges,
+            tokens=tokens,
+            marker="none",
+            pretokenizer=PreTokenizer("bytes"),
+            special=special,
+            merging=huggingface.merging_of(merges),
+            order=huggingface.order_of(ids, special.all, tokens),
+        )
     except VocabularyError as error:
         section, index = error.place or ("", 0)
         line = f":{index + 2}" if section == "merges" else ""
@@ -92,19 +113,27 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
 def _listed(path: Path) -> dict[str, int]:
     data = parsed_json(path, read_text(path, kind=VocabularyError))
     if not isinstance(data, dict):
-        raise VocabularyError(f"{path}:1: not an object of tokens with their ids; fix it, or move it elsewhere")
+        raise VocabularyError(
+            f"{path}:1: not an object of tokens with their ids; fix it, or move it elsewhere"
+        )
     return huggingface.checked_ids(data, str(path))
 
 
 def _losses(
-    path: Path, output: Vocabulary, neighbours: Path | None, ids: Mapping[str, int], flags: Mapping[str, Json]
+    path: Path,
+    output: Vocabulary,
+    neighbours: Path | None,
+    ids: Mapping[str, int],
+    flags: Mapping[str, Json],
 ) -> Iterator[str]:
     tokens, special = output.tokens, output.special
     yield "The file names no pattern: VOLT splits text by GPT-2's, which splits none of the file's tokens."
     if neighbours is None:
         yield f"There is no {BESIDE[0]} next to {path.name}: ids number bytes, in GPT-2's order, then merges' results."
     elif len(special.control) > len(tokens):
-        what = f"{len(special.control):,} tokens of {neighbours.name}, such as {special.control[0]!r}"
+        what = (
+            f"{len(special.control):,} tokens of {neighbours.name}, such as {special.control[0]!r}"
+        )
         yield f"No merge of {path.name} makes {what}: the file may be cut short; compare it with its source."
     else:
         yield from control_notes(output)

@@ -24,9 +24,25 @@ _OTHER_NAMES = {"eos": 0, "UNK": 1}  # what older files call </s> and <unk>, and
 _ROW = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'#].*?):\s+(-?\d+)\s*""")
 _ENDS = re.compile(rb"""^(</s>|"</s>"|'</s>'|eos|"eos"):""", re.MULTILINE)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)")
-_ESCAPED = {"0": "\0", "a": "\a", "b": "\b", "t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b",
-            '"': '"', "/": "/", "\\": "\\", " ": " ",
-            "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029"}  # fmt: skip
+_ESCAPED = {
+    "0": "\0",
+    "a": "\a",
+    "b": "\b",
+    "t": "\t",
+    "n": "\n",
+    "v": "\v",
+    "f": "\f",
+    "r": "\r",
+    "e": "\x1b",
+    '"': '"',
+    "/": "/",
+    "\\": "\\",
+    " ": " ",
+    "N": "\x85",
+    "_": "\xa0",
+    "L": "\u2028",
+    "P": "\u2029",
+}
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
@@ -34,12 +50,21 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     pieces = lists.unique_spelling(vocabulary, path)
     for piece in pieces:
         if piece in (EOS, UNK):
-            raise VocabularyError(f"{path}: token {piece!r} is spelled like Marian's own; rename it")
+            raise VocabularyError(
+                f"{path}: token {piece!r} is spelled like Marian's own; rename it"
+            )
         if len(quoted(piece)) > LONGEST_KEY:
-            raise VocabularyError(f"{path}: token {piece[:20]!r}… is too long for a YAML key; remove it")
-    lists.write_lines(path, (f"{quoted(piece)}: {number}" for number, piece in enumerate([EOS, UNK, *pieces])))
+            raise VocabularyError(
+                f"{path}: token {piece[:20]!r}… is too long for a YAML key; remove it"
+            )
+    lists.write_lines(
+        path, (f"{quoted(piece)}: {number}" for number, piece in enumerate([EOS, UNK, *pieces]))
+    )
     usual = "ids are VOLT's minus 2: </s> is 0 and <unk> is 1, and there is no <s> and no <pad>"
-    return [lists.id_note(vocabulary, usual, "Marian"), *lists.spelling_notes(vocabulary, has_counts=False)]
+    return [
+        lists.id_note(vocabulary, usual, "Marian"),
+        *lists.spelling_notes(vocabulary, has_counts=False),
+    ]
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
@@ -58,18 +83,26 @@ def rows(path: Path) -> Iterator[lists.ListEntry]:
         if text == "---" and line == 1:
             continue
         if (match := _ROW.fullmatch(text)) is None:
-            raise VocabularyError(f"{path}:{line}: expected 'piece: id', found {text[:60]!r}; fix the line")
+            raise VocabularyError(
+                f"{path}:{line}: expected 'piece: id', found {text[:60]!r}; fix the line"
+            )
         try:
             piece = unquoted(match[1])
         except (KeyError, ValueError):
-            raise VocabularyError(f"{path}:{line}: {match[1][:60]!r} is not a YAML string; fix the line") from None
+            raise VocabularyError(
+                f"{path}:{line}: {match[1][:60]!r} is not a YAML string; fix the line"
+            ) from None
         if not lists.is_number(match[2]):
-            raise VocabularyError(f"{path}:{line}: {match[2][:40]!r} is not an id; give a whole number from 0 up")
+            raise VocabularyError(
+                f"{path}:{line}: {match[2][:40]!r} is not an id; give a whole number from 0 up"
+            )
         entries.append((int(match[2]), line, piece))
     entries.sort()
     for (number, line, _), (following, other, _) in pairwise(entries):
         if number == following:
-            raise VocabularyError(f"{path}:{other}: id {number} repeats line {line}; give every piece its own id")
+            raise VocabularyError(
+                f"{path}:{other}: id {number} repeats line {line}; give every piece its own id"
+            )
     own = {EOS, UNK, *(name for number, _, name in entries if _OTHER_NAMES.get(name) == number)}
     yield from (lists.ListEntry(line, piece) for _, line, piece in entries if piece not in own)
 

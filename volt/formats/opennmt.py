@@ -23,13 +23,19 @@ _MOST = 1e300  # of a count
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write the list. Raises VocabularyError if a token contains white space or two would be spelled alike."""
-    lists.refuse_characters(lists.spelled(vocabulary), SPLIT_SPACE, path, "a piece in OpenNMT's list")
+    lists.refuse_characters(
+        lists.spelled(vocabulary), SPLIT_SPACE, path, "a piece in OpenNMT's list"
+    )
     rows = zip(lists.unique_spelling(vocabulary, path), lists.counts(vocabulary), strict=True)
     lists.write_lines(path, (f"{piece}\t{count}" for piece, count in rows))
-    notes = ["ids are OpenNMT-py's: its own special tokens, then the pieces in the order of VOLT's ids"]
+    notes = [
+        "ids are OpenNMT-py's: its own special tokens, then the pieces in the order of VOLT's ids"
+    ]
     notes += lists.spelling_notes(vocabulary, has_counts=True)
     if 0 in (vocabulary.counts or (0,)):
-        notes.append("OpenNMT-py drops pieces of count 0 if {src,tgt}_words_min_frequency is above 0")
+        notes.append(
+            "OpenNMT-py drops pieces of count 0 if {src,tgt}_words_min_frequency is above 0"
+        )
     return notes
 
 
@@ -52,7 +58,11 @@ def odd_line(head: bytes) -> int | None:
     """
     lines = head.decode(errors="replace").split("\n")[:-1]
     for row in (_SWAPPED, _ROW):
-        odd = [number for number, line in enumerate(lines, 1) if not row.fullmatch(line.removesuffix("\r"))]
+        odd = [
+            number
+            for number, line in enumerate(lines, 1)
+            if not row.fullmatch(line.removesuffix("\r"))
+        ]
         if odd and odd[0] > 1 and 2 * len(odd) < len(lines):
             return odd[0]
     return None
@@ -61,11 +71,15 @@ def odd_line(head: bytes) -> int | None:
 def rows(path: Path) -> Iterator[lists.ListEntry]:
     """Yield the listed tokens. Fields are read in the order that fits more lines; in a tie, the piece comes first."""
     lines = list(lists.lines_of(path))
-    usual, swapped = (sum(bool(row.fullmatch(line)) for _, line in lines) for row in (_ROW, _SWAPPED))
+    usual, swapped = (
+        sum(bool(row.fullmatch(line)) for _, line in lines) for row in (_ROW, _SWAPPED)
+    )
     for number, line in lines:
         parts = line.split("\t")
         if len(parts) != 2 or not all(parts):
-            raise VocabularyError(f"{path}:{number}: expected a piece, a tab and a count, found {line[:60]!r}; fix it")
+            raise VocabularyError(
+                f"{path}:{number}: expected a piece, a tab and a count, found {line[:60]!r}; fix it"
+            )
         piece, count = reversed(parts) if swapped > usual else parts
         yield lists.ListEntry(number, piece, _count_of(path, number, count))
 
@@ -74,5 +88,7 @@ def _count_of(path: Path, line: int, text: str) -> int:
     if lists.is_number(text) or not _FRACTION.fullmatch(text):
         return lists.count_of(path, line, text)
     if (count := float(text)) > _MOST:
-        raise VocabularyError(f"{path}:{line}: the count {text} is above {_MOST:g}; divide all counts by a constant")
+        raise VocabularyError(
+            f"{path}:{line}: the count {text} is above {_MOST:g}; divide all counts by a constant"
+        )
     return int(count) + 1

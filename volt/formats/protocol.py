@@ -90,7 +90,9 @@ def refuse_scaffolding(vocabulary: Vocabulary, library: str) -> None:
     """Raise VocabularyError if merges make tokens that are split again, because the library cannot split them."""
     if tokens := vocabulary.scaffolding:
         what = f"{len(tokens):,} tokens, such as {tokens[0]!r}, are made and split back into their parts"
-        raise VocabularyError(f"the vocabulary is pruned: {what}, which {library} cannot do; export it closed")
+        raise VocabularyError(
+            f"the vocabulary is pruned: {what}, which {library} cannot do; export it closed"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,9 @@ def _merges_of(path: Path, name: str) -> MergeList:
     from volt.formats.tiktoken import reading as ranks
 
     if name in FORMATS and hasattr(format_module(name), "rows"):
-        raise CandidateError(f"{path}: a list of tokens ({name}), which contains no merges; give {_ABLE}")
+        raise CandidateError(
+            f"{path}: a list of tokens ({name}), which contains no merges; give {_ABLE}"
+        )
     try:
         if name == "tiktoken":
             return ranks.read_merges(path)
@@ -80,7 +82,9 @@ def _merges_of(path: Path, name: str) -> MergeList:
     if not vocabulary.merges:
         raise CandidateError(f"{path}: the vocabulary has no merges; give {_ABLE}")
     cut = arguments.shortened(vocabulary.pretokenizer.name)
-    notes = [f"only its merges are taken, which were made for words cut by {cut}; its tokens and ids are not used"]
+    notes = [
+        f"only its merges are taken, which were made for words cut by {cut}; its tokens and ids are not used"
+    ]
     if unmade := len(vocabulary.unmade):
         notes.append(f"{unmade:,} of its tokens are dropped, because no merge makes them")
     pairs = _ranked_pairs(vocabulary) if vocabulary.merging == "ranks" else list(vocabulary.merges)
@@ -94,7 +98,9 @@ def _ranked_pairs(vocabulary: Vocabulary) -> list[tuple[str, str]]:
     from volt.text.byte_alphabet import to_bytes
 
     if vocabulary.pretokenizer.is_bytes:
-        return merges_of_ranks([*map(to_bytes, vocabulary.atoms), *map(to_bytes, dict.fromkeys(vocabulary.made))])
+        return merges_of_ranks(
+            [*map(to_bytes, vocabulary.atoms), *map(to_bytes, dict.fromkeys(vocabulary.made))]
+        )
     known, pairs = set(vocabulary.atoms), list[tuple[str, str]]()
     for pair in merges_of(vocabulary):
         if known.issuperset(pair):
@@ -117,7 +123,10 @@ FORMATS = {
 }
 
 _OTHERS = {  # the first bytes, in lower case, of files that are often given instead of a tokenizer
-    **dict.fromkeys((b"<!doctype html", b"<html"), "a web page, saved instead of a file; download the file itself"),
+    **dict.fromkeys(
+        (b"<!doctype html", b"<html"),
+        "a web page, saved instead of a file; download the file itself",
+    ),
     b"version https://git-lfs": "a pointer of Git LFS, not the file itself; fetch the file with git lfs pull",
     b"pk\x03\x04": "a zip archive; unpack it, and give a file in it",
     b"\xef\xbb\xbf": "text that starts with a byte order mark (U+FEFF); save it without one",
@@ -151,12 +160,16 @@ def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ..
 @contextmanager
 def model_at_hand(path: str | Path, *, format: str | None = None) -> Iterator[Path]:
     """Yield a local path unchanged; for a URL, the path of a copy, next to copies of other files the format needs."""
-    with local_copy(path, kind=VocabularyError, beside=lambda copy: files_read(copy, format=format)) as place:
+    with local_copy(
+        path, kind=VocabularyError, beside=lambda copy: files_read(copy, format=format)
+    ) as place:
         yield place
 
 
 def _files(module: Any, name: str, path: Path) -> tuple[Path, ...]:
-    result: tuple[Path, ...] = getattr(module, name)(path) if path.name and hasattr(module, name) else (path,)
+    result: tuple[Path, ...] = (
+        getattr(module, name)(path) if path.name and hasattr(module, name) else (path,)
+    )
     return result
 
 
@@ -190,10 +203,15 @@ def write_vocabulary(
         notes = module.write(vocabulary, place)
         strips = list(dict.fromkeys([*vocabulary.special.lstrip, *vocabulary.special.rstrip]))
         if strips and to != "huggingface":
-            notes.append(f"In VOLT, and not there, white space next to a token belongs to it: {named(strips)}.")
+            notes.append(
+                f"In VOLT, and not there, white space next to a token belongs to it: {named(strips)}."
+            )
         return notes
     if (write := getattr(module, "write_with_template", None)) is None:
-        raise ConfigError(f"{to} has no place for a chat template; leave it out, or write", hint={"to": "huggingface"})
+        raise ConfigError(
+            f"{to} has no place for a chat template; leave it out, or write",
+            hint={"to": "huggingface"},
+        )
     result: list[str] = write(vocabulary, place, chat_template=chat_template)
     return result
 
@@ -257,7 +275,10 @@ def read_with_format(
             copy = local_copy(arguments.path(merges, "merges"), kind=VocabularyError)
             merges = _no_pipe(stack.enter_context(copy))
         name = format or _format_at(place)
-        is_cached = name in ("huggingface", "tiktoken")  # `files_read` returns all their files, the main one last
+        is_cached = name in (
+            "huggingface",
+            "tiktoken",
+        )  # `files_read` returns all their files, the main one last
         paths = files_read(place, format=name) if is_cached and merges is None else ()
         read = partial(_read, place, name, merges, pattern)
         output = cached_vocabulary(Vocabulary, paths, read, name, pattern)
@@ -273,13 +294,20 @@ def _read(path: Path, format: str, merges: Path | None, pattern: str | None) -> 
     from volt.vocabulary import Vocabulary
 
     if pattern is None:
-        return Vocabulary.load(path) if format == VOLT else format_module(format).read(path, merges=merges)
+        return (
+            Vocabulary.load(path)
+            if format == VOLT
+            else format_module(format).read(path, merges=merges)
+        )
     read = None if format == VOLT else getattr(format_module(format), "read_with_pattern", None)
     if read is None:
         message = f"{path}: its format, {format}, defines how text is split into words; remove the pattern"
         if format in _UNLIKE_RANKS:
             raise ConfigError(message)
-        raise ConfigError(f"{message}; if it contains tiktoken's ranks, import it with", hint={"format": "tiktoken"})
+        raise ConfigError(
+            f"{message}; if it contains tiktoken's ranks, import it with",
+            hint={"format": "tiktoken"},
+        )
     output: Vocabulary = read(path, merges=merges, pattern=arguments.text(pattern, "pattern"))
     return output
 
@@ -288,7 +316,9 @@ def format_of(path: str | Path) -> str:
     """Return the format of another library's file, one of `FORMATS`. Raises VocabularyError if it is unknown."""
     with _at_hand(path) as place:
         if (name := _format_at(place)) == VOLT:
-            raise VocabularyError(f"{place}: a VOLT vocabulary, not a file of another library; use it as it is")
+            raise VocabularyError(
+                f"{place}: a VOLT vocabulary, not a file of another library; use it as it is"
+            )
         return name
 
 
@@ -321,7 +351,9 @@ def _as_written(path: Path) -> Path:
 
 def _no_pipe(path: Path) -> Path:
     if is_pipe(path):
-        raise VocabularyError(f"{path}: a pipe, which can be read only once; give a file with its content")
+        raise VocabularyError(
+            f"{path}: a pipe, which can be read only once; give a file with its content"
+        )
     return path
 
 
@@ -334,7 +366,9 @@ def guess_format(path: Path, head: bytes) -> str:
         if format_module(name).recognises(path, head):
             return name
     if (odd := import_module(FORMATS["opennmt"]).odd_line(head)) is not None:
-        raise VocabularyError(f"{path}:{odd}: is not `count<TAB>subword`, as the lines before it are; fix the line")
+        raise VocabularyError(
+            f"{path}:{odd}: is not `count<TAB>subword`, as the lines before it are; fix the line"
+        )
     raise VocabularyError(
         f"{path}:1: neither a VOLT vocabulary nor a file of {', '.join(FORMATS)}; find one on your corpus"
     )

@@ -46,19 +46,25 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
         raise CandidateError(f"{what}; learn the codes again with subword-nmt 0.3")
     rows = list(enumerate(lines[named : None if lines[-1] else -1], 1 + named))
     is_counted = not named and bool(rows) and is_counted_line(rows[0][1])
-    numbered = [(number, *_pair(path, number, line, is_counted=is_counted)) for number, line in rows]
+    numbered = [
+        (number, *_pair(path, number, line, is_counted=is_counted)) for number, line in rows
+    ]
     pairs = [(left, right) for _, left, right in numbered]
     if gpt2.spells_bytes(pairs):
         return MergeList(pairs, "none", spells_bytes=True)
     marks_ends = any(SUFFIX in left + right for left, right in pairs)
     if not marks_ends and any(left.startswith(PREFIX) for left, _ in pairs):
         what = "its merges mark words by '▁' before them, not by '</w>', so they are not subword-nmt codes"
-        raise CandidateError(f"{path}: {what}; give the tokenizer.json or the sentencepiece model that they come from")
+        raise CandidateError(
+            f"{path}: {what}; give the tokenizer.json or the sentencepiece model that they come from"
+        )
     bare = [(left.removesuffix(SUFFIX), right.removesuffix(SUFFIX)) for left, right in pairs]
     if gpt2.spells_bytes([(left, right) for left, right in bare if left and right]):
         what = "its merges spell bytes, and mark word ends by '</w>', as CLIP's do, but do not say how words are cut"
         raise CandidateError(f"{path}: {what}; give the tokenizer.json of these merges")
-    is_ambiguous = bool(pairs) and not marks_ends and set("".join(map("".join, pairs))) <= set(ALPHABET)
+    is_ambiguous = (
+        bool(pairs) and not marks_ends and set("".join(map("".join, pairs))) <= set(ALPHABET)
+    )
     is_new = is_counted or version == VERSION
     pairs = pairs if is_new else list(_from_01(path, numbered))
     return MergeList(pairs, "suffix", notes=(_ASSUMED,) * is_ambiguous)
@@ -78,7 +84,9 @@ def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator
     for number, left, right in rows:
         for part in (left, right):
             if len(part) > 1 and part not in output:
-                raise CandidateError(f"{path}:{number}: {part!r} is no character, and no earlier merge makes it; fix")
+                raise CandidateError(
+                    f"{path}:{number}: {part!r} is no character, and no earlier merge makes it; fix"
+                )
         output.add(left + right)
         if right.endswith(SUFFIX):
             new |= {(left, right): None} if right != SUFFIX else {}
@@ -89,7 +97,10 @@ def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator
                 unjoined.add(left + right)
     results = set[str]()
     for pair in new:  # drop merges whose parts no earlier merge makes
-        if all(len(part) == 1 or len(part.removesuffix(SUFFIX)) == 1 or part in results for part in pair):
+        if all(
+            len(part) == 1 or len(part.removesuffix(SUFFIX)) == 1 or part in results
+            for part in pair
+        ):
             results.add("".join(pair))
             yield pair
 
@@ -98,8 +109,12 @@ def _pair(path: str | Path, number: int, line: str, *, is_counted: bool) -> tupl
     parts = line.rstrip("\r").split(" ")
     is_sound = is_counted_line(line) if is_counted else len(parts) == 2 and all(parts)
     if not is_sound:
-        form = "two parts and a count here, with a space" if is_counted else "two parts with one space"
-        raise CandidateError(f"{path}:{number}: a merge is {form} between, not {line[:60]!r}; fix it")
+        form = (
+            "two parts and a count here, with a space" if is_counted else "two parts with one space"
+        )
+        raise CandidateError(
+            f"{path}:{number}: a merge is {form} between, not {line[:60]!r}; fix it"
+        )
     return parts[0], parts[1]
 
 
@@ -118,8 +133,14 @@ def recognises(path: Path, head: bytes) -> bool:
     if head.startswith(b"#version: 0."):
         return True
     rows = [line.rstrip(b"\r").split(b" ") for line in head.split(b"\n")[:-1]]
-    n = 3 if rows and len(rows[0]) == 3 and all(len(row) == 3 and row[2].isdigit() for row in rows) else 2
-    return all(len(row) == n and all(row) for row in rows) and any(row[1].endswith(b"</w>") for row in rows)
+    n = (
+        3
+        if rows and len(rows[0]) == 3 and all(len(row) == 3 and row[2].isdigit() for row in rows)
+        else 2
+    )
+    return all(len(row) == n and all(row) for row in rows) and any(
+        row[1].endswith(b"</w>") for row in rows
+    )
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
@@ -127,7 +148,10 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     _check(vocabulary)
     codes = "".join(f"{left} {right}\n" for left, right in vocabulary.merges)
     counts = vocabulary.counts or (1,) * vocabulary.size
-    pieces = (token.removesuffix(SUFFIX) if token.endswith(SUFFIX) else token + _JOINED for token in vocabulary.tokens)
+    pieces = (
+        token.removesuffix(SUFFIX) if token.endswith(SUFFIX) else token + _JOINED
+        for token in vocabulary.tokens
+    )
     listing = "".join(f"{piece} {n}\n" for piece, n in zip(pieces, counts, strict=True))
     write_together({_beside(path): listing.encode(), path: f"{VERSION}\n{codes}".encode()})
     return list(_differences(vocabulary))
@@ -158,7 +182,9 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
         pieces, counts = zip(*_listing(listing), strict=True)
         tokens = _ours(pieces, results=output.keys())
     elif not pairs:
-        raise VocabularyError(f"{codes}: contains no merge, and has no .vocab file next to it; learn the codes again")
+        raise VocabularyError(
+            f"{codes}: contains no merge, and has no .vocab file next to it; learn the codes again"
+        )
     else:
         characters = dict.fromkeys(part for pair in pairs for part in pair if part not in output)
         tokens, counts = (*characters, *output), ()
@@ -186,19 +212,28 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     with needs("subword-nmt"):
         from subword_nmt.apply_bpe import BPE, read_vocabulary  # type: ignore[import-untyped]
     if read(path).pretokenizer.is_bytes:
-        raise VocabularyError(f"{path}: subword-nmt does not support merges over bytes; give its own codes")
+        raise VocabularyError(
+            f"{path}: subword-nmt does not support merges over bytes; give its own codes"
+        )
     listing = _beside(path)
-    retained = read_vocabulary(io.StringIO(listing.read_text("utf-8")), None) if listing.exists() else None
+    retained = (
+        read_vocabulary(io.StringIO(listing.read_text("utf-8")), None) if listing.exists() else None
+    )
     codes = path.read_text("utf-8")
     first, _, others = codes.partition("\n")
     if is_counted_line(first):
-        codes = "".join([f"{VERSION}\n", *(f"{line.rpartition(' ')[0]}\n" for line in codes.splitlines())])
+        codes = "".join(
+            [f"{VERSION}\n", *(f"{line.rpartition(' ')[0]}\n" for line in codes.splitlines())]
+        )
     elif first.startswith(VERSION):  # without what tokenizers adds
         codes = f"{VERSION}\n{others}"
     bpe = BPE(io.StringIO(codes), vocab=retained, glossaries=glossaries(special))
 
     def pieces(lines: Sequence[str]) -> list[list[str]]:
-        return [[piece for word in line.strip("\r\n ").split(" ") for piece in word_pieces(word)] for line in lines]
+        return [
+            [piece for word in line.strip("\r\n ").split(" ") for piece in word_pieces(word)]
+            for line in lines
+        ]
 
     def word_pieces(word: str) -> list[str]:
         *others, last = bpe.segment_tokens([word]) or [""]
@@ -239,12 +274,16 @@ def _beside(path: Path) -> Path:
 
 def _check(vocabulary: Vocabulary) -> None:
     if vocabulary.pretokenizer.is_bytes:
-        raise VocabularyError("its merges are over bytes, and subword-nmt's over characters; export to huggingface")
+        raise VocabularyError(
+            "its merges are over bytes, and subword-nmt's over characters; export to huggingface"
+        )
     if vocabulary.marker != "suffix":
         what = f"marker {vocabulary.marker!r}: subword-nmt marks where words end; learn with"
         raise VocabularyError(what, hint={"marker": "suffix"})
     if not vocabulary.tokens:
-        raise VocabularyError("the vocabulary has no tokens, and subword-nmt ignores an empty one; add a token")
+        raise VocabularyError(
+            "the vocabulary has no tokens, and subword-nmt ignores an empty one; add a token"
+        )
     for token in (*vocabulary.tokens, *vocabulary.atoms):
         if " " in token or token.splitlines() != [token]:
             what = f"token {token!r} contains a space or line end, which subword-nmt cannot store; count with"
@@ -287,7 +326,9 @@ def _listing(path: Path) -> list[tuple[str, int]]:
     for number, line in enumerate(lines[: None if lines[-1] else -1], 1):
         piece, _, count = line.rstrip("\r").partition(" ")
         if not piece or not count.isdecimal():
-            raise VocabularyError(f"{path}:{number}: a line is a piece, a space and a count, not {line[:60]!r}; fix it")
+            raise VocabularyError(
+                f"{path}:{number}: a line is a piece, a space and a count, not {line[:60]!r}; fix it"
+            )
         rows.append((piece, int(count)))
     if not rows:
         raise VocabularyError(f"{path}: empty; write it with subword-nmt get-vocab, or remove it")

@@ -77,7 +77,11 @@ def spelled(vocabulary: Vocabulary) -> list[str]:
         tokens = set(vocabulary.tokens)
         ends = {token for token in tokens if token.endswith(SUFFIX) and token != SUFFIX}
         pieces = [
-            piece.removesuffix(SUFFIX) if piece in ends else piece + SEPARATOR if piece in tokens else piece
+            piece.removesuffix(SUFFIX)
+            if piece in ends
+            else piece + SEPARATOR
+            if piece in tokens
+            else piece
             for piece in pieces
         ]
     return pieces + glued(vocabulary)
@@ -87,7 +91,10 @@ def glued(vocabulary: Vocabulary) -> list[str]:
     """Return user tokens and byte tokens as subword-nmt spells them inside a word: "<0xC3>@@ <0xA9>" is an "é"."""
     if vocabulary.marker != "suffix":
         return []
-    return [piece + SEPARATOR for piece in (*vocabulary.special.user, *BYTE_TOKENS * vocabulary.byte_fallback)]
+    return [
+        piece + SEPARATOR
+        for piece in (*vocabulary.special.user, *BYTE_TOKENS * vocabulary.byte_fallback)
+    ]
 
 
 def counts(vocabulary: Vocabulary) -> list[int]:
@@ -138,7 +145,9 @@ def spelling_notes(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]
         yield "the vocabulary has no counts: all are written as 0"
 
 
-def vocabulary_of(path: Path, rows: Iterable[ListEntry], *, merges: Path | None, joined: bool = False) -> Vocabulary:
+def vocabulary_of(
+    path: Path, rows: Iterable[ListEntry], *, merges: Path | None, joined: bool = False
+) -> Vocabulary:
     """Return the vocabulary of listed tokens and a file of merges. joined: whether it is in subword-nmt's spelling"""
     rows, base = list(rows), _base(path, merges)
     if set(BYTE_TOKENS) <= {row.piece for row in rows}:
@@ -152,7 +161,9 @@ def vocabulary_of(path: Path, rows: Iterable[ListEntry], *, merges: Path | None,
         known = dict(zip(base.tokens, base.counts, strict=True))
         result = tuple(known[name] for name in names)
     provenance = {**base.provenance, "imported": path.name}
-    return replace(base, tokens=names, counts=result, order=_order(base, names), provenance=provenance)
+    return replace(
+        base, tokens=names, counts=result, order=_order(base, names), provenance=provenance
+    )
 
 
 def _order(base: Vocabulary, names: Sequence[str]) -> tuple[str, ...]:
@@ -161,7 +172,9 @@ def _order(base: Vocabulary, names: Sequence[str]) -> tuple[str, ...]:
         return base.order
     left = {*listed(base), *base.special.all} - set(base.tokens) | set(names)
     retained = [piece if piece in left else "" for piece in base.order]
-    if [piece for piece in retained if piece in set(names)] == [name for name in names if name in base.ids]:
+    if [piece for piece in retained if piece in set(names)] == [
+        name for name in names if name in base.ids
+    ]:
         return (*retained, *(name for name in names if name not in base.ids))
     return ()  # the list has another order, so ids are assigned anew
 
@@ -175,10 +188,14 @@ def _base(path: Path, merges: Path | None) -> Vocabulary:
         return Vocabulary.load(merges)
     result = read_merges(merges)
     cut = PreTokenizer("bytes" if result.spells_bytes else "whitespace")
-    return Vocabulary(merges=tuple(dict.fromkeys(result.pairs)), tokens=(), marker=result.marker, pretokenizer=cut)
+    return Vocabulary(
+        merges=tuple(dict.fromkeys(result.pairs)), tokens=(), marker=result.marker, pretokenizer=cut
+    )
 
 
-def _tokens(path: Path, rows: Sequence[ListEntry], base: Vocabulary, *, joined: bool) -> Iterator[tuple[str, int]]:
+def _tokens(
+    path: Path, rows: Sequence[ListEntry], base: Vocabulary, *, joined: bool
+) -> Iterator[tuple[str, int]]:
     reserved = set(base.ids) - set(base.tokens)
     reserved |= set(glued(base)) if joined else set()
     known, lines = {*base.made, *reserved}, dict[str, int]()
@@ -187,14 +204,22 @@ def _tokens(path: Path, rows: Sequence[ListEntry], base: Vocabulary, *, joined: 
         if joined and row.piece.endswith(SEPARATOR) and row.piece != SEPARATOR:
             names.append(row.piece.removesuffix(SEPARATOR))
         names += [row.piece + SUFFIX] * joined
-        fitting = [name for name in names if name in known or atom_code(name, marker=base.marker) is not None]
+        fitting = [
+            name
+            for name in names
+            if name in known or atom_code(name, marker=base.marker) is not None
+        ]
         if not fitting:
             remedy = "give the merges of this list, as a VOLT vocabulary if it has user tokens, or remove the line"
             raise VocabularyError(f"{path}:{row.line}: no merge makes {row.piece!r}; {remedy}")
         free = [name for name in fitting if name not in lines]
         is_repeated = free != fitting and sum(other.piece == row.piece for other in rows) > 1
-        if not free or (is_repeated and not row.repeats):  # else the first reading is taken: use the second
-            raise VocabularyError(f"{path}:{row.line}: {row.piece!r} repeats line {lines[fitting[0]]}; remove one")
+        if not free or (
+            is_repeated and not row.repeats
+        ):  # else the first reading is taken: use the second
+            raise VocabularyError(
+                f"{path}:{row.line}: {row.piece!r} repeats line {lines[fitting[0]]}; remove one"
+            )
         lines[free[0]] = row.line
         if free[0] not in reserved:
             yield free[0], row.count
@@ -239,7 +264,9 @@ def all_lines(head: bytes, row: re.Pattern[str]) -> bool:
 def count_of(path: Path, line: int, text: str) -> int:
     """Return a count. Raises VocabularyError if it is not a whole number from 0 up."""
     if not is_number(text):
-        raise VocabularyError(f"{path}:{line}: {text[:40]!r} is not a count; give a whole number from 0 up")
+        raise VocabularyError(
+            f"{path}:{line}: {text[:40]!r} is not a count; give a whole number from 0 up"
+        )
     return int(text)
 
 

@@ -13,7 +13,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import ByteArray, IntArray, LongArray, Words, copy_into, fraction_of, grown_longs, longs, mixed
+from volt.kernels.arrays import (
+    ByteArray,
+    IntArray,
+    LongArray,
+    Words,
+    copy_into,
+    fraction_of,
+    grown_longs,
+    longs,
+    mixed,
+)
 from volt.kernels.bpe_tables import (
     MOST,
     N_FIRST,
@@ -54,7 +64,9 @@ class WordBuffers(NamedTuple):
     """Working memory for encoding a word. Its symbols start at index 1; those of a long word are moved to 0."""
 
     word: Word
-    positions: IntArray  # of one merge in a long word; the rank and position of each pair in a short one
+    positions: (
+        IntArray  # of one merge in a long word; the rank and position of each pair in a short one
+    )
     passed: ByteArray  # pairs that dropout skips
     stack: IntArray  # tokens to split back
 
@@ -95,7 +107,11 @@ def _push_pair(p: int, size: int, word: Word, merges: Merges) -> int:
     if p < 0 or word.follows[p] < 0:
         return size
     rank = rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs)
-    return size if rank == NO_RANK else _push(word.heap, size, int((np.int64(rank) << 32) | np.int64(p)))
+    return (
+        size
+        if rank == NO_RANK
+        else _push(word.heap, size, int((np.int64(rank) << 32) | np.int64(p)))
+    )
 
 
 @borrowing
@@ -131,7 +147,10 @@ def next_merge(
         entry = word.heap[0]
         size = _pop(word.heap, size)
         p = entry & 0xFFFFFFFF
-        if word.follows[p] < 0 or rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) != entry >> 32:
+        if (
+            word.follows[p] < 0
+            or rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) != entry >> 32
+        ):
             continue
         if dropout > 0.0 and _random(state) < dropout:
             word.aside[n_aside] = entry
@@ -154,16 +173,23 @@ def _merge_at(p: int, result: int, word: Word) -> None:
 
 
 @borrowing
-def apply_merge(rank: int, size: int, positions: IntArray, word: Word, merges: Merges) -> tuple[int, int]:
+def apply_merge(
+    rank: int, size: int, positions: IntArray, word: Word, merges: Merges
+) -> tuple[int, int]:
     """Merge the pair of this rank at `positions` if still there. Return how often it was, and the heap's size."""
     n_done = 0
     for p in positions:
-        if word.follows[p] >= 0 and rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) == rank:
+        if (
+            word.follows[p] >= 0
+            and rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) == rank
+        ):
             _merge_at(p, token_of(rank, merges), word)
             positions[n_done] = p
             n_done += 1
     for i in range(n_done):
-        if i == 0 or word.precedes[positions[i]] != positions[i - 1]:  # otherwise the previous position has pushed it
+        if (
+            i == 0 or word.precedes[positions[i]] != positions[i - 1]
+        ):  # otherwise the previous position has pushed it
             size = _push_pair(word.precedes[positions[i]], size, word, merges)
         size = _push_pair(positions[i], size, word, merges)
     return n_done, size
@@ -201,7 +227,9 @@ def _least(places: IntArray, n: Any) -> Any:
 
 
 @borrowing
-def _least_drawn(places: IntArray, passed: ByteArray, n: Any, dropout: float, state: LongArray) -> Any:
+def _least_drawn(
+    places: IntArray, passed: ByteArray, n: Any, dropout: float, state: LongArray
+) -> Any:
     result: Any = NO_PLACE
     for p in range(1, n):
         if places[p] < NO_PLACE:
@@ -212,9 +240,15 @@ def _least_drawn(places: IntArray, passed: ByteArray, n: Any, dropout: float, st
 
 
 @inlined
-def _merge_place(p: Any, rank: Any, n: Any, places: IntArray, word: Word, merges: Merges) -> tuple[Any, Any]:
+def _merge_place(
+    p: Any, rank: Any, n: Any, places: IntArray, word: Word, merges: Merges
+) -> tuple[Any, Any]:
     """Merge the pair at a position. Return the least of the other places[1:n], and of the two new places."""
-    second, before, output = np.uint64(word.follows[p]), np.uint64(word.precedes[p]), token_of(rank, merges)
+    second, before, output = (
+        np.uint64(word.follows[p]),
+        np.uint64(word.precedes[p]),
+        token_of(rank, merges),
+    )
     after = np.uint64(word.follows[second])
     word.symbols[p], word.follows[p], word.precedes[after] = output, np.int64(after), np.int64(p)
     current = _place(output, word.symbols[after], p, merges.pairs)
@@ -254,7 +288,9 @@ def _merge_unrivalled(n: int, symbols: IntArray, merges: Merges) -> int:
 
 
 @borrowing
-def _merge_short(n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray) -> None:
+def _merge_short(
+    n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray
+) -> None:
     places, word, after = room.positions, room.word, np.uint64(n + 1)
     word.symbols[_U0] = word.symbols[after] = -1
     p = _U1
@@ -263,23 +299,37 @@ def _merge_short(n: int, room: WordBuffers, merges: Merges, dropout: float, stat
         places[p] = _place(word.symbols[p], word.symbols[p + _U1], p, merges.pairs)
         p += _U1
     places[p] = places[p + _U1] = places[p + _U2] = NO_PLACE
-    result = _least_drawn(places, room.passed, n, dropout, state) if dropout > 0.0 else _least(places, after)
+    result = (
+        _least_drawn(places, room.passed, n, dropout, state)
+        if dropout > 0.0
+        else _least(places, after)
+    )
     while result < NO_PLACE:
         rank, first = np.uint64(result >> _POSITION_BITS), np.uint64(result & _POSITIONS)
-        rest, new = _merge_place(first, rank, after if dropout == 0.0 else _U0, places, word, merges)
+        rest, new = _merge_place(
+            first, rank, after if dropout == 0.0 else _U0, places, word, merges
+        )
         # Otherwise the merge's other positions are the next least places, because no token is a part of itself.
         if (new < result or dropout > 0.0) and not merges.one_by_one:
             p = first + _U1
             while p < after:
-                if places[p] >> _POSITION_BITS == result >> _POSITION_BITS and (dropout == 0.0 or room.passed[p] == 0):
+                if places[p] >> _POSITION_BITS == result >> _POSITION_BITS and (
+                    dropout == 0.0 or room.passed[p] == 0
+                ):
                     _merge_place(p, rank, _U0, places, word, merges)
                 p += _U1
             rest = new = _least(places, after)
-        result = _least_drawn(places, room.passed, n, dropout, state) if dropout > 0.0 else min(rest, new)
+        result = (
+            _least_drawn(places, room.passed, n, dropout, state)
+            if dropout > 0.0
+            else min(rest, new)
+        )
 
 
 @borrowing
-def _merge_long(n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray) -> None:
+def _merge_long(
+    n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray
+) -> None:
     size = load_word(room.word.symbols[1 : n + 1], room.word, merges)
     while size > 0:
         rank, n, size = next_merge(size, room.word, merges, dropout, state, room.positions)
@@ -289,7 +339,9 @@ def _merge_long(n: int, room: WordBuffers, merges: Merges, dropout: float, state
 
 
 @inlined
-def merge_word(n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray) -> tuple[int, int]:
+def merge_word(
+    n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray
+) -> tuple[int, int]:
     """Merge the n symbols from index 1 on. Return the first position of the result, and the link of its last."""
     if dropout == 0.0 and merges.first > 0:
         n = _merge_unrivalled(n, room.word.symbols, merges)
@@ -309,7 +361,9 @@ class PieceRule(NamedTuple):
 
 
 @borrowing
-def _split_back(token: int, retained: ByteArray, parts: LongArray, out: IntArray, n_out: int, stack: IntArray) -> int:
+def _split_back(
+    token: int, retained: ByteArray, parts: LongArray, out: IntArray, n_out: int, stack: IntArray
+) -> int:
     stack[0], depth = token, 1
     while depth > 0:
         depth -= 1
@@ -326,9 +380,15 @@ def _split_back(token: int, retained: ByteArray, parts: LongArray, out: IntArray
 
 @inlined
 def encode_word(
-    n: int, room: WordBuffers, merges: Merges, rule: PieceRule, dropout: float, state: LongArray, out: IntArray,
+    n: int,
+    room: WordBuffers,
+    merges: Merges,
+    rule: PieceRule,
+    dropout: float,
+    state: LongArray,
+    out: IntArray,
     n_out: int,
-) -> int:  # fmt: skip
+) -> int:
     """Write the pieces of the n symbols that start at index 1 in the working memory. Return the new n_out."""
     if n <= rule.words.longest and dropout == 0.0:
         token = token_spelled(room.word.symbols, 1, n, rule.words)
@@ -346,9 +406,18 @@ def encode_word(
 
 
 def encode_words(
-    symbols: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, state: LongArray
+    symbols: IntArray,
+    ends: LongArray,
+    merges: Merges,
+    rule: PieceRule,
+    dropout: float,
+    state: LongArray,
 ) -> tuple[IntArray, LongArray]:
-    out, piece_ends, room = np.empty(len(symbols), np.int32), np.empty(len(ends), np.int64), room_of(longest(ends))
+    out, piece_ends, room = (
+        np.empty(len(symbols), np.int32),
+        np.empty(len(ends), np.int64),
+        room_of(longest(ends)),
+    )
     n_out = encode_each(symbols, ends, merges, rule, dropout, state, room, out, piece_ends)
     return out[:n_out], piece_ends
 
@@ -359,9 +428,16 @@ def longest(ends: LongArray) -> int:
 
 @releasing
 def encode_each(
-    symbols: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, state: LongArray,
-    room: WordBuffers, out: IntArray, piece_ends: LongArray,
-) -> int:  # fmt: skip
+    symbols: IntArray,
+    ends: LongArray,
+    merges: Merges,
+    rule: PieceRule,
+    dropout: float,
+    state: LongArray,
+    room: WordBuffers,
+    out: IntArray,
+    piece_ends: LongArray,
+) -> int:
     n_out = start = 0
     for i in range(len(ends)):
         end = ends[i]
@@ -373,7 +449,13 @@ def encode_each(
 
 
 def encode_sampled(
-    atoms: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, seed: int, numbers: LongArray
+    atoms: IntArray,
+    ends: LongArray,
+    merges: Merges,
+    rule: PieceRule,
+    dropout: float,
+    seed: int,
+    numbers: LongArray,
 ) -> tuple[IntArray, LongArray]:
     """Encode lines of atoms with dropout. Line i uses the random generator of line number numbers[i].
 
@@ -382,15 +464,26 @@ def encode_sampled(
     """
     out, piece_ends = np.empty(len(atoms), np.int32), np.empty(len(ends), np.int64)
     room, state = room_of(longest(np.flatnonzero(atoms & 1) + 1)), np.zeros(1, np.int64)
-    n_out = sample_each(atoms, ends, merges, rule, dropout, seed, numbers, state, room, out, piece_ends)
+    n_out = sample_each(
+        atoms, ends, merges, rule, dropout, seed, numbers, state, room, out, piece_ends
+    )
     return out[:n_out], piece_ends
 
 
 @releasing
 def sample_each(
-    atoms: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, seed: int,
-    numbers: LongArray, state: LongArray, room: WordBuffers, out: IntArray, piece_ends: LongArray,
-) -> int:  # fmt: skip
+    atoms: IntArray,
+    ends: LongArray,
+    merges: Merges,
+    rule: PieceRule,
+    dropout: float,
+    seed: int,
+    numbers: LongArray,
+    state: LongArray,
+    room: WordBuffers,
+    out: IntArray,
+    piece_ends: LongArray,
+) -> int:
     n = n_out = done = 0
     for line in range(len(ends)):
         start_line(state, seed, numbers[line])
@@ -404,7 +497,9 @@ def sample_each(
     return n_out
 
 
-def trace(words: Words, merges: Merges, progress: LongArray) -> tuple[LongArray, LongArray, LongArray]:
+def trace(
+    words: Words, merges: Merges, progress: LongArray
+) -> tuple[LongArray, LongArray, LongArray]:
     """Encode every word with all merges, and find at which step each replacement happens if merges are added in turn.
 
     A replacement of rank r happens at step max(r, the ranks of all replacements before it in its word).
@@ -420,7 +515,12 @@ def trace(words: Words, merges: Merges, progress: LongArray) -> tuple[LongArray,
 
 @loop
 def trace_each(
-    words: Words, merges: Merges, room: WordBuffers, no_state: LongArray, regular: LongArray, progress: LongArray
+    words: Words,
+    merges: Merges,
+    room: WordBuffers,
+    no_state: LongArray,
+    regular: LongArray,
+    progress: LongArray,
 ) -> tuple[LongArray, LongArray]:
     late, late_counts, n_late = longs(16), longs(16), 0
     word, positions, start = room.word, room.positions, 0
@@ -437,7 +537,10 @@ def trace_each(
                 regular[rank] += n * words.counts[i]
                 continue
             if n_late == len(late):
-                late, late_counts = grown_longs(late, 2 * n_late), grown_longs(late_counts, 2 * n_late)
+                late, late_counts = (
+                    grown_longs(late, 2 * n_late),
+                    grown_longs(late_counts, 2 * n_late),
+                )
             late[n_late], late_counts[n_late], n_late = (
                 (np.int64(step) << 32) | rank,
                 n * words.counts[i],

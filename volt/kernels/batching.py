@@ -6,7 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from volt.kernels.arrays import ByteArray, FlagArray, IdArray, IntArray, LongArray, LongTable, TextArray
+from volt.kernels.arrays import (
+    ByteArray,
+    FlagArray,
+    IdArray,
+    IntArray,
+    LongArray,
+    LongTable,
+    TextArray,
+)
 from volt.kernels.jit import borrowing, inlined, loop, releasing
 from volt.kernels.word_types import Types, read_word, type_slot
 
@@ -14,7 +22,9 @@ NEVER = 1 << 62
 
 
 @loop
-def apportion(lags: LongArray, units: LongTable, lengths: LongArray, turns: LongArray, whole: int) -> None:
+def apportion(
+    lags: LongArray, units: LongTable, lengths: LongArray, turns: LongArray, whole: int
+) -> None:
     """Fill `turns` with the sources of the next samples and advance `lags`.
 
     A source's j-th sample comes after its total share exceeds j - 1 samples, and by its deadline, when the share is j.
@@ -27,7 +37,9 @@ def apportion(lags: LongArray, units: LongTable, lengths: LongArray, turns: Long
     n, stretch, left = len(lags), 0, lengths[0]
     firsts, deadlines, since = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n, np.int64)
     for source in range(n):
-        set_times(lags[source], units, lengths, source, stretch, left + 1, -1, whole, firsts, deadlines)
+        set_times(
+            lags[source], units, lengths, source, stretch, left + 1, -1, whole, firsts, deadlines
+        )
     for sample in range(len(turns)):
         while left == 0:
             for source in range(n):
@@ -36,14 +48,18 @@ def apportion(lags: LongArray, units: LongTable, lengths: LongArray, turns: Long
             stretch += 1
             left = lengths[stretch]
         earliest, chosen = NEVER + 1, 0
-        for source in range(n):  # compiled to vector instructions, which a search for the source itself prevents
+        for source in range(
+            n
+        ):  # compiled to vector instructions, which a search for the source itself prevents
             earliest = min(earliest, deadlines[source] if firsts[source] <= sample else NEVER + 1)
         while firsts[chosen] > sample or deadlines[chosen] != earliest:
             chosen += 1
         turns[sample] = chosen
         lags[chosen] += units[stretch, chosen] * (sample + 1 - since[chosen]) - whole
         since[chosen] = sample + 1
-        set_times(lags[chosen], units, lengths, chosen, stretch, left, sample, whole, firsts, deadlines)
+        set_times(
+            lags[chosen], units, lengths, chosen, stretch, left, sample, whole, firsts, deadlines
+        )
         left -= 1
     for source in range(n):
         lags[source] += units[stretch, source] * (len(turns) - since[source])
@@ -51,9 +67,17 @@ def apportion(lags: LongArray, units: LongTable, lengths: LongArray, turns: Long
 
 @inlined
 def set_times(
-    lag: int, units: LongTable, lengths: LongArray, source: int, stretch: int, left: int, sample: int, whole: int,
-    firsts: LongArray, deadlines: LongArray,
-) -> None:  # fmt: skip
+    lag: int,
+    units: LongTable,
+    lengths: LongArray,
+    source: int,
+    stretch: int,
+    left: int,
+    sample: int,
+    whole: int,
+    firsts: LongArray,
+    deadlines: LongArray,
+) -> None:
     """Set the first sample after `sample` at which a source may come, and its deadline."""
     first = max(sample + 1, sample + samples_until(1 - lag, units, lengths, source, stretch, left))
     wait = samples_until(whole - lag, units, lengths, source, stretch, left)
@@ -62,7 +86,9 @@ def set_times(
 
 
 @borrowing
-def samples_until(need: int, units: LongArray, lengths: LongArray, source: int, stretch: int, left: int) -> int:
+def samples_until(
+    need: int, units: LongArray, lengths: LongArray, source: int, stretch: int, left: int
+) -> int:
     samples, left = 0, left - 1
     while need > 0:
         share = units[stretch, source]
@@ -81,8 +107,13 @@ def samples_until(need: int, units: LongArray, lengths: LongArray, source: int, 
 
 @releasing
 def look_up(
-    data: TextArray, starts: LongArray, sizes: LongArray, types: Types, ids: IntArray, ends: LongArray
-) -> None:  # fmt: skip
+    data: TextArray,
+    starts: LongArray,
+    sizes: LongArray,
+    types: Types,
+    ids: IntArray,
+    ends: LongArray,
+) -> None:
     """Look up the id of each space-separated piece; −1 for an unknown piece."""
     at = 0
     for line in range(len(starts)):
@@ -99,7 +130,13 @@ def look_up(
 
 @releasing
 def frame_ids(
-    data: IdArray, starts: LongArray, sizes: LongArray, head: IdArray, tail: IdArray, n_ids: int, out: IntArray
+    data: IdArray,
+    starts: LongArray,
+    sizes: LongArray,
+    head: IdArray,
+    tail: IdArray,
+    n_ids: int,
+    out: IntArray,
 ) -> int:
     """Write each value between `head` and `tail`. Return the first value with an id not in range(n_ids), or -1."""
     at, bad = 0, -1
@@ -121,10 +158,22 @@ def frame_ids(
 
 @releasing
 def lay_out(
-    ids: IdArray, offsets: LongArray, samples: LongArray, row_ends: LongArray, width: int, pads_left: bool,
-    firsts: LongArray, is_last: FlagArray, eos: int, pad: int, out: LongArray | IntArray, before: LongArray | IntArray,
-    mask: FlagArray, positions: LongArray, starts: IntArray,
-) -> tuple[int, int]:  # fmt: skip
+    ids: IdArray,
+    offsets: LongArray,
+    samples: LongArray,
+    row_ends: LongArray,
+    width: int,
+    pads_left: bool,
+    firsts: LongArray,
+    is_last: FlagArray,
+    eos: int,
+    pad: int,
+    out: LongArray | IntArray,
+    before: LongArray | IntArray,
+    mask: FlagArray,
+    positions: LongArray,
+    starts: IntArray,
+) -> tuple[int, int]:
     """Fill rows of `width` ids with samples, one after the other, and with padding at one end.
 
     row_ends: where each row's samples end in `samples`
@@ -171,7 +220,12 @@ def lay_out(
 
 @releasing
 def cut_steps(
-    longest: LongArray, max_tokens: int, max_sentences: int, multiple: int, world: int, ends: LongArray
+    longest: LongArray,
+    max_tokens: int,
+    max_sentences: int,
+    multiple: int,
+    world: int,
+    ends: LongArray,
 ) -> int:
     """Group rows into steps, see `volt.batches.token_batches`. Return the number of steps.
 
@@ -181,7 +235,10 @@ def cut_steps(
     while n - start >= world:
         top, end = np.int64(0), start
         while end < n:
-            top, share = max(top, longest[end]), (end - start) // world + 1  # the rows of a rank, rounded up
+            top, share = (
+                max(top, longest[end]),
+                (end - start) // world + 1,
+            )  # the rows of a rank, rounded up
             if share > max_sentences or share * top > max_tokens:
                 break
             end += 1
@@ -197,7 +254,12 @@ def cut_steps(
 
 @releasing
 def deal_rows(
-    rows: LongArray, step_ends: LongArray, turns: LongArray, world: int, order: LongArray, ends: LongArray
+    rows: LongArray,
+    step_ends: LongArray,
+    turns: LongArray,
+    world: int,
+    order: LongArray,
+    ends: LongArray,
 ) -> None:
     """Give every `world`-th row of a step to the same rank; each step begins with a different rank.
 
@@ -239,7 +301,14 @@ def _mark(tree: ByteArray, leaf: int, flag: int) -> None:
 
 
 @releasing
-def fit_best(sizes: LongArray, space: int, tree: ByteArray, tops: LongArray, below: LongArray, packs: LongArray) -> int:
+def fit_best(
+    sizes: LongArray,
+    space: int,
+    tree: ByteArray,
+    tops: LongArray,
+    below: LongArray,
+    packs: LongArray,
+) -> int:
     """Put each size into the fullest pack that has room for it, or into a new one. Return the number of packs.
 
     Packs with equal free space form a stack (`tops`, `below`); a tree of flags over all free spaces finds the next

@@ -63,7 +63,9 @@ def spellings(symbols: IntArray, ends: LongArray) -> Spellings:
     starts = np.append(0, ends).astype(np.int64)
     sizes = np.diff(starts)
     slots = np.zeros(table_size(int(np.count_nonzero(sizes))), np.int32)
-    table = Spellings(slots, np.ascontiguousarray(symbols, np.int32), starts, int(sizes.max(initial=0)))
+    table = Spellings(
+        slots, np.ascontiguousarray(symbols, np.int32), starts, int(sizes.max(initial=0))
+    )
     enter(table)
     return table
 
@@ -92,7 +94,9 @@ def cuts(table: Spellings) -> tuple[IntArray, IntArray, IntArray]:
 
 
 @releasing
-def find_cuts(table: Spellings, hashes: KeyArray, lefts: IntArray, rights: IntArray, wholes: IntArray) -> int:
+def find_cuts(
+    table: Spellings, hashes: KeyArray, lefts: IntArray, rights: IntArray, wholes: IntArray
+) -> int:
     result = 0
     for token in range(len(table.starts) - 1):
         start, n, power = table.starts[token], table.starts[token + 1] - table.starts[token], _BASE
@@ -130,7 +134,9 @@ class Merges(NamedTuple):
     # uint64, a cuckoo hash table (Pagh and Rodler 2001) of pairs and their ranks; the first of equal pairs counts
     pairs: KeyArray
     results: IntArray  # (n_merges,), the token that each merge makes
-    rivals: KeyArray  # (256 · 256,), what competes with each pair of the first 256 atoms: see `_rivals`
+    rivals: (
+        KeyArray  # (256 · 256,), what competes with each pair of the first 256 atoms: see `_rivals`
+    )
     one_by_one: bool  # whether pairs are compared again after each replacement, not after all replacements of a merge
     first: int  # the token of rank 0, if rank r always makes token first + r; else −1
 
@@ -161,7 +167,12 @@ def rank_of(left: int, right: int, pairs: LongArray) -> Any:
 
 
 def ranked_merges(
-    lefts: IntArray, rights: IntArray, results: IntArray, *, ranks: IntArray | None = None, one_by_one: bool = False
+    lefts: IntArray,
+    rights: IntArray,
+    results: IntArray,
+    *,
+    ranks: IntArray | None = None,
+    one_by_one: bool = False,
 ) -> Merges:
     """Return at most `MOST` merges with a table of their pairs.
 
@@ -176,7 +187,9 @@ def ranked_merges(
     return filled(len(lefts), results, enter, one_by_one=one_by_one)
 
 
-def filled(n_pairs: int, results: IntArray, enter: Callable[[Merges], bool], *, one_by_one: bool) -> Merges:
+def filled(
+    n_pairs: int, results: IntArray, enter: Callable[[Merges], bool], *, one_by_one: bool
+) -> Merges:
     n_slots, results = table_size(n_pairs), results.astype(np.int32)
     first = int(results[0]) if len(results) and (np.diff(results) == 1).all() else -1
     for _ in range(_MOST_DOUBLINGS):
@@ -184,7 +197,9 @@ def filled(n_pairs: int, results: IntArray, enter: Callable[[Merges], bool], *, 
         if enter(merges):
             return merges._replace(rivals=_rivals(merges)) if first > 0 else merges
         n_slots *= 2
-    raise VocabularyError("the merges collide in hash tables of all sizes, as in a manipulated file; use another file")
+    raise VocabularyError(
+        "the merges collide in hash tables of all sizes, as in a manipulated file; use another file"
+    )
 
 
 def _rivals(merges: Merges) -> KeyArray:
@@ -196,7 +211,9 @@ def _rivals(merges: Merges) -> KeyArray:
     """
     lefts, rights, ranks = pairs_met(merges)
     results, n_atoms = merges.results[ranks], min(N_FIRST, merges.first)
-    first_atoms = np.arange(1 + max(int(tokens.max(initial=0)) for tokens in (lefts, rights, results)))
+    first_atoms = np.arange(
+        1 + max(int(tokens.max(initial=0)) for tokens in (lefts, rights, results))
+    )
     last_atoms, uses = first_atoms.copy(), np.full(len(first_atoms), MOST)
     first_atoms[results], last_atoms[results] = lefts, rights
     for _ in range(MOST.bit_length()):  # each step doubles how many merges are undone
@@ -209,7 +226,10 @@ def _rivals(merges: Merges) -> KeyArray:
         (last_atoms[lefts], rights, MOST),
         (lefts, first_atoms[rights], MOST),
     ):
-        chosen, lowest = (left < n_atoms) & (right < n_atoms) & (ranks < most), np.full((N_FIRST, N_FIRST), MOST)
+        chosen, lowest = (
+            (left < n_atoms) & (right < n_atoms) & (ranks < most),
+            np.full((N_FIRST, N_FIRST), MOST),
+        )
         np.minimum.at(lowest, (left[chosen], right[chosen]), ranks[chosen])
         output = output << _TOKEN_BITS | lowest.astype(np.uint64)
     output[n_atoms:] = output[:, n_atoms:] = UNKNOWN

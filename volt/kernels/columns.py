@@ -67,7 +67,13 @@ def prefetch_ahead(data: ByteArray, starts: LongArray, i: int) -> None:
 
 
 @releasing
-def cut(data: TextArray, starts: LongArray, sizes: LongArray, cut_starts: LongTable, cut_sizes: LongTable) -> bool:
+def cut(
+    data: TextArray,
+    starts: LongArray,
+    sizes: LongArray,
+    cut_starts: LongTable,
+    cut_sizes: LongTable,
+) -> bool:
     """Split values at tabs: row k < n_fields gets field k of every value, and row n_fields the rest.
 
     Returns whether any value has more than n_fields fields.
@@ -117,7 +123,12 @@ def write_values(
 
 @releasing
 def put_values(
-    data: TextArray, starts: LongArray, sizes: LongArray, is_first: bool, out: ByteArray, places: LongArray
+    data: TextArray,
+    starts: LongArray,
+    sizes: LongArray,
+    is_first: bool,
+    out: ByteArray,
+    places: LongArray,
 ) -> None:
     """Append one value to each line, after a tab unless it is the first."""
     for i in range(len(starts)):
@@ -146,7 +157,9 @@ def number_sizes(ids: IdArray, starts: LongArray, sizes: LongArray, out: LongArr
 
 
 @releasing
-def write_numbers(ids: IdArray, starts: LongArray, sizes: LongArray, ends: LongArray, out: ByteArray) -> None:
+def write_numbers(
+    ids: IdArray, starts: LongArray, sizes: LongArray, ends: LongArray, out: ByteArray
+) -> None:
     """Write the numbers of each value as text, backwards from its end at ends[i]."""
     for i in range(len(starts)):
         at = ends[i]
@@ -179,7 +192,9 @@ def shuffle(words: KeyArray, order: LongArray) -> None:
 
 
 @releasing
-def permuted(inputs: LongArray, outputs: LongArray, order: LongArray, firsts: LongArray, out: LongArray) -> int:
+def permuted(
+    inputs: LongArray, outputs: LongArray, order: LongArray, firsts: LongArray, out: LongArray
+) -> int:
     """Write the indices of output lines in a new order: that in which `order` puts the input lines they come from.
 
     inputs, outputs: the origins of the input and output lines, sorted alike
@@ -210,7 +225,9 @@ def draw(first: np.uint64, second: np.uint64, origins: LongArray, out: KeyArray)
 
 
 @releasing
-def scatter(data: TextArray, starts: LongArray, sizes: LongArray, places: LongArray, out: ByteArray) -> None:
+def scatter(
+    data: TextArray, starts: LongArray, sizes: LongArray, places: LongArray, out: ByteArray
+) -> None:
     for i in range(len(starts)):
         copy_bytes(data, starts[i], out, places[i], sizes[i])
 
@@ -233,9 +250,16 @@ def _fits(n_tokens: LongArray, totals: LongArray, line: int, limit: int) -> bool
 
 @releasing
 def find_starts(
-    n_tokens: LongTable, joins: FlagArray, limits: LongArray, max_lines: int,
-    ids: TextArray, starts: LongArray, sizes: LongArray, totals: LongArray, out: LongArray,
-) -> int:  # fmt: skip
+    n_tokens: LongTable,
+    joins: FlagArray,
+    limits: LongArray,
+    max_lines: int,
+    ids: TextArray,
+    starts: LongArray,
+    sizes: LongArray,
+    totals: LongArray,
+    out: LongArray,
+) -> int:
     """Write where documents start; return their number. A document takes lines while they have its id and it has room.
 
     n_tokens: (n_fields, n), the tokens of each line;  totals: (n_fields,), overwritten
@@ -245,7 +269,13 @@ def find_starts(
     """
     n, start = 0, 0
     for i in range(len(starts)):
-        is_next = n > 0 and joins[start] and sizes[i] > 0 and sizes[i] == sizes[start] and i - start < max_lines
+        is_next = (
+            n > 0
+            and joins[start]
+            and sizes[i] > 0
+            and sizes[i] == sizes[start]
+            and i - start < max_lines
+        )
         is_next = is_next and same_bytes(ids, starts[start], ids, starts[i], sizes[i])
         if not (is_next and _fits(n_tokens, totals, i, limits[start])):
             out[n], start = i, i
@@ -259,7 +289,12 @@ def find_starts(
 
 @releasing
 def write_runs(
-    data: TextArray, starts: LongArray, sizes: LongArray, bounds: LongArray, between: TextArray, out: ByteArray
+    data: TextArray,
+    starts: LongArray,
+    sizes: LongArray,
+    bounds: LongArray,
+    between: TextArray,
+    out: ByteArray,
 ) -> None:
     """Join the values of each run of lines with `between`."""
     at = 0

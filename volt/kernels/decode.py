@@ -16,9 +16,14 @@ from volt.kernels.jit import loop, releasing
 
 @releasing
 def expand(
-    numbers: IntArray, line_ends: LongArray, starts: LongArray, values: IntArray | ByteArray,
-    out: IntArray | ByteArray, out_ends: LongArray, is_text: bool,
-) -> int:  # fmt: skip
+    numbers: IntArray,
+    line_ends: LongArray,
+    starts: LongArray,
+    values: IntArray | ByteArray,
+    out: IntArray | ByteArray,
+    out_ends: LongArray,
+    is_text: bool,
+) -> int:
     """Write the values of each number, values[starts[number]:starts[number + 1]]. Return how many were written.
 
     is_text: whether to write text, in which a line end replaces each line's last space, or is all of an empty line
@@ -52,7 +57,13 @@ class TextTable(NamedTuple):
 
 @loop
 def expand_lines(
-    ids: IntArray, offsets: LongArray, first: int, texts: TextTable, drops: int, out: ByteArray, ends: LongArray
+    ids: IntArray,
+    offsets: LongArray,
+    first: int,
+    texts: TextTable,
+    drops: int,
+    out: ByteArray,
+    ends: LongArray,
 ) -> int:
     """Write the texts of lines, from line `first` on, until the buffer is full. Return the next line to write.
 
@@ -66,7 +77,10 @@ def expand_lines(
             return line
         at = start
         if drops == FIRST_SPACE:
-            while begin < end and rows[(np.uint64(ids[np.uint64(begin)]) << _ONE) + _ONE] >> np.uint64(56) == 0:
+            while (
+                begin < end
+                and rows[(np.uint64(ids[np.uint64(begin)]) << _ONE) + _ONE] >> np.uint64(56) == 0
+            ):
                 begin += 1
             if begin < end and rows[np.uint64(ids[np.uint64(begin)]) << _ONE] & _BYTE == _SPACE:
                 at -= 1  # the space overwrites the previous line end, which is written again below

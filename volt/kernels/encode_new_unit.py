@@ -59,8 +59,18 @@ class LoopState(NamedTuple):
 
 # The index of each field in the array.
 (
-    N_UNITS, N_VALUES, N_PENDING, POSITION, START, AFTER_BREAK, IS_INSIDE, WRITTEN, LINE, HOLDS_IRREGULAR, N_LEFT,
-) = range(len(LoopState._fields))  # fmt: skip
+    N_UNITS,
+    N_VALUES,
+    N_PENDING,
+    POSITION,
+    START,
+    AFTER_BREAK,
+    IS_INSIDE,
+    WRITTEN,
+    LINE,
+    HOLDS_IRREGULAR,
+    N_LEFT,
+) = range(len(LoopState._fields))
 
 ID_SIZE = 4  # bytes of an id, an atom or a number
 _FINAL = 256  # offset of the atoms for word-final bytes in `byte_symbols`
@@ -68,7 +78,9 @@ _FINAL = 256  # offset of the atoms for word-final bytes in `byte_symbols`
 
 class UnitEncoder(NamedTuple):
     cutter: Cutter
-    sampled: bool  # whether values are atoms, for dropout: 2 · symbol, + 1 for the last atom of a word
+    sampled: (
+        bool  # whether values are atoms, for dropout: 2 · symbol, + 1 for the last atom of a word
+    )
     merges: Merges
     rule: PieceRule
     room: WordBuffers  # working memory, like `pieces`
@@ -82,7 +94,9 @@ class UnitEncoder(NamedTuple):
 
     def for_thread(self) -> UnitEncoder:
         """Return a copy with its own working memory."""
-        starts, ends, pieces = (np.empty(LONGEST + 2, dtype) for dtype in (np.int64, np.int64, np.int32))
+        starts, ends, pieces = (
+            np.empty(LONGEST + 2, dtype) for dtype in (np.int64, np.int64, np.int32)
+        )
         cutter = self.cutter._replace(starts=starts, ends=ends)
         return self._replace(cutter=cutter, room=room_of(LONGEST + 2), pieces=pieces)
 
@@ -90,15 +104,35 @@ class UnitEncoder(NamedTuple):
 def numbering() -> UnitEncoder:
     """Return an encoder that writes, as the value of a unit, the unit's number (int32)."""
     classes, ints, longs = np.zeros(1, np.uint8), np.zeros(1, np.int32), np.zeros(2, np.int64)
-    cutter = Cutter(NUMBER, NO_MARKER, classes, ints, ints, longs, longs, ints, 0, longs, classes, 0, 0, 0, classes[:0])
+    cutter = Cutter(
+        NUMBER,
+        NO_MARKER,
+        classes,
+        ints,
+        ints,
+        longs,
+        longs,
+        ints,
+        0,
+        longs,
+        classes,
+        0,
+        0,
+        0,
+        classes[:0],
+    )
     keys, rule = np.zeros(8, np.uint64), PieceRule(classes, longs, no_spellings())
     merges = Merges(keys, ints, keys, False, -1)
-    encoder = UnitEncoder(cutter, False, merges, rule, room_of(1), ints, longs, classes, ID_SIZE, 0, ints[:0])
+    encoder = UnitEncoder(
+        cutter, False, merges, rule, room_of(1), ints, longs, classes, ID_SIZE, 0, ints[:0]
+    )
     return encoder.for_thread()
 
 
 @borrowing
-def _put_atoms(data: ByteArray, p: int, end: int, marked: bool, cutter: Cutter, symbols: IntArray) -> int:
+def _put_atoms(
+    data: ByteArray, p: int, end: int, marked: bool, cutter: Cutter, symbols: IntArray
+) -> int:
     n, code = 0, np.int64(0)
     if marked or cutter.marker == PREFIX:
         symbols[0], n = cutter.symbol_of[2 * SPACE_CODE], 1
@@ -113,13 +147,21 @@ def _put_atoms(data: ByteArray, p: int, end: int, marked: bool, cutter: Cutter, 
         symbols[n], n = cutter.symbol_of[2 * code], n + 1
     if cutter.marker == SUFFIX:
         in_table = code < 0x80 or cutter.cut >= BYTES
-        symbols[n - 1] = cutter.byte_symbols[_FINAL + code] if in_table else cutter.symbol_of[2 * code + 1]
+        symbols[n - 1] = (
+            cutter.byte_symbols[_FINAL + code] if in_table else cutter.symbol_of[2 * code + 1]
+        )
     return n
 
 
 @borrowing
 def write_word(
-    data: ByteArray, start: int, end: int, marked: bool, encoder: UnitEncoder, values: IntArray, at: int
+    data: ByteArray,
+    start: int,
+    end: int,
+    marked: bool,
+    encoder: UnitEncoder,
+    values: IntArray,
+    at: int,
 ) -> int:
     """Write the values of the word data[start:end]. Return their size in bytes, or LEFT_TO_PYTHON."""
     if encoder.cutter.cut == NUMBER:
@@ -142,7 +184,10 @@ def write_word(
             store64(values, at, load64(encoder.rendered, ID_SIZE * np.int64(symbol)))
             at += ID_SIZE
             continue
-        source, n_bytes = encoder.starts[symbol], encoder.starts[symbol + 1] - encoder.starts[symbol]
+        source, n_bytes = (
+            encoder.starts[symbol],
+            encoder.starts[symbol + 1] - encoder.starts[symbol],
+        )
         for i in range(0, n_bytes, 8):
             store64(values, at + i, load64(encoder.rendered, source + i))
         at += n_bytes
@@ -162,22 +207,34 @@ def _write_byte_ids(code: Any, byte_ids: IntArray, values: IntArray, at: int) ->
 @borrowing
 def _mark_last(n: int, symbols: IntArray, values: IntArray, at: int) -> int:
     for i in range(n):
-        store64(values, at + ID_SIZE * i, np.uint64(2 * np.int64(symbols[i]) + (i == n - 1) & 0xFFFFFFFF))
+        store64(
+            values,
+            at + ID_SIZE * i,
+            np.uint64(2 * np.int64(symbols[i]) + (i == n - 1) & 0xFFFFFFFF),
+        )
     return max(ID_SIZE * n, n)
 
 
 @borrowing
-def write_words(data: ByteArray, first: bool, n_words: int, encoder: UnitEncoder, values: IntArray, at: int) -> int:
+def write_words(
+    data: ByteArray, first: bool, n_words: int, encoder: UnitEncoder, values: IntArray, at: int
+) -> int:
     cutter, began = encoder.cutter, at
     for word in range(n_words):
-        n = write_word(data, cutter.starts[word], cutter.ends[word], first and word == 0, encoder, values, at)
+        n = write_word(
+            data, cutter.starts[word], cutter.ends[word], first and word == 0, encoder, values, at
+        )
         if n < 0:
             return LEFT_TO_PYTHON
         at += n
     return at - began
 
 
-PENDING, IRREGULAR, OPEN_ENDED = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD  # stand in place of the size of a row's values
+PENDING, IRREGULAR, OPEN_ENDED = (
+    0xFFFFFFFF,
+    0xFFFFFFFE,
+    0xFFFFFFFD,
+)  # stand in place of the size of a row's values
 NO_ROW = np.uint64(0xFFFFFFFFFFFFFFFF)
 _SLACK = 64  # additional bytes that may be written: the size before an open unit's values, the rest of the last store
 _PENDING, _NO_ROOM = -1, -2
@@ -198,9 +255,17 @@ def _has_room(length: int, table: UnitRows, encoder: UnitEncoder, state: LongArr
 
 @inlined
 def _enter(
-    data: ByteArray, start: Any, length: int, low: Any, high: Any, row: Any, n: int, is_open: bool, table: UnitRows,
+    data: ByteArray,
+    start: Any,
+    length: int,
+    low: Any,
+    high: Any,
+    row: Any,
+    n: int,
+    is_open: bool,
+    table: UnitRows,
     state: LongArray,
-) -> None:  # fmt: skip
+) -> None:
     """Fill the row of a unit whose values are the next n bytes; the unit is pending if n is below 0.
 
     An open unit's values start with their size.
@@ -209,7 +274,11 @@ def _enter(
     at = table.starts[number]
     for i in range(0, length, 8):
         store64(table.bytes, at + i, load64(data, start + np.uint64(i)))
-    table.starts[number + 1], table.firsts[number], table.value_starts[number] = at + length, high >= FIRST, used
+    table.starts[number + 1], table.firsts[number], table.value_starts[number] = (
+        at + length,
+        high >= FIRST,
+        used,
+    )
     if n < 0:
         table.pending[state[N_PENDING]] = number
         state[N_PENDING] += 1
@@ -221,17 +290,27 @@ def _enter(
 
 @borrowing
 def _word_row(
-    data: ByteArray, start: Any, length: Any, marked: bool, table: UnitRows, encoder: UnitEncoder, state: LongArray
+    data: ByteArray,
+    start: Any,
+    length: Any,
+    marked: bool,
+    table: UnitRows,
+    encoder: UnitEncoder,
+    state: LongArray,
 ) -> Any:
     """Return the row of a word, an empty row if Python must encode it, or NO_ROW if the table is full."""
     low, high = unit_key(data, start, length)
     high |= FIRST if marked else _U0
-    row = find_row(data, start, length, low, high, home_slot(low, high, slot_shift(table.rows)), table)
+    row = find_row(
+        data, start, length, low, high, home_slot(low, high, slot_shift(table.rows)), table
+    )
     if table.rows[row + _U2] == _U0:
         if not _has_room(int(np.int64(length)), table, encoder, state):
             return NO_ROW
         end = int(np.int64(start + length))
-        n = write_word(data, int(np.int64(start)), end, marked, encoder, table.values, state[N_VALUES])
+        n = write_word(
+            data, int(np.int64(start)), end, marked, encoder, table.values, state[N_VALUES]
+        )
         if n >= 0:
             _enter(data, start, int(np.int64(length)), low, high, row, n, False, table, state)
     return row
@@ -239,7 +318,13 @@ def _word_row(
 
 @borrowing
 def _join_words(
-    data: ByteArray, first: bool, n_words: int, size: int, table: UnitRows, encoder: UnitEncoder, state: LongArray
+    data: ByteArray,
+    first: bool,
+    n_words: int,
+    size: int,
+    table: UnitRows,
+    encoder: UnitEncoder,
+    state: LongArray,
 ) -> int:
     starts, ends, is_pending = encoder.cutter.starts, encoder.cutter.ends, False
     for word in range(n_words):
@@ -271,11 +356,23 @@ def _join_words(
 
 @borrowing
 def enter_unit(
-    data: ByteArray, start: Any, length: Any, low: Any, high: Any, row: Any, table: UnitRows, encoder: UnitEncoder,
+    data: ByteArray,
+    start: Any,
+    length: Any,
+    low: Any,
+    high: Any,
+    row: Any,
+    table: UnitRows,
+    encoder: UnitEncoder,
     state: LongArray,
-) -> Any:  # fmt: skip
+) -> Any:
     """Add a new unit with its values, or as pending. Return its row, or NO_ROW if the table is full."""
-    size, begin, first, cutter = int(np.int64(length)), int(np.int64(start)), high >= FIRST, encoder.cutter
+    size, begin, first, cutter = (
+        int(np.int64(length)),
+        int(np.int64(start)),
+        high >= FIRST,
+        encoder.cutter,
+    )
     if not _has_room(size, table, encoder, state):
         return NO_ROW
     shape, n_words = cut_unit(data, begin, begin + size, first, cutter)
@@ -284,7 +381,9 @@ def enter_unit(
         n = _join_words(data, first, n_words, size, table, encoder, state)
         if n == _NO_ROOM:
             return NO_ROW
-        row = find_row(data, start, length, low, high, home_slot(low, high, slot_shift(table.rows)), table)
+        row = find_row(
+            data, start, length, low, high, home_slot(low, high, slot_shift(table.rows)), table
+        )
     elif n_words > 0:
         head = 8 * int(shape == OPEN)
         n = write_words(data, first, n_words, encoder, table.values, used + head)

@@ -60,7 +60,9 @@ class Rule(NamedTuple):
     clinging: int  # the same for breaks that separate units only after some characters: see the cutter's `kinds`
     keeps_breaks: bool  # whether breaks belong to the unit after them
     marks_first: bool  # whether a line's first unit differs from the same bytes elsewhere
-    is_text: bool  # whether values are text, with a space after each, and a line end after each line
+    is_text: (
+        bool  # whether values are text, with a space after each, and a line end after each line
+    )
 
 
 @borrowing
@@ -76,9 +78,19 @@ def _kind_before(data: ByteArray, place: Any, rule: Rule, cutter: Cutter) -> int
 
 @inlined
 def _find_units(
-    data: ByteArray, base: Any, stop: Any, rule: Rule, rows: LongArray, shift: Any, ring: LongArray, head: Any,
-    start: Any, after_break: Any, flag: Any, cutter: Cutter,
-) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+    data: ByteArray,
+    base: Any,
+    stop: Any,
+    rule: Rule,
+    rows: LongArray,
+    shift: Any,
+    ring: LongArray,
+    head: Any,
+    start: Any,
+    after_break: Any,
+    flag: Any,
+    cutter: Cutter,
+) -> tuple[Any, Any, Any, Any]:
     """Find the ends of units and lines in a block of 64 bytes, and queue the units in the ring.
 
     Returns the ring's new head, the next unit's start, the place after the last break, and the next unit's flag.
@@ -111,7 +123,11 @@ def _find_units(
             ring[head + _U3] = start << _U2 | np.uint64(ends_line) << _U1 | _U1
             head, flag = next_head, _U0
         elif ends_line:
-            ring[head + _U2], ring[head + _U3], head = _U0, end << _U2 | _U2, (head + _U4) & _RING_MASK
+            ring[head + _U2], ring[head + _U3], head = (
+                _U0,
+                end << _U2 | _U2,
+                (head + _U4) & _RING_MASK,
+            )
         after_break = place + _U1
         if ends_line or not (is_unit or rule.keeps_breaks):
             start = after_break
@@ -124,7 +140,12 @@ def _find_units(
 
 @inlined
 def _look_up(
-    data: ByteArray, ring: LongArray, tail: Any, table: UnitRows, encoder: UnitEncoder, state: LongArray
+    data: ByteArray,
+    ring: LongArray,
+    tail: Any,
+    table: UnitRows,
+    encoder: UnitEncoder,
+    state: LongArray,
 ) -> Any:
     low, high, slot = ring[tail], ring[tail + _U1], ring[tail + _U2] >> _HALF
     start, length = ring[tail + _U3] >> _U2, ring[tail + _U2] & _SIZE
@@ -152,9 +173,17 @@ def _unit_end(ring: LongArray, tail: Any) -> Any:
 
 @inlined
 def _write_unit(
-    data: ByteArray, ring: LongArray, tail: Any, row: Any, rule: Rule, table: UnitRows, out: IntArray, at: Any,
-    room: Any, state: LongArray,
-) -> tuple[Any, int]:  # fmt: skip
+    data: ByteArray,
+    ring: LongArray,
+    tail: Any,
+    row: Any,
+    rule: Rule,
+    table: UnitRows,
+    out: IntArray,
+    at: Any,
+    room: Any,
+    state: LongArray,
+) -> tuple[Any, int]:
     """Write the values of the next unit. Return where the following values go, and DONE or OUT_FULL."""
     rows, entry = table.rows, table.rows[row + _U2]
     n = entry & _SIZE
@@ -179,9 +208,15 @@ def _write_unit(
 
 @inlined
 def _end_line(
-    end: Any, is_text: bool, out: IntArray, at: Any, line_ends: LongArray, line: Any, left_lines: LongArray,
+    end: Any,
+    is_text: bool,
+    out: IntArray,
+    at: Any,
+    line_ends: LongArray,
+    line: Any,
+    left_lines: LongArray,
     state: LongArray,
-) -> Any:  # fmt: skip
+) -> Any:
     line_start = np.uint64(line_ends[line - _U1]) if line > _U0 else _U0
     if state[HOLDS_IRREGULAR] != 0:
         at, left_lines[state[N_LEFT], 0], left_lines[state[N_LEFT], 1] = line_start, line, end
@@ -195,9 +230,17 @@ def _end_line(
 
 @releasing
 def encode_units(
-    data: TextArray, stop: int, rule: Rule, table: UnitRows, encoder: UnitEncoder, out: ByteArray,
-    line_ends: LongArray, left_lines: LongTable, ring: KeyArray, state: LongArray,
-) -> int:  # fmt: skip
+    data: TextArray,
+    stop: int,
+    rule: Rule,
+    table: UnitRows,
+    encoder: UnitEncoder,
+    out: ByteArray,
+    line_ends: LongArray,
+    left_lines: LongTable,
+    ring: KeyArray,
+    state: LongArray,
+) -> int:
     """Write the values of the units of data[:stop], and add new units to the table.
 
     data: the text, with a separator at `stop - 1`, and PADDING after it
@@ -208,7 +251,11 @@ def encode_units(
     shift, mark = slot_shift(table.rows), FIRST if rule.marks_first else _U0
     base, end_of_all, room = np.uint64(state[POSITION]), np.uint64(stop), np.uint64(len(out) - ROOM)
     start, after_break = np.uint64(state[START]), np.uint64(state[AFTER_BREAK])
-    at, line, flag = np.uint64(state[WRITTEN]), np.uint64(state[LINE]), mark if state[IS_INSIDE] == 0 else _U0
+    at, line, flag = (
+        np.uint64(state[WRITTEN]),
+        np.uint64(state[LINE]),
+        mark if state[IS_INSIDE] == 0 else _U0,
+    )
     most_lines, most_left, status = np.uint64(len(line_ends) - LINES), len(left_lines) - LINES, DONE
     head = tail = _U0
     while status == DONE and (base < end_of_all or tail != head):
@@ -217,7 +264,18 @@ def encode_units(
             break
         if base < end_of_all:
             head, start, after_break, flag = _find_units(
-                data, base, end_of_all, rule, table.rows, shift, ring, head, start, after_break, flag, encoder.cutter
+                data,
+                base,
+                end_of_all,
+                rule,
+                table.rows,
+                shift,
+                ring,
+                head,
+                start,
+                after_break,
+                flag,
+                encoder.cutter,
             )
             base += _BLOCK
         lag = _LAG if base < end_of_all else _U0
@@ -248,8 +306,13 @@ def encode_units(
 
 @releasing
 def encode_pending(
-    data: TextArray, table: UnitRows, encoder: UnitEncoder, numbers: LongArray, sizes: LongArray, used: int
-) -> int:  # fmt: skip
+    data: TextArray,
+    table: UnitRows,
+    encoder: UnitEncoder,
+    numbers: LongArray,
+    sizes: LongArray,
+    used: int,
+) -> int:
     """Encode pending units whose characters now have a class. Return the bytes of values in use.
 
     sizes: set to the bytes of each unit's values, −1 if it stays pending
@@ -258,7 +321,11 @@ def encode_pending(
         start, end = int(table.starts[numbers[i]]), int(table.starts[numbers[i] + 1])
         first = table.firsts[numbers[i]] != 0
         shape, n = cut_unit(data, start, end, first, encoder.cutter)
-        sizes[i] = -1 if shape == OPEN or n < 0 else write_words(data, first, n, encoder, table.values, used)
+        sizes[i] = (
+            -1
+            if shape == OPEN or n < 0
+            else write_words(data, first, n, encoder, table.values, used)
+        )
         if sizes[i] >= 0:
             table.value_starts[numbers[i]] = used
             used += sizes[i]

@@ -51,7 +51,9 @@ BLOCK = 64  # bytes that are examined together
 if vars(config)["DISABLE_JIT"]:
 
     def load64(data: ByteArray, position: Any) -> Any:
-        return np.uint64(int.from_bytes(data[position : position + 8 // data.itemsize].tobytes(), "little"))
+        return np.uint64(
+            int.from_bytes(data[position : position + 8 // data.itemsize].tobytes(), "little")
+        )
 
     def store64(data: ByteArray, position: Any, value: Any) -> None:
         whole = np.frombuffer(int(value).to_bytes(8, "little"), data.dtype)
@@ -83,14 +85,20 @@ else:
     @intrinsic
     def load64(typing: Any, data: Any, position: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.load(_address(context, builder, signature, arguments, ir.IntType(64)), align=1)
+            return builder.load(
+                _address(context, builder, signature, arguments, ir.IntType(64)), align=1
+            )
 
         return types.uint64(data, position), generate
 
     @intrinsic
     def store64(typing: Any, data: Any, position: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            builder.store(arguments[2], _address(context, builder, signature, arguments, ir.IntType(64)), align=1)
+            builder.store(
+                arguments[2],
+                _address(context, builder, signature, arguments, ir.IntType(64)),
+                align=1,
+            )
             return context.get_dummy_value()
 
         return types.void(data, position, value), generate
@@ -103,7 +111,9 @@ else:
 
             def everywhere(number: Any) -> Any:
                 one = builder.insert_element(
-                    ir.Constant(bytes_, ir.Undefined), builder.trunc(number, byte), ir.IntType(32)(0)
+                    ir.Constant(bytes_, ir.Undefined),
+                    builder.trunc(number, byte),
+                    ir.IntType(32)(0),
                 )
                 return builder.shuffle_vector(one, one, zeros)
 
@@ -132,7 +142,10 @@ else:
     @intrinsic
     def prefetch(typing: Any, data: Any, position: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            place, number = _address(context, builder, signature, arguments, ir.IntType(8)), ir.IntType(32)
+            place, number = (
+                _address(context, builder, signature, arguments, ir.IntType(8)),
+                ir.IntType(32),
+            )
             takes = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
             to_read, everywhere, data_not_code = number(0), number(3), number(1)
             function = builder.module.declare_intrinsic("llvm.prefetch", [place.type], takes)

@@ -42,7 +42,9 @@ from numba.core.runtime.nrt import rtsys
 from volt.errors import VoltWarning
 from volt.own_files import find_shared, is_own
 
-UNUSED = 24 * 3600  # seconds since a process last started with a folder, after which it may be removed
+UNUSED = (
+    24 * 3600
+)  # seconds since a process last started with a folder, after which it may be removed
 _PREFIX = "loops-"
 _deciding = Lock()
 
@@ -76,14 +78,18 @@ def code_folder() -> str | None:
     Code on disk can do anything, so a folder that other users can change is not used, with one warning.
     """
     try:
-        chosen = njit(cache=True)(_example).stats.cache_path  # as numba 0.68 reports the folder of this file
+        chosen = njit(cache=True)(
+            _example
+        ).stats.cache_path  # as numba 0.68 reports the folder of this file
     except AttributeError:  # loops run as plain Python, or this numba does not report it
         return "" if vars(config)["DISABLE_JIT"] else None
     except RuntimeError:  # numba has found no folder that can be written to
         return None
     sources = sorted(Path(__file__).parent.glob("*.py"))
     is_frozen = hasattr(sys, "frozen")  # numba looks at the whole program, which holds all loops
-    if not sources and not is_frozen:  # for example in a zip file: compile every time, rather than run old code
+    if (
+        not sources and not is_frozen
+    ):  # for example in a zip file: compile every time, rather than run old code
         return None
     place = Path(os.path.realpath(str(chosen)))
     folder = place if is_frozen else place / (_PREFIX + _digest(sources))
@@ -112,7 +118,9 @@ def _example() -> None:
 
 
 def _digest(sources: list[Path]) -> str:
-    digest = sha256(repr((sys.implementation.cache_tag, numba.__version__, llvmlite.__version__)).encode())
+    digest = sha256(
+        repr((sys.implementation.cache_tag, numba.__version__, llvmlite.__version__)).encode()
+    )
     for path in sources:
         content = path.read_bytes()
         digest.update(f"\n{path.name} {len(content)}\n".encode() + content)
@@ -121,7 +129,9 @@ def _digest(sources: list[Path]) -> str:
 
 def _remove_unsafe(folder: Path) -> None:
     """Remove what others can have changed, and pickles that a full disk cut short, which make numba fail."""
-    is_hidden = not folder.stat().st_mode & 0o077  # others cannot enter it, so the modes of its files do not matter
+    is_hidden = (
+        not folder.stat().st_mode & 0o077
+    )  # others cannot enter it, so the modes of its files do not matter
     for index in folder.iterdir():
         if not is_own(index, any_mode=is_hidden):
             rmtree(index)
@@ -260,14 +270,35 @@ class _Code(JITCodeLibrary):
 
 
 class _PartCompiler(Compiler):
-    def __init__(self, typing: Any, target: Any, library: Any, arguments: Any, result: Any, flags: Any, local: Any):
+    def __init__(
+        self,
+        typing: Any,
+        target: Any,
+        library: Any,
+        arguments: Any,
+        result: Any,
+        flags: Any,
+        local: Any,
+    ):
         flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
         make, compiler = _untyped(_Code), _untyped(super())
-        compiler.__init__(typing, target, library or make(target.codegen(), "part"), arguments, result, flags, local)
+        compiler.__init__(
+            typing,
+            target,
+            library or make(target.codegen(), "part"),
+            arguments,
+            result,
+            flags,
+            local,
+        )
 
     def compile_extra(self, function: Callable[..., Any]) -> Any:
-        result = _untyped(super()).compile_extra(function)._replace(entry_point=(function, object()))
-        self.state.targetctx.insert_user_function(result.entry_point, result.fndesc, [result.library])
+        result = (
+            _untyped(super()).compile_extra(function)._replace(entry_point=(function, object()))
+        )
+        self.state.targetctx.insert_user_function(
+            result.entry_point, result.fndesc, [result.library]
+        )
         return result
 
 

@@ -12,7 +12,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volt.kernels.apply_bpe import Word, WordBuffers, _merge_at, _pop, _push, _random, _split_back, link_word
+from volt.kernels.apply_bpe import (
+    Word,
+    WordBuffers,
+    _merge_at,
+    _pop,
+    _push,
+    _random,
+    _split_back,
+    link_word,
+)
 from volt.kernels.arrays import (
     ByteArray,
     FloatArray,
@@ -48,7 +57,9 @@ def _push_join(p: int, size: int, word: Word, joins: JoinTable, parts: LongArray
 
 
 @borrowing
-def _join(word: Word, size: int, joins: JoinTable, parts: LongArray, dropout: float, state: LongArray) -> None:
+def _join(
+    word: Word, size: int, joins: JoinTable, parts: LongArray, dropout: float, state: LongArray
+) -> None:
     """Join the symbols of a line. Each pair is drawn once, so a skipped pair joins only if it forms anew."""
     while size > 0:
         entry = word.heap[0]
@@ -66,9 +77,16 @@ def _join(word: Word, size: int, joins: JoinTable, parts: LongArray, dropout: fl
 
 @releasing
 def join_lines(
-    symbols: IntArray, ends: LongArray, joins: JoinTable, parts: LongArray, dropout: float, states: LongArray,
-    room: WordBuffers, out: IntArray, out_ends: LongArray,
-) -> int:  # fmt: skip
+    symbols: IntArray,
+    ends: LongArray,
+    joins: JoinTable,
+    parts: LongArray,
+    dropout: float,
+    states: LongArray,
+    room: WordBuffers,
+    out: IntArray,
+    out_ends: LongArray,
+) -> int:
     """Write the pieces of lines and each line's end. Return the number of pieces.
 
     parts: overwritten with the parts of joined pieces
@@ -109,7 +127,11 @@ class Lattice(NamedTuple):
 
 @borrowing
 def _add_score(node: int, begin: int, end: int, piece: int, score: float, lattice: Lattice) -> int:
-    lattice.nexts[node], lattice.begins[node], lattice.pieces[node] = lattice.heads[end], begin, piece
+    lattice.nexts[node], lattice.begins[node], lattice.pieces[node] = (
+        lattice.heads[end],
+        begin,
+        piece,
+    )
     lattice.heads[end] = node
     one, other = lattice.sums[end], lattice.sums[begin] + score
     low, high = min(one, other), max(one, other)
@@ -118,7 +140,9 @@ def _add_score(node: int, begin: int, end: int, piece: int, score: float, lattic
 
 
 @borrowing
-def _build(symbols: IntArray, codes: IntArray, start: int, n: int, trie: Trie, lattice: Lattice) -> None:
+def _build(
+    symbols: IntArray, codes: IntArray, start: int, n: int, trie: Trie, lattice: Lattice
+) -> None:
     node = 0
     for place in range(n + 1):
         lattice.sums[place], lattice.heads[place] = -inf, -1
@@ -135,7 +159,9 @@ def _build(symbols: IntArray, codes: IntArray, start: int, n: int, trie: Trie, l
                 node = _add_score(node, begin, end, piece, trie.scores[piece], lattice)
                 single = single or end == begin + 1
         if not single:
-            node = _add_score(node, begin, begin + 1, -1 - codes[start + begin], trie.unknown, lattice)
+            node = _add_score(
+                node, begin, begin + 1, -1 - codes[start + begin], trie.unknown, lattice
+            )
 
 
 @borrowing
@@ -151,9 +177,15 @@ def _drawn(end: int, trie: Trie, lattice: Lattice, state: LongArray) -> int:
 
 @releasing
 def draw_paths(
-    symbols: IntArray, codes: IdArray, ends: LongArray, trie: Trie, states: LongArray, lattice: Lattice, out: IntArray,
+    symbols: IntArray,
+    codes: IdArray,
+    ends: LongArray,
+    trie: Trie,
+    states: LongArray,
+    lattice: Lattice,
+    out: IntArray,
     out_ends: LongArray,
-) -> int:  # fmt: skip
+) -> int:
     """Draw a path for each line; write its pieces and where they end. An unknown character is written as `-1 - code`.
 
     Returns the number of pieces.
@@ -190,7 +222,10 @@ def _add(start: int, end: int, cost: float, paths: Paths) -> None:
             return
         k = min(k, most - 1)
         while k > 0 and paths.costs[end, k - 1] > total:
-            paths.costs[end, k], paths.starts[end, k] = paths.costs[end, k - 1], paths.starts[end, k - 1]
+            paths.costs[end, k], paths.starts[end, k] = (
+                paths.costs[end, k - 1],
+                paths.starts[end, k - 1],
+            )
             paths.ranks[end, k] = paths.ranks[end, k - 1]
             k -= 1
         paths.costs[end, k], paths.starts[end, k], paths.ranks[end, k] = total, start, rank
@@ -219,9 +254,15 @@ def _find(symbols: IntArray, first: int, n: int, trie: Trie, paths: Paths) -> No
 
 @releasing
 def best_paths(
-    symbols: IntArray, ends: LongArray, trie: Trie, paths: Paths, n_paths: LongArray, costs: FloatArray,
-    sizes: LongArray, cuts: IntArray,
-) -> int:  # fmt: skip
+    symbols: IntArray,
+    ends: LongArray,
+    trie: Trie,
+    paths: Paths,
+    n_paths: LongArray,
+    costs: FloatArray,
+    sizes: LongArray,
+    cuts: IntArray,
+) -> int:
     """Write the best paths of words. Return the number of paths.
 
     n_paths: the number of paths of each word;  costs, sizes: each path's cost and number of pieces

@@ -49,7 +49,9 @@ POSITION = 1
 
 
 @compiled
-def _outranks(pair: int, count: int, other: int, other_count: int, pairs: LongArray, texts: TokenStrings) -> bool:
+def _outranks(
+    pair: int, count: int, other: int, other_count: int, pairs: LongArray, texts: TokenStrings
+) -> bool:
     if count != other_count:
         return count > other_count
     key, other_key = pairs[pair, KEY], pairs[other, KEY]
@@ -79,7 +81,12 @@ def _pop(heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings) -> i
     i, child = 0, 1
     while child < size - 1:
         if child + 2 < size and _outranks(
-            heap[child + 1, PAIR], heap[child + 1, COUNT], heap[child, PAIR], heap[child, COUNT], pairs, texts
+            heap[child + 1, PAIR],
+            heap[child + 1, COUNT],
+            heap[child, PAIR],
+            heap[child, COUNT],
+            pairs,
+            texts,
         ):
             child += 1
         if not _outranks(heap[child, PAIR], heap[child, COUNT], pair, count, pairs, texts):
@@ -174,9 +181,16 @@ def _place(result: IntArray, n_new: int, first: int, pool: IntArray, pairs: Long
 
 
 @compiled
-def _list_pairs(at: IntArray, counts: LongArray, n_atoms: int) -> tuple[LongArray, int, IntArray, int]:
+def _list_pairs(
+    at: IntArray, counts: LongArray, n_atoms: int
+) -> tuple[LongArray, int, IntArray, int]:
     pairs = long_table(min(n_atoms * n_atoms, len(at)) + 1, 5)
-    result, pool, slots, n_pairs = int_table(len(at), 2), ints(2 * len(at) + 1), _slots_for(pairs, 0), 0
+    result, pool, slots, n_pairs = (
+        int_table(len(at), 2),
+        ints(2 * len(at) + 1),
+        _slots_for(pairs, 0),
+        0,
+    )
     for p in range(len(at)):
         result[p, PAIR], result[p, POSITION] = -1, p
         if at[p, FOLLOWS] >= 0:
@@ -190,7 +204,14 @@ def _list_pairs(at: IntArray, counts: LongArray, n_atoms: int) -> tuple[LongArra
 
 @inlined
 def _known_pair(
-    role: int, token: int, key: int, stamp: int, n_pairs: int, known: LongArray, pairs: LongArray, slots: IntArray
+    role: int,
+    token: int,
+    key: int,
+    stamp: int,
+    n_pairs: int,
+    known: LongArray,
+    pairs: LongArray,
+    slots: IntArray,
 ) -> int:
     entry = known[role, token]
     if entry >> 32 == stamp:
@@ -202,9 +223,18 @@ def _known_pair(
 
 @compiled
 def _merge(
-    pair: int, new: int, stamp: int, n_pairs: int, positions: IntArray, at: IntArray, counts: LongArray,
-    result: IntArray, known: LongArray, pairs: LongArray, slots: IntArray,
-) -> tuple[int, int, int]:  # fmt: skip
+    pair: int,
+    new: int,
+    stamp: int,
+    n_pairs: int,
+    positions: IntArray,
+    at: IntArray,
+    counts: LongArray,
+    result: IntArray,
+    known: LongArray,
+    pairs: LongArray,
+    slots: IntArray,
+) -> tuple[int, int, int]:
     """Replace the pair by `new` at `positions` where it still occurs; list occurrences of pairs with `new` in `result`.
 
     known: (4, n_tokens), stamp << 32 | the pair of each token as it stands before left, after right, before `new`, and
@@ -224,7 +254,9 @@ def _merge(
         if before >= 0:
             token = at[before, SYMBOL]
             lost = _known_pair(0, token, pair_key(token, left), stamp, n_pairs, known, pairs, slots)
-            gained = _known_pair(2, token, pair_key(token, new), stamp, n_pairs, known, pairs, slots)
+            gained = _known_pair(
+                2, token, pair_key(token, new), stamp, n_pairs, known, pairs, slots
+            )
             n_pairs = max(n_pairs, gained + 1)
             pairs[lost, COUNT] -= count
             pairs[gained, COUNT] += count
@@ -232,8 +264,12 @@ def _merge(
         if after >= 0:
             at[after, PRECEDES] = p
             token = at[after, SYMBOL]
-            lost = _known_pair(1, token, pair_key(right, token), stamp, n_pairs, known, pairs, slots)
-            gained = _known_pair(3, token, pair_key(new, token), stamp, n_pairs, known, pairs, slots)
+            lost = _known_pair(
+                1, token, pair_key(right, token), stamp, n_pairs, known, pairs, slots
+            )
+            gained = _known_pair(
+                3, token, pair_key(new, token), stamp, n_pairs, known, pairs, slots
+            )
             n_pairs = max(n_pairs, gained + 1)
             pairs[lost, COUNT] -= count
             pairs[gained, COUNT] += count
@@ -257,7 +293,13 @@ def _roomy(
 
 @compiled
 def _push_new(
-    result: IntArray, n_new: int, min_count: int, heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings
+    result: IntArray,
+    n_new: int,
+    min_count: int,
+    heap: LongArray,
+    size: int,
+    pairs: LongArray,
+    texts: TokenStrings,
 ) -> tuple[LongArray, int]:
     if size + n_new > len(heap):
         heap = _resized(heap, size, 2 * (size + n_new))
@@ -276,7 +318,12 @@ class Until(NamedTuple):
 
 
 def learn(
-    words: Words, texts: TokenStrings, final_atoms: ByteArray, marker: IntArray, until: Until, progress: LongArray
+    words: Words,
+    texts: TokenStrings,
+    final_atoms: ByteArray,
+    marker: IntArray,
+    until: Until,
+    progress: LongArray,
 ) -> tuple[IntArray, LongArray, int]:
     """Learn merges until a limit of `until` is reached.
 
@@ -298,9 +345,17 @@ def learn(
 
 @loop
 def learn_merges(
-    words: Words, texts: TokenStrings, n_atoms: int, final: ByteArray, marker: IntArray, until: Until,
-    known: LongTable, merges: IntTable, replacements: LongArray, progress: LongArray,
-) -> tuple[int, int]:  # fmt: skip
+    words: Words,
+    texts: TokenStrings,
+    n_atoms: int,
+    final: ByteArray,
+    marker: IntArray,
+    until: Until,
+    known: LongTable,
+    merges: IntTable,
+    replacements: LongArray,
+    progress: LongArray,
+) -> tuple[int, int]:
     n_done = left_count = 0
     at = _link_words(words)
     pairs, n_pairs, pool, pool_end = _list_pairs(at, words.counts, n_atoms)
@@ -318,7 +373,9 @@ def learn_merges(
         texts = append_text(texts, new, left, right)
         if final[right] == 0 and ends_with(texts, new, marker):
             continue
-        if n_done == until.n_merges or (n_done >= until.n_sure and pairs[pair, COUNT] < until.common):
+        if n_done == until.n_merges or (
+            n_done >= until.n_sure and pairs[pair, COUNT] < until.common
+        ):
             left_count = pairs[pair, COUNT]
             break
         final[new] = final[right]

@@ -49,7 +49,9 @@ from volt.kernels.learn import (
 def _worst(pieces: LongArray, units: LongArray, sizes: LongArray) -> int:
     worst = -1
     for source in range(len(pieces)):
-        if sizes[source] > 0 and (worst < 0 or pieces[source] / units[source] > pieces[worst] / units[worst]):
+        if sizes[source] > 0 and (
+            worst < 0 or pieces[source] / units[source] > pieces[worst] / units[worst]
+        ):
             worst = source
     return worst
 
@@ -66,8 +68,14 @@ def _with_room(heaps: LongArray, sizes: LongArray, room: int) -> LongArray:
 
 
 @compiled
-def _first_heaps(heaps: LongArray, sizes: LongArray, n_pairs: int, min_count: int, pairs: LongArray, texts: TokenStrings
-) -> LongArray:  # fmt: skip
+def _first_heaps(
+    heaps: LongArray,
+    sizes: LongArray,
+    n_pairs: int,
+    min_count: int,
+    pairs: LongArray,
+    texts: TokenStrings,
+) -> LongArray:
     for pair in range(n_pairs):
         if pairs[pair, COUNT] >= min_count:
             source = (pairs[pair, KEY] & RIGHT) % len(sizes)
@@ -77,9 +85,16 @@ def _first_heaps(heaps: LongArray, sizes: LongArray, n_pairs: int, min_count: in
 
 
 def learn_parity(
-    words: Words, texts: TokenStrings, final_atoms: ByteArray, marker: IntArray, units: LongArray, pieces: LongArray,
-    n_merges: int, min_count: int, progress: LongArray,
-) -> tuple[IntArray, IntArray]:  # fmt: skip
+    words: Words,
+    texts: TokenStrings,
+    final_atoms: ByteArray,
+    marker: IntArray,
+    units: LongArray,
+    pieces: LongArray,
+    n_merges: int,
+    min_count: int,
+    progress: LongArray,
+) -> tuple[IntArray, IntArray]:
     """Learn up to `n_merges` merges, or fewer if no pair occurs `min_count` times in any source.
 
     words, texts: atom a of source s is the symbol a · n_sources + s
@@ -92,18 +107,41 @@ def learn_parity(
     final = np.concatenate([final_atoms, np.zeros(n_merges + 1, np.uint8)])
     heaps, sizes = np.zeros((len(units), 1, 2), np.int64), np.zeros(len(units), np.int64)
     n_done = learn_parity_merges(
-        words, texts, len(final_atoms), final, marker, units, pieces.copy(), min_count, heaps, sizes, known,
-        merges, chosen_by, progress,
-    )  # fmt: skip
+        words,
+        texts,
+        len(final_atoms),
+        final,
+        marker,
+        units,
+        pieces.copy(),
+        min_count,
+        heaps,
+        sizes,
+        known,
+        merges,
+        chosen_by,
+        progress,
+    )
     return merges[:n_done], chosen_by[:n_done]
 
 
 @loop
 def learn_parity_merges(
-    words: Words, texts: TokenStrings, n_atoms: int, final: ByteArray, marker: IntArray, units: LongArray,
-    pieces: LongArray, min_count: int, heaps: LongCube, sizes: LongArray, known: LongTable, merges: IntTable,
-    chosen_by: IntArray, progress: LongArray,
-) -> int:  # fmt: skip
+    words: Words,
+    texts: TokenStrings,
+    n_atoms: int,
+    final: ByteArray,
+    marker: IntArray,
+    units: LongArray,
+    pieces: LongArray,
+    min_count: int,
+    heaps: LongCube,
+    sizes: LongArray,
+    known: LongTable,
+    merges: IntTable,
+    chosen_by: IntArray,
+    progress: LongArray,
+) -> int:
     n_done, n_merges, n = 0, len(merges), len(units)
     at = _link_words(words)
     pairs, n_pairs, pool, pool_end = _list_pairs(at, words.counts, n_atoms * n)
@@ -118,29 +156,46 @@ def learn_parity_merges(
         if pair < 0 or pairs[pair, COUNT] < min_count:
             sizes[worst] = 0
             continue
-        left, right, new = (pairs[pair, KEY] >> 32) // n, (pairs[pair, KEY] & RIGHT) // n, n_atoms + n_done
+        left, right, new = (
+            (pairs[pair, KEY] >> 32) // n,
+            (pairs[pair, KEY] & RIGHT) // n,
+            n_atoms + n_done,
+        )
         for source in range(n):
             texts = append_text(texts, new * n + source, left * n, right * n)
         if final[right] == 0 and ends_with(texts, new * n, marker):
             continue
         final[new] = final[right]
         for source in range(n):
-            pair = slots[_pair_slot(pair_key(left * n + source, right * n + source), pairs, slots)] - 1
+            pair = (
+                slots[_pair_slot(pair_key(left * n + source, right * n + source), pairs, slots)] - 1
+            )
             if pair < 0:  # it never occurred
                 continue
             n_positions = pairs[pair, SIZE]
             positions = pool[pairs[pair, START] : pairs[pair, START] + n_positions]
             result, pairs, slots = _roomy(n_positions, new, n_pairs, result, pairs, slots)
             replaced, n_new, n_pairs = _merge(
-                pair, new * n + source, n_done * n + source + 1, n_pairs, positions, at, words.counts, result, known,
-                pairs, slots,
-            )  # fmt: skip
+                pair,
+                new * n + source,
+                n_done * n + source + 1,
+                n_pairs,
+                positions,
+                at,
+                words.counts,
+                result,
+                known,
+                pairs,
+                slots,
+            )
             pieces[source] -= replaced
             if pool_end + n_new > len(pool):
                 pool = grown_ints(pool, 2 * (pool_end + n_new))
             pool_end = _place(result, n_new, pool_end, pool, pairs)
             heaps = _with_room(heaps, sizes, sizes[source] + n_new)
-            _, sizes[source] = _push_new(result, n_new, min_count, heaps[source], sizes[source], pairs, texts)
+            _, sizes[source] = _push_new(
+                result, n_new, min_count, heaps[source], sizes[source], pairs, texts
+            )
         merges[n_done, 0], merges[n_done, 1], chosen_by[n_done] = left, right, worst
         n_done += 1
         progress[0] = n_done

@@ -10,7 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from volt.kernels.arrays import ByteArray, FloatArray, IntArray, KeyArray, LongArray, TextArray, fraction_of, mixed
+from volt.kernels.arrays import (
+    ByteArray,
+    FloatArray,
+    IntArray,
+    KeyArray,
+    LongArray,
+    TextArray,
+    fraction_of,
+    mixed,
+)
 from volt.kernels.columns import copy_bytes
 from volt.kernels.intrinsics import load64
 from volt.kernels.jit import inlined, releasing
@@ -18,7 +27,12 @@ from volt.kernels.string_functions import code_at
 
 SWAP, DROP, INSERT, REPLACE = 0, 1, 2, 3  # kinds of change to a character
 MOST_GROWTH = 5  # the output has at most 5 times the bytes: one inserted character of four bytes before each byte
-MARK, INNER, FINAL, WIDE = 1, 2, 4, 8  # bits: the properties of a character that `change_marks` needs
+MARK, INNER, FINAL, WIDE = (
+    1,
+    2,
+    4,
+    8,
+)  # bits: the properties of a character that `change_marks` needs
 _SPACE, _STOP, _WIDE_STOP = 0x20, 0x2E, (0xE3, 0x80, 0x82)  # "。" is three bytes
 _TRIES = 64
 
@@ -61,7 +75,15 @@ def drawn_place(data: ByteArray, begin: int, end: int, place: int, state: Any) -
 
 @inlined
 def edited(
-    data: ByteArray, begin: int, place: int, end: int, kind: int, is_bare: bool, state: Any, out: IntArray, at: int
+    data: ByteArray,
+    begin: int,
+    place: int,
+    end: int,
+    kind: int,
+    is_bare: bool,
+    state: Any,
+    out: IntArray,
+    at: int,
 ) -> tuple[int, int]:
     """Write one changed character. Return the next positions to read and to write."""
     after = next_place(data, place, end)
@@ -120,9 +142,15 @@ def after_letters(data: ByteArray, place: int, end: int, n: int) -> int:
 
 @releasing
 def misspell(
-    data: TextArray, starts: LongArray, sizes: LongArray, seeds: KeyArray, powers: FloatArray, kinds: ByteArray,
-    out: ByteArray, ends: LongArray,
-) -> None:  # fmt: skip
+    data: TextArray,
+    starts: LongArray,
+    sizes: LongArray,
+    seeds: KeyArray,
+    powers: FloatArray,
+    kinds: ByteArray,
+    out: ByteArray,
+    ends: LongArray,
+) -> None:
     """Write values with misspelt words. Spaces stay, and each word keeps at least one character.
 
     powers: powers[k] is the probability that none of k + 1 characters is hit, so one random number gives the next hit
@@ -175,7 +203,15 @@ def final_place(data: ByteArray, begin: int, end: int, kinds: ByteArray) -> int:
 
 @inlined
 def thinned(
-    data: ByteArray, begin: int, stop: int, end: int, state: Any, drop: float, kinds: ByteArray, out: IntArray, at: int
+    data: ByteArray,
+    begin: int,
+    stop: int,
+    end: int,
+    state: Any,
+    drop: float,
+    kinds: ByteArray,
+    out: IntArray,
+    at: int,
 ) -> int:
     """Write a value up to `stop` without some of its marks. Return the position after it.
 
@@ -188,7 +224,11 @@ def thinned(
         if kind & MARK and not (kind & INNER and is_inside and is_letter(data, after, end, kinds)):
             state, is_inside = stepped(state), False
             if fraction(state) < drop:
-                if after < stop and data[after] == _SPACE and (at == first or out[at - 1] == _SPACE):
+                if (
+                    after < stop
+                    and data[after] == _SPACE
+                    and (at == first or out[at - 1] == _SPACE)
+                ):
                     after += 1
                 place = after
                 continue
@@ -214,9 +254,16 @@ def is_blank(out: IntArray, first: int, at: int) -> bool:
 
 @releasing
 def change_marks(
-    data: TextArray, starts: LongArray, sizes: LongArray, seeds: KeyArray, drop: float, final: float, kinds: ByteArray,
-    out: ByteArray, ends: LongArray,
-) -> None:  # fmt: skip
+    data: TextArray,
+    starts: LongArray,
+    sizes: LongArray,
+    seeds: KeyArray,
+    drop: float,
+    final: float,
+    kinds: ByteArray,
+    out: ByteArray,
+    ends: LongArray,
+) -> None:
     """Write values with some punctuation marks removed, or with a full stop added.
 
     drop: the probability of dropping a mark
@@ -264,7 +311,9 @@ def count_hits(counts: LongArray, rate: float, seeds: KeyArray, out: LongArray) 
 
 
 @releasing
-def hit_tokens(ends: LongArray, numbers: LongArray, n_choices: int, seeds: KeyArray, hits: LongArray) -> None:
+def hit_tokens(
+    ends: LongArray, numbers: LongArray, n_choices: int, seeds: KeyArray, hits: LongArray
+) -> None:
     """Choose numbers[i] tokens of value i; all sets are equally likely (selection sampling, Knuth 3.4.2)."""
     place = 0
     for i in range(len(ends)):
@@ -281,7 +330,9 @@ def hit_tokens(ends: LongArray, numbers: LongArray, n_choices: int, seeds: KeyAr
 
 
 @releasing
-def reorder_tokens(ends: LongArray, distance: float, seeds: KeyArray, keys: FloatArray, order: LongArray) -> None:
+def reorder_tokens(
+    ends: LongArray, distance: float, seeds: KeyArray, keys: FloatArray, order: LongArray
+) -> None:
     """Sort the tokens of each value, stably, by their place plus a random number from 0 to `distance`."""
     token = 0
     for i in range(len(ends)):
@@ -307,7 +358,9 @@ def is_marked(data: ByteArray, start: int, size: int) -> bool:
 
 
 @inlined
-def is_less(data: ByteArray, start: int, size: int, other: IntArray, other_start: int, other_size: int) -> bool:
+def is_less(
+    data: ByteArray, start: int, size: int, other: IntArray, other_start: int, other_size: int
+) -> bool:
     for k in range(min(size, other_size)):
         if data[start + k] != other[other_start + k]:
             return bool(data[start + k] < other[other_start + k])
@@ -316,9 +369,16 @@ def is_less(data: ByteArray, start: int, size: int, other: IntArray, other_start
 
 @inlined
 def text_place(
-    data: ByteArray, start: int, size: int, others: IntArray, starts: LongArray, sizes: LongArray, skip: int, low: int,
+    data: ByteArray,
+    start: int,
+    size: int,
+    others: IntArray,
+    starts: LongArray,
+    sizes: LongArray,
+    skip: int,
+    low: int,
     high: int,
-) -> int:  # fmt: skip
+) -> int:
     """Find a text among sorted texts whose first `skip` bytes are ignored. Return its index, or −1."""
     end = high
     while low < high:
@@ -334,9 +394,17 @@ def text_place(
 
 @releasing
 def toggle_marks(
-    data: TextArray, starts: LongArray, sizes: LongArray, hits: LongArray, others: TextArray, other_starts: LongArray,
-    other_sizes: LongArray, low: int, high: int, chosen: LongArray,
-) -> None:  # fmt: skip
+    data: TextArray,
+    starts: LongArray,
+    sizes: LongArray,
+    hits: LongArray,
+    others: TextArray,
+    other_starts: LongArray,
+    other_sizes: LongArray,
+    low: int,
+    high: int,
+    chosen: LongArray,
+) -> None:
     """Choose, for each hit token, the same token with "▁" added or removed, if it is one of the sorted `others`.
 
     chosen: set to the token's own index or, if it is replaced, to `-1 - index` in `others`
@@ -347,7 +415,17 @@ def toggle_marks(
             continue
         start, size = starts[token], sizes[token]
         if is_marked(data, start, size):
-            other = text_place(data, start + 3, size - 3, others, other_starts, other_sizes, 0, 0, len(other_starts))
+            other = text_place(
+                data,
+                start + 3,
+                size - 3,
+                others,
+                other_starts,
+                other_sizes,
+                0,
+                0,
+                len(other_starts),
+            )
         else:
             other = text_place(data, start, size, others, other_starts, other_sizes, 3, low, high)
         if other >= 0:

@@ -30,7 +30,9 @@ NEVER, NUMBER, WORD, SPLIT, METASPACE, RUNS, UNICODE, GPT2, PATTERN, BYTES, BYTE
 NO_CLASS, OTHER, LETTER, NUMBER_CLASS, MARK, WHITE = range(6)  # classes of characters
 NO_MARKER, SUFFIX, PREFIX = range(3)
 APART, TOGETHER, OPEN = range(3)  # shapes of a unit
-PARTS, CARRIES, JOINS, LASTS, DEPENDS = range(5)  # effects of a class before a break: volt.text.patterns.split_points
+PARTS, CARRIES, JOINS, LASTS, DEPENDS = range(
+    5
+)  # effects of a class before a break: volt.text.patterns.split_points
 LONGEST = 1024  # bytes of a unit; Python cuts longer ones
 SPACE_CODE, PRIVATE = 0x2581, 0x10C000
 LEFT_TO_PYTHON = -1  # returned instead of a number
@@ -40,7 +42,9 @@ _QUOTE = ord("'")
 class Cutter(NamedTuple):
     cut: int  # how units are cut, see above
     marker: int  # NO_MARKER, SUFFIX or PREFIX
-    classes: ByteArray  # (0x110000,), the class of each character; for a pattern, those of its tables
+    classes: (
+        ByteArray  # (0x110000,), the class of each character; for a pattern, those of its tables
+    )
     symbol_of: IntArray  # (2 · 0x110000,), the atom of each code, see volt.encode.merge_tables
     # (512,), the atom of each byte, or ASCII character, "▁" for a space; then the same at the end of a word
     byte_symbols: IntArray
@@ -53,7 +57,9 @@ class Cutter(NamedTuple):
     breaks: int  # bit b is set if byte b separates units that a pattern splits
     alone: int  # 1 if a pattern splits each word the same way when it is alone
     matches_only: int  # 1 if text between a pattern's matches is dropped
-    user_starts: ByteArray  # (256,), 1 for each byte that begins a user token; (0,) if there is none
+    user_starts: (
+        ByteArray  # (256,), 1 for each byte that begins a user token; (0,) if there is none
+    )
 
 
 @inlined
@@ -170,7 +176,9 @@ def _gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, i
             shape = TOGETHER if data[p] >= 0x80 else shape
             last, p = p, after
             if p == end:
-                if data[last] >= 0x80 and len(cutter.user_starts) > 0:  # a user token may end the white space
+                if (
+                    data[last] >= 0x80 and len(cutter.user_starts) > 0
+                ):  # a user token may end the white space
                     return TOGETHER, LEFT_TO_PYTHON
                 shape = OPEN if data[last] >= 0x80 else shape
                 return shape, _add(start, end, n_words, cutter)
@@ -198,7 +206,9 @@ def _pattern_shape(data: ByteArray, start: int, end: int, cutter: Cutter) -> int
         code, p = character(data, p, end)
         if code < 0 or _is_hidden(code, cutter) or (code == SPACE_CODE and cutter.cut < BYTES):
             return LEFT_TO_PYTHON
-        if cutter.kinds[cutter.classes[code]] >= LASTS and (code > 32 or (cutter.breaks >> code) & 1 == 0):
+        if cutter.kinds[cutter.classes[code]] >= LASTS and (
+            code > 32 or (cutter.breaks >> code) & 1 == 0
+        ):
             shape = TOGETHER
             if p == end:
                 return OPEN if cutter.kinds[cutter.classes[code]] == LASTS else LEFT_TO_PYTHON
@@ -211,7 +221,9 @@ def _by_pattern(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[
     if shape == LEFT_TO_PYTHON:
         return TOGETHER, LEFT_TO_PYTHON
     tables = SplitTables(cutter.classes, cutter.moves, cutter.end, cutter.splits)
-    return shape, find_words(data, start, end, tables, cutter.matches_only, cutter.starts, cutter.ends)
+    return shape, find_words(
+        data, start, end, tables, cutter.matches_only, cutter.starts, cutter.ends
+    )
 
 
 @borrowing

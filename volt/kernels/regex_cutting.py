@@ -68,7 +68,9 @@ def _move(row: Any, kind: Any, tables: SplitTables) -> Any:
 
 
 @inlined
-def _match_end(data: ByteArray, result: int, p: int, end: int, row: Any, tables: SplitTables) -> int:
+def _match_end(
+    data: ByteArray, result: int, p: int, end: int, row: Any, tables: SplitTables
+) -> int:
     while row != _U0:
         kind, after = _kind_at(data, p, end, tables) if p < end else (tables.end, p)
         move = _move(row, kind, tables)
@@ -79,7 +81,9 @@ def _match_end(data: ByteArray, result: int, p: int, end: int, row: Any, tables:
 
 
 @inlined
-def _match_start(data: ByteArray, start: int, p: int, result: int, row: Any, tables: SplitTables) -> int:
+def _match_start(
+    data: ByteArray, start: int, p: int, result: int, row: Any, tables: SplitTables
+) -> int:
     while row != _U0:
         kind, before = _before(data, start, p, tables) if p > start else (tables.end, p)
         move = _move(row, kind, tables)
@@ -90,7 +94,9 @@ def _match_start(data: ByteArray, start: int, p: int, result: int, row: Any, tab
 
 
 @borrowing
-def _split(data: ByteArray, start: int, end: int, row: Any, tables: SplitTables, ends: LongArray, n: int) -> int:
+def _split(
+    data: ByteArray, start: int, end: int, row: Any, tables: SplitTables, ends: LongArray, n: int
+) -> int:
     p = start
     while p < end:
         kind, after = _kind_at(data, p, end, tables)
@@ -110,7 +116,7 @@ def _split(data: ByteArray, start: int, end: int, row: Any, tables: SplitTables,
 @borrowing
 def _split_from_end(
     data: ByteArray, start: int, end: int, row: Any, tables: SplitTables, ends: LongArray, n: int
-) -> int:  # fmt: skip
+) -> int:
     first, p = n, end
     while p > start:
         kind, before = _before(data, start, p, tables)
@@ -131,8 +137,14 @@ def _split_from_end(
 
 @borrowing
 def cut_span(
-    data: ByteArray, start: int, end: int, tables: SplitTables, ends: LongArray, spare: LongArray, n: int
-) -> int:  # fmt: skip
+    data: ByteArray,
+    start: int,
+    end: int,
+    tables: SplitTables,
+    ends: LongArray,
+    spare: LongArray,
+    n: int,
+) -> int:
     """Apply all splits to a text. Write the ends of its words after the first n `ends`; return the new n."""
     n_splits, n_words = len(tables.splits), 1
     if n_splits == 1 and tables.splits[0] & 1 == 0:
@@ -141,7 +153,9 @@ def cut_span(
         return n
     ends[n] = end
     for k in range(n_splits):
-        for i in range(n_words):  # slice assignment would allocate: numba cannot see that the slices do not overlap
+        for i in range(
+            n_words
+        ):  # slice assignment would allocate: numba cannot see that the slices do not overlap
             spare[i] = ends[n + i]
         output, before, row = n, start, np.uint64(tables.splits[k] >> 1)
         for i in range(n_words):
@@ -157,7 +171,7 @@ def cut_span(
 @borrowing
 def find_matches(
     data: ByteArray, start: int, end: int, tables: SplitTables, starts: LongArray, ends: LongArray
-) -> int:  # fmt: skip
+) -> int:
     n, p, row = 0, start, np.uint64(tables.splits[0] >> 1)
     while p < end:
         kind, after = _kind_at(data, p, end, tables)
@@ -172,7 +186,13 @@ def find_matches(
 
 @borrowing
 def find_words(
-    data: ByteArray, start: int, end: int, tables: SplitTables, matches_only: int, starts: LongArray, ends: LongArray
+    data: ByteArray,
+    start: int,
+    end: int,
+    tables: SplitTables,
+    matches_only: int,
+    starts: LongArray,
+    ends: LongArray,
 ) -> int:
     if matches_only:
         return find_matches(data, start, end, tables, starts, ends)
@@ -184,8 +204,13 @@ def find_words(
 
 @releasing
 def cut_texts(
-    data: TextArray, bounds: LongArray, tables: SplitTables, ends: LongArray, spare: LongArray, n_words: LongArray
-) -> int:  # fmt: skip
+    data: TextArray,
+    bounds: LongArray,
+    tables: SplitTables,
+    ends: LongArray,
+    spare: LongArray,
+    n_words: LongArray,
+) -> int:
     n = 0
     for text in range(len(bounds) - 1):
         after = cut_span(data, bounds[text], bounds[text + 1], tables, ends, spare, n)
@@ -195,7 +220,10 @@ def cut_texts(
 
 LINE_END, SPACE = 0xFF, 0x20
 _WIDTH = 4
-WIDEST, MORE = 4, 4  # maximum bytes for one byte, with the space after its word; spare bytes at the end
+WIDEST, MORE = (
+    4,
+    4,
+)  # maximum bytes for one byte, with the space after its word; spare bytes at the end
 
 
 class WordSpelling(NamedTuple):
@@ -212,7 +240,9 @@ def _is_hidden(data: ByteArray, start: int, end: int) -> bool:
 
 
 @borrowing
-def _write(data: ByteArray, start: int, end: int, spelling: WordSpelling, out: ByteArray, n: int) -> int:
+def _write(
+    data: ByteArray, start: int, end: int, spelling: WordSpelling, out: ByteArray, n: int
+) -> int:
     if spelling.keeps_hidden and _is_hidden(data, start, end):
         for p in range(start, end):
             out[n], n = data[p], n + 1
@@ -227,13 +257,21 @@ def _write(data: ByteArray, start: int, end: int, spelling: WordSpelling, out: B
 
 @releasing
 def write_words(
-    data: TextArray, line_starts: LongArray, line_ends: LongArray, tables: SplitTables, spelling: WordSpelling,
-    starts: LongArray, ends: LongArray, out: ByteArray,
-) -> int:  # fmt: skip
+    data: TextArray,
+    line_starts: LongArray,
+    line_ends: LongArray,
+    tables: SplitTables,
+    spelling: WordSpelling,
+    starts: LongArray,
+    ends: LongArray,
+    out: ByteArray,
+) -> int:
     """Write the words of lines with spaces between them, and 0xFF after each line. Return the number of bytes."""
     n = 0
     for line in range(len(line_starts)):
-        n_words = find_words(data, line_starts[line], line_ends[line], tables, spelling.matches_only, starts, ends)
+        n_words = find_words(
+            data, line_starts[line], line_ends[line], tables, spelling.matches_only, starts, ends
+        )
         for i in range(n_words):
             n = _write(data, starts[i], ends[i], spelling, out, n)
             out[n], n = SPACE, n + 1

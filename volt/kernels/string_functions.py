@@ -20,9 +20,14 @@ NO_CASE, CASED, UNCLEAR = 0, 1, 2  # results of `find_case`
 
 @releasing
 def surround(
-    data: TextArray, starts: LongArray, sizes: LongArray, before: TextArray, after: TextArray, out: ByteArray,
+    data: TextArray,
+    starts: LongArray,
+    sizes: LongArray,
+    before: TextArray,
+    after: TextArray,
+    out: ByteArray,
     at: LongArray,
-) -> None:  # fmt: skip
+) -> None:
     """Write each value with the same bytes before and after it; a missing value stays missing."""
     for i in range(len(starts)):
         if sizes[i] >= 0:
@@ -40,7 +45,9 @@ def code_at(data: ByteArray, place: int, end: int) -> tuple[int, int]:
     if 0xC2 <= byte < 0xE0 and place + 1 < end:
         return (byte & 0x1F) << 6 | (int(data[place + 1]) & 0x3F), 2
     if 0xE0 <= byte < 0xF0 and place + 2 < end:
-        return (byte & 0x0F) << 12 | (int(data[place + 1]) & 0x3F) << 6 | (int(data[place + 2]) & 0x3F), 3
+        return (byte & 0x0F) << 12 | (int(data[place + 1]) & 0x3F) << 6 | (
+            int(data[place + 2]) & 0x3F
+        ), 3
     return -1, 1
 
 
@@ -51,7 +58,11 @@ def put_code(out: IntArray, at: int, code: int, width: int) -> None:
     elif width == 2:
         out[at], out[at + 1] = 0xC0 | code >> 6, 0x80 | code & 0x3F
     else:
-        out[at], out[at + 1], out[at + 2] = 0xE0 | code >> 12, 0x80 | code >> 6 & 0x3F, 0x80 | code & 0x3F
+        out[at], out[at + 1], out[at + 2] = (
+            0xE0 | code >> 12,
+            0x80 | code >> 6 & 0x3F,
+            0x80 | code & 0x3F,
+        )
 
 
 @inlined
@@ -65,9 +76,17 @@ def flipped(word: Any, letter: Any) -> Any:
 
 @releasing
 def change_case(
-    data: TextArray, starts: LongArray, sizes: LongArray, letter: int, inner: ShortArray, first: ShortArray,
-    opens: ByteArray, out: ByteArray, at: LongArray, is_hard: FlagArray,
-) -> None:  # fmt: skip
+    data: TextArray,
+    starts: LongArray,
+    sizes: LongArray,
+    letter: int,
+    inner: ShortArray,
+    first: ShortArray,
+    opens: ByteArray,
+    out: ByteArray,
+    at: LongArray,
+    is_hard: FlagArray,
+) -> None:
     """Write each value in another case.
 
     letter: the code of "A" or "a", from which 26 ASCII letters change case; 0 for none
@@ -95,7 +114,9 @@ def change_case(
 
 
 @releasing
-def find_case(data: TextArray, starts: LongArray, sizes: LongArray, cased: ByteArray, out: ByteArray) -> None:
+def find_case(
+    data: TextArray, starts: LongArray, sizes: LongArray, cased: ByteArray, out: ByteArray
+) -> None:
     """Find whether each value contains a character that has case: NO_CASE, CASED or UNCLEAR.
 
     cased: (65,536,) code point → NO_CASE, CASED, or UNCLEAR if the character's neighbours decide
@@ -188,7 +209,9 @@ def find_blank(data: TextArray, starts: LongArray, sizes: LongArray, out: FlagAr
 
 
 @releasing
-def count_within(data: TextArray, starts: LongArray, sizes: LongArray, first: int, span: int, out: LongArray) -> None:
+def count_within(
+    data: TextArray, starts: LongArray, sizes: LongArray, first: int, span: int, out: LongArray
+) -> None:
     """Count the bytes of each value that are from `first` to `first + span`."""
     last = len(data) - BLOCK
     for i in range(len(starts)):
@@ -201,7 +224,9 @@ def count_within(data: TextArray, starts: LongArray, sizes: LongArray, first: in
 
 
 @releasing
-def find_any(data: TextArray, starts: LongArray, sizes: LongArray, wanted: FlagArray, out: FlagArray) -> None:
+def find_any(
+    data: TextArray, starts: LongArray, sizes: LongArray, wanted: FlagArray, out: FlagArray
+) -> None:
     for i in range(len(starts)):
         place, end = starts[i], starts[i] + sizes[i]
         while place < end and not wanted[data[place]]:

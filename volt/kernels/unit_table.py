@@ -13,7 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import ByteArray, KeyArray, LongArray, TextArray
-from volt.kernels.intrinsics import PADDING, character, is_white, load64, prefetch, store64, trailing_zeros, within
+from volt.kernels.intrinsics import (
+    PADDING,
+    character,
+    is_white,
+    load64,
+    prefetch,
+    store64,
+    trailing_zeros,
+    within,
+)
 from volt.kernels.jit import borrowing, inlined, releasing
 from volt.kernels.regex_cutting import SplitTables, find_words
 
@@ -22,9 +31,15 @@ _U0, _U1, _U2, _U3, _U4 = (np.uint64(i) for i in range(5))
 _EIGHT, _SIXTEEN, _WORD_BITS, _HALF = (np.uint64(i) for i in (8, 16, 64, 32))
 _MIX, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _LONG = np.uint64(0x7F << 56)  # replaces the length in the key of a long unit
-FIRST = np.uint64(0x80 << 56)  # set in the key of a unit that starts its line, if first units are marked
-_LOW_MASKS = np.array([(1 << 8 * min(n, 8)) - 1 for n in range(16)], np.uint64)  # of the first eight bytes
-_HIGH_MASKS = np.array([(1 << 8 * max(n - 8, 0)) - 1 for n in range(16)], np.uint64)  # of those that follow
+FIRST = np.uint64(
+    0x80 << 56
+)  # set in the key of a unit that starts its line, if first units are marked
+_LOW_MASKS = np.array(
+    [(1 << 8 * min(n, 8)) - 1 for n in range(16)], np.uint64
+)  # of the first eight bytes
+_HIGH_MASKS = np.array(
+    [(1 << 8 * max(n - 8, 0)) - 1 for n in range(16)], np.uint64
+)  # of those that follow
 
 
 class UnitRows(NamedTuple):
@@ -77,7 +92,9 @@ def same_bytes(data: ByteArray, start: Any, length: Any, table: UnitRows, number
 
 
 @inlined
-def find_row(data: ByteArray, start: Any, length: Any, low: Any, high: Any, slot: Any, table: UnitRows) -> Any:
+def find_row(
+    data: ByteArray, start: Any, length: Any, low: Any, high: Any, slot: Any, table: UnitRows
+) -> Any:
     """Return the row of the unit with this key, or the free row for it."""
     rows = table.rows
     while True:
@@ -126,7 +143,10 @@ def complete(table: UnitRows, numbers: LongArray, sizes: LongArray) -> None:
     """Enter the sizes of the encoded values of units that were pending; a size is in bytes, or IRREGULAR."""
     for i in range(len(numbers)):
         number = numbers[i]
-        start, length = np.uint64(table.starts[number]), np.uint64(table.starts[number + 1] - table.starts[number])
+        start, length = (
+            np.uint64(table.starts[number]),
+            np.uint64(table.starts[number + 1] - table.starts[number]),
+        )
         low, high = unit_key(table.bytes, start, length)
         high |= FIRST if table.firsts[number] else _U0
         entry = np.uint64(number + 1) << _HALF | np.uint64(sizes[i])
@@ -163,8 +183,16 @@ def _follows_white(data: ByteArray, place: Any) -> bool:
 
 
 @inlined
-def wait_for_row(data: ByteArray, start: Any, length: Any, flag: Any, rows: LongArray, shift: Any, ring: LongArray,
-                 head: Any) -> Any:  # fmt: skip
+def wait_for_row(
+    data: ByteArray,
+    start: Any,
+    length: Any,
+    flag: Any,
+    rows: LongArray,
+    shift: Any,
+    ring: LongArray,
+    head: Any,
+) -> Any:
     """Prefetch a unit's row, and queue the unit in the ring. Return the new head."""
     low, high = unit_key(data, start, length)
     high |= flag
@@ -177,9 +205,17 @@ def wait_for_row(data: ByteArray, start: Any, length: Any, flag: Any, rows: Long
 
 @inlined
 def _find_units(
-    data: ByteArray, base: Any, stop: Any, ends: Ends, rows: LongArray, shift: Any, ring: LongArray, head: Any,
-    start: Any, flag: Any,
-) -> tuple[Any, Any, Any]:  # fmt: skip
+    data: ByteArray,
+    base: Any,
+    stop: Any,
+    ends: Ends,
+    rows: LongArray,
+    shift: Any,
+    ring: LongArray,
+    head: Any,
+    start: Any,
+    flag: Any,
+) -> tuple[Any, Any, Any]:
     """Find the ends of units in a block of bytes, and queue the units in the ring.
 
     Returns the ring's new head, where the next unit starts, and its flag: FIRST or 0.
@@ -201,7 +237,10 @@ def _find_units(
             start, flag = place + _U1, FIRST if ends.marks_first else _U0
         elif (breaks >> (byte & _LAST)) & _U1 != _U0:
             if start < place and not (ends.keeps_breaks and _follows_white(data, place)):
-                head, flag = wait_for_row(data, start, place - start, flag, rows, shift, ring, head), _U0
+                head, flag = (
+                    wait_for_row(data, start, place - start, flag, rows, shift, ring, head),
+                    _U0,
+                )
                 start = place
             if not ends.keeps_breaks:
                 start = place + _U1
@@ -210,7 +249,14 @@ def _find_units(
 
 @borrowing
 def enter_row(
-    data: ByteArray, start: Any, length: Any, low: Any, high: Any, row: Any, table: UnitRows, state: LongArray
+    data: ByteArray,
+    start: Any,
+    length: Any,
+    low: Any,
+    high: Any,
+    row: Any,
+    table: UnitRows,
+    state: LongArray,
 ) -> bool:
     """Fill the row of a new unit, or word. Return whether there was room."""
     number, size = state[N_UNITS], int(np.int64(length))
@@ -220,13 +266,19 @@ def enter_row(
     for i in range(0, size, 8):
         store64(table.bytes, at + i, load64(data, start + np.uint64(i)))
     table.starts[number + 1], table.firsts[number] = at + size, high >= FIRST
-    table.rows[row], table.rows[row + _U1], table.rows[row + _U2] = low, high, np.uint64(number + 1) << _HALF
+    table.rows[row], table.rows[row + _U1], table.rows[row + _U2] = (
+        low,
+        high,
+        np.uint64(number + 1) << _HALF,
+    )
     state[N_UNITS] = number + 1
     return True
 
 
 @releasing
-def count_units(data: TextArray, stop: int, ends: Ends, table: UnitRows, ring: KeyArray, state: LongArray) -> bool:
+def count_units(
+    data: TextArray, stop: int, ends: Ends, table: UnitRows, ring: KeyArray, state: LongArray
+) -> bool:
     """Count the units of data[:stop], and add new units to the table. Return whether the whole text was counted.
 
     If False, call it again with a longer table.
@@ -242,7 +294,9 @@ def count_units(data: TextArray, stop: int, ends: Ends, table: UnitRows, ring: K
     has_room = True
     while has_room and (base < end_of_all or tail != head):
         if base < end_of_all:
-            head, start, flag = _find_units(data, base, end_of_all, ends, table.rows, shift, ring, head, start, flag)
+            head, start, flag = _find_units(
+                data, base, end_of_all, ends, table.rows, shift, ring, head, start, flag
+            )
             base += _STEP
         lag = _LATE if base < end_of_all else _U0
         while (head - tail) & _MASK > lag:
@@ -268,9 +322,17 @@ _U2, _U3 = np.uint64(2), np.uint64(3)
 
 @releasing
 def add_words(
-    data: TextArray, starts: LongArray, ends: LongArray, counts: LongArray, tables: SplitTables, matches_only: int,
-    word_starts: LongArray, word_ends: LongArray, table: UnitRows, state: LongArray,
-) -> bool:  # fmt: skip
+    data: TextArray,
+    starts: LongArray,
+    ends: LongArray,
+    counts: LongArray,
+    tables: SplitTables,
+    matches_only: int,
+    word_starts: LongArray,
+    word_ends: LongArray,
+    table: UnitRows,
+    state: LongArray,
+) -> bool:
     """Add the counts of units to the counts of their words. Return whether all counts were added.
 
     If False, call it again with a longer table.
@@ -280,12 +342,16 @@ def add_words(
     """
     shift = slot_shift(table.rows)
     for unit in range(state[UNIT], len(ends)):
-        n_words = find_words(data, starts[unit], ends[unit], tables, matches_only, word_starts, word_ends)
+        n_words = find_words(
+            data, starts[unit], ends[unit], tables, matches_only, word_starts, word_ends
+        )
         for word in range(state[WORD], n_words):
             start, end = np.uint64(word_starts[word]), np.uint64(word_ends[word])
             low, high = unit_key(data, start, end - start)
             row = find_row(data, start, end - start, low, high, home_slot(low, high, shift), table)
-            if table.rows[row + _U2] == 0 and not enter_row(data, start, end - start, low, high, row, table, state):
+            if table.rows[row + _U2] == 0 and not enter_row(
+                data, start, end - start, low, high, row, table, state
+            ):
                 state[UNIT], state[WORD] = unit, word
                 return False
             table.rows[row + _U3] += np.uint64(counts[unit])

@@ -22,9 +22,21 @@ from numba.core.dispatcher import Dispatcher
 from volt.kernels.jit import announced, code_folder, is_on_disk
 
 Job = Literal[
-    "count", "learn", "parity", "replay", "words", "encode", "dropout", "decode", "stream", "steps", "tokens",
-    "batches", "samples", "patterns",
-]  # fmt: skip
+    "count",
+    "learn",
+    "parity",
+    "replay",
+    "words",
+    "encode",
+    "dropout",
+    "decode",
+    "stream",
+    "steps",
+    "tokens",
+    "batches",
+    "samples",
+    "patterns",
+]
 
 
 def kernel(place: str) -> Any:
@@ -116,8 +128,11 @@ JOBS: dict[Job, tuple[str, ...]] = {
 
 # For numba: types of the scalars that annotate a loop's arguments.
 _SCALARS: dict[Any, Any] = {
-    bool: types.boolean, int: types.int64, float: types.float64, np.uint64: types.uint64,
-}  # fmt: skip
+    bool: types.boolean,
+    int: types.int64,
+    float: types.float64,
+    np.uint64: types.uint64,
+}
 
 
 def is_stored(place: str) -> bool:
@@ -159,11 +174,18 @@ def signatures(place: str) -> list[tuple[Any, ...]]:
     for kind in _annotations(kernel(place).py_func):
         is_union = get_origin(kind) in (Union, UnionType)
         kinds.append(get_args(kind) if is_union else (kind,))
-    return [tuple(_numba_type(kind[number % len(kind)]) for kind in kinds) for number in range(max(map(len, kinds)))]
+    return [
+        tuple(_numba_type(kind[number % len(kind)]) for kind in kinds)
+        for number in range(max(map(len, kinds)))
+    ]
 
 
 def _annotations(thing: Any) -> list[Any]:
-    return [kind for name, kind in get_type_hints(thing, include_extras=True).items() if name != "return"]
+    return [
+        kind
+        for name, kind in get_type_hints(thing, include_extras=True).items()
+        if name != "return"
+    ]
 
 
 def _numba_type(kind: Any) -> Any:
@@ -179,7 +201,9 @@ def _places(*jobs: Job) -> list[str]:
     return list(dict.fromkeys(place for job in jobs for place in JOBS[job]))
 
 
-_SECOND_PROCESS = "import sys; from volt.kernels.warmup import compile_loop; [*map(compile_loop, sys.argv[1:])]"
+_SECOND_PROCESS = (
+    "import sys; from volt.kernels.warmup import compile_loop; [*map(compile_loop, sys.argv[1:])]"
+)
 
 
 @contextmanager
@@ -198,8 +222,15 @@ def helping(places: Sequence[str]) -> Iterator[None]:
 
 
 def _can_help() -> bool:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores > 1 and bool(sys.executable) and not hasattr(sys, "frozen") and code_folder() is not None
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    return (
+        cores > 1
+        and bool(sys.executable)
+        and not hasattr(sys, "frozen")
+        and code_folder() is not None
+    )
 
 
 def _started(places: Sequence[str]) -> subprocess.Popen[bytes] | None:
@@ -207,6 +238,8 @@ def _started(places: Sequence[str]) -> subprocess.Popen[bytes] | None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     nothing = subprocess.DEVNULL
     try:
-        return subprocess.Popen(command, env=environment, stdin=nothing, stdout=nothing, stderr=nothing)
+        return subprocess.Popen(
+            command, env=environment, stdin=nothing, stdout=nothing, stderr=nothing
+        )
     except OSError:  # for example, no memory for another process
         return None

@@ -61,7 +61,9 @@ def type_slot(data: ByteArray, start: int, size: int, code: Any, types: Types) -
 
 
 @inlined
-def _number(data: ByteArray, start: int, size: int, code: Any, types: Types, state: LongArray) -> int:
+def _number(
+    data: ByteArray, start: int, size: int, code: Any, types: Types, state: LongArray
+) -> int:
     slot = type_slot(data, start, size, code, types)
     if types.slots[slot] != 0:
         return int(types.slots[slot]) - 1
@@ -75,14 +77,23 @@ def _number(data: ByteArray, start: int, size: int, code: Any, types: Types, sta
 
 @releasing
 def find_words(
-    data: TextArray, starts: LongArray, sizes: LongArray, types: Types, numbers: IntArray, ends: LongArray,
+    data: TextArray,
+    starts: LongArray,
+    sizes: LongArray,
+    types: Types,
+    numbers: IntArray,
+    ends: LongArray,
     state: LongArray,
-) -> bool:  # fmt: skip
+) -> bool:
     """Write the number of each word's type, starting at line state[N_LINES]. Return False if the table is too small."""
     for line in range(state[N_LINES], len(starts)):
         size = max(sizes[line], 0)
         n_most = state[N_TYPES] + (size + 1) // 2
-        if state[N_BYTES] + size > len(types.bytes) or n_most > len(types.hashes) or 2 * n_most > len(types.slots):
+        if (
+            state[N_BYTES] + size > len(types.bytes)
+            or n_most > len(types.hashes)
+            or 2 * n_most > len(types.slots)
+        ):
             return False
         place, end = starts[line], starts[line] + size
         while place < end:
@@ -109,9 +120,15 @@ def enter_types(hashes: KeyArray, n: int, slots: LongArray) -> None:
 
 @releasing
 def choose(
-    words: KeyArray, ends: LongArray, numbers: IntArray, hashes: KeyArray, by_type: bool,
-    choice_starts: LongArray, bounds: FloatArray, out: IntArray,
-) -> None:  # fmt: skip
+    words: KeyArray,
+    ends: LongArray,
+    numbers: IntArray,
+    hashes: KeyArray,
+    by_type: bool,
+    choice_starts: LongArray,
+    bounds: FloatArray,
+    out: IntArray,
+) -> None:
     """For each word, draw one of the choices of the word's type.
 
     words: the random bits of each line
@@ -122,7 +139,11 @@ def choose(
     for line in range(len(ends)):
         for place in range(start, ends[line]):
             number = numbers[place]
-            by = hashes[number] if by_type else np.uint64(place - start + 1) * np.uint64(0x9E3779B97F4A7C15)
+            by = (
+                hashes[number]
+                if by_type
+                else np.uint64(place - start + 1) * np.uint64(0x9E3779B97F4A7C15)
+            )
             share = fraction_of(mixed(words[line] ^ mixed(by)))
             choice, last = choice_starts[number], choice_starts[number + 1] - 1
             while choice < last and share >= bounds[choice]:
@@ -161,7 +182,11 @@ def count_tokens(data: TextArray, starts: LongArray, sizes: LongArray, out: Long
 
 @releasing
 def cut_tokens(
-    data: TextArray, starts: LongArray, sizes: LongArray, token_starts: LongArray, token_sizes: LongArray
+    data: TextArray,
+    starts: LongArray,
+    sizes: LongArray,
+    token_starts: LongArray,
+    token_sizes: LongArray,
 ) -> None:
     """Write the start and the size of all tokens, one value after the other."""
     at = 0
@@ -201,9 +226,17 @@ def copy_over(data: ByteArray, start: int, out: IntArray, at: int, size: int) ->
 
 @releasing
 def write_tokens(
-    data: TextArray, starts: LongArray, sizes: LongArray, others: TextArray, other_starts: LongArray,
-    other_sizes: LongArray, chosen: LongArray, ends: LongArray, out: ByteArray, out_ends: LongArray,
-) -> None:  # fmt: skip
+    data: TextArray,
+    starts: LongArray,
+    sizes: LongArray,
+    others: TextArray,
+    other_starts: LongArray,
+    other_sizes: LongArray,
+    chosen: LongArray,
+    ends: LongArray,
+    out: ByteArray,
+    out_ends: LongArray,
+) -> None:
     """Write the chosen tokens of each value, separated by spaces, one value after the other.
 
     chosen: the numbers of tokens; a negative number `-1 - i` stands for token i of `others`

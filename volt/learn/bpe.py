@@ -23,7 +23,15 @@ from volt.count.word_counts import as_counts
 from volt.errors import CandidateError, CorpusError
 from volt.files.threads import run_watched
 from volt.learn.candidates import Candidates, Ints, Longs, Trajectory
-from volt.text.atoms import SUFFIX, Marker, atom_code, atom_codes, atom_text, check_marker, token_lengths
+from volt.text.atoms import (
+    SUFFIX,
+    Marker,
+    atom_code,
+    atom_codes,
+    atom_text,
+    check_marker,
+    token_lengths,
+)
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 from volt.vocabulary.validation import as_pairs
@@ -74,19 +82,31 @@ def learn_bpe(
     steps = np.arange(len(parts))
     results = np.arange(len(atoms), len(atoms) + len(parts), dtype=np.int32)
     changes = Replacements(steps, steps, replaced)
-    return _candidates(counts, words, atoms, parts, results, changes, marker, left=int(left), coverage=covered)
+    return _candidates(
+        counts, words, atoms, parts, results, changes, marker, left=int(left), coverage=covered
+    )
 
 
 def checked_limits(n_merges: int | None, min_pair_count: int) -> tuple[int | None, int]:
     if n_merges is not None:
-        n_merges = arguments.whole(n_merges, "n_merges", low=0, high=MOST_ASKED, kind=CandidateError)
-    return n_merges, arguments.whole(min_pair_count, "min_pair_count", low=1, high=2**63 - 1, kind=CandidateError)
+        n_merges = arguments.whole(
+            n_merges, "n_merges", low=0, high=MOST_ASKED, kind=CandidateError
+        )
+    return n_merges, arguments.whole(
+        min_pair_count, "min_pair_count", low=1, high=2**63 - 1, kind=CandidateError
+    )
 
 
 def learn_merges(
-    words: Words, tokens: Sequence[str], final: Flags, n_merges: int | None, min_pair_count: int, *, marker: Marker,
+    words: Words,
+    tokens: Sequence[str],
+    final: Flags,
+    n_merges: int | None,
+    min_pair_count: int,
+    *,
+    marker: Marker,
     report: Report | None,
-) -> tuple[Ints, Longs, int]:  # fmt: skip
+) -> tuple[Ints, Longs, int]:
     """Learn merges of words that consist of these tokens; merge k makes token len(tokens) + k.
 
     Returns the parts of each merge, how often it applies, and how often the best remaining pair occurs.
@@ -106,7 +126,9 @@ def learn_merges(
         lambda progress: learn(words, texts, final, ending, until, progress), report=report
     )
     if n_merges is not None and n_merges > len(parts) == MOST - len(tokens) and left:
-        raise CandidateError(f"n_merges is {n_merges:,}; at most {len(parts):,} merges can be learned; ask for fewer")
+        raise CandidateError(
+            f"n_merges is {n_merges:,}; at most {len(parts):,} merges can be learned; ask for fewer"
+        )
     return parts, replaced, left
 
 
@@ -155,7 +177,9 @@ def replay_bpe(
     return _candidates(counts, words, atoms, table[:, :2], table[:, 2], changes, marker)
 
 
-def numbered(merges: Sequence[tuple[str, str]], codes: Sequence[int], marker: Marker) -> tuple[list[str], Ints]:
+def numbered(
+    merges: Sequence[tuple[str, str]], codes: Sequence[int], marker: Marker
+) -> tuple[list[str], Ints]:
     """Return the atoms, those of the codes first, and the numbers of each merge's parts and result, (n_merges, 3).
 
     Raises CandidateError if a merge joins a token that is neither an atom nor made by an earlier merge.
@@ -169,7 +193,9 @@ def numbered(merges: Sequence[tuple[str, str]], codes: Sequence[int], marker: Ma
     for rank, (left, right) in enumerate(merges):
         for part in (left, right):
             if part not in numbers:
-                raise CandidateError(f"merge {rank + 1}, {left!r} + {right!r}: no earlier merge makes {part!r}")
+                raise CandidateError(
+                    f"merge {rank + 1}, {left!r} + {right!r}: no earlier merge makes {part!r}"
+                )
         rows.append((numbers[left], numbers[right], numbers.setdefault(left + right, len(numbers))))
     return atoms, np.array(rows, np.int32).reshape(-1, 3)
 
@@ -189,7 +215,9 @@ def as_marker(marker: Marker | None, counts: WordCounts) -> Marker:
     return marker
 
 
-def _words(counts: WordCounts, marker: Marker, coverage: Coverage | None = None) -> tuple[Words, list[int]]:
+def _words(
+    counts: WordCounts, marker: Marker, coverage: Coverage | None = None
+) -> tuple[Words, list[int]]:
     """Return the words as numbers of atoms, and the code of each atom, the most frequent atom first."""
     from volt.kernels.arrays import Words
 
@@ -204,7 +232,9 @@ def _words(counts: WordCounts, marker: Marker, coverage: Coverage | None = None)
     return Words(numbers[codes], ends, word_counts), ordered.tolist()
 
 
-def atoms_of(counts: WordCounts, marker: Marker, coverage: Coverage | None = None) -> tuple[Longs, Longs, Longs]:
+def atoms_of(
+    counts: WordCounts, marker: Marker, coverage: Coverage | None = None
+) -> tuple[Longs, Longs, Longs]:
     """Return the codes of the words' atoms, and the end and count of each word.
 
     User tokens (hidden characters) and uncovered characters are removed; the words are split there.
@@ -218,9 +248,13 @@ def atoms_of(counts: WordCounts, marker: Marker, coverage: Coverage | None = Non
         codes, ends, n_words = without(hidden, codes, ends, n_words)
     lengths = np.diff(ends, prepend=0)
     if float(lengths @ n_words.astype(float)) > 2.0**62:  # the rounding error is far smaller
-        total = sum(length * n for length, n in zip(lengths.tolist(), n_words.tolist(), strict=True))
+        total = sum(
+            length * n for length, n in zip(lengths.tolist(), n_words.tolist(), strict=True)
+        )
         if total >= 2**63:
-            raise CorpusError(f"the words contain {total} atoms, more than 64 bits can count; scale the counts down")
+            raise CorpusError(
+                f"the words contain {total} atoms, more than 64 bits can count; scale the counts down"
+            )
     return codes, ends, n_words
 
 
@@ -234,7 +268,11 @@ def without(
     """Remove some symbols from words, and split the words there."""
     words = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))[~removed]
     starts = np.flatnonzero(np.diff(words + np.cumsum(removed)[~removed], prepend=-1))
-    return symbols[~removed], np.append(starts[1:], len(words))[: len(starts)], counts[words[starts]]
+    return (
+        symbols[~removed],
+        np.append(starts[1:], len(words))[: len(starts)],
+        counts[words[starts]],
+    )
 
 
 def traced(
@@ -247,7 +285,9 @@ def traced(
     if (n := max(len(parts), int(results.max(initial=0)) + 1)) > MOST:
         raise CandidateError(f"{n:,} candidates, but the limit is {MOST:,}; ask for fewer merges")
     merges = ranked_merges(parts[:, 0], parts[:, 1], results, one_by_one=one_by_one)
-    regular, late, late_counts = run_watched(lambda progress: trace(words, merges, progress), report=report)
+    regular, late, late_counts = run_watched(
+        lambda progress: trace(words, merges, progress), report=report
+    )
     steps = np.arange(len(regular))
     return Replacements(
         np.concatenate([steps, late >> 32]),
@@ -257,9 +297,15 @@ def traced(
 
 
 def _candidates(
-    counts: WordCounts, words: Words, atoms: list[str], parts: Ints, results: Ints, changes: Replacements,
-    marker: Marker, **facts: Any,
-) -> Candidates:  # fmt: skip
+    counts: WordCounts,
+    words: Words,
+    atoms: list[str],
+    parts: Ints,
+    results: Ints,
+    changes: Replacements,
+    marker: Marker,
+    **facts: Any,
+) -> Candidates:
     tokens = list(atoms)
     for (first, second), result in zip(parts.tolist(), results.tolist(), strict=True):
         if result == len(tokens):
@@ -268,13 +314,21 @@ def _candidates(
     np.add.at(atom_counts, words.symbols, np.repeat(words.counts, np.diff(words.ends, prepend=0)))
     trajectory = trajectory_of(atom_counts, parts, results, changes)
     lengths = token_lengths(tokens, marker=marker)
-    return Candidates(tuple(tokens), lengths, atom_counts, parts, results, trajectory, marker, counts, **facts)
+    return Candidates(
+        tuple(tokens), lengths, atom_counts, parts, results, trajectory, marker, counts, **facts
+    )
 
 
-def trajectory_of(atom_counts: Longs, parts: Ints, results: Ints, changes: Replacements) -> Trajectory:
+def trajectory_of(
+    atom_counts: Longs, parts: Ints, results: Ints, changes: Replacements
+) -> Trajectory:
     """Sum up the changes that merges make to each token's count, merge by merge."""
-    tokens = np.concatenate([results[changes.ranks], parts[changes.ranks, 0], parts[changes.ranks, 1]]).astype(np.int64)
-    keys, groups = np.unique(tokens * max(1, len(results)) + np.tile(changes.steps, 3), return_inverse=True)
+    tokens = np.concatenate(
+        [results[changes.ranks], parts[changes.ranks, 0], parts[changes.ranks, 1]]
+    ).astype(np.int64)
+    keys, groups = np.unique(
+        tokens * max(1, len(results)) + np.tile(changes.steps, 3), return_inverse=True
+    )
     sums = np.zeros(len(keys), np.int64)
     np.add.at(sums, groups, np.concatenate([changes.counts, -changes.counts, -changes.counts]))
     tokens, merges = np.divmod(keys, max(1, len(results)))

@@ -89,7 +89,11 @@ class Candidates:
     extends: Extended | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
-        sizes = [counted(self.n_tokens, "token"), counted(self.n_atoms, "atom"), counted(self.n_merges, "merge")]
+        sizes = [
+            counted(self.n_tokens, "token"),
+            counted(self.n_atoms, "atom"),
+            counted(self.n_merges, "merge"),
+        ]
         parts = [*sizes, "no marker" if self.marker == "none" else self.marker]
         return f"<Candidates: {', '.join(parts)}, from {counted(self.counts.total, 'word')}>"
 
@@ -136,7 +140,12 @@ class Candidates:
 
     def sizes_after(self) -> Longs:
         """Return the size after 0, 1, 2, … merges, (n_merges + 1,) int64."""
-        return np.maximum.accumulate(np.concatenate([[self.n_atoms - 1], self.results])).astype(np.int64) + 1
+        return (
+            np.maximum.accumulate(np.concatenate([[self.n_atoms - 1], self.results])).astype(
+                np.int64
+            )
+            + 1
+        )
 
     def merges_at(self, size: int) -> int:
         """Return how many merges make a vocabulary of this size. Raises CandidateError if it is out of range.
@@ -146,7 +155,9 @@ class Candidates:
         size = arguments.whole(size, "size")
         if not self.smallest <= size <= self.n_tokens:
             least = "the extended tokens" if self.extends else "the atoms"
-            raise CandidateError(f"size {size}: give {self.smallest} ({least}) to {self.n_tokens} (all merges)")
+            raise CandidateError(
+                f"size {size}: give {self.smallest} ({least}) to {self.n_tokens} (all merges)"
+            )
         return int(np.searchsorted(self.sizes_after(), size, side="right")) - 1
 
     def tokens_at(self, size: int) -> list[str]:
@@ -185,4 +196,7 @@ class Candidates:
         change = self.trajectory
         start = term(self.first_counts, np.arange(self.smallest)).sum()
         steps = term(change.after, change.tokens).astype(float) - term(change.before, change.tokens)
-        return np.asarray(start + np.concatenate([[0.0], np.cumsum(np.bincount(change.merges, steps, self.n_merges))]))
+        return np.asarray(
+            start
+            + np.concatenate([[0.0], np.cumsum(np.bincount(change.merges, steps, self.n_merges))])
+        )

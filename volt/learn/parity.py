@@ -79,18 +79,25 @@ def learn_parity(
     from volt.kernels.learn_parity import learn_parity as kernel
 
     named, mixture = _several(sources, temperature)
-    requested, min_pair_count = checked_limits(N_SURE if n_merges is None else n_merges, min_pair_count)
+    requested, min_pair_count = checked_limits(
+        N_SURE if n_merges is None else n_merges, min_pair_count
+    )
     n_merges = min(requested or 0, MOST, 2**30 // len(named))
     marker, units = as_marker(marker, mixture), n_units(named, unit)
     order = sorted(named, key=lambda name: (-named[name].total, named[name].fingerprint))
     joined = _joined([named[name] for name in order], marker)
     words, codes = joined.labelled(), joined.codes
     n_pieces = joined.by_source(np.diff(words.ends, prepend=0))
-    tokens, final = [atom_text(code) for code in codes], np.array([code & 1 for code in codes], np.uint8)
+    tokens, final = (
+        [atom_text(code) for code in codes],
+        np.array([code & 1 for code in codes], np.uint8),
+    )
     texts = token_strings([token for token in tokens for _ in order], len(order) * (n_merges + 1))
     ending, lengths = ending_of(marker), np.array([units[name] for name in order], np.int64)
     parts, _ = run_watched(
-        lambda progress: kernel(words, texts, final, ending, lengths, n_pieces, n_merges, min_pair_count, progress),
+        lambda progress: kernel(
+            words, texts, final, ending, lengths, n_pieces, n_merges, min_pair_count, progress
+        ),
         report=arguments.function(report, "report"),
     )
     merges = list[tuple[str, str]]()
@@ -128,13 +135,17 @@ class Parity:
 
     def __repr__(self) -> str:
         plain, fair = self.ratios
-        result = f"worst ÷ best {plain:.3f} → {fair:.3f} pieces per {self.unit}, {self.cost:+.1%} pieces"
+        result = (
+            f"worst ÷ best {plain:.3f} → {fair:.3f} pieces per {self.unit}, {self.cost:+.1%} pieces"
+        )
         return f"<Parity: {counted(len(self.sources), 'source')}, {self.size:,} tokens, {result}>"
 
     @property
     def ratios(self) -> tuple[float, float]:
         """The worst source's pieces per unit ÷ the best source's: for plain BPE, and for the candidates."""
-        rates = np.array([(row.plain / row.n_units, row.fair / row.n_units) for row in self.sources])
+        rates = np.array(
+            [(row.plain / row.n_units, row.fair / row.n_units) for row in self.sources]
+        )
         plain, fair = (rates.max(0) / rates.min(0)).tolist()
         return plain, fair
 
@@ -144,7 +155,9 @@ class Parity:
         return sum(row.fair for row in self.sources) / sum(row.plain for row in self.sources) - 1
 
 
-def measure_parity(sources: Named, candidates: Candidates, *, size: int, unit: Unit = "character") -> Parity:
+def measure_parity(
+    sources: Named, candidates: Candidates, *, size: int, unit: Unit = "character"
+) -> Parity:
     """Measure how evenly candidates compress sources, compared with plain BPE of the same mixture and size.
 
     sources: the counts of each source, by name
@@ -163,7 +176,9 @@ def measure_parity(sources: Named, candidates: Candidates, *, size: int, unit: U
     joined = _joined([*named.values()], marker)
     n_pieces = [joined.n_pieces(merges, marker) for merges in (plain, candidates.merges[:n_merges])]
     rows = zip(named, *n_pieces, strict=True)
-    return Parity(unit, size, tuple(SourceParity(name, units[name], *numbers) for name, *numbers in rows))
+    return Parity(
+        unit, size, tuple(SourceParity(name, units[name], *numbers) for name, *numbers in rows)
+    )
 
 
 def n_units(sources: Mapping[str, WordCounts], unit: Unit) -> dict[str, int]:
@@ -182,9 +197,13 @@ def _n_lines(sources: Mapping[str, WordCounts]) -> dict[str, int]:
     (first, wanted), *others = lines.items()
     if other := next((name for name, n in others if n != wanted), None):
         message = f"source {first!r} has {wanted:,} lines but {other!r} has {lines[other]:,}"
-        raise ConfigError(f"{message}; give texts of equally many lines or pass", hint={"unit": "character"})
+        raise ConfigError(
+            f"{message}; give texts of equally many lines or pass", hint={"unit": "character"}
+        )
     if not wanted:
-        raise ConfigError("the counts contain no number of lines; count texts or pass", hint={"unit": "character"})
+        raise ConfigError(
+            "the counts contain no number of lines; count texts or pass", hint={"unit": "character"}
+        )
     return lines
 
 
@@ -205,7 +224,9 @@ def _several(sources: Named, temperature: float) -> tuple[dict[str, WordCounts],
     names = sorted(arguments.text(name, "the name of a source") for name in result)
     named = {name: as_counts(result[name], f"sources[{name!r}]") for name in names}
     if len(named) == 1:
-        raise ConfigError(f"parity compares sources, but there is only {names[0]!r}; give two or more")
+        raise ConfigError(
+            f"parity compares sources, but there is only {names[0]!r}; give two or more"
+        )
     return named, mix(named, temperature=temperature)
 
 
@@ -221,7 +242,9 @@ class _Joined(NamedTuple):
         n_sources = len(self.n_words)
         sources = np.repeat(np.arange(n_sources), self.n_words)
         labels = np.repeat(sources, np.diff(self.words.ends, prepend=0))
-        return self.words._replace(symbols=(self.words.symbols * n_sources + labels).astype(np.int32))
+        return self.words._replace(
+            symbols=(self.words.symbols * n_sources + labels).astype(np.int32)
+        )
 
     def n_pieces(self, merges: Sequence[tuple[str, str]], marker: Marker) -> list[int]:
         """Return the number of pieces of each source, encoded with these merges."""
@@ -230,7 +253,9 @@ class _Joined(NamedTuple):
 
         atoms, table = numbered(merges, self.codes, marker)
         n_tokens = len(atoms) + len(table)
-        rule = PieceRule(np.ones(n_tokens, np.uint8), np.full(n_tokens, -1, np.int64), no_spellings())
+        rule = PieceRule(
+            np.ones(n_tokens, np.uint8), np.full(n_tokens, -1, np.int64), no_spellings()
+        )
         ranked = ranked_merges(*table.T)
         symbols = self.words.symbols.astype(np.int32)
         _, ends = encode_words(symbols, self.words.ends, ranked, rule, 0.0, np.zeros(1, np.int64))

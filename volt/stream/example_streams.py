@@ -24,17 +24,43 @@ from volt.files.atomic import make_folder, write_atomic
 Pair = tuple[str, str]
 Content = str | Callable[[], bytes]
 
-_SUBJECTS = (("die Katze", "the cat"), ("ein Kind", "a child"), ("unser Nachbar", "our neighbour"), ("Maria", "Mary"),
-             ("der alte Mann", "the old man"), ("jemand", "somebody"))  # fmt: skip
-_VERBS = (("sieht", "sees"), ("sucht", "looks for"), ("findet", "finds"), ("hört", "hears"), ("kennt", "knows"))
-_OBJECTS = (("den Hund", "the dog"), ("ein Buch", "a book"), ("die Straße", "the street"), ("das Meer", "the sea"),
-            ("keinen Ausweg", "no way out"), ("die Brücke", "the bridge"))  # fmt: skip
-_TIMES = (("heute", "today"), ("jeden Tag", "every day"), ("wieder", "again"), ("im Sommer", "in summer"))
+_SUBJECTS = (
+    ("die Katze", "the cat"),
+    ("ein Kind", "a child"),
+    ("unser Nachbar", "our neighbour"),
+    ("Maria", "Mary"),
+    ("der alte Mann", "the old man"),
+    ("jemand", "somebody"),
+)
+_VERBS = (
+    ("sieht", "sees"),
+    ("sucht", "looks for"),
+    ("findet", "finds"),
+    ("hört", "hears"),
+    ("kennt", "knows"),
+)
+_OBJECTS = (
+    ("den Hund", "the dog"),
+    ("ein Buch", "a book"),
+    ("die Straße", "the street"),
+    ("das Meer", "the sea"),
+    ("keinen Ausweg", "no way out"),
+    ("die Brücke", "the bridge"),
+)
+_TIMES = (
+    ("heute", "today"),
+    ("jeden Tag", "every day"),
+    ("wieder", "again"),
+    ("im Sommer", "in summer"),
+)
 
 
 def sentence_pairs() -> list[Pair]:
     return [
-        (f"{subject[0]} {verb[0]} {time[0]} {thing[0]} .", f"{subject[1]} {verb[1]} {thing[1]} {time[1]} .")
+        (
+            f"{subject[0]} {verb[0]} {time[0]} {thing[0]} .",
+            f"{subject[1]} {verb[1]} {thing[1]} {time[1]} .",
+        )
         for subject, thing, verb, time in product(_SUBJECTS, _OBJECTS, _VERBS, _TIMES)
     ]
 
@@ -46,7 +72,9 @@ def side(number: int, *, first: int = 0, last: int | None = None) -> bytes:
 
 def shard(pairs: Iterable[Pair]) -> bytes:
     """Return pairs as a gzipped TSV file; equal pairs give equal bytes."""
-    return gzip.compress("".join(f"{source}\t{target}\n" for source, target in pairs).encode(), mtime=0)
+    return gzip.compress(
+        "".join(f"{source}\t{target}\n" for source, target in pairs).encode(), mtime=0
+    )
 
 
 def parallel() -> bytes:
@@ -59,7 +87,8 @@ def backtranslated() -> bytes:
     articles = {"die", "der", "den", "das", "ein"}
     rest = sentence_pairs()[480:]
     return shard(
-        (" ".join(word for word in de.translate(plain).split() if word not in articles), en) for de, en in rest
+        (" ".join(word for word in de.translate(plain).split() if word not in articles), en)
+        for de, en in rest
     )
 
 
@@ -144,13 +173,17 @@ _BOTH: dict[str, Content] = {"parallel.tsv.gz": parallel, "backtranslated.tsv.gz
 RECIPES = {
     "mixing": Recipe("parallel and back-translated data, mixed by weight", _BOTH),
     "case-noise": Recipe("some lines lower-cased, some title-cased", _BOTH),
-    "url-filter": Recipe("only lines with the same URLs on both sides", {"crawled.tsv.gz": with_urls}),
+    "url-filter": Recipe(
+        "only lines with the same URLs on both sides", {"crawled.tsv.gz": with_urls}
+    ),
     "subword-sampling": Recipe(
-        "pieces of a vocabulary, sampled anew in every epoch", {"parallel.tsv.gz": parallel, "vocab.volt": vocabulary}
+        "pieces of a vocabulary, sampled anew in every epoch",
+        {"parallel.tsv.gz": parallel, "vocab.volt": vocabulary},
     ),
     "documents": Recipe("lines of one document joined", {"talks.tsv.gz": with_documents}),
     "alignments": Recipe(
-        "word alignments as a field, from a Python function", {"align.py": _ALIGN, "parallel.tsv.gz": parallel}
+        "word alignments as a field, from a Python function",
+        {"align.py": _ALIGN, "parallel.tsv.gz": parallel},
     ),
     "tasks": Recipe(
         "translation with denoising, with weights that change, and a validation set",
@@ -179,7 +212,11 @@ def write_recipe(name: str, folder: str | Path) -> list[Path]:
         from volt.stream.config.problems import near
 
         raise ConfigError(f"no example {name!r}; {near(name, list(RECIPES))}")
-    configuration = resources.files("volt.stream").joinpath("recipes", f"{name}.yaml").read_text(encoding="utf-8")
+    configuration = (
+        resources.files("volt.stream")
+        .joinpath("recipes", f"{name}.yaml")
+        .read_text(encoding="utf-8")
+    )
     contents: dict[str, Content] = {"stream.yaml": configuration, **RECIPES[name].files}
     files = {Path(folder, file): content for file, content in contents.items()}
     if existing := [path for path in files if os.path.lexists(path)]:

@@ -29,14 +29,20 @@ def check_marker(marker: str) -> None:
     arguments.choice(marker, "marker", get_args(Marker))
 
 
-def atom_codes(words: Sequence[str], *, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def atom_codes(
+    words: Sequence[str], *, marker: Marker
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the codes of the atoms of non-empty words, and where each word ends."""
     import numpy as np
 
-    return text_codes("".join(words), np.fromiter(map(len, words), np.int64, len(words)), marker=marker)
+    return text_codes(
+        "".join(words), np.fromiter(map(len, words), np.int64, len(words)), marker=marker
+    )
 
 
-def text_codes(text: str, lengths: NDArray[np.int64], *, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def text_codes(
+    text: str, lengths: NDArray[np.int64], *, marker: Marker
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return `atom_codes` of the words of one text, given their lengths in characters."""
     import numpy as np
 
@@ -68,5 +74,8 @@ def token_lengths(tokens: Sequence[str], *, marker: Marker) -> NDArray[np.int64]
     """
     import numpy as np
 
-    bare = (token.removesuffix(SUFFIX) if marker == "suffix" else token.replace(PREFIX, "") for token in tokens)
+    bare = (
+        token.removesuffix(SUFFIX) if marker == "suffix" else token.replace(PREFIX, "")
+        for token in tokens
+    )
     return np.maximum(np.fromiter(map(len, bare), np.int64, len(tokens)), 1)

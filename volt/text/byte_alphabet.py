@@ -7,7 +7,9 @@ from codecs import charmap_decode, getincrementaldecoder
 BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))
 _PRINTABLE = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
 _OTHERS = [byte for byte in range(256) if byte not in _PRINTABLE]
-ALPHABET = tuple(chr(byte if byte in _PRINTABLE else 256 + _OTHERS.index(byte)) for byte in range(256))
+ALPHABET = tuple(
+    chr(byte if byte in _PRINTABLE else 256 + _OTHERS.index(byte)) for byte in range(256)
+)
 _ALL = "".join(ALPHABET)
 _LINES = _ALL.replace(ALPHABET[ord("\n")], "\n")
 _BYTE_OF = {character: byte for byte, character in enumerate(ALPHABET)}
@@ -21,13 +23,18 @@ def to_characters(data: bytes, *, keeps_line_ends: bool = False) -> str:
 
 def to_bytes(text: str) -> bytes:
     r"""Return the bytes of a text in GPT-2's alphabet. Characters outside the alphabet are encoded as UTF-8."""
-    return b"".join(bytes([_BYTE_OF[character]]) if character in _BYTE_OF else character.encode() for character in text)
+    return b"".join(
+        bytes([_BYTE_OF[character]]) if character in _BYTE_OF else character.encode()
+        for character in text
+    )
 
 
 def readable(text: str) -> str:
     """Return the text that GPT-2's alphabet spells, with invalid UTF-8 as <0xNN>."""
     decoded = to_bytes(text).decode("utf-8", "surrogateescape")
-    return "".join(BYTE_TOKENS[ord(one) - 0xDC00] if "\udc80" <= one <= "\udcff" else one for one in decoded)
+    return "".join(
+        BYTE_TOKENS[ord(one) - 0xDC00] if "\udc80" <= one <= "\udcff" else one for one in decoded
+    )
 
 
 def whole_characters(token: bytes) -> str | None:

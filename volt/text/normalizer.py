@@ -54,7 +54,9 @@ class Normalizer:
     @property
     def name(self) -> str:
         """The name that a vocabulary stores and `parse` reads."""
-        return "+".join([self.form] * (self.form != "none") + ["lowercase"] * self.lowercase) or "none"
+        return (
+            "+".join([self.form] * (self.form != "none") + ["lowercase"] * self.lowercase) or "none"
+        )
 
     def apply(self, expr: pl.Expr) -> pl.Expr:
         """Normalise a String expression.
@@ -95,7 +97,9 @@ def as_normalizer(value: str | Normalizer) -> Normalizer:
     """Return the value if it is a Normalizer, or the one with this name. Raises ConfigError if the name is unknown."""
     if isinstance(value, Normalizer):
         return value
-    return Normalizer.parse(arguments.text(value, "normalizer", remedy="give a name, such as 'nfkc', or a Normalizer"))
+    return Normalizer.parse(
+        arguments.text(value, "normalizer", remedy="give a name, such as 'nfkc', or a Normalizer")
+    )
 
 
 def _over_series(make: Callable[[pl.Expr], pl.Expr], series: pl.Series) -> pl.Series:

@@ -37,12 +37,17 @@ if TYPE_CHECKING:
 Level: TypeAlias = Literal["characters", "bytes"]
 
 _WHITESPACE = f"[^{SPLIT_CLASS}]+"
-_UNICODE = rf"{SPACE}?[\p{{L}}\p{{M}}]+|{SPACE}?\p{{N}}+|{SPACE}?[^\p{{L}}\p{{M}}\p{{N}}{SPACE}]+|{SPACE}+"
+_UNICODE = (
+    rf"{SPACE}?[\p{{L}}\p{{M}}]+|{SPACE}?\p{{N}}+|{SPACE}?[^\p{{L}}\p{{M}}\p{{N}}{SPACE}]+|{SPACE}+"
+)
 _METASPACE, _METASPACE_RUNS = rf"{SPACE}[^{SPACE}]*", rf"{SPACE}+[^{SPACE}]*"
 _LOSSLESS = {
-    "unicode": _UNICODE, "metaspace": _METASPACE, "metaspace-runs": _METASPACE_RUNS, "metaspace-line": r"[\s\S]+",
+    "unicode": _UNICODE,
+    "metaspace": _METASPACE,
+    "metaspace-runs": _METASPACE_RUNS,
+    "metaspace-line": r"[\s\S]+",
     "gpt2": GPT2_CUT_MARKED,
-}  # fmt: skip
+}
 _HIDDEN = f"{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}"
 _ALONE = {  # the same, with each user token as a word, which needs no "▁" in front
     "metaspace": f"[{_HIDDEN}]|{SPACE}[^{SPACE}{_HIDDEN}]*|[^{SPACE}{_HIDDEN}]+",
@@ -90,7 +95,9 @@ class PreTokenizer:
         elif self.name not in {"whitespace", "bytes", *_LOSSLESS}:
             usual = [name for name in _LOSSLESS if not name.endswith(_SUFFIXES)]
             others = [f"metaspace{suffix}" for suffix in _SUFFIXES[:2]]
-            names = ", ".join(["whitespace", *usual, "bytes", *others, "regex:PATTERN", "split:PATTERN"])
+            names = ", ".join(
+                ["whitespace", *usual, "bytes", *others, "regex:PATTERN", "split:PATTERN"]
+            )
             raise ConfigError(f"unknown pre-tokenizer {self.name!r}; choose from {names}")
 
     @classmethod
@@ -216,12 +223,24 @@ class PreTokenizer:
             cutter = cutter_of(self.name) if hidden else cutter_of(self.name).without_user_tokens
             return expr.map_batches(cutter.cut_series, return_dtype=words, is_elementwise=True)
         if self.name.startswith("regex:"):  # Polars makes these lists 1.2 times as fast as our loop
-            text = expr.str.replace_all(SPACE, " ", literal=True) if _keeps_lone_space(self.pattern) else expr
+            text = (
+                expr.str.replace_all(SPACE, " ", literal=True)
+                if _keeps_lone_space(self.pattern)
+                else expr
+            )
             word = pl.element().filter(pl.element() != "").str.replace_all(" ", SPACE, literal=True)
             return text.str.extract_all(self.pattern).list.eval(word)
-        if self.name == "metaspace":  # a space before every "▁", then split(" "), takes half the time of matching
-            spaced = expr.str.replace_all(SPACE, " ", literal=True).str.replace_all(" ", f" {SPACE}", literal=True)
-            return pl.when(expr == "").then(pl.lit([], dtype=words)).otherwise((pl.lit(SPACE) + spaced).str.split(" "))
+        if (
+            self.name == "metaspace"
+        ):  # a space before every "▁", then split(" "), takes half the time of matching
+            spaced = expr.str.replace_all(SPACE, " ", literal=True).str.replace_all(
+                " ", f" {SPACE}", literal=True
+            )
+            return (
+                pl.when(expr == "")
+                .then(pl.lit([], dtype=words))
+                .otherwise((pl.lit(SPACE) + spaced).str.split(" "))
+            )
         marked = expr.str.replace_all(" ", SPACE, literal=True)
         if self.name == "gpt2":
             return marked.str.replace_all(GPT2_MARKED_RUN, "$1 $2").str.extract_all(GPT2_CUT_MARKED)

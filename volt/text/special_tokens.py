@@ -30,7 +30,9 @@ Role: TypeAlias = Literal["unk", "bos", "eos", "pad"]
 ROLES: tuple[Role, ...] = get_args(Role)
 FLAGS = {"skips": None, "lstrip": (), "rstrip": ()}  # name → default
 FIRST_HIDDEN, LAST_HIDDEN = 0x10C000, 0x10FFFD
-MOST_USER = LAST_HIDDEN - FIRST_HIDDEN  # user tokens: each has a private character; the last is the mark
+MOST_USER = (
+    LAST_HIDDEN - FIRST_HIDDEN
+)  # user tokens: each has a private character; the last is the mark
 LONGEST = 1000  # characters of a special token: searching takes time quadratic in its length
 _HELP = "choose another spelling, such as <url>"
 
@@ -65,28 +67,44 @@ class SpecialTokens:
     def __post_init__(self) -> None:
         for name in ("user", "control", *FLAGS):
             if getattr(self, name) is not FLAGS.get(name, ()):
-                inputs = arguments.texts(getattr(self, name), name, one=f"did you mean {name}=(token,)?")
-                object.__setattr__(self, name, tuple(inputs))  # converts a list; the dataclass is frozen
+                inputs = arguments.texts(
+                    getattr(self, name), name, one=f"did you mean {name}=(token,)?"
+                )
+                object.__setattr__(
+                    self, name, tuple(inputs)
+                )  # converts a list; the dataclass is frozen
         for role in ROLES:
             if getattr(self, role) is not None:
                 arguments.text(getattr(self, role), role)
         if len(self.user) > MOST_USER:
-            raise ConfigError(f"{len(self.user):,} user tokens, but the limit is {MOST_USER:,}; remove some of them")
+            raise ConfigError(
+                f"{len(self.user):,} user tokens, but the limit is {MOST_USER:,}; remove some of them"
+            )
         listed, user = Counter(chain(self.user, self.control)), set(self.user)
         for token in self.all:
             if len(token) > LONGEST:
-                raise ConfigError(f"special token {quoted(token)} has more than {LONGEST:,} characters; {_HELP}")
+                raise ConfigError(
+                    f"special token {quoted(token)} has more than {LONGEST:,} characters; {_HELP}"
+                )
             words = token.split()
-            if not "".join(words).isprintable() or (words != [token] and (not token or token not in user)):
+            if not "".join(words).isprintable() or (
+                words != [token] and (not token or token not in user)
+            ):
                 fault = "is empty, or contains white space or unprintable characters"
                 raise ConfigError(f"special token {quoted(token)} {fault}; {_HELP}")
             if token in BYTE_TOKENS or token.endswith(SUFFIX) or listed[token] > 1:
-                raise ConfigError(f"special token {quoted(token)} repeats, is a byte token, or ends in </w>; {_HELP}")
+                raise ConfigError(
+                    f"special token {quoted(token)} repeats, is a byte token, or ends in </w>; {_HELP}"
+                )
             if len(token) < 2 and token in self.roles.values():
-                raise ConfigError(f"special token {token!r} is one character, which may occur in text; {_HELP}")
+                raise ConfigError(
+                    f"special token {token!r} is one character, which may occur in text; {_HELP}"
+                )
         for name, tokens in self.flags.items():
             for unknown in sorted({*tokens}.difference(self.all)):
-                raise ConfigError(f"{name}: {quoted(unknown)} is not a special token; add it to user or control")
+                raise ConfigError(
+                    f"{name}: {quoted(unknown)} is not a special token; add it to user or control"
+                )
 
     @property
     def roles(self) -> dict[Role, str]:
@@ -143,7 +161,10 @@ class SpecialTokens:
     def stripping(self) -> tuple[str, str]:
         """The private characters of user tokens that take the white space before them, and after them."""
         hidden = _hidden(self.user)
-        left, right = ("".join(hidden.get(token, "") for token in tokens) for tokens in (self.lstrip, self.rstrip))
+        left, right = (
+            "".join(hidden.get(token, "") for token in tokens)
+            for tokens in (self.lstrip, self.rstrip)
+        )
         return left, right
 
     def hide(self, text: pl.Expr) -> pl.Expr:
@@ -154,7 +175,9 @@ class SpecialTokens:
         if not self.user:
             return text
         hidden, longest_first = _hidden(self.user), sorted(self.user, key=len, reverse=True)
-        result = text.str.replace_many(longest_first, [hidden[token] for token in longest_first], leftmost=True)
+        result = text.str.replace_many(
+            longest_first, [hidden[token] for token in longest_first], leftmost=True
+        )
         left, right = self.stripping
         result = result.str.replace_all(rf"\s+([{left}])", "$1") if left else result
         return result.str.replace_all(rf"([{right}])\s+", "$1") if right else result
@@ -216,7 +239,10 @@ def _hidden(user: tuple[str, ...]) -> dict[str, str]:
 MARK = chr(LAST_HIDDEN)
 _HIDDEN = re.compile(f"[{chr(FIRST_HIDDEN)}-{MARK}]")
 _HIDDEN_START = chr(FIRST_HIDDEN).encode()[:1]  # the first byte of each in UTF-8
-_OTHERS = range(0x100000, FIRST_HIDDEN), range(0xF0000, 0xFFFFE)  # the private characters that serve as placeholders
+_OTHERS = (
+    range(0x100000, FIRST_HIDDEN),
+    range(0xF0000, 0xFFFFE),
+)  # the private characters that serve as placeholders
 _NONE_LEFT = 0xFFFD  # the placeholder if all others are taken
 _LEADS = ALPHABET[0xF4], ALPHABET[0xF3]  # the first byte of every placeholder, in GPT-2's alphabet
 
@@ -232,7 +258,9 @@ class Placeholders:
             return texts
         return [text.translate(self.of_text.get(place, {})) for place, text in enumerate(texts)]
 
-    def restored(self, words: Sequence[Sequence[str]], *, is_bytes: bool = False) -> list[list[str]]:
+    def restored(
+        self, words: Sequence[Sequence[str]], *, is_bytes: bool = False
+    ) -> list[list[str]]:
         """Return each text's pre-tokens with its private characters. is_bytes: pre-tokens are in GPT-2's alphabet"""
         result = list(map(list, words))
         for place, others in self.of_text.items():
@@ -242,7 +270,9 @@ class Placeholders:
                 if not is_bytes:
                     result[place][number] = word.translate(own)
                 elif any(lead in word for lead in _LEADS):  # other words have no placeholder
-                    result[place][number] = to_characters(to_bytes(word).decode().translate(own).encode())
+                    result[place][number] = to_characters(
+                        to_bytes(word).decode().translate(own).encode()
+                    )
         return result
 
 
@@ -258,7 +288,9 @@ def stand_ins(texts: Sequence[str]) -> Placeholders:
         if private := _HIDDEN.findall(text):
             met = set(map(ord, text))
             free = (code for code in chain(*_OTHERS) if code not in met)
-            result[place] = {code: next(free, _NONE_LEFT) for code in sorted(map(ord, set(private)))}
+            result[place] = {
+                code: next(free, _NONE_LEFT) for code in sorted(map(ord, set(private)))
+            }
     return Placeholders(result)
 
 

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 # Unicode's property White_Space, which the pattern engine matches with its \s.
-_CODES = (*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
+_CODES = (
+    *range(0x09, 0x0E),
+    0x20,
+    0x85,
+    0xA0,
+    0x1680,
+    *range(0x2000, 0x200B),
+    0x2028,
+    0x2029,
+    0x202F,
+    0x205F,
+    0x3000,
+)
 WHITE_SPACE = "".join(map(chr, _CODES))
 # The characters at which str.split() splits: white space and the four information separators; and their regex class.
 SPLIT_SPACE = "".join(sorted(WHITE_SPACE + "\x1c\x1d\x1e\x1f"))

@@ -58,7 +58,9 @@ class CausalTransformer(nn.Module):
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Return the scores at the places of the mask, (n_places, n_ids). ids, mask: (rows, n)"""
-        turns = rotations(torch.arange(ids.shape[1], device=ids.device), self.shape.width // self.shape.heads)
+        turns = rotations(
+            torch.arange(ids.shape[1], device=ids.device), self.shape.width // self.shape.heads
+        )
         x = self.dropout(self.table(ids) * math.sqrt(self.shape.width))
         for layer in self.layers:
             x = layer(x, turns)
@@ -73,13 +75,18 @@ class Layer(nn.Module):
         super().__init__()
         width, inner = shape.width, shape.inner
         self.heads = shape.heads
-        self.seen, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+        self.seen, self.out = (
+            nn.Linear(width, 3 * width, bias=False),
+            nn.Linear(width, width, bias=False),
+        )
         self.inner = nn.Sequential(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
         self.seen_norm, self.inner_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, x: Tensor, turns: Tensor) -> Tensor:
-        heads = self.seen(self.seen_norm(x)).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        heads = (
+            self.seen(self.seen_norm(x)).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        )
         query, key, value = rotated(heads[0], turns), rotated(heads[1], turns), heads[2]
         attended = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + self.dropout(self.out(attended.transpose(1, 2).flatten(2)))

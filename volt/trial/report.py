@@ -21,7 +21,14 @@ if TYPE_CHECKING:
 
 ENOUGH = 1_000_000  # characters to read, below which models have hardly begun to learn
 CLOSE = 1.005  # times the best bits per character
-SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)  # of the characters read, at which the best size is reported
+SHARES = (
+    0.1,
+    0.2,
+    0.3,
+    0.5,
+    0.7,
+    1.0,
+)  # of the characters read, at which the best size is reported
 HEADS = ("size", "bits/character", "loss %", "seeds", "epochs")
 RULES = ("rule", "size", "loss %")
 READS = ("characters read", "epochs", "best size", "within 0.5 %")
@@ -67,13 +74,19 @@ class TrialResult:
     @property
     def best_for_request(self) -> int:
         """The best size; if trainings read less than was requested, changed as the pick of `trained` changes."""
-        before, after = (Training(read=read).size(self.n_characters) for read in (self.characters, self.requested))
+        before, after = (
+            Training(read=read).size(self.n_characters)
+            for read in (self.characters, self.requested)
+        )
         return min(max(round(self.best * after / max(before, 1)), self.sizes.values[0]), self.best)
 
     @property
     def losses(self) -> dict[str, float]:
         """Rule → the loss of its pick in % of the best bits per character; beyond the sizes tried, of the nearest."""
-        return {rule: 100 * (self.curve.at(size) / self.curve.best - 1) for rule, size in self.picks.items()}
+        return {
+            rule: 100 * (self.curve.at(size) / self.curve.best - 1)
+            for rule, size in self.picks.items()
+        }
 
     def is_beyond(self, size: int) -> bool:
         """Check whether a size is beyond the sizes tried."""
@@ -82,7 +95,11 @@ class TrialResult:
     @property
     def answer(self) -> str:
         low, high = close_to(self.curve)
-        near = f"{low:,} to {high:,} are within 0.5 %" if low < high else "no other size tried is within 0.5 %"
+        near = (
+            f"{low:,} to {high:,} are within 0.5 %"
+            if low < high
+            else "no other size tried is within 0.5 %"
+        )
         return f"{self.best:,} tokens: {self.curve.best:.4f} bits per character of unseen text; {near}."
 
     @property
@@ -106,7 +123,9 @@ class TrialResult:
             more = counted(len(self.left), "more training")
             if self.best in dict(self.left):
                 more += ", among them another seed of the best size"
-            result.append(f"the time was over before {more}: give more hours, and run again to continue")
+            result.append(
+                f"the time was over before {more}: give more hours, and run again to continue"
+            )
         if len(tried) == 1:
             result.append("one size alone was tried, so nothing was compared")
         elif self.best in tried[[0, -1]]:
@@ -121,14 +140,20 @@ class TrialResult:
         return f"<TrialResult: {self.best:,} tokens are best, {self.curve.best:.4f} bits per character, {trainings}>"
 
     def _repr_html_(self) -> str:
-        points = [(float(size), float(bits)) for size, bits in zip(self.curve.sizes, self.curve.means, strict=True)]
+        points = [
+            (float(size), float(bits))
+            for size, bits in zip(self.curve.sizes, self.curve.means, strict=True)
+        ]
         best, rows = [size for size, _ in points].index(self.best), size_rows(self)
         return html_page(
-            self.answer, *map(html_note, self.warnings),
-            html_curve(points, chosen=points[best], across="vocabulary size", upwards="bits per character"),
+            self.answer,
+            *map(html_note, self.warnings),
+            html_curve(
+                points, chosen=points[best], across="vocabulary size", upwards="bits per character"
+            ),
             html_table(HEADS, rows, strong=[row[0] for row in rows].index(f"{self.best:,}")),
             *(html_table(*table) for table in ((RULES, rule_rows(self)), (READS, read_rows(self)))),
-        )  # fmt: skip
+        )
 
 
 def best_of(curve: Curve) -> int:
@@ -160,7 +185,9 @@ def size_data(result: TrialResult) -> Iterator[dict[str, Any]]:
     curve = result.curve
     for size, bits in zip(curve.sizes.tolist(), curve.means.tolist(), strict=True):
         rows = [row for row in result.rows if row["size"] == size]
-        epochs = [1e6 * row["millions"][int(np.argmin(row["dev"]))] / result.n_characters for row in rows]
+        epochs = [
+            1e6 * row["millions"][int(np.argmin(row["dev"]))] / result.n_characters for row in rows
+        ]
         yield {
             "size": size,
             "bits_per_character": bits,
@@ -174,7 +201,12 @@ def read_data(result: TrialResult) -> Iterator[dict[str, Any]]:
     """Yield the best size, and the sizes close to it, for several lengths of training."""
     for read in (share * result.characters for share in SHARES):
         curve, epochs = result.curve_at(read), read / result.n_characters
-        yield {"characters": read, "epochs": epochs, "best": best_of(curve), "close": list(close_to(curve))}
+        yield {
+            "characters": read,
+            "epochs": epochs,
+            "best": best_of(curve),
+            "close": list(close_to(curve)),
+        }
 
 
 def size_rows(result: TrialResult) -> list[list[str]]:
@@ -211,7 +243,11 @@ def as_data(result: TrialResult) -> dict[str, Any]:
         "characters_read": result.characters,
         "sizes": list(size_data(result)),
         "rules": {
-            rule: {"size": size, "loss_percent": result.losses[rule], "at_least": result.is_beyond(size)}
+            rule: {
+                "size": size,
+                "loss_percent": result.losses[rule],
+                "at_least": result.is_beyond(size),
+            }
             for rule, size in result.picks.items()
         },
         "by_characters_read": list(read_data(result)),

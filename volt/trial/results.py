@@ -64,8 +64,12 @@ class Results:
 
     def add(self, row: dict[str, Any]) -> None:
         """Append a result and wait until it is on disk. Raises ConfigError if the file was replaced meanwhile."""
-        if not self._path.exists() or not os.path.samestat(self._path.stat(), os.fstat(self._file.fileno())):
-            raise ConfigError(f"{self._path}: was replaced during the run; a result is lost; run again")
+        if not self._path.exists() or not os.path.samestat(
+            self._path.stat(), os.fstat(self._file.fileno())
+        ):
+            raise ConfigError(
+                f"{self._path}: was replaced during the run; a result is lost; run again"
+            )
         self._file.write((json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode())
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -85,7 +89,9 @@ def parse(data: bytes, path: Path, check: Check = check_key) -> list[dict[str, A
             if row["key"] in rows:
                 raise ValueError("the key of an earlier line")
         except ValueError as error:
-            raise ConfigError(f"{path}:{number}: not a result ({error}); fix or remove the line") from None
+            raise ConfigError(
+                f"{path}:{number}: not a result ({error}); fix or remove the line"
+            ) from None
         rows[row["key"]] = row
     return [*rows.values()]
 

@@ -85,9 +85,12 @@ class ChildProcesses:
             if self.is_over:
                 return Ended(-signal.SIGTERM, "", "")
             process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                command,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
                 preexec_fn=partial(_be_subordinate, self.nice),
-            )  # fmt: skip
+            )
             self._running.add(process)
         lines, errors = (text.strip().splitlines() for text in process.communicate())
         with self._lock:
@@ -104,9 +107,13 @@ def _be_subordinate(nice: int) -> None:
 
 
 def run_each(
-    upcoming: Callable[[Collection[K]], Iterable[K]], work: Callable[[K], R], done: Callable[[K, R], object], *,
-    jobs: int, processes: ChildProcesses,
-) -> None:  # fmt: skip
+    upcoming: Callable[[Collection[K]], Iterable[K]],
+    work: Callable[[K], R],
+    done: Callable[[K, R], object],
+    *,
+    jobs: int,
+    processes: ChildProcesses,
+) -> None:
     """Work on the upcoming ones in threads, `jobs` at a time, until none is upcoming; processes end with an error.
 
     upcoming: those that are running → the next ones;  done: called in this thread with each result
@@ -149,9 +156,10 @@ class Trainings:
         """The results of the recipe with this trial's seeds."""
         seeds = range(self.seed, self.seed + SEEDS)
         return [
-            row for row in self.results.rows
+            row
+            for row in self.results.rows
             if row["seed"] in seeds and row["key"] == self.key(row["size"], row["seed"])
-        ]  # fmt: skip
+        ]
 
     @property
     def scores(self) -> dict[tuple[int, int], float]:
@@ -162,7 +170,10 @@ class Trainings:
         rows = self.rows or self.results.rows
         nearest = min((abs(math.log(row["size"] / size)) for row in rows), default=0.0)
         alike = [row for row in rows if abs(math.log(row["size"] / size)) <= nearest + 1e-9]
-        return max((sum(parts(row, self.recipe)) for row in alike), default=START + self.recipe.characters / USUAL)
+        return max(
+            (sum(parts(row, self.recipe)) for row in alike),
+            default=START + self.recipe.characters / USUAL,
+        )
 
     def run(self, next_ones: Callable[[], Sequence[tuple[int, int]]], *, jobs: int) -> None:
         """Train the next ones, (size, seed), while there are any that would end in time."""
@@ -170,33 +181,56 @@ class Trainings:
 
         def upcoming(running: Collection[tuple[int, int]]) -> Iterator[tuple[int, int]]:
             for size, seed in next_ones():
-                if (size, seed) not in running and time.monotonic() + self.seconds(size) < self.until:
+                if (size, seed) not in running and time.monotonic() + self.seconds(
+                    size
+                ) < self.until:
                     yield size, seed
 
-        run_each(upcoming, partial(self._train, processes), self._add, jobs=jobs, processes=processes)
+        run_each(
+            upcoming, partial(self._train, processes), self._add, jobs=jobs, processes=processes
+        )
 
     def _train(self, processes: ChildProcesses, training: tuple[int, int]) -> dict[str, Any]:
         size, number = training
         self.report(f"training with {size:,} tokens, seed {self.seed + number - 1}")
         ended = processes.run(self.command(size, self.seed + number - 1))
         if ended.status and not processes.is_over:
-            raise VoltError(f"the training of {size:,} tokens failed: {ended.error}; run again to continue the trial")
+            raise VoltError(
+                f"the training of {size:,} tokens failed: {ended.error}; run again to continue the trial"
+            )
         return dict(json.loads(ended.line or "{}"))
 
     def command(self, size: int, seed: int) -> list[str]:
-        options = {"folder": str(self.texts.folder), "size": size, "seed": seed, "recipe": asdict(self.recipe)}
+        options = {
+            "folder": str(self.texts.folder),
+            "size": size,
+            "seed": seed,
+            "recipe": asdict(self.recipe),
+        }
         program = [sys.executable, "-P", "-m", "volt.trial.training"]
         return [*program, json.dumps({**options, "device": self.device})]
 
     def _add(self, training: tuple[int, int], result: Mapping[str, Any]) -> None:
         size, seed = training[0], self.seed + training[1] - 1
-        labels = {"key": self.key(size, seed), "size": size, "seed": seed, **asdict(self.recipe), "device": self.device}
+        labels = {
+            "key": self.key(size, seed),
+            "size": size,
+            "seed": seed,
+            **asdict(self.recipe),
+            "device": self.device,
+        }
         self.results.add({**labels, **result})
         if self.recipe.readings > 1:
-            read = f"{amount(1e6 * result['millions'][-1])} characters in {result['seconds']:,.0f} s"
+            read = (
+                f"{amount(1e6 * result['millions'][-1])} characters in {result['seconds']:,.0f} s"
+            )
             if len(result["dev"]) < self.recipe.readings:
-                read += f", until dev had not improved for {counted(self.recipe.patience, 'reading')}"
-            self.report(f"{size:,} tokens, seed {seed}: {score(result):.4f} bits per character; {read}")
+                read += (
+                    f", until dev had not improved for {counted(self.recipe.patience, 'reading')}"
+                )
+            self.report(
+                f"{size:,} tokens, seed {seed}: {score(result):.4f} bits per character; {read}"
+            )
 
 
 def parts(row: Row, recipe: TrainingRecipe) -> tuple[float, float, float]:
@@ -224,14 +258,24 @@ def affordable(row: Row, recipe: TrainingRecipe, *, seconds: float, jobs: int) -
     learning, *others = parts(row, recipe)
     each = 0.8 * seconds / rounds(jobs) - sum(others)
     least = min(ENOUGH, recipe.characters)
-    return min(max(10_000 * int(each / learning * recipe.characters / 10_000), least), recipe.characters)
+    return min(
+        max(10_000 * int(each / learning * recipe.characters / 10_000), least), recipe.characters
+    )
 
 
 def run(
-    sources: Sources, folder: str | os.PathLike[str], *, hours: float, training: Training | None = None,
-    jobs: int | None = None, device: str = "auto", seed: int = 1, recipe: TrainingRecipe | None = None,
-    errors: Errors = "strict", report: Callable[[str], object] | None = None,
-) -> TrialResult:  # fmt: skip
+    sources: Sources,
+    folder: str | os.PathLike[str],
+    *,
+    hours: float,
+    training: Training | None = None,
+    jobs: int | None = None,
+    device: str = "auto",
+    seed: int = 1,
+    recipe: TrainingRecipe | None = None,
+    errors: Errors = "strict",
+    report: Callable[[str], object] | None = None,
+) -> TrialResult:
     """Train language models with vocabularies of several sizes on a text, and compare their bits per character.
 
     sources: files, globs, folders or "-", as in `count_words`;  folder: for texts and results, from which a second
@@ -248,22 +292,40 @@ def run(
     began, hours = time.monotonic(), arguments.number(hours, "hours")
     if not 0 < hours <= LONGEST:
         raise ConfigError(f"hours is {hours:g}; give a number above 0 and at most {LONGEST:,}")
-    training, note = checked_training(training), arguments.function(report, "report") or (lambda line: None)
-    device, jobs = usable_device(device), None if jobs is None else arguments.whole(jobs, "jobs", low=1, high=256)
+    training, note = (
+        checked_training(training),
+        arguments.function(report, "report") or (lambda line: None),
+    )
+    device, jobs = (
+        usable_device(device),
+        None if jobs is None else arguments.whole(jobs, "jobs", low=1, high=256),
+    )
     jobs = jobs or (1 if device.startswith("cuda") else min(available_cores(), 8))
     seed = arguments.whole(seed, "seed", low=0, high=(1 << 31) - 1)
-    recipe = usual_recipe(device) if recipe is None else arguments.instance(recipe, TrainingRecipe, "recipe")
+    recipe = (
+        usual_recipe(device)
+        if recipe is None
+        else arguments.instance(recipe, TrainingRecipe, "recipe")
+    )
     folder = Path(arguments.path(folder, "folder"))
     encoded = read_texts(expand(checked_sources(sources)), errors=errors)
     make_folder(folder)
     with Results.open(folder / "trial.jsonl", check) as results:
         if any(row["text"] != fingerprint(encoded) for row in results.rows):
-            raise ConfigError(f"{folder}: contains trainings on another text; choose another folder")
+            raise ConfigError(
+                f"{folder}: contains trainings on another text; choose another folder"
+            )
         texts = write_texts(encoded, folder)
         n = texts.characters["train"]
         requested = max(round(training.of(n) * n), 1)
         trainings = Trainings(
-            texts, results, replace(recipe, characters=PROBE, readings=1), device, began + 3600 * hours, note, seed
+            texts,
+            results,
+            replace(recipe, characters=PROBE, readings=1),
+            device,
+            began + 3600 * hours,
+            note,
+            seed,
         )
         candidates = learn_enough(count_words([str(texts.path("train"))]), training=training)
         low, high = candidates.smallest, candidates.n_tokens
@@ -271,7 +333,9 @@ def run(
         if requested > 2 * PROBE:
             size = min(max(training.size(n), low), high)
             note(f"measuring the speed with {size:,} tokens")
-            trainings.run(lambda: [one for one in [(size, 1)] if one not in trainings.scores], jobs=1)
+            trainings.run(
+                lambda: [one for one in [(size, 1)] if one not in trainings.scores], jobs=1
+            )
             characters = min(ENOUGH, requested)
             for row in trainings.rows:
                 characters = affordable(row, recipe, seconds=3600 * hours, jobs=jobs)
@@ -287,10 +351,16 @@ def run(
         if not trainings.rows:
             minutes = trainings.seconds(sizes.values[sizes.first]) / 60
             message = f"too little time for one training: about {minutes:.1f} minutes are needed; for {AFFORDED}, pass"
-            raise ConfigError(message, hint={"hours": math.ceil(100 * rounds(jobs) * minutes / 60) / 100})
-        picks = {name: pick.size for name, pick in search(candidates, training=length).picks.items()}
+            raise ConfigError(
+                message, hint={"hours": math.ceil(100 * rounds(jobs) * minutes / 60) / 100}
+            )
+        picks = {
+            name: pick.size for name, pick in search(candidates, training=length).picks.items()
+        }
         left = tuple(wanted(trainings.scores, sizes))
-        return TrialResult(tuple(trainings.rows), sizes, n, requested, recipe.characters, picks, left)
+        return TrialResult(
+            tuple(trainings.rows), sizes, n, requested, recipe.characters, picks, left
+        )
 
 
 def check(row: Row) -> bool:
@@ -300,9 +370,19 @@ def check(row: Row) -> bool:
     ValueError for a row that is not the result of a training.
     """
     needed = {
-        "key": str, "text": str, "size": int, "seed": int, "millions": list, "dev": list, "test": list,
-        "readings": int, "patience": int, "seconds": float, "learning_seconds": float, "reading_seconds": float,
-    }  # fmt: skip
+        "key": str,
+        "text": str,
+        "size": int,
+        "seed": int,
+        "millions": list,
+        "dev": list,
+        "test": list,
+        "readings": int,
+        "patience": int,
+        "seconds": float,
+        "learning_seconds": float,
+        "reading_seconds": float,
+    }
     if missing := [name for name, kind in needed.items() if not isinstance(row.get(name), kind)]:
         raise ValueError(f"{missing[0]} is missing")
     readings = [row[name] for name in ("millions", "dev", "test")]

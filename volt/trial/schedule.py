@@ -49,7 +49,9 @@ def wanted(scores: Mapping[tuple[int, int], float], sizes: Sizes) -> list[tuple[
     first, last = sizes.first, len(sizes.values) - 1
     best = min(by_place, key=lambda place: fmean(by_place[place]), default=first)
     places = [first, first - 2, first + 2]
-    places += [best - 2] * (best == min(by_place, default=first)) + [best + 2] * (best == max(by_place, default=first))
+    places += [best - 2] * (best == min(by_place, default=first)) + [best + 2] * (
+        best == max(by_place, default=first)
+    )
     near = [best, best - 1, best + 1]
     order = [(place, 1) for place in [*places, *near]]
     order += [(place, seed) for seed in range(2, SEEDS + 1) for place in near]

@@ -44,7 +44,12 @@ class Texts:
     def of(cls, folder: Path, encoded: Mapping[str, bytes]) -> Texts:
         """Describe texts that a folder contains. encoded: in the order of SPLITS"""
         characters = {split: len(text.decode()) for split, text in encoded.items()}
-        return cls(folder, characters, {split: len(text) for split, text in encoded.items()}, fingerprint(encoded))
+        return cls(
+            folder,
+            characters,
+            {split: len(text) for split, text in encoded.items()},
+            fingerprint(encoded),
+        )
 
     def path(self, split: str) -> Path:
         return self.folder / f"{split}.txt"
@@ -75,14 +80,21 @@ def split_of(number: int) -> str:
 
 def read_texts(paths: Iterable[str], *, errors: Errors = "strict") -> dict[str, bytes]:
     """Read the files of a corpus, and return its three texts. Raises CorpusError if it is too small."""
-    blocks = (block for path in paths for block in read_blocks(path, block_size=_BLOCK, errors=errors))
+    blocks = (
+        block for path in paths for block in read_blocks(path, block_size=_BLOCK, errors=errors)
+    )
     lines = (line for block in blocks for line in block.data.decode().split("\n"))
     by_split: dict[str, list[str]] = {split: [] for split in SPLITS}
     for number, segment in enumerate(segments(lines)):
         by_split[split_of(number)].append(segment)
-    n, n_segments = sum(len(one) for rows in by_split.values() for one in rows), sum(map(len, by_split.values()))
+    n, n_segments = (
+        sum(len(one) for rows in by_split.values() for one in rows),
+        sum(map(len, by_split.values())),
+    )
     if n < LEAST:
-        raise CorpusError(f"the text has {n:,} characters; trainings need {LEAST:,} or more. Give more text")
+        raise CorpusError(
+            f"the text has {n:,} characters; trainings need {LEAST:,} or more. Give more text"
+        )
     if not by_split["test"]:
         raise CorpusError(
             f"the text has {counted(n_segments, 'segment')}, because its lines are long; trainings need "
@@ -94,7 +106,10 @@ def read_texts(paths: Iterable[str], *, errors: Errors = "strict") -> dict[str, 
 
 
 def encode(by_split: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
-    return {split: "".join(f"{segment}\n" for segment in rows).encode() for split, rows in by_split.items()}
+    return {
+        split: "".join(f"{segment}\n" for segment in rows).encode()
+        for split, rows in by_split.items()
+    }
 
 
 def fingerprint(encoded: Mapping[str, bytes]) -> str:

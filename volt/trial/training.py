@@ -91,21 +91,36 @@ class Reading:
 class Trainer:
     """A training and its readings."""
 
-    def __init__(self, texts: Texts, vocabulary: Vocabulary, recipe: TrainingRecipe, *, seed: int, device: str) -> None:
+    def __init__(
+        self,
+        texts: Texts,
+        vocabulary: Vocabulary,
+        recipe: TrainingRecipe,
+        *,
+        seed: int,
+        device: str,
+    ) -> None:
         torch.manual_seed(seed)
         self.texts, self.vocabulary, self.recipe, self.seed = texts, vocabulary, recipe, seed
         self.device = torch.device(device)
         self.model = CausalTransformer(recipe.shape(len(vocabulary))).to(self.device)
         self.mean = AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(recipe.average))
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.01)
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.01
+        )
         self.tokens, self.updates, self.segments, self.operations = 0, 0, 0, 0.0
         self.learning_seconds = self.reading_seconds = 0.0
 
     def readings(self) -> Iterator[Reading]:
         """Learn, and yield readings until the end. Raises ConfigError if the weights diverge."""
-        n_segments, n_characters = self.texts.path("train").read_bytes().count(b"\n"), self.texts.characters["train"]
+        n_segments, n_characters = (
+            self.texts.path("train").read_bytes().count(b"\n"),
+            self.texts.characters["train"],
+        )
         of_segment = n_characters / n_segments
-        last = max(round(self.recipe.characters / of_segment / self.recipe.rows), self.recipe.readings)
+        last = max(
+            round(self.recipe.characters / of_segment / self.recipe.rows), self.recipe.readings
+        )
         at = {round(last * n / self.recipe.readings) for n in range(1, self.recipe.readings + 1)}
         best, since, clock = math.inf, 0, time.perf_counter()
         with self.steps("train") as steps:
@@ -117,7 +132,9 @@ class Trainer:
                 dev, test = (self.bits(split) for split in ("dev", "test"))
                 clock = self.count("reading_seconds", clock)
                 if not math.isfinite(dev + test):
-                    raise ConfigError(f"update {self.updates:,}: {dev} bits per character; give a lower lr")
+                    raise ConfigError(
+                        f"update {self.updates:,}: {dev} bits per character; give a lower lr"
+                    )
                 yield Reading(self.segments * of_segment / 1e6, self.operations, dev, test)
                 best, since = (dev, 0) if dev < best else (best, since + 1)
                 if since == self.recipe.patience or self.updates == last:
@@ -134,12 +151,16 @@ class Trainer:
     def steps(self, split: str) -> Steps:
         """Return the batches of a text: endless and shuffled for training, once and in order for reading."""
         learns = split == "train"
-        how: dict[str, Any] = {"epochs": None, "shuffle": "lines"} if learns else {"epochs": 1, "shuffle": "none"}
+        how: dict[str, Any] = (
+            {"epochs": None, "shuffle": "lines"} if learns else {"epochs": 1, "shuffle": "none"}
+        )
         source = Source(split, (str(self.texts.path(split)),), **how)
         return Steps(
-            Stream([source], seed=self.seed), SampleFormat({"text": self.vocabulary}),
-            ByTokens(max_tokens=_ANY, max_sentences=self.recipe.rows, shuffle=learns), window="epoch",
-        )  # fmt: skip
+            Stream([source], seed=self.seed),
+            SampleFormat({"text": self.vocabulary}),
+            ByTokens(max_tokens=_ANY, max_sentences=self.recipe.rows, shuffle=learns),
+            window="epoch",
+        )
 
     def learn(self, arrays: dict[str, Any]) -> None:
         self.updates += 1
@@ -165,10 +186,17 @@ class Trainer:
 
     def _nats(self, model: nn.Module, arrays: dict[str, Any]) -> tuple[torch.Tensor, int, int]:
         batch = to_torch(arrays)
-        ids, mask = batch["net_input"]["src_tokens"].to(self.device), batch["tgt_mask"].to(self.device)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.recipe.products == "bfloat16"):
+        ids, mask = (
+            batch["net_input"]["src_tokens"].to(self.device),
+            batch["tgt_mask"].to(self.device),
+        )
+        with torch.autocast(
+            self.device.type, torch.bfloat16, enabled=self.recipe.products == "bfloat16"
+        ):
             scores = model(ids, mask)
-        loss = F.cross_entropy(scores.float(), batch["target"].to(self.device)[mask], reduction="sum")
+        loss = F.cross_entropy(
+            scores.float(), batch["target"].to(self.device)[mask], reduction="sum"
+        )
         return loss, int(arrays["ntokens"]), ids.shape[1]
 
 
@@ -191,16 +219,22 @@ def results_so_far(
         readings.append(reading)
         seconds = time.perf_counter() - began
         yield {
-            "text": texts.fingerprint, "ids": len(trainer.vocabulary),
+            "text": texts.fingerprint,
+            "ids": len(trainer.vocabulary),
             "parameters": sum(one.numel() for one in trainer.model.parameters()),
-            "text_characters": texts.characters, "text_bytes": texts.n_bytes, "updates": trainer.updates,
+            "text_characters": texts.characters,
+            "text_bytes": texts.n_bytes,
+            "updates": trainer.updates,
             "tokens": trainer.tokens,
             "millions": [round(one.characters, 4) for one in readings],
             "operations": [one.operations for one in readings],
-            "dev": [round(one.dev, 5) for one in readings], "test": [round(one.test, 5) for one in readings],
-            "seconds": round(seconds, 3), "learning_seconds": round(trainer.learning_seconds, 3),
-            "reading_seconds": round(trainer.reading_seconds, 3), "tokens_per_second": round(trainer.tokens / seconds),
-        }  # fmt: skip
+            "dev": [round(one.dev, 5) for one in readings],
+            "test": [round(one.test, 5) for one in readings],
+            "seconds": round(seconds, 3),
+            "learning_seconds": round(trainer.learning_seconds, 3),
+            "reading_seconds": round(trainer.reading_seconds, 3),
+            "tokens_per_second": round(trainer.tokens / seconds),
+        }
 
 
 def usable_device(name: str) -> str:
@@ -210,7 +244,9 @@ def usable_device(name: str) -> str:
     try:
         torch.zeros(1, device=name)
     except (RuntimeError, AssertionError, TypeError):
-        raise ConfigError(f"device {shortened(repr(name))} cannot be used here; choose auto or cpu") from None
+        raise ConfigError(
+            f"device {shortened(repr(name))} cannot be used here; choose auto or cpu"
+        ) from None
     return name
 
 

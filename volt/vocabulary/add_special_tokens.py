@@ -21,15 +21,22 @@ from volt.text.special_tokens import ROLES, Role, SpecialTokens
 from volt.vocabulary.validation import MOST_IDS, UNUSED
 from volt.vocabulary.vocabulary import Vocabulary
 
-Ids: TypeAlias = Mapping[str, int | None]  # token → its id; None for the id that it has, or else a free one
+Ids: TypeAlias = Mapping[
+    str, int | None
+]  # token → its id; None for the id that it has, or else a free one
 _SPECIAL = "give a list of tokens, or a dict of tokens with their ids"
 _ROLE = "give a token, or a dict of one token with its id"
 
 
 def with_special(
-    vocabulary: Vocabulary, special: Iterable[str] | Ids = (), *, unk: str | Ids | None = None, bos: str | Ids |
-    None = None, eos: str | Ids | None = None, pad: str | Ids | None = None,
-) -> Vocabulary:  # fmt: skip
+    vocabulary: Vocabulary,
+    special: Iterable[str] | Ids = (),
+    *,
+    unk: str | Ids | None = None,
+    bos: str | Ids | None = None,
+    eos: str | Ids | None = None,
+    pad: str | Ids | None = None,
+) -> Vocabulary:
     """Add special tokens to a vocabulary. Known tokens keep their ids; new ones get the requested or the next id.
 
     special: tokens that are found in text and never split: a list, or a dict of tokens with ids or None
@@ -47,10 +54,16 @@ def with_special(
     if not requested:
         return vocabulary
     counts = vocabulary.counts or (None,) * vocabulary.size
-    rest = [(token, count) for token, count in zip(vocabulary.tokens, counts, strict=True) if token not in requested]
+    rest = [
+        (token, count)
+        for token, count in zip(vocabulary.tokens, counts, strict=True)
+        if token not in requested
+    ]
     bare = replace(
         vocabulary,
-        special=_special(vocabulary.special, users, {role: next(iter(ids)) for role, ids in roles.items()}),
+        special=_special(
+            vocabulary.special, users, {role: next(iter(ids)) for role, ids in roles.items()}
+        ),
         tokens=tuple(token for token, _ in rest),
         counts=tuple(count for _, count in rest if count is not None),
         order=(),
@@ -97,14 +110,18 @@ def _special(old: SpecialTokens, users: Iterable[str], roles: Mapping[Role, str]
     return replace(result, skips=tuple(dict.fromkeys([*old.skips, *new])))
 
 
-def _numbered(old: Vocabulary, requested: Mapping[str, int | None], pieces: Iterable[str]) -> Iterator[str]:
+def _numbered(
+    old: Vocabulary, requested: Mapping[str, int | None], pieces: Iterable[str]
+) -> Iterator[str]:
     """Yield the pieces by id: old ones at their ids, new ones at their requested ids, all others at the end."""
     placed = dict[int, str]()
     for token, number in requested.items():
         if number is None or number == old.ids.get(token):
             continue
         if token in old.ids:
-            raise ConfigError(f"{quoted(token)} has the id {old.ids[token]} already; remove the id {number}")
+            raise ConfigError(
+                f"{quoted(token)} has the id {old.ids[token]} already; remove the id {number}"
+            )
         if taken := placed.get(number) or (number < len(old) and old.pieces[number]):
             unused = f"such as {old.pieces.index(UNUSED)}, or one " if UNUSED in old.pieces else ""
             message = f"the id {number} of {quoted(token)} belongs to {quoted(str(taken))}"
@@ -128,7 +145,9 @@ FINDS_OTHERS = (
 )
 
 
-def named(vocabulary: Vocabulary, *, special: Iterable[str] | Ids = (), **roles: str | Ids | None) -> Vocabulary:
+def named(
+    vocabulary: Vocabulary, *, special: Iterable[str] | Ids = (), **roles: str | Ids | None
+) -> Vocabulary:
     """Add special tokens, as `with_special` does, to a vocabulary whose file does not name them.
 
     The provenance lists the new user tokens as "named"; notes that no longer hold are removed.
@@ -136,7 +155,11 @@ def named(vocabulary: Vocabulary, *, special: Iterable[str] | Ids = (), **roles:
     result = with_special(vocabulary, special, **roles)
     if result is vocabulary:
         return vocabulary
-    changed = {NAMES_NONE: "", FINDS_OTHERS: "", FINDS_END: "" if END in result.special.user else FINDS_END}
+    changed = {
+        NAMES_NONE: "",
+        FINDS_OTHERS: "",
+        FINDS_END: "" if END in result.special.user else FINDS_END,
+    }
     changed |= dict.fromkeys(control_notes(vocabulary), "".join(control_notes(result)))
     notes = (changed.get(loss, loss) for loss in vocabulary.notes)
     lost = [note for note in notes if note]
@@ -148,9 +171,16 @@ def named(vocabulary: Vocabulary, *, special: Iterable[str] | Ids = (), **roles:
 
 def control_notes(vocabulary: Vocabulary) -> list[str]:
     """Return a list with the note on control tokens; empty if there are none."""
-    control = [token for token, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True) if kind == "control"]
+    control = [
+        token
+        for token, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True)
+        if kind == "control"
+    ]
     number = counted(len(control), "token")
-    return [f"{number} that no merge makes: kept as control tokens, such as {name!r}." for name in control[:1]]
+    return [
+        f"{number} that no merge makes: kept as control tokens, such as {name!r}."
+        for name in control[:1]
+    ]
 
 
 def lone_end_note(vocabulary: Vocabulary) -> str:
@@ -161,4 +191,8 @@ def lone_end_note(vocabulary: Vocabulary) -> str:
 def named_tokens(vocabulary: Vocabulary) -> tuple[str, ...]:
     """Return the user tokens that were added on import because the vocabulary's file does not name them."""
     inputs = vocabulary.provenance.get("named")
-    return tuple(token for token in vocabulary.special.user if isinstance(inputs, list | tuple) and token in inputs)
+    return tuple(
+        token
+        for token in vocabulary.special.user
+        if isinstance(inputs, list | tuple) and token in inputs
+    )

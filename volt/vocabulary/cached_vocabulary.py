@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from volt.array_cache import Arrays, cached_arrays
 from volt.vocabulary.file_format import VocabularyFile, arguments_of, text_of
 
-SIZES = range(1 << 19, 1 << 28)  # bytes of cached files; smaller ones are read as fast, larger ones are no vocabularies
+SIZES = range(
+    1 << 19, 1 << 28
+)  # bytes of cached files; smaller ones are read as fast, larger ones are no vocabularies
 _END = "\udcff"  # in no token
 Numbering: TypeAlias = tuple[tuple[str, ...], Arrays]
 
@@ -27,13 +29,19 @@ def numbering_of(vocabulary: Any) -> Numbering:
 
     Also return arrays of numbers of these tokens: the left parts, right parts and results of merges; the vocabulary's.
     """
-    numbers = dict(zip(dict.fromkeys(chain(vocabulary.atoms, vocabulary.made, vocabulary.tokens)), count()))
+    numbers = dict(
+        zip(dict.fromkeys(chain(vocabulary.atoms, vocabulary.made, vocabulary.tokens)), count())
+    )
     parts = zip(*vocabulary.merges, strict=True) if vocabulary.merges else ((), ())
     lists = (*parts, vocabulary.made, vocabulary.tokens)
-    return tuple(numbers), [np.fromiter(map(numbers.__getitem__, tokens), np.int32) for tokens in lists]
+    return tuple(numbers), [
+        np.fromiter(map(numbers.__getitem__, tokens), np.int32) for tokens in lists
+    ]
 
 
-def cached_vocabulary(kind: type[Any], paths: Sequence[Path], read: Callable[[], Any], *key: object) -> Any:
+def cached_vocabulary(
+    kind: type[Any], paths: Sequence[Path], read: Callable[[], Any], *key: object
+) -> Any:
     """Return the vocabulary that `read` reads.
 
     kind: the class Vocabulary
@@ -64,8 +72,17 @@ def _arrays_of(vocabulary: Any) -> Arrays:
     numbers = dict(zip(dict.fromkeys(chain(tokens, vocabulary.order)), count()))
     order = np.array([numbers[piece] for piece in vocabulary.order], np.int32)
     bare = text_of(replace(vocabulary, merges=(), tokens=(), counts=(), order=(), provenance={}))
-    head = bare, len(tokens), len(vocabulary.atoms), vocabulary.counts, vocabulary.fingerprint, vocabulary.provenance
-    texts = (text.encode(errors="surrogateescape") for text in (json.dumps(head), _END.join(numbers)))
+    head = (
+        bare,
+        len(tokens),
+        len(vocabulary.atoms),
+        vocabulary.counts,
+        vocabulary.fingerprint,
+        vocabulary.provenance,
+    )
+    texts = (
+        text.encode(errors="surrogateescape") for text in (json.dumps(head), _END.join(numbers))
+    )
     return [*(np.frombuffer(text, np.uint8) for text in texts), *columns, order]
 
 
@@ -74,10 +91,20 @@ def _vocabulary_of(
 ) -> Any:
     bare, n_tokens, n_atoms, counts, fingerprint, provenance = json.loads(head.tobytes())
     strings, path = text.tobytes().decode(errors="surrogateescape").split(_END), Path("cache")
-    lefts, rights, results, tokens, order = (tuple(map(strings.__getitem__, column.tolist())) for column in columns)
-    vocabulary = kind(**arguments_of(VocabularyFile(path, bare, json.loads(bare))) | {"provenance": provenance})
+    lefts, rights, results, tokens, order = (
+        tuple(map(strings.__getitem__, column.tolist())) for column in columns
+    )
+    vocabulary = kind(
+        **arguments_of(VocabularyFile(path, bare, json.loads(bare))) | {"provenance": provenance}
+    )
     vars(vocabulary).update(  # without the checks, which `read` has made
-        merges=tuple(zip(lefts, rights, strict=True)), tokens=tokens, counts=tuple(counts), order=order, made=results,
-        atoms=tuple(strings[:n_atoms]), numbering=(tuple(strings[:n_tokens]), [*columns[:4]]), fingerprint=fingerprint,
-    )  # fmt: skip
+        merges=tuple(zip(lefts, rights, strict=True)),
+        tokens=tokens,
+        counts=tuple(counts),
+        order=order,
+        made=results,
+        atoms=tuple(strings[:n_atoms]),
+        numbering=(tuple(strings[:n_tokens]), [*columns[:4]]),
+        fingerprint=fingerprint,
+    )
     return vocabulary

@@ -37,7 +37,10 @@ from volt.vocabulary.validation import KINDS, UNUSED
 PLAIN, FORMAT = 1, 2  # the version of a plain vocabulary's file, and the newest version
 MOST_BYTES, MOST_ROWS, _MOST_MARKS = 64 << 20, 1 << 20, 8 << 20
 _LISTS = ("user", "control")
-_DEEPEST, _MOST_BITS = 100, 1_024  # limits of a provenance: nested lists or dicts, and bits of a number
+_DEEPEST, _MOST_BITS = (
+    100,
+    1_024,
+)  # limits of a provenance: nested lists or dicts, and bits of a number
 _NO_PIECE = "unused"  # the kind of an unused id, whose row may contain any string
 _HINT = "; find one on your corpus"
 _FOREIGN = {
@@ -47,7 +50,9 @@ _FOREIGN = {
 }
 
 
-def dump(head: Mapping[str, Any], *, version: int = PLAIN, **lists: Sequence[Sequence[object]]) -> str:
+def dump(
+    head: Mapping[str, Any], *, version: int = PLAIN, **lists: Sequence[Sequence[object]]
+) -> str:
     r"""Return the text of a file: the version, the head's entries, then the lists with one row a line.
 
     Raises VocabularyError if a list is too long to be read back.
@@ -57,9 +62,13 @@ def dump(head: Mapping[str, Any], *, version: int = PLAIN, **lists: Sequence[Seq
     """
     for name, rows in lists.items():
         if len(rows) > MOST_ROWS:
-            raise VocabularyError(f"{len(rows):,} {name}: at most {MOST_ROWS:,} can be saved; choose a smaller size")
+            raise VocabularyError(
+                f"{len(rows):,} {name}: at most {MOST_ROWS:,} can be saved; choose a smaller size"
+            )
     lines = [f"{_json(key)}: {_json(value)}" for key, value in {"volt": version, **head}.items()]
-    lines += [f"{_json(name)}: [\n" + ",\n".join(map(_json, rows)) + "]" for name, rows in lists.items()]
+    lines += [
+        f"{_json(name)}: [\n" + ",\n".join(map(_json, rows)) + "]" for name, rows in lists.items()
+    ]
     return "{" + ",\n".join(lines) + "}\n"
 
 
@@ -79,17 +88,25 @@ class VocabularyFile:
     def read(cls, path: Path) -> VocabularyFile:
         """Read a file. Raises VocabularyError with file and line if it is damaged, too new or not a VOLT file."""
         name = shown_path(path)
-        text = read_text(path, kind=VocabularyError, remedy=f", so not a VOLT vocabulary{_HINT}", most=MOST_BYTES)
+        text = read_text(
+            path, kind=VocabularyError, remedy=f", so not a VOLT vocabulary{_HINT}", most=MOST_BYTES
+        )
         if not text.startswith('{"volt"'):
-            known = (program for start, program in _FOREIGN.items() if text.lstrip().startswith(start))
+            known = (
+                program for start, program in _FOREIGN.items() if text.lstrip().startswith(start)
+            )
             content = next(known, "some other text" if text.strip() else "an empty file")
             raise VocabularyError(f"{name}:1: not a VOLT vocabulary, but {content}{_HINT}")
         if sum(map(text.count, ",[{:")) > _MOST_MARKS:
-            raise VocabularyError(f"{name}: more than {MOST_ROWS:,} tokens or merges; choose a smaller vocabulary")
+            raise VocabularyError(
+                f"{name}: more than {MOST_ROWS:,} tokens or merges; choose a smaller vocabulary"
+            )
         data = parsed_json(path, text)
         version = data["volt"]
         if type(version) is not int or version < 1:
-            raise VocabularyError(f"{name}:1: the format version is {shown(version)}; save it again")
+            raise VocabularyError(
+                f"{name}:1: the format version is {shown(version)}; save it again"
+            )
         if version > FORMAT:
             raise VocabularyError(
                 f"{name}:1: only a newer VOLT reads format {shown(version)}; pip install -U volt-vocab"
@@ -99,7 +116,9 @@ class VocabularyFile:
     def value(self, name: str, kind: type) -> Any:
         """Return the entry with this name and JSON type."""
         if not isinstance(self.data.get(name), kind):
-            raise VocabularyError(f"{self.where(name)}: {name!r} is missing or not a {kind.__name__}; save it again")
+            raise VocabularyError(
+                f"{self.where(name)}: {name!r} is missing or not a {kind.__name__}; save it again"
+            )
         return self.data[name]
 
     def rows(self, name: str, *kinds: type) -> list[list[Any]]:
@@ -113,16 +132,26 @@ class VocabularyFile:
     def check_row(self, name: str, index: int, *kinds: type) -> None:
         """Raise VocabularyError, with the line, if a row's values are not of these types, or a string is empty."""
         row = self.data[name][index]
-        if not (isinstance(row, list) and [type(value) for value in row] == list(kinds) and "" not in row):
+        if not (
+            isinstance(row, list)
+            and [type(value) for value in row] == list(kinds)
+            and "" not in row
+        ):
             shape = ", ".join(kind.__name__ for kind in kinds)
-            raise VocabularyError(f"{self.where(name, index)}: found {shown(_json(row))} instead of [{shape}]; fix it")
+            raise VocabularyError(
+                f"{self.where(name, index)}: found {shown(_json(row))} instead of [{shape}]; fix it"
+            )
 
     def where(self, name: str, index: int | None = None) -> str:
         """Return path:line of an entry or a list's row; only path and row if the file is not in the form of `dump`."""
         if result := re.search(f'^[{{ ]*"{re.escape(name)}"', self.text, re.MULTILINE):
             number = self.text.count("\n", 0, result.start()) + 1
             return f"{shown_path(self.path)}:{number if index is None else number + 1 + index}"
-        return shown_path(self.path) if index is None else f"{shown_path(self.path)}: {name}, row {index + 1}"
+        return (
+            shown_path(self.path)
+            if index is None
+            else f"{shown_path(self.path)}: {name}, row {index + 1}"
+        )
 
 
 def _fit(rows: list[Any], kinds: Sequence[type]) -> bool:
@@ -151,7 +180,9 @@ def parsed_json(path: Path, text: str) -> Any:
         return json.loads(text, object_pairs_hook=_unrepeated)
     except (ValueError, RecursionError) as error:
         place = f"{shown_path(path)}:{getattr(error, 'lineno', 1)}"
-        raise VocabularyError(f"{place}: damaged or cut short here ({error}); save it again") from None
+        raise VocabularyError(
+            f"{place}: damaged or cut short here ({error}); save it again"
+        ) from None
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -173,13 +204,21 @@ def text_of(vocabulary: Any) -> str:
         "marker": vocabulary.marker,
         "normalizer": vocabulary.normalizer.name,
         "pretokenizer": vocabulary.pretokenizer.name,
-        "special": tokens if is_plain else tokens | {"control": list(special.control)} | special.flags,
+        "special": tokens
+        if is_plain
+        else tokens | {"control": list(special.control)} | special.flags,
         "byte_fallback": vocabulary.byte_fallback,
     }
     if is_plain:
-        rows = list(zip(vocabulary.tokens, counts, strict=True) if counts else zip(vocabulary.tokens))
+        rows = list(
+            zip(vocabulary.tokens, counts, strict=True) if counts else zip(vocabulary.tokens)
+        )
         return dump(head | {"provenance": provenance}, tokens=rows, merges=vocabulary.merges)
-    head |= {"merging": vocabulary.merging, "whole_words": vocabulary.whole_words, "numbered": bool(vocabulary.order)}
+    head |= {
+        "merging": vocabulary.merging,
+        "whole_words": vocabulary.whole_words,
+        "numbered": bool(vocabulary.order),
+    }
     head |= {"fuse_unk": True} if vocabulary.fuse_unk else {}
     head["provenance"] = provenance
     rest = iter(counts)
@@ -193,20 +232,33 @@ def text_of(vocabulary: Any) -> str:
 def json_of(value: Any, name: str, *, deepest: int = _DEEPEST) -> Any:
     """Return a value as JSON data. Raises VocabularyError, with the value's name, if JSON cannot store it."""
     if deepest < 0:
-        raise VocabularyError(f"the provenance nests more than {_DEEPEST} lists or dicts; make it flatter")
+        raise VocabularyError(
+            f"the provenance nests more than {_DEEPEST} lists or dicts; make it flatter"
+        )
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
-                raise VocabularyError(str(arguments.refusal(key, f"a key of {name}", "give texts as keys")))
-        return {key: json_of(one, f"{name}[{quoted(key)}]", deepest=deepest - 1) for key, one in value.items()}
+                raise VocabularyError(
+                    str(arguments.refusal(key, f"a key of {name}", "give texts as keys"))
+                )
+        return {
+            key: json_of(one, f"{name}[{quoted(key)}]", deepest=deepest - 1)
+            for key, one in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [json_of(one, f"{name}[{place}]", deepest=deepest - 1) for place, one in enumerate(value)]
+        return [
+            json_of(one, f"{name}[{place}]", deepest=deepest - 1) for place, one in enumerate(value)
+        ]
     if isinstance(value, float) and not isfinite(value):
-        raise VocabularyError(f"{name} is {value}, which is not a number in JSON; give None, or remove it")
+        raise VocabularyError(
+            f"{name} is {value}, which is not a number in JSON; give None, or remove it"
+        )
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         raise VocabularyError(f"{name} has more than {_MOST_BITS:,} bits; give it as a text")
     if value is not None and not isinstance(value, str | int | float):
-        raise VocabularyError(str(arguments.refusal(value, name, "give texts, numbers, lists or dicts")))
+        raise VocabularyError(
+            str(arguments.refusal(value, name, "give texts, numbers, lists or dicts"))
+        )
     return value
 
 
@@ -229,7 +281,10 @@ def _plain_tokens(file: VocabularyFile) -> dict[str, Any]:
     first = file.value("tokens", list)[:1]
     counted = bool(first) and isinstance(first[0], list) and len(first[0]) == 2
     tokens = file.rows("tokens", *((str, int) if counted else (str,)))
-    return {"tokens": tuple(row[0] for row in tokens), "counts": tuple(row[1] for row in tokens) if counted else ()}
+    return {
+        "tokens": tuple(row[0] for row in tokens),
+        "counts": tuple(row[1] for row in tokens) if counted else (),
+    }
 
 
 def _numbered_tokens(file: VocabularyFile) -> dict[str, Any]:
@@ -240,7 +295,9 @@ def _numbered_tokens(file: VocabularyFile) -> dict[str, Any]:
             n = 3 if is_counted and isinstance(row, list) and row[1:2] == ["token"] else 2
             file.check_row("pieces", index, *(str, str, int)[:n])
             if row[1] not in KINDS:
-                raise VocabularyError(f"{file.where('pieces', index)}: unknown kind {quoted(row[1])}; fix it")
+                raise VocabularyError(
+                    f"{file.where('pieces', index)}: unknown kind {quoted(row[1])}; fix it"
+                )
     tokens = [row for row in rows if row[1] == "token"]
     pieces = tuple(UNUSED if row[1] == _NO_PIECE else row[0] for row in rows)
     return {
@@ -259,10 +316,22 @@ def _special(file: VocabularyFile, *, is_plain: bool) -> SpecialTokens:
     named, listed = [result.get(role) for role in ROLES], [result.get(name) for name in lists]
     texts = all(isinstance(token, str) or (token is None and not is_plain) for token in named)
     texts = texts and all(isinstance(tokens, list) for tokens in listed)
-    if set(result) != {*ROLES, *lists} or not texts or not all(isinstance(one, str) for one in chain(*listed)):
-        shape = "the list user" if is_plain else "the lists user and control, and may contain skips, lstrip and rstrip"
-        raise VocabularyError(f"{file.where('special')}: 'special' must contain unk, bos, eos, pad and {shape}; fix it")
+    if (
+        set(result) != {*ROLES, *lists}
+        or not texts
+        or not all(isinstance(one, str) for one in chain(*listed))
+    ):
+        shape = (
+            "the list user"
+            if is_plain
+            else "the lists user and control, and may contain skips, lstrip and rstrip"
+        )
+        raise VocabularyError(
+            f"{file.where('special')}: 'special' must contain unk, bos, eos, pad and {shape}; fix it"
+        )
     special = SpecialTokens(**result)
     if is_plain and not special.has_four_roles:
-        raise VocabularyError(f"{file.where('special')}: a special token is given twice; save it again")
+        raise VocabularyError(
+            f"{file.where('special')}: a special token is given twice; save it again"
+        )
     return special

@@ -28,8 +28,20 @@ from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary.cached_vocabulary import Numbering, cached_vocabulary, numbering_of
-from volt.vocabulary.file_format import VocabularyFile, arguments_of, garbage_collection_paused, text_of
-from volt.vocabulary.validation import Kind, as_pairs, kinds_of, merge_faults, order_faults, token_faults
+from volt.vocabulary.file_format import (
+    VocabularyFile,
+    arguments_of,
+    garbage_collection_paused,
+    text_of,
+)
+from volt.vocabulary.validation import (
+    Kind,
+    as_pairs,
+    kinds_of,
+    merge_faults,
+    order_faults,
+    token_faults,
+)
 
 Merging: TypeAlias = Literal["pairs", "steps", "ranks"]
 
@@ -80,7 +92,9 @@ class Vocabulary:
         arguments.choice(self.merging, "merging", get_args(Merging))
         values = {
             "merges": as_pairs(self.merges),
-            "tokens": tuple(arguments.texts(self.tokens, "tokens", one="did you mean tokens=(token,)?")),
+            "tokens": tuple(
+                arguments.texts(self.tokens, "tokens", one="did you mean tokens=(token,)?")
+            ),
             "counts": tuple(arguments.wholes(self.counts, "counts")),
             "normalizer": as_normalizer(self.normalizer),
             "pretokenizer": as_pretokenizer(self.pretokenizer),
@@ -92,12 +106,19 @@ class Vocabulary:
             "order": tuple(arguments.texts(self.order, "order")),
         }
         for name, value in values.items():
-            object.__setattr__(self, name, value)  # the only way to convert fields of a frozen dataclass
+            object.__setattr__(
+                self, name, value
+            )  # the only way to convert fields of a frozen dataclass
         results = set(self.made)
         faults = chain(
             merge_faults(self.merges, results, self.marker, in_any_order=self.merging != "pairs"),
             token_faults(
-                self.tokens, self.counts, results, self.marker, reserved=self._reserved, whole_words=self.whole_words
+                self.tokens,
+                self.counts,
+                results,
+                self.marker,
+                reserved=self._reserved,
+                whole_words=self.whole_words,
             ),
             order_faults(self.order, self._reserved, self.tokens) if self.order else (),
         )
@@ -199,7 +220,11 @@ class Vocabulary:
         mentioned = chain(self.tokens, chain.from_iterable(self.merges))
         atoms = dict.fromkeys(filterfalse({*self.made}.__contains__, mentioned))
         may_be_long = self.whole_words
-        return tuple(token for token in atoms if not may_be_long or atom_code(token, marker=self.marker) is not None)
+        return tuple(
+            token
+            for token in atoms
+            if not may_be_long or atom_code(token, marker=self.marker) is not None
+        )
 
     @cached_property
     def numbering(self) -> Numbering:
@@ -218,7 +243,9 @@ class Vocabulary:
         retained = set(self.tokens)
         return tuple(token for token in dict.fromkeys(self.made) if token not in retained)
 
-    def closed(self, *, order: Literal["ids", "merges"] = "ids", exclude: Collection[str] = ()) -> Vocabulary:
+    def closed(
+        self, *, order: Literal["ids", "merges"] = "ids", exclude: Collection[str] = ()
+    ) -> Vocabulary:
         """Return the vocabulary with its scaffolding as tokens of count 0, so that encoding splits nothing back.
 
         order: "ids" keeps all ids, scaffolding last; "merges" puts the results of merges last, by rank, as in tiktoken
@@ -232,12 +259,17 @@ class Vocabulary:
         arguments.choice(order, "order", ("ids", "merges"))
         scaffolding = tuple(token for token in self.scaffolding if token not in exclude)
         if clash := next((token for token in scaffolding if token in self._reserved), None):
-            raise VocabularyError(f"{quoted(clash)}, made by merges, is a special token, too; rename the special token")
+            raise VocabularyError(
+                f"{quoted(clash)}, made by merges, is a special token, too; rename the special token"
+            )
         tokens = self.tokens + scaffolding
         counts = dict(zip(self.tokens, self.counts, strict=True)) if self.counts else {}
         numbered = self.order and self.order + scaffolding
         if order == "merges":
-            output, numbered = {token: rank for rank, token in reversed(list(enumerate(self.made)))}, ()
+            output, numbered = (
+                {token: rank for rank, token in reversed(list(enumerate(self.made)))},
+                (),
+            )
             tokens = tuple(sorted(tokens, key=lambda token: output.get(token, -1)))
         all_counts = tuple(counts.get(token, 0) for token in tokens) if counts else ()
         return replace(self, tokens=tokens, counts=all_counts, order=numbered)
@@ -246,12 +278,24 @@ class Vocabulary:
     def fingerprint(self) -> str:
         """16 hexadecimal digits that depend on everything but the provenance."""
         content: tuple[object, ...] = (
-            self.merges, self.tokens, self.counts, self.marker, self.normalizer.name, self.pretokenizer.name,
-            self.special.all, self.byte_fallback,
-        )  # fmt: skip
+            self.merges,
+            self.tokens,
+            self.counts,
+            self.marker,
+            self.normalizer.name,
+            self.pretokenizer.name,
+            self.special.all,
+            self.byte_fallback,
+        )
         if not self.is_plain:
             roles = tuple(self.special.roles.items()), self.special.user, self.special.control
-            content += (*roles, self.merging, self.whole_words, self.order, *(True,) * self.fuse_unk)
+            content += (
+                *roles,
+                self.merging,
+                self.whole_words,
+                self.order,
+                *(True,) * self.fuse_unk,
+            )
             content += tuple(self.special.flags.items())
         return blake2b(repr(content).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
@@ -278,7 +322,9 @@ class Vocabulary:
         try:
             data = text_of(self).encode()
         except UnicodeEncodeError:
-            raise VocabularyError("the provenance contains a lone surrogate, which is not text; remove it") from None
+            raise VocabularyError(
+                "the provenance contains a lone surrogate, which is not text; remove it"
+            ) from None
         with write_atomic(arguments.path(path)) as file:
             file.write(data)
 
@@ -308,5 +354,7 @@ class Vocabulary:
             raise VocabularyError(f"{shown_path(path)}: {error}") from None
         if file.data.get("fingerprint", vocabulary.fingerprint) != vocabulary.fingerprint:
             message = "the file was edited or damaged; save it again, or delete this line to accept the change"
-            raise VocabularyError(f"{file.where('fingerprint')}: the fingerprint does not match: {message}")
+            raise VocabularyError(
+                f"{file.where('fingerprint')}: the fingerprint does not match: {message}"
+            )
         return vocabulary

@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from volt.batches.throughput import Report, Totals
 
 
-_LEFT_OUT = ("waited", "tokens_per_second")  # nothing is trained, and `speed` is measured differently
+_LEFT_OUT = (
+    "waited",
+    "tokens_per_second",
+)  # nothing is trained, and `speed` is measured differently
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,9 @@ class Paced:
         return self.report.tokens / max(self.report.seconds, 1e-9) if self.n_windows > 1 else None
 
     def to_json(self) -> dict[str, Any]:
-        values = {key: value for key, value in self.report.to_json().items() if key not in _LEFT_OUT}
+        values = {
+            key: value for key, value in self.report.to_json().items() if key not in _LEFT_OUT
+        }
         speed = None if self.speed is None else round(self.speed, 1)
         return {**values, "windows": self.n_windows, "tokens_per_second": speed}
 
@@ -83,10 +88,16 @@ class BatchReport:
             for name, (lines, epochs, steps) in self.sources.items()
         }
         return {
-            **self.whole.to_json(), "steps": self.n_steps, "too_long_at": list(self.totals.too_long),
-            "left": self.totals.n_left, "n_read": self.n_read, "n_faults": self.n_faults,
-            "reasons": dict(self.reasons or {}), "sources": sources, "every": [one.to_json() for one in self.every],
-        }  # fmt: skip
+            **self.whole.to_json(),
+            "steps": self.n_steps,
+            "too_long_at": list(self.totals.too_long),
+            "left": self.totals.n_left,
+            "n_read": self.n_read,
+            "n_faults": self.n_faults,
+            "reasons": dict(self.reasons or {}),
+            "sources": sources,
+            "every": [one.to_json() for one in self.every],
+        }
 
 
 def row(at: Paced) -> LabelledText:
@@ -154,14 +165,19 @@ def _left_out(result: BatchReport) -> Iterator[tuple[str, str]]:
     if totals.n_too_short:
         yield "too short", counted(totals.n_too_short, "line")
     if totals.n_left:
-        yield "left", f"{counted(totals.n_left, 'line')} at the end, which do not fill a batch for each rank"
+        yield (
+            "left",
+            f"{counted(totals.n_left, 'line')} at the end, which do not fill a batch for each rank",
+        )
 
 
 @dataclass(frozen=True)
 class BatchState:
     PANEL = "State"
 
-    state: Annotated[Path | None, option("FILE", "Save the state here at the end, for Steps.restore.")] = None
+    state: Annotated[
+        Path | None, option("FILE", "Save the state here at the end, for Steps.restore.")
+    ] = None
     resume: Annotated[bool, flag("Continue from --state, if it exists.", "--resume")] = False
     force: Force = False
 
@@ -171,7 +187,9 @@ def batches(
     choice: TaskChoice,
     states: BatchState,
     steps: Annotated[int, option("N", "Number of steps to run.", "-n", "--steps", min=1)] = 100,
-    every: Annotated[int | None, option("N", "Also print a row after every N steps.", min=1)] = None,
+    every: Annotated[
+        int | None, option("N", "Also print a row after every N steps.", min=1)
+    ] = None,
     world: Annotated[int, option("N", "Simulate this number of training processes.", min=1)] = 1,
     rank: Annotated[int, option("N", "This process's number among them.", min=0)] = 0,
     seed: Seed = None,
@@ -202,24 +220,45 @@ def batches(
     phases = Phases(quiet=quiet)
     shows_rows = every is not None and not (as_json or quiet)
     prepare_kernels(phases, "stream", "encode", "batches", "samples")
-    options: dict[str, Any] = {"seed": seed, "n_workers": workers, "user_code": trust, **choice.options}
+    options: dict[str, Any] = {
+        "seed": seed,
+        "n_workers": workers,
+        "user_code": trust,
+        **choice.options,
+    }
     began = time.perf_counter()
     lead_descriptor()
-    parts = read_steps(config, rank=rank, world=world, **{k: v for k, v in options.items() if v is not None})
+    parts = read_steps(
+        config, rank=rank, world=world, **{k: v for k, v in options.items() if v is not None}
+    )
     with parts.stream as stream, Signals().listening() as signals:
         check_places([states.state], [*stream.files, *parts.vocabularies])
         check_kept(states.state, resume=states.resume, force=states.force, unit="step")
         running = Steps(
-            stream, parts.samples, parts.batches, window=parts.window, layout=parts.layout, rank=rank, world=world,
+            stream,
+            parts.samples,
+            parts.batches,
+            window=parts.window,
+            layout=parts.layout,
+            rank=rank,
+            world=world,
             ahead=False,
-        )  # fmt: skip
+        )
         requested = time.perf_counter()
         _restore(running, states)
         signals.running = True
         run = _Run(
-            running, steps, every=every, signals=signals, began=began, requested=requested, shows_rows=shows_rows
+            running,
+            steps,
+            every=every,
+            signals=signals,
+            began=began,
+            requested=requested,
+            shows_rows=shows_rows,
         )
-        result = run.go(Phases(quiet=quiet or shows_rows))  # show a bar only if nothing else is shown
+        result = run.go(
+            Phases(quiet=quiet or shows_rows)
+        )  # show a bar only if nothing else is shown
         if states.state is not None:
             state = running.state(at=result.whole.report.step)
             with write_atomic(states.state) as file:
@@ -247,9 +286,16 @@ class _Run:
     """
 
     def __init__(
-        self, steps: Steps, n: int, *, every: int | None, signals: Signals, began: float, requested: float,
+        self,
+        steps: Steps,
+        n: int,
+        *,
+        every: int | None,
+        signals: Signals,
+        began: float,
+        requested: float,
         shows_rows: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         from volt.batches.throughput import Progress
 
         self._steps, self._n, self._every, self._signals = steps, n, every, signals
@@ -257,7 +303,9 @@ class _Run:
         self._progress = Progress(steps, rank=steps.rank, world=steps.world)
         self._batches = iter(self._progress)
         self._first, self._first_wait, self._n_windows = steps.n, 0.0, 0
-        self._read = steps.stream.summary()  # a closed or interrupted stream no longer knows parts of epochs
+        self._read = (
+            steps.stream.summary()
+        )  # a closed or interrupted stream no longer knows parts of epochs
         self._rows = list[Paced]()
 
     def go(self, phases: Phases) -> BatchReport:
@@ -297,13 +345,26 @@ class _Run:
         whole = self._now()
         read = self._read
         n_steps = whole.report.step - self._first
-        size = whole.report.sentences * self._steps.world / max(1, n_steps)  # sentences of a step, over all ranks
+        size = (
+            whole.report.sentences * self._steps.world / max(1, n_steps)
+        )  # sentences of a step, over all ranks
         sources = {
-            name: (one.lines, one.epochs, read.n / size / one.epochs if one.epochs and size else 0.0)
+            name: (
+                one.lines,
+                one.epochs,
+                read.n / size / one.epochs if one.epochs and size else 0.0,
+            )
             for name, one in read.sources.items()
         }
         return BatchReport(
-            whole, tuple(self._rows), n_steps, self._steps.totals, sources, read.n_read, read.n_faults, read.reasons
+            whole,
+            tuple(self._rows),
+            n_steps,
+            self._steps.totals,
+            sources,
+            read.n_read,
+            read.n_faults,
+            read.reasons,
         )
 
 
@@ -318,10 +379,16 @@ def _restore(steps: Steps, states: BatchState) -> None:
         try:
             stored = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise StreamError(f"is not JSON ({error}); give a file that --state has written") from None
+            raise StreamError(
+                f"is not JSON ({error}); give a file that --state has written"
+            ) from None
         if not isinstance(stored, dict):
             raise StreamError("is not a state of steps; give a file that --state has written")
         steps.restore(stored)
     except StreamError as error:
         place = shown_path(path)
-        raise error if error.message.startswith(place) else error.reworded(f"{place}: {error.message}") from None
+        raise (
+            error
+            if error.message.startswith(place)
+            else error.reworded(f"{place}: {error.message}")
+        ) from None

@@ -37,8 +37,15 @@ _TAB = "  ⇥  "
 
 def trace_entries(trace: Trace, *, changed: bool = False) -> Iterator[LabelledText]:
     """Yield the origin of a line, then the line after each step. changed: skip steps that did not change it"""
-    place = f"{trace.path}:{trace.line},", f"epoch {trace.epoch},", f"block at {trace.start},", f"place {trace.offset}"
-    yield LabelledText(f"line {trace.n}  ", [f"{trace.source} ", *place], style="dim", label_style="bold")
+    place = (
+        f"{trace.path}:{trace.line},",
+        f"epoch {trace.epoch},",
+        f"block at {trace.start},",
+        f"place {trace.offset}",
+    )
+    yield LabelledText(
+        f"line {trace.n}  ", [f"{trace.source} ", *place], style="dim", label_style="bold"
+    )
     width = max(map(len, ["read", *(step.name for step in trace.steps)])) + 2
     yield LabelledText(f"  {'read':{width}}", _words(trace.raw), label_style="cyan")
     for step in trace.steps:
@@ -53,7 +60,9 @@ def _step_entries(step: TraceStep, width: int) -> Iterator[LabelledText]:
     elif not step.after:
         yield LabelledText(label, ["dropped"], style="red", label_style="cyan")
     for number, line in enumerate(step.after if step.before != step.after else ()):
-        yield LabelledText(" " * len(label) if number else label, _words(line), style="green", label_style="cyan")
+        yield LabelledText(
+            " " * len(label) if number else label, _words(line), style="green", label_style="cyan"
+        )
 
 
 def _words(line: str) -> list[str]:
@@ -69,18 +78,37 @@ def plan_parts(plan: Plan, *, demand: float | None) -> Iterator[RenderableType]:
     from rich.text import Text
 
     yield Text(f"at line {plan.at:,}", style="italic")
-    heads = ("source", "lines given", "lines in its files", "out per line in", "epochs", "lines per block")
+    heads = (
+        "source",
+        "lines given",
+        "lines in its files",
+        "out per line in",
+        "epochs",
+        "lines per block",
+    )
     rows = [
         (
-            name, f"{part.lines:,.0f}", f"{part.n_lines:,}", f"{part.yield_:.3f}", f"{part.epochs:,.2f}",
+            name,
+            f"{part.lines:,.0f}",
+            f"{part.n_lines:,}",
+            f"{part.yield_:.3f}",
+            f"{part.epochs:,.2f}",
             f"{part.block_lines:,}",
         )
         for name, part in plan.sources.items()
-    ]  # fmt: skip
+    ]
     yield Grid(heads, rows, numbers=range(1, len(heads)))
     yield from _virtual_epoch(plan)
-    speed = f"{plan.lines_per_second:,.0f} lines/s" if plan.lines_per_second else "not measured: the stream ended"
-    against = f", {(plan.lines_per_second or 0) / demand:.1f} × the demand of {demand:,.0f}" if demand else ""
+    speed = (
+        f"{plan.lines_per_second:,.0f} lines/s"
+        if plan.lines_per_second
+        else "not measured: the stream ended"
+    )
+    against = (
+        f", {(plan.lines_per_second or 0) / demand:.1f} × the demand of {demand:,.0f}"
+        if demand
+        else ""
+    )
     yield LabelledText("memory for data   ", [f"about {plan.memory / 1e6:,.0f} MB"], label_style="")
     yield LabelledText("speed here        ", f"{speed}{against}".split(" "), label_style="")
 
@@ -103,7 +131,14 @@ def audit_table(audit: Audit) -> Grid:
     heads = ("source", "lines", "epochs", "parts", "missing", "repeated", "uneven", "content")
     rows = []
     for source in audit.sources:
-        numbers = source.n_lines, source.epochs, source.n_parts, source.missing, source.repeated, source.uneven
+        numbers = (
+            source.n_lines,
+            source.epochs,
+            source.n_parts,
+            source.missing,
+            source.repeated,
+            source.uneven,
+        )
         content = {None: "not read", True: "the same", False: "differs"}[source.content]
         rows.append((source.name, *(f"{number:,}" for number in numbers), content))
     return Grid(heads, rows, numbers=range(1, len(heads) - 1))
@@ -116,7 +151,9 @@ def preview(
     source: StreamOptions,
     samples: Annotated[int, option("N", "Number of lines to show.", "-n", "--samples")] = 5,
     first: Annotated[int, option("N", "The first line to show, from 0.", "--from")] = 0,
-    changed: Annotated[bool, flag("Hide transforms that did not change the line.", "--changed")] = False,
+    changed: Annotated[
+        bool, flag("Hide transforms that did not change the line.", "--changed")
+    ] = False,
     seed: Seed = None,
     trust: Trust = False,
     as_json: Json = False,
@@ -125,7 +162,9 @@ def preview(
     from volt.stream.checking.trace import trace as trace_lines
 
     if samples < 1 or first < 0:
-        raise ConfigError(f"-n {samples} --from {first}: give -n of 1 or more, and --from of 0 or more")
+        raise ConfigError(
+            f"-n {samples} --from {first}: give -n of 1 or more, and --from of 0 or more"
+        )
     numbers = range(first, first + samples)
     with source.open(user_code=trust, seed=seed, n_workers=0) as stream:
         lines = trace_lines(stream, numbers)
@@ -157,7 +196,9 @@ def trace(
 def plan(
     source: StreamOptions,
     at: Annotated[str, option("N", "Plan up to this line, such as 1e6.")] = "1e6",
-    demand: Annotated[float | None, option("RATE", "Lines per second that the trainer uses.")] = None,
+    demand: Annotated[
+        float | None, option("RATE", "Lines per second that the trainer uses.")
+    ] = None,
     seconds: Annotated[float, option("S", "Seconds to measure the speed.")] = 2.0,
     workers: Workers = None,
     trust: Trust = False,
@@ -177,7 +218,9 @@ def plan(
     data = {**result.to_json(), "demand": demand, "enough": enough}
     print_result(data, *plan_parts(result, demand=demand), as_json=as_json)
     if not enough:
-        raise StreamError(f"{result.lines_per_second or 0:,.0f} lines/s are fewer than --demand {demand:,.0f}")
+        raise StreamError(
+            f"{result.lines_per_second or 0:,.0f} lines/s are fewer than --demand {demand:,.0f}"
+        )
 
 
 def _lines(text: str) -> int:
@@ -194,8 +237,12 @@ def audit(
     source: StreamOptions,
     epochs: Annotated[int, option("N", "Number of epochs to check of each source.")] = 1,
     turns: Annotated[str, option("N", "Number of turns to check of the mixture.")] = "1e6",
-    content: Annotated[bool, flag("Also read every line, and compare it with its file.", "--content")] = False,
-    world: Annotated[int, option("N", "Simulate this number of processes that share the stream.")] = 1,
+    content: Annotated[
+        bool, flag("Also read every line, and compare it with its file.", "--content")
+    ] = False,
+    world: Annotated[
+        int, option("N", "Simulate this number of processes that share the stream.")
+    ] = 1,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
@@ -219,9 +266,13 @@ def audit(
 
 
 def schema(
-    names: Annotated[list[str] | None, argument("TRANSFORM", "Transforms to document; default: all keys.")] = None,
+    names: Annotated[
+        list[str] | None, argument("TRANSFORM", "Transforms to document; default: all keys.")
+    ] = None,
     as_json: Annotated[bool, flag("Print a JSON schema on stdout, for editors.", "--json")] = False,
-    expand: Annotated[Path | None, option("CONFIG", "Print this template with its values filled in.")] = None,
+    expand: Annotated[
+        Path | None, option("CONFIG", "Print this template with its values filled in.")
+    ] = None,
     settings: Settings = None,
 ) -> None:
     """Document every key of a configuration.
@@ -234,7 +285,9 @@ def schema(
         from volt.stream.config.template_rendering import expanded_file
 
         if expand is None or names or as_json:
-            raise ConfigError("--set needs --expand, and --expand excludes TRANSFORM and --json; remove these")
+            raise ConfigError(
+                "--set needs --expand, and --expand excludes TRANSFORM and --json; remove these"
+            )
         check_readable(expand, kind=ConfigError)
         typer.echo(expanded_file(expand, values=values_of(settings)).text, nl=False)
         return
@@ -247,16 +300,21 @@ def schema(
         if name not in TRANSFORMS:
             raise ConfigError(f"no transform {name!r}; {near(name, list(TRANSFORMS))}")
     if as_json:
-        schemas = {name: documented.transform_schema(name) for name in names or []} or documented.json_schema()
+        schemas = {
+            name: documented.transform_schema(name) for name in names or []
+        } or documented.json_schema()
         print_json(schemas, indent=1)
     else:
         show(*(indented(line) for line in as_text(names or []).rstrip().split("\n")))
 
 
 def example(
-    name: Annotated[str | None, argument("NAME", "Name of the example; by default, all are listed.")] = None,
+    name: Annotated[
+        str | None, argument("NAME", "Name of the example; by default, all are listed.")
+    ] = None,
     out: Annotated[
-        Path | None, option("FOLDER", "Where to write; default: the example's name.", "-o", "--output")
+        Path | None,
+        option("FOLDER", "Where to write; default: the example's name.", "-o", "--output"),
     ] = None,
 ) -> None:
     """Write a working configuration, with generated data."""
@@ -264,19 +322,36 @@ def example(
     from volt.stream.example_streams import RECIPES, write_recipe
 
     if name is None:
-        show(*(LabelledText(f"{key:18}", recipe.about.split(" "), label_style="") for key, recipe in RECIPES.items()))
+        show(
+            *(
+                LabelledText(f"{key:18}", recipe.about.split(" "), label_style="")
+                for key, recipe in RECIPES.items()
+            )
+        )
         return
     if is_stdout(out):
-        raise ConfigError("-o -: an example is several files, but stdout takes only one; name a folder")
+        raise ConfigError(
+            "-o -: an example is several files, but stdout takes only one; name a folder"
+        )
     paths = write_recipe(name, out or Path(name))
     say(f"wrote {', '.join(map(str, paths))}")
     say(f"next: {RECIPES[name].next.format(paths[0])}")
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
-    "run": run, "preview": preview, "debug": debug, "plan": plan, "audit": audit, "trace": trace, "batches": batches,
-    "vocabulary": vocabulary, "schema": schema, "example": example, "import-dynamicdata": import_dynamicdata,
-    "cache": cache, "merge-states": merge_states,
-}  # fmt: skip
+    "run": run,
+    "preview": preview,
+    "debug": debug,
+    "plan": plan,
+    "audit": audit,
+    "trace": trace,
+    "batches": batches,
+    "vocabulary": vocabulary,
+    "schema": schema,
+    "example": example,
+    "import-dynamicdata": import_dynamicdata,
+    "cache": cache,
+    "merge-states": merge_states,
+}
 for name, function in COMMANDS.items():
     add(app, name, function, within="stream")

@@ -27,10 +27,16 @@ _NEXT_FIELD = "⇥ "  # before each field of a line except the first
 def debug(
     source: StreamOptions,
     lines: Annotated[int, option("N", "Number of lines of each task or source.", min=1)] = 20,
-    html: Annotated[Path | None, option("FILE", "Write an HTML page instead, or - for stdout.")] = None,
-    changed: Annotated[bool, flag("Hide transforms that did not change the line.", "--changed")] = False,
+    html: Annotated[
+        Path | None, option("FILE", "Write an HTML page instead, or - for stdout.")
+    ] = None,
+    changed: Annotated[
+        bool, flag("Hide transforms that did not change the line.", "--changed")
+    ] = False,
     trust: Trust = False,
-    as_json: Annotated[bool, flag("Print a JSON object for each line on stdout.", "--json")] = False,
+    as_json: Annotated[
+        bool, flag("Print a JSON object for each line on stdout.", "--json")
+    ] = False,
 ) -> None:
     """Show what each step does to the first lines of a task, before and after side by side.
 
@@ -61,7 +67,9 @@ def line_parts(line: DebugLine, *, changed: bool, is_plain: bool) -> Iterator[Re
     from rich.table import Table
     from rich.text import Text
 
-    yield LabelledText(f"{line.source}  ", [f"{line.path}:{line.line}"], style="dim", label_style="bold")
+    yield LabelledText(
+        f"{line.source}  ", [f"{line.path}:{line.line}"], style="dim", label_style="bold"
+    )
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=True)
     table.add_column("step", style="cyan", overflow="fold")
     table.add_column("before", overflow="fold", ratio=1)
@@ -71,7 +79,9 @@ def line_parts(line: DebugLine, *, changed: bool, is_plain: bool) -> Iterator[Re
             name = "_\n".join(packed(step.name.split("_"), _NAME_WIDTH, gap="_"))
             table.add_row(Text(name), *_cells(step, fate=line.fate or "dropped", is_plain=is_plain))
     if not line.steps or (changed and not table.rows):
-        table.add_row(Text("read"), _lines([_unmarked(line.raw)]), _lines([*map(_unmarked, line.text)]))
+        table.add_row(
+            Text("read"), _lines([_unmarked(line.raw)]), _lines([*map(_unmarked, line.text)])
+        )
     yield table
     for fault in line.faults:
         yield LabelledText("unfit  ", fault.split(" "), style="red", label_style="bold red")
@@ -86,7 +96,9 @@ def _cells(step: TraceStep, *, fate: str, is_plain: bool) -> tuple[Text, Text]:
         return Text("as it was", style="dim"), Text("")
     before, after = compared(step)
     left = _lines([_shown(fields, "red", "[-{}-]" if is_plain else "") for fields in before])
-    right = _lines([_shown(fields, "bold green", "{{+{}+}}" if is_plain else "") for fields in after])
+    right = _lines(
+        [_shown(fields, "bold green", "{{+{}+}}" if is_plain else "") for fields in after]
+    )
     return left, right if step.after else Text(fate, style="bold red")
 
 
@@ -110,8 +122,15 @@ def _shown(fields: Fields, style: str, mark: str) -> Text:
     line = Text()
     for number, tokens in enumerate(fields):
         line.append(f"\n{_NEXT_FIELD}" if number else "", style="dim")
-        for place, (is_changed, run) in enumerate(groupby(tokens, key=lambda token: token.is_changed)):
-            text = harmless(" ".join(token.text for token in run))  # as it will be shown, for its width
+        for place, (is_changed, run) in enumerate(
+            groupby(tokens, key=lambda token: token.is_changed)
+        ):
+            text = harmless(
+                " ".join(token.text for token in run)
+            )  # as it will be shown, for its width
             line.append(" " if place else "")
-            line.append(mark.format(text) if mark and is_changed and text else text, style=style if is_changed else "")
+            line.append(
+                mark.format(text) if mark and is_changed and text else text,
+                style=style if is_changed else "",
+            )
     return line

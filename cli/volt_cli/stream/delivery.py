@@ -42,7 +42,10 @@ _SHOWN = 100  # bytes of the consumer's message that an error shows
 _SKIPPED = 1 << 16  # lines that are skipped between two updates of the progress bar
 
 
-Force = Annotated[bool, flag("Start from the beginning, and replace an earlier run's position in --state.", "--force")]
+Force = Annotated[
+    bool,
+    flag("Start from the beginning, and replace an earlier run's position in --state.", "--force"),
+]
 
 
 def check_kept(
@@ -54,15 +57,25 @@ def check_kept(
     unit: what a position counts
     """
     if resume and force:
-        raise ConfigError("--resume continues an earlier run, and --force starts from the beginning; give one of them")
-    if state is None or resume or force or not is_file(state) or identity(state) == (source and identity(source)):
+        raise ConfigError(
+            "--resume continues an earlier run, and --force starts from the beginning; give one of them"
+        )
+    if (
+        state is None
+        or resume
+        or force
+        or not is_file(state)
+        or identity(state) == (source and identity(source))
+    ):
         return
     try:
         n = json.loads(read_bytes(state, kind=StreamError, most=MOST_STATE))["n"]
     except (StreamError, ValueError, RecursionError, TypeError, KeyError):
         n = None
     if not isinstance(n, int):
-        raise ConfigError(f"--state {shown_path(state)}: contains no position; name another file, or add --force")
+        raise ConfigError(
+            f"--state {shown_path(state)}: contains no position; name another file, or add --force"
+        )
     if n:
         raise ConfigError(
             f"--state {shown_path(state)}: contains the position of an earlier run, after {unit} {n:,}; "
@@ -100,7 +113,9 @@ class Consumer:
             try:
                 os.fstat(self.descriptor)
             except OSError:
-                raise ConfigError(f"--ack {source}: descriptor is not open; redirect it, as in {source}<fifo") from None
+                raise ConfigError(
+                    f"--ack {source}: descriptor is not open; redirect it, as in {source}<fifo"
+                ) from None
 
     def look(self) -> int | None:
         """Return how many lines the consumer has reported as used."""
@@ -110,7 +125,9 @@ class Consumer:
             except FileNotFoundError:
                 return self.used
             except OSError as error:
-                raise unreadable(self._path, error, kind=StreamError, remedy="fix it, or run without --ack") from None
+                raise unreadable(
+                    self._path, error, kind=StreamError, remedy="fix it, or run without --ack"
+                ) from None
             used = parsed(values)
             if used is None and values.strip():
                 result = quoted(values[:_SHOWN].decode(errors="replace").strip())
@@ -145,12 +162,16 @@ class Positions:
         used = self._consumer.look()
         if used is not None and used > (first := self._stream.n):
             if not quiet:
-                say(f"--ack: skipping from line {first:,} to line {used:,}, up to which the consumer has used lines")
+                say(
+                    f"--ack: skipping from line {first:,} to line {used:,}, up to which the consumer has used lines"
+                )
             with Phases(quiet=quiet).phase("skipping", total=used - first, unit="lines") as advance:
                 while (left := used - self._stream.n) and self._stream.skip(min(left, _SKIPPED)):
                     advance(self._stream.n - first)
             if self._stream.n < used:
-                raise StreamError(f"--ack: {used} lines are used, but the stream has {self._stream.n}; check the file")
+                raise StreamError(
+                    f"--ack: {used} lines are used, but the stream has {self._stream.n}; check the file"
+                )
         self.first = self._stream.n
 
     def save(self, n_left: int) -> None:
@@ -164,7 +185,9 @@ class Positions:
             return
         try:
             self._prepared = at, self._stream.state(at=at)
-        except StreamError as error:  # the state after the consumer's last line is not known any more
+        except (
+            StreamError
+        ) as error:  # the state after the consumer's last line is not known any more
             if not self._warned:
                 say(f"the saved state stays as it was: {error}")
             self._warned = True
@@ -184,7 +207,9 @@ class Positions:
             return n_left
         used = self._consumer.look()
         if used is not None and used > n_left:
-            raise StreamError(f"--ack: {used} lines are reported as used, but only {n_left} were written; count from 0")
+            raise StreamError(
+                f"--ack: {used} lines are reported as used, but only {n_left} were written; count from 0"
+            )
         return max(self.first, used or 0)
 
 
@@ -276,7 +301,12 @@ class Outlet:
     """
 
     def __init__(
-        self, out: int, signals: Signals, *, listen: dict[int, Callable[[], bool]], every: Callable[[], object]
+        self,
+        out: int,
+        signals: Signals,
+        *,
+        listen: dict[int, Callable[[], bool]],
+        every: Callable[[], object],
     ) -> None:
         self.n_lines, self._pid = 0, os.getpid()
         self._signals, self._listen, self._every = signals, dict(listen), every
@@ -295,7 +325,11 @@ class Outlet:
         while position < len(data):
             if self._signals.stop:
                 deadline = deadline or time.monotonic() + _GRACE
-                line_end = position if not position or data[position - 1] == 0x0A else data.index(b"\n", position) + 1
+                line_end = (
+                    position
+                    if not position or data[position - 1] == 0x0A
+                    else data.index(b"\n", position) + 1
+                )
                 view, data = view[:line_end], data[:line_end]
                 if position >= line_end or time.monotonic() > deadline:
                     return False

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
 
 
-Settings = Annotated[list[str] | None, option("KEY=VALUE", "Replace {{KEY}} in the file; may be repeated.", "--set")]
+Settings = Annotated[
+    list[str] | None, option("KEY=VALUE", "Replace {{KEY}} in the file; may be repeated.", "--set")
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +41,10 @@ class TaskChoice:
         Literal["train", "valid"],
         typer.Option(help="valid: the validation tasks, each line once, in order, without noise."),
     ] = "train"
-    task: Annotated[list[str] | None, option("NAME", "Only this task; may be repeated. With --split valid: any.")] = (
-        None
-    )
+    task: Annotated[
+        list[str] | None,
+        option("NAME", "Only this task; may be repeated. With --split valid: any."),
+    ] = None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -60,7 +63,9 @@ def values_of(settings: list[str] | None) -> dict[str, str]:
         if not equals:
             raise ConfigError(f"--set {setting}: gives no value; write --set {setting}=VALUE")
         if not key.isidentifier():
-            raise ConfigError(f"--set {setting}: {key!r} is not a key; give a word before =, such as src=de")
+            raise ConfigError(
+                f"--set {setting}: {key!r} is not a key; give a word before =, such as src=de"
+            )
         if key in result:
             raise ConfigError(f"--set {setting}: {key} is given twice; remove one")
         result[key] = value
@@ -92,8 +97,12 @@ def _readable(config: Path) -> Path | None:
 class PipelineOptions:
     PANEL = "Pipelines"
 
-    weights: Annotated[str, option("N,N", "One weight for each source, such as 2,1; default: equal.")] = ""
-    langs: Annotated[str, option("L1-L2", "The languages of mtdata's data sets, such as deu-eng.")] = ""
+    weights: Annotated[
+        str, option("N,N", "One weight for each source, such as 2,1; default: equal.")
+    ] = ""
+    langs: Annotated[
+        str, option("L1-L2", "The languages of mtdata's data sets, such as deu-eng.")
+    ] = ""
 
 
 @dataclass(frozen=True)
@@ -110,7 +119,9 @@ class StreamOptions:
     ]
     choice: TaskChoice
     pipeline: PipelineOptions
-    sources: Annotated[list[str] | None, argument("SOURCE", "Files, folders or globs; for mtdata, data sets.")] = None
+    sources: Annotated[
+        list[str] | None, argument("SOURCE", "Files, folders or globs; for mtdata, data sets.")
+    ] = None
 
     def __post_init__(self) -> None:
         from volt.stream.config.presets import PIPELINES
@@ -145,12 +156,20 @@ class StreamOptions:
             raise ConfigError("--rank and --world work only together; give both or neither")
         rank, world = from_environment() if rank is None or world is None else (rank, world)
         lead_descriptor()
-        inputs = {"rank": rank, "world": world, **{name: value for name, value in options.items() if value is not None}}
+        inputs = {
+            "rank": rank,
+            "world": world,
+            **{name: value for name, value in options.items() if value is not None},
+        }
         if self.is_pipeline:
             if self.choice.settings or self.choice.task or self.choice.split != "train":
-                raise ConfigError(f"{self.config}: a pipeline has no tasks; remove --set, --split and --task")
+                raise ConfigError(
+                    f"{self.config}: a pipeline has no tasks; remove --set, --split and --task"
+                )
             weights = parsed_weights(self.pipeline.weights) if self.pipeline.weights else ()
-            values = pipeline_config(str(self.config), self.sources or (), weights=weights, langs=self.pipeline.langs)
+            values = pipeline_config(
+                str(self.config), self.sources or (), weights=weights, langs=self.pipeline.langs
+            )
             inputs.pop("user_code", None)
             return Stream(values.sources, policy=values.policy, files=values.files, **inputs)
         return Stream.from_config(self.config, **inputs, **self.choice.options)

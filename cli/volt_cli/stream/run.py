@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 _FIRST = 5
 
 
-def blocks_and_places(stream: Stream, *, limit: int | None, every: int | None) -> Iterator[tuple[bytes, str]]:
+def blocks_and_places(
+    stream: Stream, *, limit: int | None, every: int | None
+) -> Iterator[tuple[bytes, str]]:
     """Yield blocks of lines, each with "" or, if the block is a line to log, with the line's place in the stream.
 
     every: N, to log the first five lines and every Nth line; None to log no lines
@@ -78,10 +80,16 @@ _MOST_SOURCES = 5  # sources that the summary lists
 class StateOptions:
     PANEL = "State"
 
-    state: Annotated[Path | None, option("FILE", "Save the state here, regularly and at the end.")] = None
-    state_every: Annotated[int, option("N", "Least lines between two saved states; blocks are whole.", min=1)] = 100_000
+    state: Annotated[
+        Path | None, option("FILE", "Save the state here, regularly and at the end.")
+    ] = None
+    state_every: Annotated[
+        int, option("N", "Least lines between two saved states; blocks are whole.", min=1)
+    ] = 100_000
     from_state: Annotated[Path | None, option("FILE", "Start from this saved state.")] = None
-    resume: Annotated[bool, flag("Continue from --state, if the file exists, and --ack.", "--resume")] = False
+    resume: Annotated[
+        bool, flag("Continue from --state, if the file exists, and --ack.", "--resume")
+    ] = False
     force: Force = False
     ack: Annotated[
         str | None,
@@ -103,23 +111,35 @@ class StateOptions:
 
     @property
     def source(self) -> Path | None:
-        return self.state if self.resume and self.state is not None and exists(self.state) else self.from_state
+        return (
+            self.state
+            if self.resume and self.state is not None and exists(self.state)
+            else self.from_state
+        )
 
 
 def run(
     source: StreamOptions,
     states: StateOptions,
-    limit: Annotated[int | None, option("N", "Lines to write in this run; default: no limit.", min=0)] = None,
+    limit: Annotated[
+        int | None, option("N", "Lines to write in this run; default: no limit.", min=0)
+    ] = None,
     workers: Workers = None,
     seed: Seed = None,
     rank: Rank = None,
     world: World = None,
-    summary: Annotated[Path | None, option("FILE", "Write the metrics to this file at the end, as JSON.")] = None,
+    summary: Annotated[
+        Path | None, option("FILE", "Write the metrics to this file at the end, as JSON.")
+    ] = None,
     no_user_code: Annotated[
         bool, flag("Refuse configurations that name Python files to run.", "--no-user-code")
     ] = False,
-    log_every: Annotated[int | None, option("N", "Show every Nth line, and the first five, on stderr.", min=1)] = None,
-    sample: Annotated[Path | None, option("FILE", "Also write the shown lines to this file.")] = None,
+    log_every: Annotated[
+        int | None, option("N", "Show every Nth line, and the first five, on stderr.", min=1)
+    ] = None,
+    sample: Annotated[
+        Path | None, option("FILE", "Also write the shown lines to this file.")
+    ] = None,
     as_json: Annotated[bool, flag("Report as JSON, at the end and on SIGUSR1.", "--json")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -144,9 +164,17 @@ def run(
         signals = stack.enter_context(Signals().listening())
         stdout = identity(STDOUT)
         out = stack.enter_context(own_stdout())
-        options = {"rank": rank, "world": world, "n_workers": workers, "seed": seed, "user_code": not no_user_code}
+        options = {
+            "rank": rank,
+            "world": world,
+            "n_workers": workers,
+            "seed": seed,
+            "user_code": not no_user_code,
+        }
         stream = stack.enter_context(source.open(**options))
-        _check_files([*source.files, *stream.files], states, [summary, sample, stream.policy.quarantine])
+        _check_files(
+            [*source.files, *stream.files], states, [summary, sample, stream.policy.quarantine]
+        )
         for path in stream.files if stdout is not None else ():
             if identity(path) == stdout:
                 raise ConfigError(
@@ -154,7 +182,9 @@ def run(
                 )
         positions = _restored(stream, consumer, states, quiet=quiet)
         if stream.n == 0 and is_held(quarantine := stream.policy.quarantine) and not quiet:
-            warn(f"{quarantine}: contains unfit lines of earlier runs; this run appends to it, unless you remove it")
+            warn(
+                f"{quarantine}: contains unfit lines of earlier runs; this run appends to it, unless you remove it"
+            )
         with loading():
             from volt.kernels.warmup import missing
         if missing("stream"):  # otherwise, the loops that this stream needs load on demand
@@ -162,9 +192,17 @@ def run(
         if sample is not None:
             _write_sample(sample, b"", "wb")
         running = _Run(
-            stream, positions, consumer, signals, out, states.state_every, summary=summary, sample=sample, quiet=quiet,
+            stream,
+            positions,
+            consumer,
+            signals,
+            out,
+            states.state_every,
+            summary=summary,
+            sample=sample,
+            quiet=quiet,
             as_json=as_json,
-        )  # fmt: skip
+        )
         status = running.go(limit=limit, log_every=log_every)
         if running.interrupted:  # do not wait for lines that are being computed
             sys.stdout.flush()
@@ -174,24 +212,32 @@ def run(
         raise typer.Exit(status)
 
 
-def _check(states: StateOptions, summary: Path | None, sample: Path | None, log_every: int | None) -> None:
+def _check(
+    states: StateOptions, summary: Path | None, sample: Path | None, log_every: int | None
+) -> None:
     if not stdout_is_open():
         raise OutputError("stdout is closed, but the lines go there; send them to a file or a pipe")
     if states.resume and states.state is None and states.ack is None:
         raise ConfigError("--resume needs --state or --ack; name the file to continue from")
     if states.accept and not (states.resume or states.from_state):
-        raise ConfigError("--accept needs --from-state or --resume; name the state to continue from")
+        raise ConfigError(
+            "--accept needs --from-state or --resume; name the state to continue from"
+        )
     check_files("the lines", state=states.state, summary=summary, sample=sample)
 
 
-def _check_files(read: Sequence[str | Path], states: StateOptions, written: Sequence[str | Path | None]) -> None:
+def _check_files(
+    read: Sequence[str | Path], states: StateOptions, written: Sequence[str | Path | None]
+) -> None:
     """Raise ConfigError if an output of the run is also an input; only the state may be both."""
     inputs = [*read, None if states.ack is None or states.ack.isdigit() else states.ack]
     check_places(["-", states.state, *written], inputs)
     check_places(["-", *written], [states.from_state])
 
 
-def _restored(stream: Stream, consumer: Consumer, states: StateOptions, *, quiet: bool) -> Positions:
+def _restored(
+    stream: Stream, consumer: Consumer, states: StateOptions, *, quiet: bool
+) -> Positions:
     from volt.stream.running.checkpoint import check_own, load_state
 
     if states.state is not None:
@@ -230,14 +276,18 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.saved, self.has_ended, self.interrupted = self.positions.first, False, False
-        listen = {} if (source := self.consumer.descriptor) is None else {source: self.consumer.listen}
+        listen = (
+            {} if (source := self.consumer.descriptor) is None else {source: self.consumer.listen}
+        )
         self.outlet = Outlet(self.out, self.signals, listen=listen, every=self._attend)
 
     def go(self, *, limit: int | None, log_every: int | None) -> int:
         self.signals.running = True
         try:
             self._write(blocks_and_places(self.stream, limit=limit, every=log_every))
-            self.has_ended = not self.signals.stop and (limit is None or self.outlet.n_lines < limit)
+            self.has_ended = not self.signals.stop and (
+                limit is None or self.outlet.n_lines < limit
+            )
         except BrokenPipeError:
             pass  # the reader has closed the pipe
         except (KeyboardInterrupt, Ended):
@@ -294,20 +344,27 @@ class _Run:
             from volt.files.atomic import write_atomic
 
             with write_atomic(self.summary) as file:
-                file.write((json.dumps(self._metrics(), indent=1, ensure_ascii=False) + "\n").encode())
+                file.write(
+                    (json.dumps(self._metrics(), indent=1, ensure_ascii=False) + "\n").encode()
+                )
         if not self.quiet:
             self._report()
 
     def _report(self) -> None:
         if self.as_json:
-            os.write(sys.stderr.fileno(), (json.dumps(self._metrics(), ensure_ascii=False) + "\n").encode())
+            os.write(
+                sys.stderr.fileno(),
+                (json.dumps(self._metrics(), ensure_ascii=False) + "\n").encode(),
+            )
         else:
             say(self._sentence())
 
     def _sentence(self) -> str:
         result = self.stream.summary()
         n = self.outlet.n_lines
-        message = counted(n, "line") + f", {self._left:,} over all runs" * (self.positions.first > 0)
+        message = counted(n, "line") + f", {self._left:,} over all runs" * (
+            self.positions.first > 0
+        )
         if n and result.seconds:
             message += f", in {result.seconds:,.1f} s ({n / result.seconds:,.0f} per second)"
         if len(result.sources) > 1:  # the stream has delivered lines that were not written

@@ -16,8 +16,12 @@ from volt_cli.stream.opening import Settings, StreamOptions, values_of
 
 
 def import_dynamicdata(
-    config: Annotated[Path, argument("CONFIG", "The YAML file of dynamicdata.", callback=readable(ConfigError))],
-    out: Annotated[Path, option("FILE", "Where to write the configuration, or - for stdout.", "-o", "--output")],
+    config: Annotated[
+        Path, argument("CONFIG", "The YAML file of dynamicdata.", callback=readable(ConfigError))
+    ],
+    out: Annotated[
+        Path, option("FILE", "Where to write the configuration, or - for stdout.", "-o", "--output")
+    ],
     batch_samples: Annotated[
         int | None, option("N", "Samples per minibatch; its schedule counts minibatches.", min=1)
     ] = None,
@@ -35,9 +39,13 @@ def import_dynamicdata(
     check_outputs({"output": out}, [config])
     folder = "" if is_stdout(out) else out.parent
     result = imported(
-        read_text(config, kind=ConfigError), path=str(config), values=values_of(settings), folder=folder,
-        batch_samples=batch_samples, check_files=True,
-    )  # fmt: skip
+        read_text(config, kind=ConfigError),
+        path=str(config),
+        values=values_of(settings),
+        folder=folder,
+        batch_samples=batch_samples,
+        check_files=True,
+    )
     write_bytes(result.text.encode(), out)
     if not quiet:
         for note in result.notes:
@@ -47,9 +55,15 @@ def import_dynamicdata(
 
 def vocabulary(
     source: StreamOptions,
-    out: Annotated[Path, option("FILE", "Where to write, or - for stdout.", "-o", "--output")] = Path("-"),
-    lines: Annotated[int, option("N", "Number of lines of the stream to count.", min=1)] = 1_000_000,
-    top: Annotated[int | None, option("N", "Number of tokens to keep, including special ones.", min=1)] = None,
+    out: Annotated[
+        Path, option("FILE", "Where to write, or - for stdout.", "-o", "--output")
+    ] = Path("-"),
+    lines: Annotated[
+        int, option("N", "Number of lines of the stream to count.", min=1)
+    ] = 1_000_000,
+    top: Annotated[
+        int | None, option("N", "Number of tokens to keep, including special ones.", min=1)
+    ] = None,
     workers: Workers = None,
     trust: Trust = False,
     quiet: Quiet = False,
@@ -72,16 +86,22 @@ def vocabulary(
     result = result if top is None else result.top(top)
     write_bytes(result.to_bytes(), out)
     if not quiet and not is_stdout(out):
-        say_written(out, f"{counted(result.table.height, 'token')} of {counted(result.n_lines, 'line')}")
+        say_written(
+            out, f"{counted(result.table.height, 'token')} of {counted(result.n_lines, 'line')}"
+        )
 
 
 _DAYS = 30.0
 
 
 def cache(
-    folder: Annotated[Path | None, argument("FOLDER", "The cache; default: volt/stream in your cache folder.")] = None,
+    folder: Annotated[
+        Path | None, argument("FOLDER", "The cache; default: volt/stream in your cache folder.")
+    ] = None,
     prune: Annotated[bool, flag("Remove unused files.", "--prune")] = False,
-    days: Annotated[float | None, option("N", "With --prune: days until a file counts as unused; default: 30.")] = None,
+    days: Annotated[
+        float | None, option("N", "With --prune: days until a file counts as unused; default: 30.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Report the size of the cache: indices of sources, and copies of compressed files and tables.
@@ -105,7 +125,9 @@ def cache(
 def merge_states(
     states: Annotated[list[Path], argument("STATE", "The states of all ranks of a run.")],
     out: Annotated[Path, option("FILE", "Where to write the merged state.", "-o", "--output")],
-    world: Annotated[int | None, option("N", "Print the line at which each of N new ranks continues.", min=1)] = None,
+    world: Annotated[
+        int | None, option("N", "Print the line at which each of N new ranks continues.", min=1)
+    ] = None,
 ) -> None:
     """Merge the states of all ranks into one, to continue a run with another number of ranks.
 

@@ -29,7 +29,9 @@ def test_audits_prove_exact_cover(tmp_path: Path, world: int, block_lines: int) 
     paths = numbered(tmp_path, "a", 60, n_shards=3)
     sources = [
         Source("a", paths, epochs=5, block_lines=block_lines, split_lines=11),
-        Source("b", paths[:1], 0.3, epochs=2, block_lines=block_lines, split_lines=None, shuffle="none"),
+        Source(
+            "b", paths[:1], 0.3, epochs=2, block_lines=block_lines, split_lines=None, shuffle="none"
+        ),
     ]
     found = audit(Stream(sources, world=world), epochs=3, turns=1000, content=True)
     assert found.exact
@@ -47,7 +49,9 @@ def test_audits_find_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     stream = Stream([Source("a", numbered(tmp_path, "a", 60), block_lines=10)])
     right = auditing.part_slices
     monkeypatch.setattr(
-        auditing, "part_slices", lambda source, part: right(source, part._replace(start=part.start % 50))
+        auditing,
+        "part_slices",
+        lambda source, part: right(source, part._replace(start=part.start % 50)),
     )
     found = audit(stream, turns=10)
     assert (found.sources[0].missing, found.sources[0].repeated, found.exact) == (10, 10, False)
@@ -57,7 +61,9 @@ def test_audits_find_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (found.sources[0].missing, found.sources[0].repeated, found.exact) == (54, 54, False)
 
 
-def test_audits_find_ranks_that_read_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audits_find_ranks_that_read_too_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whole parts dealt to ranks in turn cover an epoch too, but not evenly; ranks that all read all, repeat lines."""
     from volt.stream.checking import audit as auditing
 
@@ -82,8 +88,13 @@ def test_audits_read_tables_and_pairs(tmp_path: Path, world: int) -> None:
         1,
     )
     assert audit(Stream([opened], world=world), turns=10, content=True).exact
-    pair = {name: write_lines(tmp_path / name, [f"{name} {i}" for i in range(23)]) for name in ("src", "tgt")}
-    opened = OpenSource(Source("b", tuple(pair.values()), block_lines=4), (open_pair(pair, split_lines=5),), 1)
+    pair = {
+        name: write_lines(tmp_path / name, [f"{name} {i}" for i in range(23)])
+        for name in ("src", "tgt")
+    }
+    opened = OpenSource(
+        Source("b", tuple(pair.values()), block_lines=4), (open_pair(pair, split_lines=5),), 1
+    )
     assert audit(Stream([opened], world=world), turns=10, content=True).exact
 
 
@@ -101,9 +112,18 @@ def make(tmp_path: Path) -> Stream:
     """A stream with filters, and one-to-many and many-to-one transforms."""
     return Stream(
         [
-            Source("a", numbered(tmp_path, "a", 23, n_shards=2), 2.0, (Drop(0.3),), block_lines=5, split_lines=3),
+            Source(
+                "a",
+                numbered(tmp_path, "a", 23, n_shards=2),
+                2.0,
+                (Drop(0.3),),
+                block_lines=5,
+                split_lines=3,
+            ),
             Source("b", numbered(tmp_path, "b", 11), 1.0, (Repeat(), Drop(0.1)), block_lines=4),
-            Source("c", numbered(tmp_path, "c", 12), 0.5, (Pair(),), block_lines=7, shuffle="outputs"),
+            Source(
+                "c", numbered(tmp_path, "c", 12), 0.5, (Pair(),), block_lines=7, shuffle="outputs"
+            ),
         ],
         seed=3,
     )
@@ -205,5 +225,8 @@ def test_a_stream_with_forked_workers_is_measured(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(
         f"sources: {{a: {{path: {path}, block_lines: 100, transforms: [user: {{file: same.py, function: same}}]}}}}"
     )
-    with deadline(30), Stream.from_config(tmp_path / "s.yaml", n_workers=2, start_method="fork") as stream:
+    with (
+        deadline(30),
+        Stream.from_config(tmp_path / "s.yaml", n_workers=2, start_method="fork") as stream,
+    ):
         assert plan(stream, at=5, seconds=0.05).lines_per_second

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from streams import Drop, Make, Pair, Refuse, Repeat, Same, numbered
 
 from volt.stream import ErrorPolicy, Source, Stream
-from volt.stream.checking.trace import DebugLine, Fields, TraceStep, compared, debug, debug_page, plain
+from volt.stream.checking.trace import (
+    DebugLine,
+    Fields,
+    TraceStep,
+    compared,
+    debug,
+    debug_page,
+    plain,
+)
 from volt.stream.transforms.case import Upper
 from volt.stream.transforms.transform import Transform
 
@@ -21,7 +29,14 @@ HOSTILE = "<script>alert(1)</script>\t\" onload='x' {{ 7 * 7 }}\u202e\x1b[31m&lt
 
 def streamed(folder: Path, *steps: Transform, **options: object) -> Stream:
     """A stream of one epoch of 40 lines, through these steps."""
-    source = Source("a", numbered(folder, "a", 40, n_shards=3), 1.0, steps, epochs=1, **{"block_lines": 9, **options})  # type: ignore[arg-type]
+    source = Source(
+        "a",
+        numbered(folder, "a", 40, n_shards=3),
+        1.0,
+        steps,
+        epochs=1,
+        **{"block_lines": 9, **options},
+    )  # type: ignore[arg-type]
     return Stream([source], seed=5, policy=ErrorPolicy("skip"))
 
 
@@ -31,7 +46,10 @@ STEPS: dict[str, tuple[tuple[Transform, ...], dict[str, object]]] = {
     "outputs": ((Repeat(), Upper()), {"shuffle": "outputs"}),
     "joined": ((Pair(), Drop(0.2)), {"shuffle": "outputs"}),
     "in order": ((Repeat(), Refuse("3")), {"shuffle": "none"}),
-    "copies": ((Repeat(), Refuse("\t0", "first"), Refuse("\t1", "second"), Refuse("\t2", "third")), {}),
+    "copies": (
+        (Repeat(), Refuse("\t0", "first"), Refuse("\t1", "second"), Refuse("\t2", "third")),
+        {},
+    ),
     "nothing": ((), {}),
 }
 
@@ -60,7 +78,9 @@ def test_each_step_goes_on_where_the_last_one_stopped(tmp_path: Path, name: str)
                 assert step.before == before or line.faults
                 before = step.after
             assert sorted(before) == sorted(line.text)
-            assert [step.name for step in line.steps] == [step.name for step in steps][: len(line.steps)]
+            assert [step.name for step in line.steps] == [step.name for step in steps][
+                : len(line.steps)
+            ]
             assert bool(line.text) == (not line.fate)
             assert line.text or line.dropped_by == steps[len(line.steps) - 1].name
 
@@ -68,13 +88,19 @@ def test_each_step_goes_on_where_the_last_one_stopped(tmp_path: Path, name: str)
 def test_every_source_has_its_lines(make: Make) -> None:
     """So many of each, or all that it has."""
     with make() as stream:
-        assert Counter(line.source for line in debug(stream, n_lines=12)) == {"a": 12, "b": 11, "c": 12}
+        assert Counter(line.source for line in debug(stream, n_lines=12)) == {
+            "a": 12,
+            "b": 11,
+            "c": 12,
+        }
 
 
 def test_an_unfit_line_is_reported_with_its_reason(tmp_path: Path) -> None:
     """What refused it, be it before the first step, in a block that is refused whole, or a copy of a line."""
     (tmp_path / "x.tsv").write_bytes(b"ok\nbad one\n\xff\n")
-    source = Source("x", (str(tmp_path / "x.tsv"),), 1.0, (Upper(), Refuse("BAD"), Same()), shuffle="none")
+    source = Source(
+        "x", (str(tmp_path / "x.tsv"),), 1.0, (Upper(), Refuse("BAD"), Same()), shuffle="none"
+    )
     with Stream([source]) as stream:
         ok, bad, invalid = debug(stream, n_lines=3)
     assert (ok.text, ok.faults, ok.fate) == (("OK",), (), "")
@@ -103,7 +129,9 @@ def test_marks_change_no_text(before: list[str], after: list[str]) -> None:
     assert same_left == same_right == plain(before)
     if len(before) == len(after) == 1:
         for ours, theirs in zip(left[0], right[0], strict=False):
-            kept = [[token.text for token in side if not token.is_changed] for side in (ours, theirs)]
+            kept = [
+                [token.text for token in side if not token.is_changed] for side in (ours, theirs)
+            ]
             assert kept[0] == kept[1]
 
 
@@ -134,11 +162,21 @@ class _Elements(HTMLParser):
 def test_a_page_shows_hostile_lines_and_obeys_none() -> None:
     """Nothing of a line becomes an element, an attribute or a template; all of it can be read; no file is asked for."""
     step = TraceStep(HOSTILE, (HOSTILE,), (HOSTILE.upper(),))
-    line = DebugLine(HOSTILE, HOSTILE, 1, HOSTILE, (step, TraceStep("x", ("a",), ())), (HOSTILE,), ())
+    line = DebugLine(
+        HOSTILE, HOSTILE, 1, HOSTILE, (step, TraceStep("x", ("a",), ())), (HOSTILE,), ()
+    )
     page = debug_page([line], title=HOSTILE)
     found = _Elements(page)
     assert found.tags.keys().isdisjoint({"script", "link", "img", "iframe", "base"})
-    assert found.attributes <= {"lang", "charset", "name", "content", "http-equiv", "class", "colspan"}
+    assert found.attributes <= {
+        "lang",
+        "charset",
+        "name",
+        "content",
+        "http-equiv",
+        "class",
+        "colspan",
+    }
     assert "<script>alert(1)</script>" in found.text
     assert "{{ 7 * 7 }}\\u202e\\x1b[31m&lt;" in found.text
     assert "\u202e" not in page

@@ -41,23 +41,39 @@ def test_an_audit_is_exact_within_one_line(
     source = SourceAudit("a", 9, 1, 2, missing, repeated, uneven, content)
     is_exact = not missing and not repeated and uneven < 2 and content is not False
     result = Audit((SourceAudit("b", 9, 1, 2, 0, 0, 0, None), source), 7, deviation)
-    assert (source.exact, result.exact, result.to_json()["exact"]) == (is_exact, *[is_exact and deviation <= 1] * 2)
-    assert repr(result).startswith(f"<Audit: {'' if result.exact else 'not '}exact, 2 sources, 7 turns, at most ")
+    assert (source.exact, result.exact, result.to_json()["exact"]) == (
+        is_exact,
+        *[is_exact and deviation <= 1] * 2,
+    )
+    assert repr(result).startswith(
+        f"<Audit: {'' if result.exact else 'not '}exact, 2 sources, 7 turns, at most "
+    )
 
 
 @pytest.mark.parametrize(
     ("spans", "expected"),
     [
-        ([(0, 5), (5, 5)], (0, 0)), ([(2, 8)], (2, 0)), ([(0, 8)], (2, 0)), ([(0, 4), (6, 4)], (2, 0)),
-        ([(0, 6), (4, 6)], (0, 2)), ([(0, 10), (3, 2)], (0, 2)), ([(0, 10), (3, 2), (8, 2)], (0, 4)), ([], (10, 0)),
+        ([(0, 5), (5, 5)], (0, 0)),
+        ([(2, 8)], (2, 0)),
+        ([(0, 8)], (2, 0)),
+        ([(0, 4), (6, 4)], (2, 0)),
+        ([(0, 6), (4, 6)], (0, 2)),
+        ([(0, 10), (3, 2)], (0, 2)),
+        ([(0, 10), (3, 2), (8, 2)], (0, 4)),
+        ([], (10, 0)),
     ],
-)  # fmt: skip
+)
 def test_gaps_and_overlaps_are_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spans: list[tuple[int, int]], expected: tuple[int, int]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spans: list[tuple[int, int]],
+    expected: tuple[int, int],
 ) -> None:
     """Missing lines at the start, in the middle and at the end; lines that two parts read, one inside the other too."""
     source = Stream([Source("a", numbered(tmp_path, "a", 10))], cache=tmp_path).sources[0]
-    monkeypatch.setattr(auditing, "part_slices", lambda _, part: (Slice(0, part.start, part.n_lines),))
+    monkeypatch.setattr(
+        auditing, "part_slices", lambda _, part: (Slice(0, part.start, part.n_lines),)
+    )
     parts = [BlockRange(0, start, n) for start, n in spans]
     assert auditing._uncovered(source, parts) == expected
 
@@ -68,8 +84,9 @@ def test_audits_stop_with_the_last_epoch(tmp_path: Path) -> None:
     sources = [Source("a", paths, block_lines=4, epochs=1), Source("b", paths, block_lines=4)]
     result = audit(Stream(sources, world=2, cache=tmp_path), epochs=3, turns=0, content=True)
     assert [(one.epochs, one.n_parts, one.content, one.exact) for one in result.sources] == [
-        (1, 4, True, True), (3, 12, True, True)
-    ]  # fmt: skip
+        (1, 4, True, True),
+        (3, 12, True, True),
+    ]
     assert (result.n_turns, result.deviation) == (0, 0)
     for wrong in ({"epochs": 0}, {"turns": -1}):
         with pytest.raises(ConfigError, match=rf"{next(iter(wrong))} is "):
@@ -81,8 +98,12 @@ def test_audits_read_marks_and_short_reads(tmp_path: Path, monkeypatch: pytest.M
     path = tmp_path / "a.tsv"
     path.write_bytes(b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\nthree")
     read = auditing.read_raw
-    monkeypatch.setattr(auditing, "read_raw", lambda name, **options: read(name, block_size=4, **options))
-    assert audit(Stream([Source("a", (str(path),), max_line=9)], cache=tmp_path), turns=1, content=True).exact
+    monkeypatch.setattr(
+        auditing, "read_raw", lambda name, **options: read(name, block_size=4, **options)
+    )
+    assert audit(
+        Stream([Source("a", (str(path),), max_line=9)], cache=tmp_path), turns=1, content=True
+    ).exact
     with pytest.raises(Exception, match="more than 3 bytes"):
         list(auditing._text_lines(str(path), 3))
 
@@ -118,7 +139,8 @@ def test_memory_is_what_the_system_says(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("n_workers", "expected"), [(0, 30 + 50), (1, 30 + 30 + 20 + 50), (3, 30 + 30 + 3 * 20 + 3 * 50)]
+    ("n_workers", "expected"),
+    [(0, 30 + 50), (1, 30 + 30 + 20 + 50), (3, 30 + 30 + 3 * 20 + 3 * 50)],
 )
 def test_memory_is_bounded_by_blocks_and_workers(n_workers: int, expected: int) -> None:
     """One block of each source in use, as many ready and the largest for each worker, and one in work for each."""
@@ -134,12 +156,19 @@ def test_plans_count_passes() -> None:
         30.0, 40, 0.5, 1.5, 8, 0.25, 4.0, 0.2
     )
     found = planning._source_plan(source, none, lines=30.0, share=0.25, epoch=None)
-    assert (found.yield_, found.epochs, found.epoch_lines, found.epoch_passes) == (0, float("inf"), None, None)
+    assert (found.yield_, found.epochs, found.epoch_lines, found.epoch_passes) == (
+        0,
+        float("inf"),
+        None,
+        None,
+    )
     assert repr(Plan(1, {"a": found}, 2_400_000, None)) == "<Plan: 1 source up to line 1, 2 MB>"
     assert Plan(1, {"a": found}, 7, None).to_json()["sources"]["a"]["n_lines"] == 40
 
 
-@pytest.mark.parametrize(("most", "seconds", "expected"), [(None, 60.0, 3), (4, 60.0, 2), (5, 60.0, 3), (None, 0.0, 1)])
+@pytest.mark.parametrize(
+    ("most", "seconds", "expected"), [(None, 60.0, 3), (4, 60.0, 2), (5, 60.0, 3), (None, 0.0, 1)]
+)
 def test_blocks_are_read_until_enough(most: int | None, seconds: float, expected: int) -> None:
     """All blocks, or up to the first that reaches a number of lines, or the first after the time."""
     stream = SimpleNamespace(n=0)
@@ -157,7 +186,11 @@ def test_blocks_are_read_until_enough(most: int | None, seconds: float, expected
 
 def test_speed_is_measured_after_what_was_computed_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first block, then as many lines as workers compute ahead, then the time; the last stretch is the speed."""
-    seen, clock, n = list[tuple[Any, ...]](), iter([10.0, 12.0, 16.0, 10.0, 12.0, 16.0]), iter([5, 25, 65, 9, 9, 9])
+    seen, clock, n = (
+        list[tuple[Any, ...]](),
+        iter([10.0, 12.0, 16.0, 10.0, 12.0, 16.0]),
+        iter([5, 25, 65, 9, 9, 9]),
+    )
 
     class Rehearsal:
         n = 0
@@ -184,14 +217,22 @@ def test_speed_is_measured_after_what_was_computed_ahead(monkeypatch: pytest.Mon
     assert planning._measure(Rehearsal(), seconds=0.5) is None  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("transforms", "expected"), [((), (20, 20)), ((Drop(1.0),), (0, 20)), ((Pair(),), (10, 20))])
-def test_the_first_block_is_measured(tmp_path: Path, transforms: Any, expected: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("transforms", "expected"), [((), (20, 20)), ((Drop(1.0),), (0, 20)), ((Pair(),), (10, 20))]
+)
+def test_the_first_block_is_measured(
+    tmp_path: Path, transforms: Any, expected: tuple[int, int]
+) -> None:
     """Its lines, the lines read for it, its bytes; work takes no less. A fault in it is raised."""
-    source = Source("a", numbered(tmp_path, "a", 30), transforms=transforms, block_lines=20, shuffle="none")
+    source = Source(
+        "a", numbered(tmp_path, "a", 30), transforms=transforms, block_lines=20, shuffle="none"
+    )
     stream = Stream([source], cache=tmp_path)
     block = planning._first_block(stream.sources[0], stream)
     assert (block.n_lines, block.n_read) == expected
-    assert block.size == (0 if not expected[0] else 8 * expected[0] + sum(len(f"a-{i}\tA {i}\n") for i in range(20)))
+    assert block.size == (
+        0 if not expected[0] else 8 * expected[0] + sum(len(f"a-{i}\tA {i}\n") for i in range(20))
+    )
     assert block.work >= block.size
     bad = Stream([Source("a", source.paths, transforms=(Refuse("-7"),))], cache=tmp_path)
     with pytest.raises(StreamError, match=r"a\.0\.tsv:8: refuse"):
@@ -200,7 +241,9 @@ def test_the_first_block_is_measured(tmp_path: Path, transforms: Any, expected: 
 
 def streamed(folder: Path, *steps: Any, n: int = 12, **options: Any) -> Stream:
     """One source of numbered lines."""
-    return Stream([Source("a", numbered(folder, "a", n, n_shards=2), 1.0, steps, **options)], cache=folder)
+    return Stream(
+        [Source("a", numbered(folder, "a", n, n_shards=2), 1.0, steps, **options)], cache=folder
+    )
 
 
 def test_traces_stay_as_they_are(tmp_path: Path) -> None:
@@ -228,7 +271,9 @@ def test_traces_stay_as_they_are(tmp_path: Path) -> None:
         ((Repeat(),), {"block_lines": 5, "shuffle": "none"}),
     ],
 )
-def test_few_lines_are_those_of_all(tmp_path: Path, n_lines: int, steps: Any, options: dict[str, Any]) -> None:
+def test_few_lines_are_those_of_all(
+    tmp_path: Path, n_lines: int, steps: Any, options: dict[str, Any]
+) -> None:
     """At most so many lines, each with what all lines show of it; lines that are joined are followed together."""
     with streamed(tmp_path, *steps, **options) as stream:
         few, whole = list(debug(stream, n_lines=n_lines)), list(debug(stream))
@@ -275,7 +320,10 @@ def test_changed_tokens_are_marked(monkeypatch: pytest.MonkeyPatch, most: int) -
         ((), ("a\tb",), ["a|b"]),
     ):
         lines = [line for side in compared(TraceStep("x", before, after)) for line in side]
-        marked = [[["*" * token.is_changed + token.text for token in field] for field in line] for line in lines]
+        marked = [
+            [["*" * token.is_changed + token.text for token in field] for field in line]
+            for line in lines
+        ]
         assert ["|".join(map(" ".join, line)) for line in marked] == expected
 
 

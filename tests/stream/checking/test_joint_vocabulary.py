@@ -45,7 +45,13 @@ def test_tokens_are_counted_as_naive_code_does(path: Path, lines: list[str]) -> 
     write_lines(path, lines)
     with one_epoch(path) as stream:
         found = count_subwords(stream)
-    counts = Counter(token for line in lines for field in line.split("\t")[:2] for token in field.split(" ") if token)
+    counts = Counter(
+        token
+        for line in lines
+        for field in line.split("\t")[:2]
+        for token in field.split(" ")
+        if token
+    )
     expected = sorted(counts.items(), key=lambda row: (-row[1], row[0]))
     assert found.table.rows() == expected
     assert found.to_bytes().decode() == "".join(f"{count}\t{token}\n" for token, count in expected)
@@ -56,7 +62,9 @@ def test_the_same_file_comes_of_any_number_of_workers(make: Make) -> None:
     """So many lines of the mixture, those that the stream gives next; another number of workers changes nothing."""
     with make() as stream:
         lines = [*islice(stream, 20, 320)]
-    expected = Counter(token for line in lines for token in " ".join(line.split("\t")[:2]).split(" "))
+    expected = Counter(
+        token for line in lines for token in " ".join(line.split("\t")[:2]).split(" ")
+    )
     for n_workers in (0, 1):
         with make(n_workers=n_workers) as stream:
             assert stream.skip(20) == 20
@@ -69,13 +77,35 @@ def test_no_special_token_is_missing(path: Path) -> None:
     """Tags, languages and separators are there, once at least, be they in a variant that no line has come to."""
     write_lines(path, ["a b\tc"] * 3)
     rare = Choice((Variant(1.0), Variant(0.0, (Tag(text="[BT] [X]"),))))
-    steps = (rare, LangPrefixBoth("de", "en", "<BT>"), Documents(id_field=2, separator="<sep>", max_lines=1))
+    steps = (
+        rare,
+        LangPrefixBoth("de", "en", "<BT>"),
+        Documents(id_field=2, separator="<sep>", max_lines=1),
+    )
     with one_epoch(path, *steps) as stream:
         found = count_subwords(stream)
     counts = dict(found.table.rows())
-    assert counts == {"a": 3, "b": 3, "c": 3, "<FROM_de>": 3, "<TO_en>": 3, "<BT>": 3, "[BT]": 1, "[X]": 1, "<sep>": 1}
+    assert counts == {
+        "a": 3,
+        "b": 3,
+        "c": 3,
+        "<FROM_de>": 3,
+        "<TO_en>": 3,
+        "<BT>": 3,
+        "[BT]": 1,
+        "[X]": 1,
+        "<sep>": 1,
+    }
     assert set(found.special) == {"[BT]", "[X]", "<FROM_de>", "<TO_en>", "<BT>", "<sep>"}
-    assert found.top(7).table["word"].to_list() == ["<BT>", "<FROM_de>", "<TO_en>", "a", "<sep>", "[BT]", "[X]"]
+    assert found.top(7).table["word"].to_list() == [
+        "<BT>",
+        "<FROM_de>",
+        "<TO_en>",
+        "a",
+        "<sep>",
+        "[BT]",
+        "[X]",
+    ]
     assert found.top(1).table.height == 6
     assert found.top(99).table.equals(found.table)
     with pytest.raises(ConfigError, match="n is 0"):
@@ -85,7 +115,10 @@ def test_no_special_token_is_missing(path: Path) -> None:
 def test_an_empty_stream_has_its_special_tokens_alone(path: Path) -> None:
     """What has no tokens is no fault."""
     write_lines(path, [" ", "\t"])
-    for steps, expected in (((), b""), ((Choice((Variant(1), Variant(0, (Tag(text="<a>"),)))),), b"1\t<a>\n")):
+    for steps, expected in (
+        ((), b""),
+        ((Choice((Variant(1), Variant(0, (Tag(text="<a>"),)))),), b"1\t<a>\n"),
+    ):
         with one_epoch(path, *steps) as stream:
             assert count_subwords(stream).to_bytes() == expected
 
@@ -96,7 +129,11 @@ def test_what_is_written_is_read_again(tmp_path: Path, marker: str) -> None:
     and so does what that is exported to.
     """
     words = ("low</w>", "lo", "w</w>", "l") if marker == "suffix" else ("▁low", "▁lo", "w", "l")
-    pairs = (("l", "o"), ("lo", "w</w>")) if marker == "suffix" else (("▁", "l"), ("▁l", "o"), ("▁lo", "w"))
+    pairs = (
+        (("l", "o"), ("lo", "w</w>"))
+        if marker == "suffix"
+        else (("▁", "l"), ("▁l", "o"), ("▁lo", "w"))
+    )
     special = SpecialTokens(user=("<FROM_de>", "<TO_en>"))
     base = Vocabulary(pairs, words, marker=marker, special=special)  # type: ignore[arg-type]
     base.save(tmp_path / "base.volt")
@@ -112,7 +149,10 @@ def test_what_is_written_is_read_again(tmp_path: Path, marker: str) -> None:
     counted = {token: count for token, count in found.table.rows() if token not in special.user}
     assert dict(zip(again.tokens, again.counts, strict=True)) == counted
     write_vocabulary(again, tmp_path / "again.txt", to="opennmt")
-    assert read_vocabulary(tmp_path / "again.txt", merges=tmp_path / "base.volt").tokens == again.tokens
+    assert (
+        read_vocabulary(tmp_path / "again.txt", merges=tmp_path / "base.volt").tokens
+        == again.tokens
+    )
 
 
 def test_fractions_become_the_next_whole_number(tmp_path: Path) -> None:

@@ -64,7 +64,9 @@ tasks:
     with opened(corpora, text) as stream:
         shares = {source.name: source.source.weight for source in stream.sources}
     total = 90**0.5 + 10**0.5 + 100**0.5
-    assert shares == pytest.approx({"de": 90**0.5 / total, "lb": 10**0.5 / total, "task": 100**0.5 / total})
+    assert shares == pytest.approx(
+        {"de": 90**0.5 / total, "lb": 10**0.5 / total, "task": 100**0.5 / total}
+    )
     with opened(corpora, text, split="valid") as stream:
         assert sorted(stream) == sorted(f"lb {i}" for i in range(10))
     with opened(corpora, text, tasks=["task"]) as stream:
@@ -84,33 +86,50 @@ _INSTEAD = "remove it, or write mix: {by: weights}"
         (MIXED % "temperature: -1.5", 1, "mix.temperature: should be greater than 0, not -1.5"),
         (MIXED % "temperature: .nan", 1, "mix.temperature: should be a finite number"),
         (MIXED % "temperature: .inf", 1, "mix.temperature: should be a finite number"),
-        (MIXED % "by: size", 1, "mix.by: should be 'temperature', 'uniform', 'concatenation' or 'weights', not 'size'"),
+        (
+            MIXED % "by: size",
+            1,
+            "mix.by: should be 'temperature', 'uniform', 'concatenation' or 'weights', not 'size'",
+        ),
         (MIXED % "temprature: 2", 1, "mix.temprature: unknown key; did you mean temperature?"),
         (MIXED % "by: uniform, temperature: 2", 1, "mix.temperature: has no effect with by: "),
         (MIXED % "by: weights, temperature: 2", 1, "mix.temperature: has no effect with by: "),
         ("seed: 1\nmix: {by: uniform}\n", 1, "key 'sources' is missing; give it, or tasks"),
         ("mix: {by: uniform}\nsources: {}\n", 2, "sources: is empty; give at least one"),
-        ("mix: temperature\nsources: {de: {path: de.tsv}}\n", 1, "mix: should be a mapping of keys to values"),
         (
-            _SOURCE % ("temperature", "weight: 2"), 5,
+            "mix: temperature\nsources: {de: {path: de.tsv}}\n",
+            1,
+            "mix: should be a mapping of keys to values",
+        ),
+        (
+            _SOURCE % ("temperature", "weight: 2"),
+            5,
             f"sources.de.weight: cannot be used with mix, which derives the weights from the lines; {_INSTEAD}",
         ),
         (
-            _SOURCE % ("concatenation", "epochs: 1"), 5,
+            _SOURCE % ("concatenation", "epochs: 1"),
+            5,
             f"sources.de.epochs: cannot be used with mix, whose sources have no end; {_INSTEAD}",
         ),
         (_EACH % "weight: 1", 4, "each.weight: cannot be used with mix"),
         (_EACH % "temperature: 5", 4, "each.temperature: cannot be used with mix"),
         (_TASK % "weight: 2", 5, "tasks.t.weight: cannot be used with mix"),
         (_TASK % "epochs: 2", 5, "tasks.t.epochs: cannot be used with mix"),
-        ("mix: {}\nschedule: {points: [5]}\nsources: {de: {path: de.tsv}}\n", 2, "schedule: cannot be used with mix"),
         (
-            MIXED % "temperature: 0.05", 1,
+            "mix: {}\nschedule: {points: [5]}\nsources: {de: {path: de.tsv}}\n",
+            2,
+            "schedule: cannot be used with mix",
+        ),
+        (
+            MIXED % "temperature: 0.05",
+            1,
             "mix: temperature 0.05 leaves nothing to source 'lb' (10 lines against 90); raise the temperature",
         ),
     ],
-)  # fmt: skip
-def test_mistakes_are_reported_with_their_line(corpora: Path, text: str, line: int, message: str) -> None:
+)
+def test_mistakes_are_reported_with_their_line(
+    corpora: Path, text: str, line: int, message: str
+) -> None:
     """Each mistake is refused with file, line, key and remedy."""
     with pytest.raises(ConfigError) as caught:
         opened(corpora, text)
@@ -119,8 +138,12 @@ def test_mistakes_are_reported_with_their_line(corpora: Path, text: str, line: i
 
 def test_an_end_that_is_none_and_weights_by_their_name_are_no_mistake(corpora: Path) -> None:
     """`epochs: null` is no end; with `by: weights` all is as without mix, ends and weights too."""
-    sources = parse_config(f"mix: {{}}\nsources: {{de: {{path: {corpora / 'de.tsv'}, epochs: null}}}}").sources
+    sources = parse_config(
+        f"mix: {{}}\nsources: {{de: {{path: {corpora / 'de.tsv'}, epochs: null}}}}"
+    ).sources
     assert [source.epochs for source in sources] == [None]
-    with opened(corpora, "mix: {by: weights}\nsources: {de: {path: de.tsv, weight: 2, epochs: 1}}\n") as stream:
+    with opened(
+        corpora, "mix: {by: weights}\nsources: {de: {path: de.tsv, weight: 2, epochs: 1}}\n"
+    ) as stream:
         assert "mix" not in stream.configuration
         assert len(list(stream)) == 90

@@ -10,7 +10,13 @@ import pytest
 from configurations import FULL
 from golden import check
 
-from volt.stream.config.json_schema import as_text, first_option, json_schema, kind_of, transform_schema
+from volt.stream.config.json_schema import (
+    as_text,
+    first_option,
+    json_schema,
+    kind_of,
+    transform_schema,
+)
 from volt.stream.config.pydantic_models import MOST_WORKERS
 from volt.stream.config.yaml_document import parse
 from volt.stream.example_streams import RECIPES, write_recipe
@@ -31,7 +37,10 @@ def test_every_key_is_documented() -> None:
         for key, option in model.get("properties", {}).items():
             assert option.get("description"), (name, key)
             assert f"\n  {key}: " in text
-            assert option.get("default", 0) is not None or f"\n  {key}: {kind_of(option)}, default none\n" in text
+            assert (
+                option.get("default", 0) is not None
+                or f"\n  {key}: {kind_of(option)}, default none\n" in text
+            )
             assert f"\n      {option['description'].strip().splitlines()[-1].strip()}\n" in text
     assert set(TRANSFORMS) <= set(models)
     for name in TRANSFORMS:
@@ -40,7 +49,15 @@ def test_every_key_is_documented() -> None:
         assert first_option(name) == next(iter(transform_schema(name)["properties"]), None)
 
 
-LIMITS = ("default", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "minLength")
+LIMITS = (
+    "default",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "minItems",
+    "minLength",
+)
 
 
 def _limits(node: object) -> Iterator[str]:
@@ -54,7 +71,10 @@ def _limits(node: object) -> Iterator[str]:
 def test_every_key_keeps_its_kind_limits_and_default() -> None:
     """Each key has the stored type, limits and default."""
     schema, found = json_schema(), {}
-    models = {"": schema, **{name: model for name, model in schema["$defs"].items() if name.endswith("Options")}}
+    models = {
+        "": schema,
+        **{name: model for name, model in schema["$defs"].items() if name.endswith("Options")},
+    }
     shared = models["SourceOptions"]["properties"]
     for name, model in models.items():
         for key, option in model["properties"].items():
@@ -77,6 +97,8 @@ def test_the_json_schema_takes_what_the_program_takes(tmp_path: Path) -> None:
         documents.append(parse(path.read_text(), path="f").value)
     for document in documents:
         validate(json.loads(json.dumps(document)))
-    documents[0]["sources"]["wmt"]["transforms"][1]["choice"][1]["transforms"][0]["lower"]["feilds"] = [1]
+    documents[0]["sources"]["wmt"]["transforms"][1]["choice"][1]["transforms"][0]["lower"][
+        "feilds"
+    ] = [1]
     with pytest.raises(jsonschema.ValidationError):
         validate(documents[0])

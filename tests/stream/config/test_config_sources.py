@@ -33,19 +33,29 @@ sources:
 transforms:
   - upper: {fields: [src]}
 """.replace(
-            "[lower: [tgt], copy: {from: tgt, to: src}, choice:", "[lower: [tgt], {copy: {from: tgt, to: src}}, choice:"
+            "[lower: [tgt], copy: {from: tgt, to: src}, choice:",
+            "[lower: [tgt], {copy: {from: tgt, to: src}}, choice:",
         )
     )
     wmt, same = load_config(tmp_path / "stream.yaml").sources
-    assert (wmt.paths, wmt.names) == ((str(tmp_path / "a.de"), str(tmp_path / "a.en")), ("src", "tgt"))
+    assert (wmt.paths, wmt.names) == (
+        (str(tmp_path / "a.de"), str(tmp_path / "a.en")),
+        ("src", "tgt"),
+    )
     titled = Choice((Variant(1.0, (Title(if_cased=1),)),))
     assert wmt.transforms == (Lower(fields=(2,)), Copy(from_=2, to=1), titled, Upper(fields=(1,)))
     assert same.transforms == (Upper(fields=(2,)),)
-    document = """sources: {wmt: {pair: {src: a.de, tgt: a.en}, transforms: [where: "src <> ''"]}}"""
+    document = (
+        """sources: {wmt: {pair: {src: a.de, tgt: a.en}, transforms: [where: "src <> ''"]}}"""
+    )
     (tmp_path / "where.yaml").write_text(document)
-    assert load_config(tmp_path / "where.yaml").sources[0].transforms == (Where("src <> ''", ("src", "tgt")),)
+    assert load_config(tmp_path / "where.yaml").sources[0].transforms == (
+        Where("src <> ''", ("src", "tgt")),
+    )
     (tmp_path / "a.en").unlink()
-    with pytest.raises(ConfigError, match=r"stream.yaml:3: sources.wmt.pair.tgt: .*a.en: no such file"):
+    with pytest.raises(
+        ConfigError, match=r"stream.yaml:3: sources.wmt.pair.tgt: .*a.en: no such file"
+    ):
         load_config(tmp_path / "stream.yaml")
 
 
@@ -62,15 +72,24 @@ each: {path: mono.*.tsv, temperature: 2, weight: 3, epochs: 1, transforms: [tag:
     first, *found = load_config(tmp_path / "stream.yaml").sources
     assert first.weight == 1
     assert [source.name for source in found] == ["de", "no", "x.y"]
-    assert [source.paths for source in found] == [(str(tmp_path / f"mono.{s.name}.tsv"),) for s in found]
-    assert [source.weight for source in found] == pytest.approx([3 * 40 / 51, 3 * 10 / 51, 3 * 1 / 51])
-    assert [source.transforms for source in found] == [(Tag(text=f"<2{source.name}>"),) for source in found]
+    assert [source.paths for source in found] == [
+        (str(tmp_path / f"mono.{s.name}.tsv"),) for s in found
+    ]
+    assert [source.weight for source in found] == pytest.approx(
+        [3 * 40 / 51, 3 * 10 / 51, 3 * 1 / 51]
+    )
+    assert [source.transforms for source in found] == [
+        (Tag(text=f"<2{source.name}>"),) for source in found
+    ]
     assert {source.epochs for source in found} == {1}
     (tmp_path / "stream.yaml").write_text(
         "each: {pair: {a: '*.src', b: '*.tgt'}, weight: {points: [[0, 1], [9, 2]]}, transforms: [lower: [b]]}"
     )
     de, no, _ = load_config(tmp_path / "stream.yaml").sources
-    assert (de.paths, no.names) == ((str(tmp_path / "de.src"), str(tmp_path / "de.tgt")), ("a", "b"))
+    assert (de.paths, no.names) == (
+        (str(tmp_path / "de.src"), str(tmp_path / "de.tgt")),
+        ("a", "b"),
+    )
     assert isinstance(no.weight, Schedule)
     assert no.weight.points == ((0, pytest.approx(100 / 1701)), (9, pytest.approx(200 / 1701)))
     assert no.transforms == (Lower(fields=(2,)),)
@@ -78,11 +97,15 @@ each: {path: mono.*.tsv, temperature: 2, weight: 3, epochs: 1, transforms: [tag:
     with pytest.raises(ConfigError, match=r"stream.yaml:1: each.pair.b: .*de.tgt: no such file"):
         load_config(tmp_path / "stream.yaml")
     (tmp_path / "stream.yaml").write_text("sources: {de: {path: de.src}}\neach: {path: '*.src'}")
-    with pytest.raises(ConfigError, match=r"stream.yaml:2: each: source 'de' is among sources, too"):
+    with pytest.raises(
+        ConfigError, match=r"stream.yaml:2: each: source 'de' is among sources, too"
+    ):
         load_config(tmp_path / "stream.yaml")
 
 
-def test_home_and_variables_are_written_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_and_variables_are_written_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`~` and `$NAME` stand for folders in every path that a configuration names."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("CORPORA_1", str(tmp_path))
@@ -96,21 +119,28 @@ errors: {on_fault: quarantine, quarantine: $CORPORA_1/bad}
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside" / "stream.yaml").write_text(text)
     found = load_config(tmp_path / "inside" / "stream.yaml")
-    assert [source.paths for source in found.sources] == [(str(tmp_path / "a.tsv"),), (str(tmp_path / "*.tsv"),)]
+    assert [source.paths for source in found.sources] == [
+        (str(tmp_path / "a.tsv"),),
+        (str(tmp_path / "*.tsv"),),
+    ]
     assert (found.cache, found.policy.quarantine) == (tmp_path / "cache", str(tmp_path / "bad"))
     for unset in ("cache: $NOWHERE_1", "errors: {on_fault: quarantine, quarantine: $NOWHERE_1/x}"):
-        with pytest.raises(ConfigError, match=r"stream.yaml:4: .*the variable NOWHERE_1 is not set; set it"):
+        with pytest.raises(
+            ConfigError, match=r"stream.yaml:4: .*the variable NOWHERE_1 is not set; set it"
+        ):
             parse_config(WMT + unset)
 
 
 def test_tables_have_columns(tmp_path: Path) -> None:
     """`columns` names the fields of JSON lines; transforms may name them too, and lines are those of the keys."""
-    (tmp_path / "a.jsonl").write_text('{"de": "Haus", "to": {"en": "house"}}\n{"de": "Tier", "to": {"en": "animal"}}\n')
-    message = (
-        "sources: {a: {path: a.jsonl, epochs: 1, columns: {src: de, tgt: to.en}, transforms: [upper: {fields: [tgt]}]}}"
+    (tmp_path / "a.jsonl").write_text(
+        '{"de": "Haus", "to": {"en": "house"}}\n{"de": "Tier", "to": {"en": "animal"}}\n'
     )
+    message = "sources: {a: {path: a.jsonl, epochs: 1, columns: {src: de, tgt: to.en}, transforms: [upper: {fields: [tgt]}]}}"
     (tmp_path / "stream.yaml").write_text(message)
     assert sorted(Stream.from_config(tmp_path / "stream.yaml")) == ["Haus\tHOUSE", "Tier\tANIMAL"]
     (tmp_path / "stream.yaml").write_text("sources: {a: {path: a.jsonl, columns: {}}}")
-    with pytest.raises(ConfigError, match=r"stream.yaml:1: sources.a.columns: needs path and at least one field"):
+    with pytest.raises(
+        ConfigError, match=r"stream.yaml:1: sources.a.columns: needs path and at least one field"
+    ):
         Stream.from_config(tmp_path / "stream.yaml")

@@ -29,7 +29,9 @@ from volt.stream.transforms.case import Lower
 def test_values_within_values_have_an_end(text: str) -> None:
     """A file that is nested deeper than anybody writes is refused in words, with the line where it is too deep."""
     line = 50 if text.startswith("a:") else 1
-    with pytest.raises(ConfigError, match=rf"stream\.yaml:{line}: values are nested more than 50 deep; nest less"):
+    with pytest.raises(
+        ConfigError, match=rf"stream\.yaml:{line}: values are nested more than 50 deep; nest less"
+    ):
         parse_config(text)
     assert parse("[" * 50 + "]" * 50, path="f").value
     within = "a: &a " + "[" * 25 + "]" * 25 + "\nb: "
@@ -48,7 +50,10 @@ def test_names_that_yaml_takes_for_something_else_stay_text() -> None:
 
 def test_merge_keys_and_anchors() -> None:
     """YAML's anchors and merge keys serve to write a common part once."""
-    text = WMT + "    transforms: &common\n      - lower\n  other:\n    path: b.tsv\n    transforms: *common\n"
+    text = (
+        WMT
+        + "    transforms: &common\n      - lower\n  other:\n    path: b.tsv\n    transforms: *common\n"
+    )
     first, second = parse_config(text).sources
     assert first.transforms == second.transforms == (Lower(),)
     merged = parse("a: &a {x: 1, y: 2}\nb:\n  <<: *a\n  y: 3\n", path="f")
@@ -61,7 +66,10 @@ TEXTS = st.text(max_size=8).filter(lambda text: not NUMBER.fullmatch(text))
 SCALARS = st.one_of(st.integers(), st.booleans(), st.none(), TEXTS, st.floats(allow_nan=False))
 VALUES = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(min_size=1, max_size=6), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(min_size=1, max_size=6), inner, max_size=3)
+    ),
     max_leaves=12,
 )
 

@@ -34,9 +34,19 @@ def test_a_configuration_says_what_the_constructors_say(tmp_path: Path) -> None:
     assert other.transforms == (Length(max=100),)
     assert wmt.paths == (str(tmp_path / "a.tsv"), str(tmp_path / "b.tsv"))
     assert wmt.weight == Schedule(((0, 1.0), (1000, 2.5)), "linear")
-    assert (wmt.shuffle, wmt.epochs, wmt.block_lines, wmt.checks.min_fields) == ("outputs", 2, 1000, 2)
+    assert (wmt.shuffle, wmt.epochs, wmt.block_lines, wmt.checks.min_fields) == (
+        "outputs",
+        2,
+        1000,
+        2,
+    )
     assert found.policy == ErrorPolicy("quarantine", str(tmp_path / "bad.jsonl"), None, 0.1)
-    assert (found.seed, found.ends, found.n_workers, found.cache) == (3, "drop", 2, tmp_path / "cache")
+    assert (found.seed, found.ends, found.n_workers, found.cache) == (
+        3,
+        "drop",
+        2,
+        tmp_path / "cache",
+    )
 
 
 def test_the_arguments_are_those_of_a_stream() -> None:
@@ -45,7 +55,12 @@ def test_the_arguments_are_those_of_a_stream() -> None:
 
     message = parse_config("sources: {wmt: {path: a.tsv}}").options
     assert set(message) <= set(inspect.signature(Stream).parameters)
-    assert {field.name for field in fields(Configuration)} - set(message) == {"tasks", "shards", "named", "batches"}
+    assert {field.name for field in fields(Configuration)} - set(message) == {
+        "tasks",
+        "shards",
+        "named",
+        "batches",
+    }
 
 
 TASKS = "tasks: {a: {type: mono, inputs: {i: {mono: a}}, weight: [1, 2, 3]}}\nschedule: {%s}\n"
@@ -58,16 +73,31 @@ TASKS = "tasks: {a: {type: mono, inputs: {i: {mono: a}}, weight: [1, 2, 3]}}\nsc
         ("points: [3, 4], unit: batches, batch_samples: 5", (15, 20)),
         ("points: [3, 4], unit: updates, batch_samples: 5", (15, 20)),
         ("points: [3, 4], unit: updates, batch_samples: 5, update_batches: 2", (30, 40)),
-        ("points: [3, 3]", "schedule.points[2]: 3 is not above 3, the point before it; give rising points"),
+        (
+            "points: [3, 3]",
+            "schedule.points[2]: 3 is not above 3, the point before it; give rising points",
+        ),
         ("points: [0, 3]", "schedule.points[1]: 0 is not above 0; give rising points"),
-        ("points: [1, 9223372036854775807]", "9,223,372,036,854,775,807 samples are too many to count; give a"),
-        ("points: [3, 4], batch_samples: 5", "batch_samples: has no effect if points count samples; remove it"),
-        ("points: [3, 4], unit: batches", "schedule.unit: the size of batches is unknown; give batch_samples"),
+        (
+            "points: [1, 9223372036854775807]",
+            "9,223,372,036,854,775,807 samples are too many to count; give a",
+        ),
+        (
+            "points: [3, 4], batch_samples: 5",
+            "batch_samples: has no effect if points count samples; remove it",
+        ),
+        (
+            "points: [3, 4], unit: batches",
+            "schedule.unit: the size of batches is unknown; give batch_samples",
+        ),
         (
             "points: [3, 4], unit: batches, batch_samples: 5, update_batches: 2",
             "update_batches: has no effect if points count batches; remove it, or give another unit",
         ),
-        ("points: [3]", "tasks.a.weight: 3 weights, and the schedule has 1 point; give 2: one for the start, and"),
+        (
+            "points: [3]",
+            "tasks.a.weight: 3 weights, and the schedule has 1 point; give 2: one for the start, and",
+        ),
     ],
 )
 def test_points_of_a_schedule_count_samples(options: str, expected: object) -> None:
@@ -87,7 +117,9 @@ def test_files_are_looked_for(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def one(fields): return fields\n")
     (tmp_path / "bad.volt").write_text("{}")
     config = tmp_path / "stream.yaml"
-    config.write_text(STEPS + "      - user: {file: mine.py, function: won}\n      - encode: bad.volt\n")
+    config.write_text(
+        STEPS + "      - user: {file: mine.py, function: won}\n      - encode: bad.volt\n"
+    )
     with pytest.raises(ConfigError) as error:
         load_config(config)
     rows = str(error.value).split("\n")
@@ -103,7 +135,11 @@ def test_files_are_looked_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("place", "message"),
-    [("no/bad.jsonl", "no such folder"), (".", "it is a folder"), ("locked/bad.jsonl", "permission denied")],
+    [
+        ("no/bad.jsonl", "no such folder"),
+        (".", "it is a folder"),
+        ("locked/bad.jsonl", "permission denied"),
+    ],
 )
 def test_a_place_for_unfit_lines_is_tried_first(
     place: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -111,12 +147,16 @@ def test_a_place_for_unfit_lines_is_tried_first(
     """A quarantine file that cannot be written is reported when a configuration is read, and when a tally is made."""
     monkeypatch.chdir(tmp_path)
     Path("locked").mkdir()
-    monkeypatch.setattr(os, "access", lambda path, _: not str(path).endswith("locked"))  # root may write anywhere
+    monkeypatch.setattr(
+        os, "access", lambda path, _: not str(path).endswith("locked")
+    )  # root may write anywhere
     Path("a.tsv").write_text("x\n")
     Path("stream.yaml").write_text(
         f"sources: {{a: {{path: a.tsv}}}}\nerrors: {{on_fault: quarantine, quarantine: {place}}}"
     )
-    with pytest.raises(ConfigError, match=rf"stream.yaml:2: errors.quarantine: .*cannot be appended to: {message}"):
+    with pytest.raises(
+        ConfigError, match=rf"stream.yaml:2: errors.quarantine: .*cannot be appended to: {message}"
+    ):
         load_config("stream.yaml")
     with pytest.raises(OutputError, match=f"cannot be appended to: {message}"):
         FaultCounter(ErrorPolicy("quarantine", place))

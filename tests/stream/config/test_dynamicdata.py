@@ -63,7 +63,11 @@ inputs:
 def test_a_configuration_becomes_one_of_tasks() -> None:
     """Every task, input, weight, language and parameter is found again, at the place that it has here."""
     error_text = parse(imported(OLD, path="old.yaml", batch_samples=64).text, path="new.yaml").value
-    assert error_text["schedule"] == {"points": [40000, 160000], "unit": "batches", "batch_samples": 64}
+    assert error_text["schedule"] == {
+        "points": [40000, 160000],
+        "unit": "batches",
+        "batch_samples": 64,
+    }
     assert error_text["defaults"] == {
         "drop": {"temperature": 2.5},
         "reorder": {"max_dist": 3},
@@ -75,20 +79,36 @@ def test_a_configuration_becomes_one_of_tasks() -> None:
     }
     assert error_text["tasks"] == {
         "enet": {
-            "type": "para", "weight": [10, 20.5, 80], "n_shards": 4,
-            "inputs": {"wmt": {"src": "a.en", "tgt": "/data/a.et"}, "more": {"src": "b.en", "tgt": "b.et"}},
-            "src_lang": "en", "tgt_lang": "et", "extra_prefix": "<BT>",
+            "type": "para",
+            "weight": [10, 20.5, 80],
+            "n_shards": 4,
+            "inputs": {
+                "wmt": {"src": "a.en", "tgt": "/data/a.et"},
+                "more": {"src": "b.en", "tgt": "b.et"},
+            },
+            "src_lang": "en",
+            "tgt_lang": "et",
+            "extra_prefix": "<BT>",
             "transforms": ["morfessor_em", "lang_prefix_both", "filter_too_long"],
         },
         "mono": {
-            "type": "mono", "inputs": {"ted": {"mono": "ted.fi"}}, "weight": [1, 1, 0],
+            "type": "mono",
+            "inputs": {"ted": {"mono": "ted.fi"}},
+            "weight": [1, 1, 0],
             "transforms": ["duplicate_mono", "reorder", "drop", "switchout", "sentencepiece"],
         },
         "taboo": {
-            "type": "mono", "share_inputs": "mono", "weight": 2, "transforms": ["deterministic_segmentation"]
+            "type": "mono",
+            "share_inputs": "mono",
+            "weight": 2,
+            "transforms": ["deterministic_segmentation"],
         },
-        "valid": {"type": "para", "split": "valid", "inputs": {"dev": {"src": "dev.en", "tgt": "dev.et"}}},
-    }  # fmt: skip
+        "valid": {
+            "type": "para",
+            "split": "valid",
+            "inputs": {"dev": {"src": "dev.en", "tgt": "dev.et"}},
+        },
+    }
 
 
 def without_models(old: str) -> str:
@@ -103,17 +123,25 @@ def test_what_it_becomes_is_a_configuration() -> None:
     """The new file is read without a fault, with the parameters as options of the transforms."""
     error_text = parse_config(imported(without_models(OLD), path="old.yaml").text, path="new.yaml")
     assert [source.weight for source in error_text.sources][:2] == [
-        Schedule(((0, 10.0), (2560000, 20.5), (10240000, 80.0))), Schedule(((0, 1.0), (2560000, 1.0), (10240000, 0.0)))
-    ]  # fmt: skip
+        Schedule(((0, 10.0), (2560000, 20.5), (10240000, 80.0))),
+        Schedule(((0, 1.0), (2560000, 1.0), (10240000, 0.0))),
+    ]
     assert getattr(error_text.tasks[1].transforms[2], "temperature", None) == 2.5
 
 
-@pytest.mark.parametrize(("weight", "expected"), [("[2]", 2), ("[0]", 0), ("0", 0), ("0.0", 0), ("0.5", 0.5), ("7", 7)])
+@pytest.mark.parametrize(
+    ("weight", "expected"), [("[2]", 2), ("[0]", 0), ("0", 0), ("0.0", 0), ("0.5", 0.5), ("7", 7)]
+)
 def test_a_weight_keeps_its_value(weight: str, expected: float) -> None:
     """A number, 0 too, is the weight; so is one weight in a list, where no schedule says when it changes."""
     old = f"tasks: {{a: {{type: mono, weight: {weight}}}, b: {{type: mono}}}}\n"
-    text = imported(old + "inputs: {i: {mono: a.en, task: a}, j: {mono: b.en, task: b}}", path="o").text
-    assert [source.weight for source in parse_config(text, path="new.yaml").sources] == [expected, 1]
+    text = imported(
+        old + "inputs: {i: {mono: a.en, task: a}, j: {mono: b.en, task: b}}", path="o"
+    ).text
+    assert [source.weight for source in parse_config(text, path="new.yaml").sources] == [
+        expected,
+        1,
+    ]
 
 
 def test_each_key_that_differs_has_a_note() -> None:
@@ -124,13 +152,18 @@ def test_each_key_that_differs_has_a_note() -> None:
     assert keys == {
         *(f"meta.shard.{key}" for key in shard),
         *(f"meta.train.{key}" for key in ("name", "vocab_path", "mixing_weight_schedule")),
-        "tasks.taboo.n_shards", "tasks.valid.weight", "inputs.ted.size",
-    }  # fmt: skip
+        "tasks.taboo.n_shards",
+        "tasks.valid.weight",
+        "inputs.ted.size",
+    }
     assert found.text.startswith("".join(f"# {note}\n" for note in found.notes))
     assert any("of 64 samples, which is a guess" in note for note in found.notes)
     assert not any("guess" in note for note in imported(OLD, path="o", batch_samples=32).notes)
     lonely = imported(OLD.replace("max_len", "wb_noise_temperature"), path="o").notes
-    assert "meta.train.wb_noise_temperature: no transform of a task uses this parameter; it is omitted" in lonely
+    assert (
+        "meta.train.wb_noise_temperature: no transform of a task uses this parameter; it is omitted"
+        in lonely
+    )
 
 
 def test_reversed_pairs_change_sides() -> None:
@@ -151,27 +184,63 @@ def test_paths_lead_to_the_same_files(tmp_path: Path, monkeypatch: pytest.Monkey
 
 FAULTS = {
     "an unknown key": (
-        ("share_vocab:", "sharevocab:"), 4, "meta.shard.sharevocab: unknown key; did you mean share_voc",
+        ("share_vocab:", "sharevocab:"),
+        4,
+        "meta.shard.sharevocab: unknown key; did you mean share_voc",
     ),
-    "an unknown parameter": (("max_len", "max_length"), 21, "meta.train.max_length: unknown key; did you mean max_len"),
-    "a key of a task": (("n_shards: 4", "shards: 4"), 27, "tasks.enet.shards: unknown key; did you mean n_shards?"),
-    "a task of nobody": (("task: valid", "task: vald"), 40, "inputs.dev.task: no task 'vald'; did you mean valid?"),
+    "an unknown parameter": (
+        ("max_len", "max_length"),
+        21,
+        "meta.train.max_length: unknown key; did you mean max_len",
+    ),
+    "a key of a task": (
+        ("n_shards: 4", "shards: 4"),
+        27,
+        "tasks.enet.shards: unknown key; did you mean n_shards?",
+    ),
+    "a task of nobody": (
+        ("task: valid", "task: vald"),
+        40,
+        "inputs.dev.task: no task 'vald'; did you mean valid?",
+    ),
     "an unknown transform": (
-        ("switchout,", "swichout,"), 33, "transforms[4]: unknown transform 'swichout'; did you mean",
+        ("switchout,", "swichout,"),
+        33,
+        "transforms[4]: unknown transform 'swichout'; did you mean",
     ),
-    "other weights": (("[10, 20.5, 80]", "[10, 20]"), 26, "2 weights for 2 points of mixing_weight_schedule; give one"),
-    "no target": (("tgt: b.et, ", ""), 38, "inputs.more: task enet is of type para; give only src and tgt"),
+    "other weights": (
+        ("[10, 20.5, 80]", "[10, 20]"),
+        26,
+        "2 weights for 2 points of mixing_weight_schedule; give one",
+    ),
+    "no target": (
+        ("tgt: b.et, ", ""),
+        38,
+        "inputs.more: task enet is of type para; give only src and tgt",
+    ),
     "both spellings": (("trg: /data", "tgt: x, trg: /data"), 37, "give only src and tgt"),
     "two languages": (
-        ("trg_lang: et", "trg_lang: et, tgt_lang: et"), 28, "trg_lang and tgt_lang mean the same; remove one of",
+        ("trg_lang: et", "trg_lang: et, tgt_lang: et"),
+        28,
+        "trg_lang and tgt_lang mean the same; remove one of",
     ),
-    "shared by nobody": (("share_inputs: mono", "share_inputs: mona"), 34, "taboo.share_inputs: no task 'mona'"),
-    "no input": (("share_inputs: mono, ", ""), 34, "tasks.taboo: has no inputs; make it the task of an input"),
-}  # fmt: skip
+    "shared by nobody": (
+        ("share_inputs: mono", "share_inputs: mona"),
+        34,
+        "taboo.share_inputs: no task 'mona'",
+    ),
+    "no input": (
+        ("share_inputs: mono, ", ""),
+        34,
+        "tasks.taboo: has no inputs; make it the task of an input",
+    ),
+}
 
 
 @pytest.mark.parametrize(("change", "line", "message"), FAULTS.values(), ids=FAULTS.keys())
-def test_faults_are_reported_with_their_lines(change: tuple[str, str], line: int, message: str) -> None:
+def test_faults_are_reported_with_their_lines(
+    change: tuple[str, str], line: int, message: str
+) -> None:
     """What is unknown, or does not fit together, is an error with file, line and remedy."""
     assert change[0] in OLD
     with pytest.raises(ConfigError) as error:
@@ -195,7 +264,10 @@ def test_what_the_new_file_still_lacks_is_reported() -> None:
         ("morfessor_em", "model"),
         ("deterministic_segmentation", "table"),
     ):
-        assert any(f"{name} needs it; add defaults: {{{name}: {{{option}: FILE}}}}" in note for note in notes)
+        assert any(
+            f"{name} needs it; add defaults: {{{name}: {{{option}: FILE}}}}" in note
+            for note in notes
+        )
         assert option in transform_schema(name)["required"]
 
 
@@ -206,13 +278,17 @@ def test_inputs_within_a_task_are_reported_where_they_go() -> None:
         imported("tasks: {a: {type: mono, inputs: {i: {mono: a.en}}}}\ninputs: {}", path="o")
 
 
-def test_inputs_that_are_not_there_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_that_are_not_there_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If they are looked for: from here, as the original does, wherever the new file goes. A glob stands for many."""
     monkeypatch.chdir(tmp_path)
     Path("a.en").write_text("low")
     old = "tasks: {a: {type: mono}}\ninputs: {i: {mono: a.en, task: a}, j: {mono: NAME, task: a}}\n"
     for name, n in (("a.en", 0), ("b.en", 1), ("*.en", 0), ("$NOWHERE_AT_ALL/x", 1)):
-        notes = imported(old.replace("NAME", f'"{name}"'), path="o", folder="new", check_files=True).notes
+        notes = imported(
+            old.replace("NAME", f'"{name}"'), path="o", folder="new", check_files=True
+        ).notes
         assert notes == (f"inputs.j.mono: {name}: no such file; fix the path",) * n
     assert imported(old, path="o").notes == ()
 
@@ -226,7 +302,9 @@ def test_weights_and_points_are_kept(points: list[int], data: st.DataObject) -> 
     old = f"meta: {{train: {{mixing_weight_schedule: {points}}}}}\ntasks: {{a: {{type: mono, weight: {weights}}}}}\n"
     new = imported(old + "inputs: {i: {mono: a.en, task: a}}", path="o", batch_samples=size).text
     weight = parse_config(new, path="n").sources[0].weight
-    assert weight.points == tuple(zip([0, *(point * size for point in points)], weights, strict=True))  # type: ignore[union-attr]
+    assert weight.points == tuple(
+        zip([0, *(point * size for point in points)], weights, strict=True)
+    )  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("parameter", PARAMETERS)

@@ -27,7 +27,9 @@ SOURCES = "sources: {s: {path: a.tsv}}\n"
         ({"time_limit": float("inf")}, "time_limit=inf: give seconds"),
     ],
 )
-def test_numbers_out_of_range_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+def test_numbers_out_of_range_are_refused(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
     """What no stream can be reported is refused when it is made, with what to give instead."""
     with pytest.raises(ConfigError, match=message):
         Stream([Source("s", numbered(tmp_path, "a", 2))], **options)
@@ -44,7 +46,9 @@ def test_a_time_limit_is_seconds(value: str) -> None:
 
 def test_a_seed_is_no_number_below_0(volt_stream: Run, stream_folder: Path) -> None:
     """A configuration and the command line refuse what `Stream` refuses."""
-    with pytest.raises(ConfigError, match=r"stream\.yaml:2: seed: should be greater than or equal to 0, not -1"):
+    with pytest.raises(
+        ConfigError, match=r"stream\.yaml:2: seed: should be greater than or equal to 0, not -1"
+    ):
         parse_config(SOURCES + "seed: -1")
     for command in ("run", "preview"):
         assert b"'--seed'" in volt_stream(command, "stream.yaml", "--seed", "-1", status=2).stderr
@@ -53,17 +57,28 @@ def test_a_seed_is_no_number_below_0(volt_stream: Run, stream_folder: Path) -> N
 def test_a_time_limit_of_a_file_ends_a_slow_worker(tmp_path: Path) -> None:
     """A block of Python code that takes longer ends the run, in a rehearsal as in the stream itself."""
     write_lines(tmp_path / "a.tsv", ["a", "b"])
-    write_lines(tmp_path / "mine.py", ["import time", "", "def slow(fields):", "    time.sleep(60)"])
+    write_lines(
+        tmp_path / "mine.py", ["import time", "", "def slow(fields):", "    time.sleep(60)"]
+    )
     config = tmp_path / "stream.yaml"
     step = "user: {file: mine.py, function: slow}"
-    config.write_text(f"time_limit: 0.2\nworkers: 1\nsources: {{s: {{path: a.tsv, transforms: [{step}]}}}}\n")
+    config.write_text(
+        f"time_limit: 0.2\nworkers: 1\nsources: {{s: {{path: a.tsv, transforms: [{step}]}}}}\n"
+    )
     with deadline(30), Stream.from_config(config, start_method="fork") as stream:
         for one in (stream, stream.rehearsal()):
-            with one, pytest.raises(StreamError, match=r"transform 'user' has taken more than 0\.2 seconds"):
+            with (
+                one,
+                pytest.raises(
+                    StreamError, match=r"transform 'user' has taken more than 0\.2 seconds"
+                ),
+            ):
                 one.skip(1)
 
 
-def test_a_quarantine_file_of_an_earlier_run_is_reported_once(volt_stream: Run, stream_folder: Path) -> None:
+def test_a_quarantine_file_of_an_earlier_run_is_reported_once(
+    volt_stream: Run, stream_folder: Path
+) -> None:
     """A run adds to the file. One that starts anew says so if lines are there already; one that goes on does not."""
     write_lines(stream_folder / "one.tsv", ["good\tx", "bad"] * 3)
     policy = "errors: {on_fault: quarantine, quarantine: bad.jsonl}"

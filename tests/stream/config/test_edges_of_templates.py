@@ -30,14 +30,29 @@ def test_a_tag_before_a_key_takes_no_indent() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: 1\nb: {{ k\nc: 1\n", "a:2: not a valid template: expected token 'end of print statement'"),
-        ("a: 1\nb: {{ k\nc: {{ x }}\n", "a:2: not a valid template: expected token 'end of print statement'"),
-        ("a: 1\nb: {% if k\n\nc: 1\n", "a:2: not a valid template: expected token 'end of statement block'"),
-        ("a: {{ 1 }}\nb: {% endif %}\n", "a:2: not a valid template: Encountered unknown tag 'endif'"),
+        (
+            "a: 1\nb: {{ k\nc: 1\n",
+            "a:2: not a valid template: expected token 'end of print statement'",
+        ),
+        (
+            "a: 1\nb: {{ k\nc: {{ x }}\n",
+            "a:2: not a valid template: expected token 'end of print statement'",
+        ),
+        (
+            "a: 1\nb: {% if k\n\nc: 1\n",
+            "a:2: not a valid template: expected token 'end of statement block'",
+        ),
+        (
+            "a: {{ 1 }}\nb: {% endif %}\n",
+            "a:2: not a valid template: Encountered unknown tag 'endif'",
+        ),
         ("a: 1\nb: {{ 2 ** 3 }}\n", r"a:2: pow is not allowed in templates"),
-        ("{% for i in [1] %}\n{{ loop([2]) }}{% endfor %}\n", "a:2: not a valid template: .* is not safely callable"),
+        (
+            "{% for i in [1] %}\n{{ loop([2]) }}{% endfor %}\n",
+            "a:2: not a valid template: .* is not safely callable",
+        ),
     ],
-)  # fmt: skip
+)
 def test_faults_are_where_they_begin(text: str, message: str) -> None:
     """A place that has no end is reported with the line in which it opens, and other faults with their own line."""
     with pytest.raises(ConfigError, match=message):

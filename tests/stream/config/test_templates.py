@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from volt.errors import ArgumentError, ConfigError
 from volt.stream.config.configuration import load_config, parse_config
-from volt.stream.config.template_rendering import MOST_CHARS, Expanded, expanded, parse_template, read
+from volt.stream.config.template_rendering import (
+    MOST_CHARS,
+    Expanded,
+    expanded,
+    parse_template,
+    read,
+)
 from volt.stream.running.stream import Stream
 
 TEMPLATE = """\
@@ -49,9 +55,20 @@ def test_a_text_without_places_is_never_touched(text: str) -> None:
 
 
 LINES = [
-    "a: {{x}}", "b", "{% if x %}", "{% endif %}", "{{x}}: 1", "  {{x}}{{x}}", "", "# {% if x %}{{x}}{% endif %}",
-    "w: {% if x %}1{% else %}2{% endif %}", "    {% if x %}", "    {% endif %}d: 3", "{% if not x %}", " {%- if x -%}",
-]  # fmt: skip
+    "a: {{x}}",
+    "b",
+    "{% if x %}",
+    "{% endif %}",
+    "{{x}}: 1",
+    "  {{x}}{{x}}",
+    "",
+    "# {% if x %}{{x}}{% endif %}",
+    "w: {% if x %}1{% else %}2{% endif %}",
+    "    {% if x %}",
+    "    {% endif %}d: 3",
+    "{% if not x %}",
+    " {%- if x -%}",
+]
 
 
 @settings(max_examples=examples(80))
@@ -67,7 +84,9 @@ def test_each_line_comes_from_one_of_the_template(lines: list[str]) -> None:
     assert len(found.lines) == found.text.count("\n") + 1
     for line, number in zip(found.text.split("\n"), found.lines, strict=True):
         own = re.sub(r"{% else %}2|{%.*?%}", "", text.split("\n")[number - 1].replace("{{x}}", "v"))
-        is_joined = "{%-" in text or "not x" in text  # lines become one, which is that of its first letter
+        is_joined = (
+            "{%-" in text or "not x" in text
+        )  # lines become one, which is that of its first letter
         assert (line.strip()[:1] if is_joined else line.strip()) in own
 
 
@@ -78,10 +97,14 @@ def test_faults_name_the_lines_of_the_template() -> None:
     first, *_, last = str(error.value).split("\n")
     assert first == "stream.yaml:10: tasks.de_en.scr_lang: unknown key; did you mean src_lang?"
     assert last == "(the file is a template; expand it to see the text that is read)"
-    with pytest.raises(ConfigError, match=r"stream.yaml:6: not YAML: [^\n]*\n\(the file is a template"):
+    with pytest.raises(
+        ConfigError, match=r"stream.yaml:6: not YAML: [^\n]*\n\(the file is a template"
+    ):
         parse_config(TEMPLATE.replace("inputs: {wmt", "inputs: [wmt"), values=VALUES)
     twice = TEMPLATE.replace("{{ lang|upper }}", "{{ lang ~ '\\n    src_lang: y' }}")
-    with pytest.raises(ConfigError, match=r"stream.yaml:10: key 'src_lang' repeats line 10; remove one\n"):
+    with pytest.raises(
+        ConfigError, match=r"stream.yaml:10: key 'src_lang' repeats line 10; remove one\n"
+    ):
         parse_config(twice, values=VALUES)
 
 
@@ -89,15 +112,20 @@ HOSTILE = {
     "a class": ("{{ ''.__class__ }}", "access to attribute '__class__'"),
     "a class by index": ("{{ ''['__class__'] }}", "access to attribute '__class__'"),
     "a class by filter": ("{{ ''|attr('__class__') }}", "No filter named 'attr'"),
-    "a class of a loop": ("{% for i in 'ab' %}{{ loop.__class__ }}{% endfor %}", "access to attribute '__class__'"),
+    "a class of a loop": (
+        "{% for i in 'ab' %}{{ loop.__class__ }}{% endfor %}",
+        "access to attribute '__class__'",
+    ),
     "a method": ("{{ 'x'.format(1) }}", "is not safely callable"),
     "a method by another name": (
-        "{% for range in ['x'.zfill] %}{{ range(1000000000) }}{% endfor %}", "not safely callable",
+        "{% for range in ['x'.zfill] %}{{ range(1000000000) }}{% endfor %}",
+        "not safely callable",
     ),
     "a function": ("{{ lipsum() }}", "is not safely callable"),
     "the template": ("{{ self }}", "name is not allowed in templates"),
     "a large range": (
-        "{% for i in range(1000000000) %}{% endfor %}", "Range too big. The sandbox blocks ranges larger than",
+        "{% for i in range(1000000000) %}{% endfor %}",
+        "Range too big. The sandbox blocks ranges larger than",
     ),
     "loops in loops": (
         "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}",
@@ -107,16 +135,25 @@ HOSTILE = {
     "a large text": ("{{ 'x' * 1000000000 }}", "* takes numbers, not text"),
     "a wide text": ("{{ '%1000000000d' % 1 }}", "mod is not allowed in templates"),
     "a text that doubles": ("{% set x = 'a' ~ 'a' %}", "assign is not allowed in templates"),
-    "a long output": ("{% for i in range(9000) %}{{ x }}{% endfor %}", "expands to more than 1,048,576 characters"),
+    "a long output": (
+        "{% for i in range(9000) %}{{ x }}{% endfor %}",
+        "expands to more than 1,048,576 characters",
+    ),
     "another file": ("{% include '/etc/passwd' %}", "include is not allowed in templates"),
     "a macro": ("{% macro f() %}{% endmacro %}", "macro is not allowed in templates"),
-    "a recursion": ("{% for i in 'ab' recursive %}{{ loop('ab') }}{% endfor %}", "is not safely callable"),
-    "deep nesting": ("{% for i in 'a' %}" * 40 + "{% endfor %}" * 40, "values are nested more than 50 deep"),
+    "a recursion": (
+        "{% for i in 'ab' recursive %}{{ loop('ab') }}{% endfor %}",
+        "is not safely callable",
+    ),
+    "deep nesting": (
+        "{% for i in 'a' %}" * 40 + "{% endfor %}" * 40,
+        "values are nested more than 50 deep",
+    ),
     "a test": ("{{ 1 is sameas 1 }}", "No test named 'sameas'"),
     "no end": ("{{ x", "not a valid template: unexpected end of template"),
     "a filter's fault": ("{{ 1 + 'a' }}", "unsupported operand type"),
     "a key of nothing": ("{{ 'x'[100] }}", "has no element 100"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("text", "message"), HOSTILE.values(), ids=HOSTILE.keys())
@@ -124,7 +161,9 @@ def test_what_a_template_must_not_hold_is_refused(text: str, message: str) -> No
     """Nothing reaches into Python, takes for ever or fills the memory; the refusal names the line."""
     with pytest.raises(ConfigError) as error:
         expanded(
-            f"seed: 1\n{text}\n", {"x": "y" * 1000} if "x }" in text and "'" not in text else {}, path="stream.yaml"
+            f"seed: 1\n{text}\n",
+            {"x": "y" * 1000} if "x }" in text and "'" not in text else {},
+            path="stream.yaml",
         )
     assert message in str(error.value)
     where = 1 if message.startswith(("expands", "values are")) else 2
@@ -133,15 +172,22 @@ def test_what_a_template_must_not_hold_is_refused(text: str, message: str) -> No
 
 def test_every_place_has_a_value_and_every_value_a_place() -> None:
     """A key without a value is reported with its line, a value without a place with the key that was meant."""
-    with pytest.raises(ConfigError, match=r"a:2: \{\{src\}\} has no value; set src, or write \{% raw"):
+    with pytest.raises(
+        ConfigError, match=r"a:2: \{\{src\}\} has no value; set src, or write \{% raw"
+    ):
         expanded("seed: 1\nx: {{src}}", path="a")
     with pytest.raises(
-        ConfigError, match=r"a: the value 'scr' is not used: the file has no \{\{scr\}\}; did you mean src\?"
+        ConfigError,
+        match=r"a: the value 'scr' is not used: the file has no \{\{scr\}\}; did you mean src\?",
     ):
         expanded("x: {{src}}", {"scr": "de"}, path="a")
-    with pytest.raises(ConfigError, match=r"the value 'src' is not used.* no key is allowed; remove it"):
+    with pytest.raises(
+        ConfigError, match=r"the value 'src' is not used.* no key is allowed; remove it"
+    ):
         expanded("x: 1", {"src": "de"}, path="a")
-    assert expanded("{{src|default('de')}}{% if tgt is defined %}x{% endif %}", path="a").text == "de"
+    assert (
+        expanded("{{src|default('de')}}{% if tgt is defined %}x{% endif %}", path="a").text == "de"
+    )
     assert expanded("{% raw %}{{src}}{% endraw %}", path="a").text == "{{src}}"
     for value in (None, ["de"]):
         with pytest.raises(ArgumentError, match=r"values\['src'\]"):
@@ -159,10 +205,18 @@ def test_sizes_have_limits() -> None:
     loop = "{% for i in range(2500) %}{% for j in [1, 2, 3] %}{% endfor %}{% endfor %}"  # 2,500 + 7,500 rounds
     assert expanded(loop, path="a").text == ""
     for refused, values, message in (
-        (text + most[4:], {"y": "x"}, "a:1: the template is binary, or longer than 1,048,576 characters"),
+        (
+            text + most[4:],
+            {"y": "x"},
+            "a:1: the template is binary, or longer than 1,048,576 characters",
+        ),
         (text * 2, {"y": most}, "a:1: expands to more than 1,048,576 characters"),
         (text, {"y": most + "x"}, "values.*longer than 1,048,576 characters"),
-        (loop + "{% for i in [1] %}{% endfor %}", {}, "a:1: all loops together have more than 10,000 rounds"),
+        (
+            loop + "{% for i in [1] %}{% endfor %}",
+            {},
+            "a:1: all loops together have more than 10,000 rounds",
+        ),
         (text + "\x00", {"y": "x"}, "a:1: the template is binary"),
     ):
         with pytest.raises(ConfigError, match=message):
@@ -173,7 +227,9 @@ def test_a_state_depends_on_the_expanded_configuration_alone(tmp_path: Path) -> 
     """A stream goes on from the state of one whose file says the same in other words."""
     (tmp_path / "a.tsv").write_text("".join(f"{i}\n" for i in range(50)))
     (tmp_path / "plain.yaml").write_text("seed: 4\nsources: {s: {path: a.tsv, weight: 2}}\n")
-    (tmp_path / "template.yaml").write_text("seed: {{n}}\nsources: {s: {path: a.tsv, weight: {{n|int - 2}}}}\n")
+    (tmp_path / "template.yaml").write_text(
+        "seed: {{n}}\nsources: {s: {path: a.tsv, weight: {{n|int - 2}}}}\n"
+    )
     with Stream.from_config(tmp_path / "plain.yaml") as stream:
         lines = [line for line, _ in zip(stream, range(30), strict=False)]
         state, rest = stream.state(at=20), lines[20:]

@@ -25,13 +25,18 @@ PLACES = {
 
 
 @pytest.mark.parametrize("text", PLACES.values(), ids=PLACES)
-def test_no_code_runs_where_user_code_is_refused(text: str, stream_folder: Path, volt_stream: Run) -> None:
+def test_no_code_runs_where_user_code_is_refused(
+    text: str, stream_folder: Path, volt_stream: Run
+) -> None:
     """A `user` transform, wherever it stands, is a fault in its line, and its file is never run."""
-    Path("mine.py").write_text("from pathlib import Path\nPath('ran').touch()\ndef mine(fields): return fields\n")
+    Path("mine.py").write_text(
+        "from pathlib import Path\nPath('ran').touch()\ndef mine(fields): return fields\n"
+    )
     Path("theirs.yaml").write_text(text)
     for load in (load_config, volt.Stream.from_config):
         with pytest.raises(
-            ConfigError, match=r"theirs.yaml:\d: .*would run .* mine.py; .* then trust it \(user_code\)"
+            ConfigError,
+            match=r"theirs.yaml:\d: .*would run .* mine.py; .* then trust it \(user_code\)",
         ):
             load("theirs.yaml", user_code=False)
     for command in (["preview"], ["plan"], ["audit"], ["trace", "0"]):
@@ -46,11 +51,16 @@ def test_no_code_runs_where_user_code_is_refused(text: str, stream_folder: Path,
 
 
 @pytest.mark.parametrize(
-    "command", [["run", "--limit", 3], ["preview", "--trust"], ["trace", 0, "--trust"], ["audit", "--trust"]]
+    "command",
+    [["run", "--limit", 3], ["preview", "--trust"], ["trace", 0, "--trust"], ["audit", "--trust"]],
 )
-def test_code_that_is_trusted_runs(command: list[object], stream_folder: Path, volt_stream: Run) -> None:
+def test_code_that_is_trusted_runs(
+    command: list[object], stream_folder: Path, volt_stream: Run
+) -> None:
     """`run` runs what the configuration names; the others do if they are reported --trust."""
-    Path("mine.py").write_text("from pathlib import Path\nPath('ran').touch()\ndef mine(fields): return fields\n")
+    Path("mine.py").write_text(
+        "from pathlib import Path\nPath('ran').touch()\ndef mine(fields): return fields\n"
+    )
     Path("ours.yaml").write_text(NAMING % CODE)
     volt_stream(command[0], "ours.yaml", *command[1:])
     assert Path("ran").exists()
@@ -58,18 +68,27 @@ def test_code_that_is_trusted_runs(command: list[object], stream_folder: Path, v
 
 def test_without_code_nothing_changes(stream_folder: Path) -> None:
     """What names no Python file is the same stream, whether user code is refused or not."""
-    with volt.Stream.from_config("stream.yaml", user_code=False) as one, volt.Stream.from_config("stream.yaml") as two:
+    with (
+        volt.Stream.from_config("stream.yaml", user_code=False) as one,
+        volt.Stream.from_config("stream.yaml") as two,
+    ):
         assert one.configuration == two.configuration
 
 
 def test_one_transform_alone_runs_python() -> None:
     """`user` is the only transform whose module uses the one that executes source code."""
     used = "transforms.user_file import"
-    running = {name for name, kind in TRANSFORMS.items() if used in inspect.getsource(inspect.getmodule(kind))}
+    running = {
+        name
+        for name, kind in TRANSFORMS.items()
+        if used in inspect.getsource(inspect.getmodule(kind))
+    }
     assert running == {"user"}
 
 
-@pytest.mark.parametrize("tag", ["!!python/object/apply:os.system", "!!python/name:os.system", "!!python/module:os"])
+@pytest.mark.parametrize(
+    "tag", ["!!python/object/apply:os.system", "!!python/name:os.system", "!!python/module:os"]
+)
 def test_a_tag_makes_no_object(tag: str, tmp_path: Path) -> None:
     """YAML's tags for Python objects are an error in their line, whatever they name."""
     with pytest.raises(ConfigError, match=r"^stream.yaml:1: "):

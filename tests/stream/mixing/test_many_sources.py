@@ -39,11 +39,17 @@ def test_a_line_costs_the_same_among_many_sources(
     tmp_path: Path, n_lines: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With 5 times as many sources of the same sizes, as many functions are called for a line."""
-    monkeypatch.setattr(engine, "_PATIENCE", 60.0)  # windows end where they are full, not where time is up
+    monkeypatch.setattr(
+        engine, "_PATIENCE", 60.0
+    )  # windows end where they are full, not where time is up
     per_line = []
     for factor in (4, 20):
         sources = [
-            Source(f"s{i}", numbered(tmp_path, f"s{i}", n_lines[i % len(n_lines)]), transforms=(Upper(),))
+            Source(
+                f"s{i}",
+                numbered(tmp_path, f"s{i}", n_lines[i % len(n_lines)]),
+                transforms=(Upper(),),
+            )
             for i in range(factor * len(n_lines))
         ]
         with Stream(sources) as stream:
@@ -59,7 +65,9 @@ def test_a_line_costs_the_same_among_many_sources(
     weights=st.lists(st.integers(0, 3), min_size=5, max_size=5),
     world=st.integers(1, 5),
 )
-def test_ranks_change_weights_at_the_same_sample(points: list[int], weights: list[int], world: int) -> None:
+def test_ranks_change_weights_at_the_same_sample(
+    points: list[int], weights: list[int], world: int
+) -> None:
     """Points count the lines of all ranks: at each sample of a rank, shares are those of that sample of the stream."""
     schedule = Schedule(tuple(zip([0, *sorted(points)], map(float, weights), strict=False)))
     whole = [schedule.at(sample) for sample in range(120)]
@@ -83,7 +91,10 @@ def test_a_curriculum_is_the_same_for_any_number_of_ranks(tmp_path: Path) -> Non
 
 
 @settings(deadline=None, max_examples=examples(30))
-@given(sizes=st.lists(st.integers(1, 6), min_size=1, max_size=8), cuts=st.lists(st.integers(1, 40), max_size=6))
+@given(
+    sizes=st.lists(st.integers(1, 6), min_size=1, max_size=8),
+    cuts=st.lists(st.integers(1, 40), max_size=6),
+)
 def test_windows_are_no_part_of_the_stream(sizes: list[int], cuts: list[int]) -> None:
     """Whatever is asked for at once, the lines are the same, and the states lead to the same lines."""
     with TemporaryDirectory() as folder:

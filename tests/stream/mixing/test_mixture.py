@@ -29,11 +29,14 @@ def schedules(draw: st.DrawFn) -> Schedule:
 alike_weights = st.integers(1, 9).map(float)
 alike_schedules = st.builds(
     lambda points, kind: Schedule(tuple(sorted({0: 1.0, **points}.items())), kind),
-    st.dictionaries(st.integers(0, 99), alike_weights, max_size=4), st.sampled_from(["steps", "linear"]),
-)  # fmt: skip
+    st.dictionaries(st.integers(0, 99), alike_weights, max_size=4),
+    st.sampled_from(["steps", "linear"]),
+)
 # Whose every source is owed a whole sample within the next fifty.
 alike_mixtures = st.lists(alike_weights | alike_schedules, min_size=2, max_size=5).map(tuple)
-mixtures = st.tuples(st.floats(0.001, 10), st.lists(st.one_of(values, schedules()), max_size=7)).map(
+mixtures = st.tuples(
+    st.floats(0.001, 10), st.lists(st.one_of(values, schedules()), max_size=7)
+).map(
     lambda drawn: (drawn[0], *drawn[1])  # the first keeps the sum above 0
 )
 
@@ -47,7 +50,12 @@ def requested(weights: Sequence[Weight], n: int) -> list[list[Fraction]]:
         end = min((point for point in points if point > sample), default=None)
         shares = _shares([_at(w, start) for w in weights])
         if end is not None and any(isinstance(w, Schedule) and w.kind == "linear" for w in weights):
-            ahead = _shares([_at(w, end if isinstance(w, Schedule) and w.kind == "linear" else start) for w in weights])
+            ahead = _shares(
+                [
+                    _at(w, end if isinstance(w, Schedule) and w.kind == "linear" else start)
+                    for w in weights
+                ]
+            )
             part = Fraction(sample - start, end - start)
             shares = [a + (b - a) * part for a, b in zip(shares, ahead, strict=True)]
         sums = [a + b for a, b in zip(sums, shares, strict=True)]
@@ -58,7 +66,9 @@ def requested(weights: Sequence[Weight], n: int) -> list[list[Fraction]]:
 def _at(weight: Weight, sample: int) -> Fraction:
     if not isinstance(weight, Schedule):
         return Fraction(repr(weight))
-    (start, before), *_ = [(s, Fraction(repr(w))) for s, w in reversed(weight.points) if s <= sample]
+    (start, before), *_ = [
+        (s, Fraction(repr(w))) for s, w in reversed(weight.points) if s <= sample
+    ]
     after = next(((s, Fraction(repr(w))) for s, w in weight.points if s > sample), None)
     if weight.kind == "steps" or after is None:
         return before
@@ -103,7 +113,9 @@ def test_the_largest_remainders_are_rounded_up(weights: list[int]) -> None:
 
 @settings(deadline=None, max_examples=examples(20))
 @given(st.lists(alike_weights, min_size=1, max_size=4), st.integers(1, 300), st.integers(1, 3))
-def test_a_source_without_a_weight_so_far_gives_nothing(weights: list[float], point: int, world: int) -> None:
+def test_a_source_without_a_weight_so_far_gives_nothing(
+    weights: list[float], point: int, world: int
+) -> None:
     """Before the point at which it gets its first weight, no rank deals a turn to it."""
     late = Schedule(((0, 0.0), (point, 1.0)))
     for rank in range(world):
@@ -114,18 +126,24 @@ def test_a_source_without_a_weight_so_far_gives_nothing(weights: list[float], po
 
 @settings(deadline=None, max_examples=examples(20))
 @given(mixtures)
-def test_counts_stay_strictly_within_one_of_the_whole_number_shares(weights: tuple[Weight, ...]) -> None:
+def test_counts_stay_strictly_within_one_of_the_whole_number_shares(
+    weights: tuple[Weight, ...],
+) -> None:
     """In whole units nothing is rounded: |UNIT·count − owed| < UNIT at every prefix."""
     mixture, shares = Mixture(weights), shares_of(weights)
     for _ in range(150):
         mixture.turns(1)
         owed = shares.owed(mixture.n)
-        assert all(abs(a - UNIT * b) < UNIT for a, b in zip(owed, mixture.counts.tolist(), strict=True))
+        assert all(
+            abs(a - UNIT * b) < UNIT for a, b in zip(owed, mixture.counts.tolist(), strict=True)
+        )
 
 
 @settings(deadline=None, max_examples=examples(30))
 @given(mixtures, st.lists(st.integers(1, 90), min_size=1, max_size=5), st.integers(0, 299))
-def test_turns_do_not_depend_on_how_many_are_asked_for(weights: tuple[Weight, ...], sizes: list[int], cut: int) -> None:
+def test_turns_do_not_depend_on_how_many_are_asked_for(
+    weights: tuple[Weight, ...], sizes: list[int], cut: int
+) -> None:
     """In windows of any sizes, or resumed from counts, the turns are those asked for at once."""
     whole = Mixture(weights).turns(300)
     mixture, parts = Mixture(weights), list[int]()
@@ -144,7 +162,9 @@ def test_a_turn_goes_to_the_source_that_must_come_first(weights: tuple[Weight, .
     owed = [shares.owed(n) for n in range(1, 200)]
     for n, turn in enumerate(Mixture(weights).turns(100).tolist()):
         due = {
-            source: next(later for later in range(n, 199) if owed[later][source] >= UNIT * (count + 1))
+            source: next(
+                later for later in range(n, 199) if owed[later][source] >= UNIT * (count + 1)
+            )
             for source, count in enumerate(counts)
             if owed[n][source] > UNIT * count
         }
@@ -162,15 +182,26 @@ def test_counts_far_out_follow_at_once() -> None:
 
 @settings(deadline=None, max_examples=examples(100))
 @given(st.lists(st.one_of(values, schedules()), min_size=1, max_size=4), st.integers(0, 300))
-@example([Schedule(((0, 0.0), (30, 0.0), (60, 0.0), (90, 1.0)))], 20)  # several stretches without a weight
-@example([Schedule(((0, 0.0), (30, 0.0), (90, 1.0)), "linear"), Schedule(((0, 0.0), (40, 0.0)))], 20)
+@example(
+    [Schedule(((0, 0.0), (30, 0.0), (60, 0.0), (90, 1.0)))], 20
+)  # several stretches without a weight
+@example(
+    [Schedule(((0, 0.0), (30, 0.0), (90, 1.0)), "linear"), Schedule(((0, 0.0), (40, 0.0)))], 20
+)
 def test_turns_end_where_no_weight_is_left(weights: list[Weight], n: int) -> None:
     """When a source ends, the others share the turns for as long as one of them has a weight, or will have, and not one
     turn more.
     """
-    left = Mixture((1.0, *weights), _counts(Mixture((1.0, *weights)).turns(n).tolist() or [0], len(weights) + 1)[-1])
+    left = Mixture(
+        (1.0, *weights),
+        _counts(Mixture((1.0, *weights)).turns(n).tolist() or [0], len(weights) + 1)[-1],
+    )
     mixture = left.end(0)
-    alive = [sample for sample in range(left.n, 2000) if any(_between(weight, sample) for weight in weights)]
+    alive = [
+        sample
+        for sample in range(left.n, 2000)
+        if any(_between(weight, sample) for weight in weights)
+    ]
     end = alive[-1] + 1 if alive else left.n
     expected = end - left.n if end < 700 else None
     if mixture is None:

@@ -25,7 +25,9 @@ def naive_ratios(sizes: list[int], temperature: float) -> list[float]:
 def naive_size(sizes: list[int], ratios: list[float]) -> float:
     """V = min(Σ (r_i / r_max) · s_max, 1.5 · Σs), before it is rounded down."""
     place = max(range(len(sizes)), key=lambda i: (sizes[i], ratios[i]))
-    return min(math.fsum(ratio / ratios[place] * sizes[place] for ratio in ratios), 1.5 * sum(sizes))
+    return min(
+        math.fsum(ratio / ratios[place] * sizes[place] for ratio in ratios), 1.5 * sum(sizes)
+    )
 
 
 def is_rounded_down(found: int, exact: float) -> bool:
@@ -50,7 +52,9 @@ def test_shares_and_virtual_epochs_follow_the_formula(sizes: list[int], temperat
 
 
 @given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 1000)), min_size=1, max_size=6))
-def test_explicit_weights_have_virtual_epochs_by_the_same_formula(message: list[tuple[int, int]]) -> None:
+def test_explicit_weights_have_virtual_epochs_by_the_same_formula(
+    message: list[tuple[int, int]],
+) -> None:
     """r_max is the share of the largest source, which need not be the largest share; the order plays no part."""
     sizes, weights = [size for size, _ in message], [float(weight) for _, weight in message]
     found = virtual_size(sizes, weights)
@@ -61,7 +65,9 @@ def test_explicit_weights_have_virtual_epochs_by_the_same_formula(message: list[
 @given(SIZES)
 def test_temperature_one_is_concatenation_and_a_huge_one_is_uniform(sizes: list[int]) -> None:
     """At T = 1 a virtual epoch is all lines once; as T grows, shares and V become those of equal shares."""
-    assert weights_of(Sampling(temperature=1), sizes) == weights_of(Sampling("concatenation"), sizes)
+    assert weights_of(Sampling(temperature=1), sizes) == weights_of(
+        Sampling("concatenation"), sizes
+    )
     assert virtual_size(sizes, weights_of(Sampling("concatenation"), sizes)) == sum(sizes)
     hot = weights_of(Sampling(temperature=1e12), sizes)
     assert np.allclose(hot, 1 / len(sizes), rtol=1e-9)
@@ -95,7 +101,9 @@ def test_virtual_epochs_at_their_edges(sizes: list[int], weights: list[float], l
 
 
 @given(SIZES, TEMPERATURES, st.integers(0, 500))
-def test_shares_at_every_prefix_are_within_one_line(sizes: list[int], temperature: float, n: int) -> None:
+def test_shares_at_every_prefix_are_within_one_line(
+    sizes: list[int], temperature: float, n: int
+) -> None:
     """At any line n, each source has given its share of n lines, within one; dealing once more gives the same."""
     weights = weights_of(Sampling(temperature=temperature), sizes)
     mixture = Mixture(weights)

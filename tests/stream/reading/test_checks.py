@@ -34,15 +34,19 @@ def test_reasons(
     max_fields = None if more is None else max(1, least) + more - 1
     checks = Checks(min_fields=least, max_fields=max_fields, max_chars=max_chars, blank=blank)
     message = checks.reasons(Batch.of(lines).split(n_cut))
-    assert list(message.items()) == [(i, naive(checks, line)) for i, line in enumerate(lines) if naive(checks, line)]
+    assert list(message.items()) == [
+        (i, naive(checks, line)) for i, line in enumerate(lines) if naive(checks, line)
+    ]
 
 
 def test_lines_without_any_field_are_empty_lines() -> None:
     """A line that has no field reads as an empty line, and is checked as one."""
     batch = Batch((Column.of([None, "a"]),), None, np.arange(2))
     assert Checks(min_fields=2, max_chars=0).reasons(batch) == {
-        0: "columns: 1 fields, needs at least 2", 1: "columns: 1 fields, needs at least 2",
-    }  # fmt: skip
+        0: "columns: 1 fields, needs at least 2",
+        1: "columns: 1 fields, needs at least 2",
+    }
     assert Checks(max_chars=0, blank=False).reasons(batch) == {
-        0: "blank: no text", 1: "too long: 1 characters, allows 0",
-    }  # fmt: skip
+        0: "blank: no text",
+        1: "too long: 1 characters, allows 0",
+    }

@@ -25,13 +25,25 @@ MARK = b"\xef\xbb\xbf"
 
 @pytest.mark.parametrize("split_lines", [1, None])
 @pytest.mark.parametrize("is_packed", [False, True])
-def test_a_byte_order_mark_alone_is_no_line(tmp_path: Path, split_lines: int | None, is_packed: bool) -> None:
+def test_a_byte_order_mark_alone_is_no_line(
+    tmp_path: Path, split_lines: int | None, is_packed: bool
+) -> None:
     """A file of a mark, plain or packed, whole or cut, has no line; with a line end behind the mark it has one."""
-    for data, n_lines in ((MARK, 0), (b"", 0), (MARK + b"\n", 1), (MARK + b"a", 1), (MARK + b"\r", 1)):
+    for data, n_lines in (
+        (MARK, 0),
+        (b"", 0),
+        (MARK + b"\n", 1),
+        (MARK + b"a", 1),
+        (MARK + b"\r", 1),
+    ):
         path = tmp_path / f"{len(data)}.tsv"
         path.write_bytes(gzip.compress(data) if is_packed else data)
         shard = open_shard(str(path), split_lines=split_lines, cache=tmp_path / "cache")
-        assert sum(len(shard.read(piece)[0]) for piece in range(len(shard.counts))) == shard.n_lines == n_lines
+        assert (
+            sum(len(shard.read(piece)[0]) for piece in range(len(shard.counts)))
+            == shard.n_lines
+            == n_lines
+        )
     assert len(lines_of(MARK, is_first=False)) == 1, "elsewhere the same bytes are text"
 
 
@@ -54,7 +66,9 @@ def test_a_line_that_is_too_long_names_what_a_stream_has(tmp_path: Path) -> None
     text.write_text("long line\n")
     table.write_text('{"de": "long line"}\n')
     for path, fields in ((text, None), (table, {"src": "de"})):
-        with pytest.raises(StreamError, match=r":1: .*cut it, or raise the source's max_line") as error:
+        with pytest.raises(
+            StreamError, match=r":1: .*cut it, or raise the source's max_line"
+        ) as error:
             open_shard(str(path), split_lines=None, fields=fields, cache=tmp_path, max_line=3)
         assert "max_line=" not in str(error.value)
         assert isinstance(error.value.__cause__, LongLineError)
@@ -66,18 +80,31 @@ def test_the_limit_of_a_source_counts(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"de": "long line"}\n')
     write_pair(tmp_path / "a", [[1, 2]], "u16")
     kinds: list[tuple[str, int, dict[str, Any], dict[str, Any]]] = [
-        ("a.txt", 9, {}, {"path": "*.txt"}), ("a.bin", 8, {}, {"path": "*.bin"}),
+        ("a.txt", 9, {}, {"path": "*.txt"}),
+        ("a.bin", 8, {}, {"path": "*.bin"}),
         ("a.txt", 9, {"names": ("x", "y")}, {"pair": {"x": "*.txt", "y": "*.txt"}}),
-        ("a.jsonl", 19, {"names": ("x",), "keys": ("de",)}, {"path": "*.jsonl", "columns": {"x": "de"}}),
-    ]  # fmt: skip
+        (
+            "a.jsonl",
+            19,
+            {"names": ("x",), "keys": ("de",)},
+            {"path": "*.jsonl", "columns": {"x": "de"}},
+        ),
+    ]
     for name, n_bytes, options, each in kinds:
         paths, config = (str(tmp_path / name),) * (1 + ("pair" in each)), tmp_path / "stream.yaml"
         config.write_text(json.dumps({"cache": "cache", "each": {**each, "max_line": n_bytes}}))
-        for source in (Source("s", paths, max_line=n_bytes, **options), *load_config(config).sources):
+        for source in (
+            Source("s", paths, max_line=n_bytes, **options),
+            *load_config(config).sources,
+        ):
             assert open_source(source, seed=1, cache=tmp_path / "cache").n_lines == 1
         message = f"{name}:1: the line has more than {n_bytes - 1} bytes"
         with pytest.raises(StreamError, match=message):
-            open_source(Source("s", paths, max_line=n_bytes - 1, **options), seed=1, cache=tmp_path / "cache")
+            open_source(
+                Source("s", paths, max_line=n_bytes - 1, **options),
+                seed=1,
+                cache=tmp_path / "cache",
+            )
         config.write_text(json.dumps({"cache": "cache", "each": {**each, "max_line": n_bytes - 1}}))
         with pytest.raises(ConfigError, match=message):
             load_config(config)

@@ -46,7 +46,9 @@ def test_a_cut_off_copy_is_never_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("version", "is_right"), [(0, True), (VERSION, False)])
-def test_an_index_of_another_version_is_made_again(tmp_path: Path, version: int, is_right: bool) -> None:
+def test_an_index_of_another_version_is_made_again(
+    tmp_path: Path, version: int, is_right: bool
+) -> None:
     """What another version wrote is not read, whatever it says, and neither is what its checksum does not fit."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT))
@@ -55,7 +57,9 @@ def test_an_index_of_another_version_is_made_again(tmp_path: Path, version: int,
     stored = json.loads(index.read_text())
     stored["record"]["facts"]["digest"] = "other"
     check = blake2b(json.dumps(stored["record"]).encode(), digest_size=8).hexdigest()
-    index.write_text(json.dumps({**stored, "version": version, **({"check": check} if is_right else {})}))
+    index.write_text(
+        json.dumps({**stored, "version": version, **({"check": check} if is_right else {})})
+    )
     assert open_shard(str(path), split_lines=10, cache=cache).facts.digest == first.facts.digest
 
 
@@ -63,7 +67,9 @@ def test_nothing_is_left_of_a_split_that_failed(tmp_path: Path) -> None:
     """A truncated gzip file leaves no copy and no index in the cache, and the error says where it ends."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT)[:-20])
-    with pytest.raises(StreamError, match=r"a\.tsv\.gz: truncated after line \d+; copy or compress it again"):
+    with pytest.raises(
+        StreamError, match=r"a\.tsv\.gz: truncated after line \d+; copy or compress it again"
+    ):
         open_shard(str(path), split_lines=10, cache=cache)
     assert not [found for found in cache.iterdir() if found.suffix != ".lock"]
 
@@ -72,7 +78,9 @@ def test_a_cache_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     """Where no index can be kept the error says so and what to do."""
     (tmp_path / "a.gz").write_bytes(gzip.compress(TEXT))
     (tmp_path / "cache").write_bytes(b"")
-    with pytest.raises(StreamError, match=r"its index cannot be stored .*; name another cache folder"):
+    with pytest.raises(
+        StreamError, match=r"its index cannot be stored .*; name another cache folder"
+    ):
         open_shard(str(tmp_path / "a.gz"), split_lines=10, cache=tmp_path / "cache")
 
 
@@ -86,12 +94,19 @@ def test_a_damaged_copy_is_made_again(tmp_path: Path) -> None:
     data[-10] ^= 1
     copy.write_bytes(data)
     os.utime(copy, ns=(0, stamp[1]))
-    with pytest.raises(StreamError, match=r"a\.tsv\.gz: its copy .* is damaged in piece 9 .* was deleted; start the"):
+    with pytest.raises(
+        StreamError,
+        match=r"a\.tsv\.gz: its copy .* is damaged in piece 9 .* was deleted; start the",
+    ):
         all_lines(shard)
     assert all_lines(open_text(str(path), split_lines=10, cache=cache)) == split_lines(TEXT)
 
 
-@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None,
+    max_examples=examples(60),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(st.data())
 def test_a_garbled_index_is_made_again(tmp_path: Path, data: st.DataObject) -> None:
     """Whichever byte of an index turns, what is opened is as if the index were whole, or not there."""

@@ -37,11 +37,23 @@ def _text(lines: list[list[int]]) -> list[str]:
 
 
 def _ids(shard: IdShard) -> list[list[int]]:
-    return [ids for piece in range(len(shard.counts)) for ids in shard.read(piece)[0].to_arrow().to_pylist()]
+    return [
+        ids
+        for piece in range(len(shard.counts))
+        for ids in shard.read(piece)[0].to_arrow().to_pylist()
+    ]
 
 
-@settings(deadline=None, max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.lists(SMALL, max_size=4), max_size=9), st.sampled_from(sorted(CODES)), st.integers(1, 4))
+@settings(
+    deadline=None,
+    max_examples=examples(30),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    st.lists(st.lists(SMALL, max_size=4), max_size=9),
+    st.sampled_from(sorted(CODES)),
+    st.integers(1, 4),
+)
 def test_pieces_hold_the_sentences_whatever_their_numbers(
     tmp_path: Path, lines: list[list[int]], dtype: str, piece: int
 ) -> None:
@@ -55,7 +67,9 @@ def test_pieces_hold_the_sentences_whatever_their_numbers(
     for shard in (*shards, whole):
         assert _ids(shard) == lines
         assert (shard.n_lines, shard.facts.digest) == (len(lines), whole.facts.digest)
-        assert all(shard.read(number)[0].data.dtype == np.int32 for number in range(len(shard.counts)))
+        assert all(
+            shard.read(number)[0].data.dtype == np.int32 for number in range(len(shard.counts))
+        )
     assert shards[0] == shards[1]
     assert shards[0].paths == (f"{prefix}.bin", f"{prefix}.idx")
 
@@ -64,7 +78,9 @@ def test_the_digest_depends_on_ids_and_on_where_sentences_end(tmp_path: Path) ->
     """Other ids, and the same ids cut into other sentences, have other digests."""
     kinds = ([[1, 2], [3]], [[1], [2, 3]], [[1, 2], [4]], [[1, 2, 3]], [[1, 2], [3], []])
     paths = [write_pair(tmp_path / str(number), lines, "u16") for number, lines in enumerate(kinds)]
-    shards = [open_id_shard(f"{path}.bin", split_lines=None, cache=tmp_path / "cache") for path in paths]
+    shards = [
+        open_id_shard(f"{path}.bin", split_lines=None, cache=tmp_path / "cache") for path in paths
+    ]
     assert len({shard.facts.digest for shard in shards}) == len(kinds)
 
 
@@ -74,28 +90,38 @@ def test_a_source_names_the_pair_by_any_of_its_names(tmp_path: Path, name: str) 
     write_pair(tmp_path / "a", LINES, "u16")
     config = tmp_path / "stream.yaml"
     message = {"path": name, "shuffle": "none", "epochs": 1, "split_lines": 7}
-    config.write_text(json.dumps({"seed": 1, "cache": str(tmp_path / "cache"), "sources": {"s": message}}))
+    config.write_text(
+        json.dumps({"seed": 1, "cache": str(tmp_path / "cache"), "sources": {"s": message}})
+    )
     with Stream(**load_config(config).options) as stream:
         assert stream.sources[0].place_of(9) == (str(tmp_path / "a.bin"), 10)
         assert list(stream) == _text(LINES)
 
 
-def _pair(folder: Path, *, workers: int = 0, rank: int = 0, world: int = 1, text: bool = False) -> Stream:
+def _pair(
+    folder: Path, *, workers: int = 0, rank: int = 0, world: int = 1, text: bool = False
+) -> Stream:
     """A pair of sides, as ids in two kinds of number or as text, shuffled, mixed with one of ids alone."""
     sides = [[[*line[:-1], 9, 2] for line in LINES], LINES]
     if text:
-        paths = [write_lines(folder / f"t{side}.txt", _text(lines)) for side, lines in enumerate(sides)]
+        paths = [
+            write_lines(folder / f"t{side}.txt", _text(lines)) for side, lines in enumerate(sides)
+        ]
         alone = write_lines(folder / "alone.txt", _text(LINES[:11]))
     else:
         kinds = ("i32", "u16")
-        paths = [write_pair(folder / f"t{side}", sides[side], kinds[side]) + ".bin" for side in range(2)]
+        paths = [
+            write_pair(folder / f"t{side}", sides[side], kinds[side]) + ".bin" for side in range(2)
+        ]
         alone = write_pair(folder / "alone", LINES[:11], "i64")
     options = {"block_lines": 8, "split_lines": 3}
     sources = (
         Source("pair", tuple(paths), 2.0, names=("src", "tgt"), **options),  # type: ignore[arg-type]
         Source("alone", (alone,), **options),  # type: ignore[arg-type]
     )
-    return Stream(sources, seed=3, n_workers=workers, rank=rank, world=world, cache=folder / "cache")
+    return Stream(
+        sources, seed=3, n_workers=workers, rank=rank, world=world, cache=folder / "cache"
+    )
 
 
 def test_a_stream_of_ids_is_that_of_the_same_numbers_as_text(tmp_path: Path) -> None:
@@ -134,7 +160,10 @@ def test_other_ids_are_another_stream(tmp_path: Path) -> None:
         Source("pair", paths, 2.0, names=("src", "tgt"), **shape),  # type: ignore[arg-type]
         Source("alone", (str(tmp_path / "alone"),), **shape),  # type: ignore[arg-type]
     )
-    with Stream(sources, seed=3, cache=tmp_path / "cache") as other, pytest.raises(StreamError, match="alone"):
+    with (
+        Stream(sources, seed=3, cache=tmp_path / "cache") as other,
+        pytest.raises(StreamError, match="alone"),
+    ):
         other.restore(state)
 
 
@@ -147,7 +176,9 @@ def test_a_side_of_ids_goes_with_one_of_text(tmp_path: Path) -> None:
     assert (first.strings()[7], second.strings()[7], second.is_ids) == ("line 7", "7 0 1 2", True)
     assert (shard.paths, shard.is_clean) == ((text, ids, ids.replace(".bin", ".idx")), True)
     short = write_pair(tmp_path / "b", LINES[1:], "u16") + ".bin"
-    with pytest.raises(StreamError, match=r"a\.txt has 40 lines, .*b\.bin has 39 lines; files of a pair must have"):
+    with pytest.raises(
+        StreamError, match=r"a\.txt has 40 lines, .*b\.bin has 39 lines; files of a pair must have"
+    ):
         open_pair({"text": text, "ids": short}, split_lines=None, cache=tmp_path / "cache")
 
 
@@ -156,11 +187,15 @@ def test_ids_beyond_32_bits_are_refused(tmp_path: Path, dtype: str) -> None:
     """The largest number of 32 bits passes; one more is reported with its line."""
     most = int(np.iinfo(np.int32).max)
     good = write_pair(tmp_path / "good", [[1], [most]], dtype)
-    assert open_id_shard(f"{good}.bin", split_lines=None, cache=tmp_path / "c").read(0)[0].strings()[1] == str(most)
+    assert open_id_shard(f"{good}.bin", split_lines=None, cache=tmp_path / "c").read(0)[
+        0
+    ].strings()[1] == str(most)
     lowest = int(np.iinfo(dtype_of(dtype)).min)
     for wrong in (most + 1, *([lowest] if lowest else [])):
         bad = write_pair(tmp_path / "bad", [[1, 2], [], [5, wrong]], dtype)
-        with pytest.raises(StreamError, match=rf"bad\.bin:3: id {wrong:,} does not fit in 32 bits; name data"):
+        with pytest.raises(
+            StreamError, match=rf"bad\.bin:3: id {wrong:,} does not fit in 32 bits; name data"
+        ):
             open_id_shard(f"{bad}.bin", split_lines=None, cache=tmp_path / "c")
 
 
@@ -177,7 +212,10 @@ def _truncated(folder: Path) -> None:
 
 
 FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no index": (_without_index, r"a\.bin: its index .*a\.idx is missing; restore it, or write both with"),
+    "no index": (
+        _without_index,
+        r"a\.bin: its index .*a\.idx is missing; restore it, or write both with",
+    ),
     "shorter": (_shorter, r"a\.bin: has \d+ bytes, but .*a\.idx requires \d+; copy both"),
     "truncated": (_truncated, r"a\.idx: has \d+ bytes, but 40 sentences need 506"),
 }
@@ -187,7 +225,10 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
 def test_damage_is_reported_when_a_source_is_opened(tmp_path: Path, kind: str) -> None:
     """A damaged pair stops a stream with its name and what is wrong, or is left out where the policy says so."""
     change, message = FAULTS[kind]
-    bad, good = write_pair(tmp_path / "a", LINES, "u16"), write_pair(tmp_path / "b", LINES[:2], "u16")
+    bad, good = (
+        write_pair(tmp_path / "a", LINES, "u16"),
+        write_pair(tmp_path / "b", LINES[:2], "u16"),
+    )
     change(tmp_path)
     with pytest.raises(StreamError, match=f"source 's': .*{message}"):
         Stream([Source("s", (f"{bad}.bin",))], seed=1, cache=tmp_path / "cache")
@@ -222,7 +263,10 @@ def test_files_that_change_while_a_stream_runs_are_reported(tmp_path: Path, endi
         place = 26 + 4 * (first - 1) if ending == ".idx" else 2 * sum(map(len, LINES[: first - 1]))
         path.write_bytes(content[:place] + b"\xff" + content[place + 1 :])
         os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-        with pytest.raises(StreamError, match=rf"a\{ending}: lines {first} to {last} have changed since indexing, but"):
+        with pytest.raises(
+            StreamError,
+            match=rf"a\{ending}: lines {first} to {last} have changed since indexing, but",
+        ):
             shard.read(piece)
 
 
@@ -235,7 +279,9 @@ def test_tasks_read_ids_but_their_shards_are_of_text(tmp_path: Path, name: str) 
     (tmp_path / "stream.yaml").write_text(json.dumps(config))
     with Stream(**load_config(tmp_path / "stream.yaml").options) as stream:
         assert list(stream) == _text(LINES)
-    with pytest.raises(StreamError, match=r"a\.bin: contains indexed ids, but shards contain text; remove `shards`"):
+    with pytest.raises(
+        StreamError, match=r"a\.bin: contains indexed ids, but shards contain text; remove `shards`"
+    ):
         look_at(str(tmp_path / "a.bin"))
 
 

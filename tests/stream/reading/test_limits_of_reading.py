@@ -26,7 +26,14 @@ from volt.stream.reading.open_source import open_source, part_slices
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.transforms.column import Column
 
-TEXTS = (b"a\tb\nlonger line\n\xff\n", b"\xef\xbb\xbfab\r\nc", b"a\n\n\tb\xc3\xa9\n", b"", b"\n", b"\r\n\xff\t\xff")
+TEXTS = (
+    b"a\tb\nlonger line\n\xff\n",
+    b"\xef\xbb\xbfab\r\nc",
+    b"a\n\n\tb\xc3\xa9\n",
+    b"",
+    b"\n",
+    b"\r\n\xff\t\xff",
+)
 
 
 @pytest.mark.parametrize("split", [1, 2, None])
@@ -39,7 +46,9 @@ def test_facts_of_texts(tmp_path: Path, split: int | None) -> None:
             path.write_bytes(pack(text))
             shard = open_shard(str(path), split_lines=split, cache=tmp_path / "cache")
             facts = shard.facts
-            result.append(f"{shard.counts} {facts.n_bytes} {facts.longest} {facts.first_tab} {facts.is_utf8}")
+            result.append(
+                f"{shard.counts} {facts.n_bytes} {facts.longest} {facts.first_tab} {facts.is_utf8}"
+            )
             assert result[-1] == result[-1 - (pack is not bytes)]
             assert b"".join(map(shard.files[0].read, range(len(shard.counts)))) == text
             for n in range(1, shard.n_lines + 1):
@@ -61,7 +70,13 @@ def test_facts_of_tables(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a", [json.dumps(row) for row in rows])
     shard = open_shard(path, fields={"x": "a", "y": "b"}, split_lines=2, cache=tmp_path)
     facts = shard.facts
-    assert (shard.counts, facts.n_bytes, facts.longest, facts.first_tab, facts.is_utf8) == ((2, 2, 1), 26, 9, 4, False)
+    assert (shard.counts, facts.n_bytes, facts.longest, facts.first_tab, facts.is_utf8) == (
+        (2, 2, 1),
+        26,
+        9,
+        4,
+        False,
+    )
     write_lines(tmp_path / "clean", [json.dumps(rows[0])])
     for names, is_clean in ((["clean"], True), (["a", "clean"], False)):
         paths = tuple(str(tmp_path / name) for name in names)
@@ -70,24 +85,42 @@ def test_facts_of_tables(tmp_path: Path) -> None:
     parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "b")
     for most in (9, None):
         stored = open_shard(
-            str(tmp_path / "b"), fields={"x": "a", "y": "b"}, split_lines=2, cache=tmp_path, max_line=most
+            str(tmp_path / "b"),
+            fields={"x": "a", "y": "b"},
+            split_lines=2,
+            cache=tmp_path,
+            max_line=most,
         )
         assert stored.facts == facts
     with pytest.raises(StreamError, match=r"b:5: the line has more than 8 bytes"):
-        open_shard(str(tmp_path / "b"), fields={"x": "a", "y": "b"}, split_lines=2, cache=tmp_path, max_line=8)
+        open_shard(
+            str(tmp_path / "b"),
+            fields={"x": "a", "y": "b"},
+            split_lines=2,
+            cache=tmp_path,
+            max_line=8,
+        )
 
 
 def test_limits_of_ids(tmp_path: Path) -> None:
     """32 bits, and as many ids as a line may have bytes for four each; each with its sentence."""
     path = write_pair(tmp_path / "a", [[1], [], [-(1 << 31), (1 << 31) - 1], [5, 6]], "i64")
     shard = open_id_shard(f"{path}.bin", split_lines=3, cache=tmp_path, max_line=8)
-    assert (shard.facts.n_bytes, shard.facts.longest, shard.facts.first_tab, shard.counts) == (4 * 5 + 4, 8, 0, (3, 1))
+    assert (shard.facts.n_bytes, shard.facts.longest, shard.facts.first_tab, shard.counts) == (
+        4 * 5 + 4,
+        8,
+        0,
+        (3, 1),
+    )
     with pytest.raises(StreamError, match=r"a\.bin:3: the line has more than 7 bytes"):
         open_id_shard(f"{path}.bin", split_lines=3, cache=tmp_path, max_line=7)
     for number, wrong in enumerate((1 << 31, -(1 << 31) - 1)):
         path = write_pair(tmp_path / str(number), [[1], [2], [], [3, wrong], [wrong]], "i64")
         for split in (None, 1, 2):
-            with pytest.raises(StreamError, match=rf"{number}\.bin:4: id {wrong:,} does not fit in 32 bits; name data"):
+            with pytest.raises(
+                StreamError,
+                match=rf"{number}\.bin:4: id {wrong:,} does not fit in 32 bits; name data",
+            ):
                 open_id_shard(f"{path}.idx", split_lines=split, cache=tmp_path)
     assert bins_of(["x.idx", "y.bin", "y.idx", "z"]) == ["x.bin", "y.bin", "z"]
     with pytest.raises(StreamError, match=r"has no columns|have no columns; remove `columns`"):
@@ -97,7 +130,9 @@ def test_limits_of_ids(tmp_path: Path) -> None:
 @pytest.mark.parametrize("n", [20, 21, 22])
 def test_columns_that_there_are_are_listed(tmp_path: Path, n: int) -> None:
     """Twenty of them, and how many more; of a struct, its fields; of nothing, no list."""
-    columns: dict[str, Any] = {f"c{i}": ["x"] for i in range(n - 1)} | {"s": [{"de": "x", "en": [1]}]}
+    columns: dict[str, Any] = {f"c{i}": ["x"] for i in range(n - 1)} | {
+        "s": [{"de": "x", "en": [1]}]
+    }
     parquet.write_table(pa.table(columns), tmp_path / "a")
     shown = [f"'c{i}'" for i in range(n - 1)][:20] + ["'s'"] * (n == 20)
     more = f" and {n - 20} more" if n > 20 else ""
@@ -109,17 +144,27 @@ def test_columns_that_there_are_are_listed(tmp_path: Path, n: int) -> None:
     ):
         with pytest.raises(StreamError, match=rf"a: {message}"):
             open_shard(str(tmp_path / "a"), fields={"x": name}, split_lines=2, cache=tmp_path)
-    shard = open_shard(str(tmp_path / "a"), fields={"x": "s.de", "y": "s.en"}, split_lines=2, cache=tmp_path)
+    shard = open_shard(
+        str(tmp_path / "a"), fields={"x": "s.de", "y": "s.en"}, split_lines=2, cache=tmp_path
+    )
     assert [column.strings() for column in shard.read(0)] == [["x"], ["1"]]
 
 
 KINDS = [
-    (pa.array(["x", None]), True), (pa.array(["x", None], pa.large_string()), True), (pa.array([None, None]), True),
-    (pa.array(["x", None], pa.string_view()), True), (pa.array(["x", None]).dictionary_encode(), True),
-    (pa.array([[1], None]), True), (pa.array([[1], None], pa.large_list(pa.int8())), True), (pa.array([1, 2]), False),
-    (pa.array([[1], None], pa.list_(pa.int16(), 1)), True), (pa.array([["x"], None]), False),
-    (pa.array([[1.0], None]), False), (pa.array([b"x", None]), False), (pa.array([1, 1]).dictionary_encode(), False),
-]  # fmt: skip
+    (pa.array(["x", None]), True),
+    (pa.array(["x", None], pa.large_string()), True),
+    (pa.array([None, None]), True),
+    (pa.array(["x", None], pa.string_view()), True),
+    (pa.array(["x", None]).dictionary_encode(), True),
+    (pa.array([[1], None]), True),
+    (pa.array([[1], None], pa.large_list(pa.int8())), True),
+    (pa.array([1, 2]), False),
+    (pa.array([[1], None], pa.list_(pa.int16(), 1)), True),
+    (pa.array([["x"], None]), False),
+    (pa.array([[1.0], None]), False),
+    (pa.array([b"x", None]), False),
+    (pa.array([1, 1]).dictionary_encode(), False),
+]
 
 
 @pytest.mark.parametrize(("values", "is_taken"), KINDS)
@@ -135,15 +180,25 @@ def test_kinds_of_columns(values: pa.Array, is_taken: bool) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, None])
-def test_json_rows_come_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n: int | None) -> None:
+def test_json_rows_come_in_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n: int | None
+) -> None:
     """As many rows as asked for, the last batch short; a list after a null is still a list, however they are cut."""
     monkeypatch.setattr(tables, "_MOST_LINES", 4)
-    rows = [{"a": None, "b": "x"}, {"b": "y", "c": 1}, {"a": [1, 2], "b": None}, {"a": []}, {"a": [3], "b": "z"}]
+    rows = [
+        {"a": None, "b": "x"},
+        {"b": "y", "c": 1},
+        {"a": [1, 2], "b": None},
+        {"a": []},
+        {"a": [3], "b": "z"},
+    ]
     path = write_lines(tmp_path / "a", [json.dumps(row) for row in rows])
     batches = list(tables.json_rows(path, ["a", "b"], n=n, max_line=None))
     sizes = {1: [1] * 5, 2: [2, 2, 1], 3: [3, 2], None: [4, 1]}[n]
     assert [len(batch) for batch in batches] == sizes
-    assert [row for batch in batches for row in batch.to_pylist()] == [{"a": r.get("a"), "b": r.get("b")} for r in rows]
+    assert [row for batch in batches for row in batch.to_pylist()] == [
+        {"a": r.get("a"), "b": r.get("b")} for r in rows
+    ]
 
 
 def test_lines_that_shift_are_named_once() -> None:
@@ -153,11 +208,16 @@ def test_lines_that_shift_are_named_once() -> None:
         Column.of(["a\t", None, "c", "d", "\n", None, "x"]),
         Column.of(["a\n", "b", None, None, "e", "f", None]),
     ]
-    texts = {row: text.removeprefix("fields: field ") for row, text in shifting_lines(columns).items()}
+    texts = {
+        row: text.removeprefix("fields: field ") for row, text in shifting_lines(columns).items()
+    }
     assert list(texts.items()) == [
-        (0, "2 contains a tab"), (1, "1 contains a line feed"), (2, "1 is missing, field 2 is not"),
-        (4, "1 contains a tab"), (5, "2 is missing, field 3 is not"),
-    ]  # fmt: skip
+        (0, "2 contains a tab"),
+        (1, "1 contains a line feed"),
+        (2, "1 is missing, field 2 is not"),
+        (4, "1 contains a tab"),
+        (5, "2 is missing, field 3 is not"),
+    ]
 
 
 @pytest.mark.parametrize(("size", "entries"), [(text_shard.SMALL - 1, 0), (text_shard.SMALL, 1)])
@@ -213,13 +273,22 @@ def test_segments_read_their_bytes(tmp_path: Path) -> None:
     for packing, copy in (("plain", None), ("frames", tmp_path / "copy")):
         found = segments.noted(str(path), packing, iter(cut), copy=copy)  # type: ignore[arg-type]
         assert [found.read(0), found.read(1)] == [cut[0][0], cut[1][0]]
-        assert (found.counts, found.packing, found.data_path) == ((2, 2), packing, str(copy or path))
-        again = segments.Segments.of_record(json.loads(json.dumps(found.record())), str(path), tmp_path / "copy")
+        assert (found.counts, found.packing, found.data_path) == (
+            (2, 2),
+            packing,
+            str(copy or path),
+        )
+        again = segments.Segments.of_record(
+            json.loads(json.dumps(found.record())), str(path), tmp_path / "copy"
+        )
         assert again == found
         with pytest.raises(StreamError, match="cannot be read"):
             segments.stamp_of(str(tmp_path / "no"))
     damaged = replace(found, checks=(0, 0))
-    with pytest.raises(StreamError, match=r"its copy .*copy is damaged in piece 1 and was deleted; start the stream"):
+    with pytest.raises(
+        StreamError,
+        match=r"its copy .*copy is damaged in piece 1 and was deleted; start the stream",
+    ):
         damaged.read(1)
     assert not (tmp_path / "copy").exists()
     with pytest.raises(StreamError, match="a: lines 3 to 4 have changed since indexing"):
@@ -241,7 +310,13 @@ def test_a_rest_of_lines_is_cut_across_blocks() -> None:
             missing.append(end.value)
             return result
 
-    assert [taken(1), taken(0), taken(2), taken(4), taken(1)] == [[b"a\n"], [], [b"b\n", b"c\n"], [b"d\ne"], []]
+    assert [taken(1), taken(0), taken(2), taken(4), taken(1)] == [
+        [b"a\n"],
+        [],
+        [b"b\n", b"c\n"],
+        [b"d\ne"],
+        [],
+    ]
     assert missing == [0, 0, 0, 2, 1]
 
 
@@ -252,9 +327,13 @@ def test_damaged_shards_name_their_remedy(tmp_path: Path) -> None:
     damaged, other = StreamError("x"), StreamError("y")
     damaged.__cause__ = CorpusError("z")
     for name, error, has_remedy in (
-        ("00001.src.zst", damaged, True), ("123456.mono", damaged, True), ("00001.tgt.gz", damaged, True),
-        ("00001.src.zst", other, False), ("0001.src.zst", damaged, False), ("00001.src.xz", damaged, False),
-    ):  # fmt: skip
+        ("00001.src.zst", damaged, True),
+        ("123456.mono", damaged, True),
+        ("00001.tgt.gz", damaged, True),
+        ("00001.src.zst", other, False),
+        ("0001.src.zst", damaged, False),
+        ("00001.src.xz", damaged, False),
+    ):
         remedy = f"; make the shards again: volt shard CONFIG -o {tmp_path}"
         assert remedy_of(str(tmp_path / "t" / name), error) == (remedy if has_remedy else "")
     assert remedy_of(str(tmp_path / "00001.src.zst"), damaged) == ""
@@ -265,9 +344,12 @@ def test_places_of_lines(tmp_path: Path) -> None:
     source = open_source(Source("a", numbered(tmp_path, "a", 7, n_shards=2), split_lines=2), seed=1)
     places = [source.place_of(origin) for origin in range(7)]
     assert [(Path(path).name, line) for path, line in places] == [
-        *(("a.0.tsv", i) for i in (1, 2, 3)), *(("a.1.tsv", i) for i in (1, 2, 3, 4))
-    ]  # fmt: skip
-    slices = part_slices(replace(source, source=replace(source.source, shuffle="none")), BlockRange(0, 0, 7))
+        *(("a.0.tsv", i) for i in (1, 2, 3)),
+        *(("a.1.tsv", i) for i in (1, 2, 3, 4)),
+    ]
+    slices = part_slices(
+        replace(source, source=replace(source.source, shuffle="none")), BlockRange(0, 0, 7)
+    )
     for one in (*slices, *(one._replace(first=1, n_lines=1) for one in slices if one.n_lines > 1)):
         batch, first = source.lines_of(one), int(source.line_starts[one.piece]) + one.first
         assert batch.origins.tolist() == list(range(first, first + one.n_lines))

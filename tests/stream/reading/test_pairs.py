@@ -24,20 +24,34 @@ from volt.stream.running.block_computation import Address, compute_block
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"), max_size=5)
 
 
-@settings(deadline=None, max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None,
+    max_examples=examples(30),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
-    st.lists(st.tuples(texts, texts), max_size=15), st.lists(texts, max_size=1), st.integers(1, 7),
-    st.sampled_from(list(PACKERS)), st.booleans(),
-)  # fmt: skip
+    st.lists(st.tuples(texts, texts), max_size=15),
+    st.lists(texts, max_size=1),
+    st.integers(1, 7),
+    st.sampled_from(list(PACKERS)),
+    st.booleans(),
+)
 def test_a_pair_is_its_files_side_by_side(
-    tmp_path: Path, both: list[tuple[str, str]], more: list[str], piece: int, packer: str, ends: bool
+    tmp_path: Path,
+    both: list[tuple[str, str]],
+    more: list[str],
+    piece: int,
+    packer: str,
+    ends: bool,
 ) -> None:
     """Line i of a pair is line i of each file, however they are packed; files of other lengths are refused by both."""
     some, others = [a for a, _ in both], [b for _, b in both] + more
     paths = {"src": tmp_path / "a.de", "tgt": tmp_path / "a.en"}
     paths["src"].write_bytes("".join(line + "\n" for line in some).encode())
     whole = "".join(line + "\r\n" for line in others).encode()
-    paths["tgt"].write_bytes(PACKERS[packer](whole if ends or others[-1:] == [""] else whole.removesuffix(b"\r\n")))
+    paths["tgt"].write_bytes(
+        PACKERS[packer](whole if ends or others[-1:] == [""] else whole.removesuffix(b"\r\n"))
+    )
     pair = {name: str(path) for name, path in paths.items()}
     if len(some) != len(others):
         message = rf"a\.de has {len(some)} lines?, .*a\.en has {len(others)} lines?; files of a pair must have the same"
@@ -46,10 +60,15 @@ def test_a_pair_is_its_files_side_by_side(
         return
     shard = open_pair(pair, split_lines=piece, cache=tmp_path / "cache")
     rows = [
-        row for number in range(len(shard.counts)) for row in zip(*map(column_lines, shard.read(number)), strict=True)
+        row
+        for number in range(len(shard.counts))
+        for row in zip(*map(column_lines, shard.read(number)), strict=True)
     ]
     assert [(a.decode(), b.decode()) for a, b in rows] == list(zip(some, others, strict=True))
-    assert shard.facts.digest == open_pair(pair, split_lines=None, cache=tmp_path / "cache").facts.digest
+    assert (
+        shard.facts.digest
+        == open_pair(pair, split_lines=None, cache=tmp_path / "cache").facts.digest
+    )
     assert (shard.names, shard.n_lines) == (("src", "tgt"), len(some))
 
 
@@ -61,7 +80,10 @@ def test_a_pair_is_all_its_files(tmp_path: Path, changed: str) -> None:
     """The digest depends on names, order and all lines; a change, a tab or a missing line in any file is noticed."""
     lines = [str(i) for i in range(9)]
     pair = {name: write_lines(tmp_path / f"a.{name}", lines) for name in NAMES}
-    shard, turned = open_pair(pair, split_lines=4), open_pair(dict(reversed(pair.items())), split_lines=4)
+    shard, turned = (
+        open_pair(pair, split_lines=4),
+        open_pair(dict(reversed(pair.items())), split_lines=4),
+    )
     renamed = open_pair(dict(zip("xyz", pair.values(), strict=True)), split_lines=4)
     write_lines(tmp_path / f"a.{changed}", [*lines[:6], "6\t6", *lines[7:]])
     edited = open_pair(pair, split_lines=2)
@@ -71,10 +93,16 @@ def test_a_pair_is_all_its_files(tmp_path: Path, changed: str) -> None:
     found = [shifting_lines(edited.read(piece)) for piece in range(5)]
     assert found == [{}, {}, {}, {0: f"fields: field {place} contains a tab"}, {}]
     for look in (PairShard.check_unchanged, lambda shard: shard.read(0)):
-        with pytest.raises(StreamError, match=rf"a\.{changed}: changed while the stream was running"):
+        with pytest.raises(
+            StreamError, match=rf"a\.{changed}: changed while the stream was running"
+        ):
             look(shard)
     write_lines(tmp_path / f"a.{changed}", lines[:8])
-    message = r"a\.de has 8 lines, .*a\.en has 9" if place == 1 else rf"a\.de has 9 lines, .*a\.{changed} has 8 lines"
+    message = (
+        r"a\.de has 8 lines, .*a\.en has 9"
+        if place == 1
+        else rf"a\.de has 9 lines, .*a\.{changed} has 8 lines"
+    )
     with pytest.raises(StreamError, match=message):
         open_pair(pair, split_lines=2)
 
@@ -87,10 +115,14 @@ def test_one_file_is_not_a_pair(tmp_path: Path) -> None:
 
 def test_a_stream_leaves_out_lines_that_would_shift(tmp_path: Path) -> None:
     """The policy decides about a tab in a pair or a line feed in a table, as about any unfit line."""
-    pair = tuple(write_lines(tmp_path / f"a.{name}", [f"{name} {i}" for i in range(5)]) for name in ("de", "en"))
+    pair = tuple(
+        write_lines(tmp_path / f"a.{name}", [f"{name} {i}" for i in range(5)])
+        for name in ("de", "en")
+    )
     write_lines(tmp_path / "a.en", ["en 0", "en\t1", "en 2", "en 3", "en 4"])
     table = write_lines(
-        tmp_path / "a.jsonl", [json.dumps({"a": f"x{i}" + "\n" * (i == 3), "b": "y"}) for i in range(5)]
+        tmp_path / "a.jsonl",
+        [json.dumps({"a": f"x{i}" + "\n" * (i == 3), "b": "y"}) for i in range(5)],
     )
     names = ("src", "tgt")
     sources = {
@@ -102,5 +134,11 @@ def test_a_stream_leaves_out_lines_that_would_shift(tmp_path: Path) -> None:
     for message, declared in sources.items():
         source = open_source(declared, seed=1, cache=tmp_path / "cache")
         block = compute_block(source, Address(BlockRange(0, 0, 5), 0), ErrorPolicy("skip"))
-        assert [f"{Path(fault.path).name}:{fault.line} {fault.reason}" for fault in block.faults] == [message]
-        assert (block.n_lines, bytes(block.data).count(b"\t"), bytes(block.data).count(b"\n")) == (4, 4, 4)
+        assert [
+            f"{Path(fault.path).name}:{fault.line} {fault.reason}" for fault in block.faults
+        ] == [message]
+        assert (block.n_lines, bytes(block.data).count(b"\t"), bytes(block.data).count(b"\n")) == (
+            4,
+            4,
+            4,
+        )

@@ -78,7 +78,9 @@ def test_threads_give_the_same_lines(both, tmp_path):
 
 def test_indexed_ids_are_the_same(tmp_path):
     """Two files of ids, of which each piece is read by its range."""
-    for ending, data in zip((".bin", ".idx"), packed([[5, 6], [7], [], [8, 9, 10]], "u16"), strict=True):
+    for ending, data in zip(
+        (".bin", ".idx"), packed([[5, 6], [7], [], [8, 9, 10]], "u16"), strict=True
+    ):
         Path(f"{tmp_path}/ids{ending}").write_bytes(data)
         fsspec.filesystem("memory").pipe_file(f"/ids{ending}", data)
     found = [
@@ -86,18 +88,27 @@ def test_indexed_ids_are_the_same(tmp_path):
         for path in (f"{tmp_path}/ids.bin", "memory://ids.bin", "memory://ids.idx")
     ]
     assert len({json.dumps(source.fingerprints) for source in found}) == 1
-    pieces = [[shard.read(piece)[0].strings() for shard in source.shards for piece in (0, 1)] for source in found]
+    pieces = [
+        [shard.read(piece)[0].strings() for shard in source.shards for piece in (0, 1)]
+        for source in found
+    ]
     assert pieces[0] == pieces[1] == pieces[2]
 
 
 def test_a_change_is_reported(both, tmp_path):
     """An object that is replaced while the stream runs ends it; a stream that starts anew reads what is there then."""
-    source = open_source(Source("a", (f"{both[1]}/a.tsv",), split_lines=100), seed=1, cache=tmp_path / "cache")
+    source = open_source(
+        Source("a", (f"{both[1]}/a.tsv",), split_lines=100), seed=1, cache=tmp_path / "cache"
+    )
     source.shards[0].read(3)
     fsspec.filesystem("memory").pipe_file("/shards/a.tsv", TEXT.replace(b"zeile", b"reihe"))
-    with pytest.raises(StreamError, match=r"^memory://shards/a.tsv: changed while the stream was running"):
+    with pytest.raises(
+        StreamError, match=r"^memory://shards/a.tsv: changed while the stream was running"
+    ):
         source.shards[0].read(3)
-    again = open_source(Source("a", (f"{both[1]}/a.tsv",), split_lines=100), seed=1, cache=tmp_path / "cache")
+    again = open_source(
+        Source("a", (f"{both[1]}/a.tsv",), split_lines=100), seed=1, cache=tmp_path / "cache"
+    )
     assert again.fingerprints["lines"] != source.fingerprints["lines"]
 
 
@@ -116,7 +127,9 @@ def test_a_web_server_gives_the_same_lines(both, tmp_path, monkeypatch, ranges):
     pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     monkeypatch.setattr("volt.stream.reading.text_shard.SMALL", 0)
     cache = tmp_path / "cache"
-    expected = open_source(Source("a", (f"{both[0]}/a.tsv",), split_lines=100), seed=1, cache=tmp_path / "here")
+    expected = open_source(
+        Source("a", (f"{both[0]}/a.tsv",), split_lines=100), seed=1, cache=tmp_path / "here"
+    )
     with web_server(files={"/a.tsv": TEXT}, ranges=ranges) as web:
         path = f"{web.url.replace('://', '://me:hunter2@')}/a.tsv?Signature=hunter2"
         source = open_source(Source("a", (path,), split_lines=100), seed=1, cache=cache)
@@ -132,7 +145,9 @@ def test_a_web_server_gives_the_same_lines(both, tmp_path, monkeypatch, ranges):
 
 
 @pytest.mark.filterwarnings("ignore::volt.files.retries.RetryWarning")
-def test_a_server_that_dies_is_reported_and_the_stream_goes_on_from_its_state(both, tmp_path, monkeypatch, clock):
+def test_a_server_that_dies_is_reported_and_the_stream_goes_on_from_its_state(
+    both, tmp_path, monkeypatch, clock
+):
     """One clear error after some tries; a stream made anew, with the server back, continues where it ended."""
     pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     monkeypatch.setattr("volt.stream.reading.text_shard.SMALL", 0)
@@ -146,7 +161,9 @@ def test_a_server_that_dies_is_reported_and_the_stream_goes_on_from_its_state(bo
                 lines.append(line)
                 state = stream.state()
             web.refusals = 10_000
-            with pytest.raises(StreamError, match=r"/a.tsv: cannot be read: \d+ tries in 30. s failed"):
+            with pytest.raises(
+                StreamError, match=r"/a.tsv: cannot be read: \d+ tries in 30. s failed"
+            ):
                 list(stream)
         web.refusals = 0
         with Stream([source], seed=5, cache=tmp_path / "cache") as stream:

@@ -29,7 +29,9 @@ def test_a_file_that_changes_is_an_error(tmp_path: Path, packer: str, piece: int
     shard = open_text(str(path), split_lines=piece, cache=tmp_path / "cache")
     with open(shard.pieces.data_path, "ab") as file:
         file.write(b"more\n")
-    with pytest.raises(StreamError, match="changed while the stream was running; start the stream anew"):
+    with pytest.raises(
+        StreamError, match="changed while the stream was running; start the stream anew"
+    ):
         read_lines(shard, 0)
     os.unlink(shard.pieces.data_path)
     with pytest.raises(StreamError, match=r"cannot be read: .* when it was indexed; restore it"):
@@ -64,7 +66,9 @@ def test_a_file_that_changes_while_it_is_indexed_is_an_error(
 
     monkeypatch.setattr("volt.stream.reading.text_shard.read_raw", grows)
     monkeypatch.setattr("volt.stream.reading.text_shard.SMALL", 0)
-    with pytest.raises(StreamError, match="changed while it was being indexed; wait until it is complete"):
+    with pytest.raises(
+        StreamError, match="changed while it was being indexed; wait until it is complete"
+    ):
         open_shard(str(path), split_lines=5, cache=cache)
     assert not list(cache.glob("*.json"))
 
@@ -73,7 +77,11 @@ def test_a_file_that_changes_while_it_is_indexed_is_an_error(
 def test_an_edit_that_hides_is_noticed(tmp_path: Path, packer: str) -> None:
     """As many bytes and the old time of change do not hide an edit: the piece that was edited is reported, others are
     read, and whoever opens the file anew gets its lines."""
-    path, edited, cache = tmp_path / "a.tsv", TEXT.replace(b"line 57\t", b"linE 57\t"), tmp_path / "cache"
+    path, edited, cache = (
+        tmp_path / "a.tsv",
+        TEXT.replace(b"line 57\t", b"linE 57\t"),
+        tmp_path / "cache",
+    )
     split = 10 if packer == "plain" else None
     pack = (lambda text: gzip.compress(text, 0, mtime=0)) if packer == "gz" else bytes
     path.write_bytes(pack(TEXT))
@@ -84,7 +92,8 @@ def test_an_edit_that_hides_is_noticed(tmp_path: Path, packer: str) -> None:
     bad = len(shard.counts) // 2
     message = "lines 51 to 60" if split else "lines 1 to 100"
     with pytest.raises(
-        StreamError, match=rf"a\.tsv: {message} have changed since indexing, .*; touch the file, and start"
+        StreamError,
+        match=rf"a\.tsv: {message} have changed since indexing, .*; touch the file, and start",
     ):
         shard.read(bad)
     if split:
@@ -99,11 +108,15 @@ def test_every_file_of_the_transforms_is_watched(tmp_path: Path) -> None:
         path.write_text("low\nnewest\n")
     first, *others = map(Switchout, files)
     choice = Choice(tuple(Variant(1.0, (step,)) for step in others))
-    source = open_source(Source("s", (str(tmp_path / "lines"),), transforms=(first, choice)), seed=1)
+    source = open_source(
+        Source("s", (str(tmp_path / "lines"),), transforms=(first, choice)), seed=1
+    )
     for path in files:
         source.check_files()
         stamp = path.stat().st_mtime_ns
         os.utime(path, ns=(0, stamp + 1))
-        with pytest.raises(StreamError, match=rf"{path.name}: changed while the stream was running"):
+        with pytest.raises(
+            StreamError, match=rf"{path.name}: changed while the stream was running"
+        ):
             source.check_files()
         os.utime(path, ns=(0, stamp))

@@ -32,10 +32,21 @@ def test_pieces_hold_the_lines_of_a_file(tmp_path: Path, packer: str, piece: int
     assert shard.facts.digest == open_shard(str(tmp_path / "b.tsv"), split_lines=3).facts.digest
 
 
-@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.integers(0, 30), max_size=40), st.integers(1, 9), st.integers(1, 100), st.booleans())
+@settings(
+    deadline=None,
+    max_examples=examples(60),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    st.lists(st.integers(0, 30), max_size=40), st.integers(1, 9), st.integers(1, 100), st.booleans()
+)
 def test_pieces_do_not_depend_on_how_much_is_read_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lengths: list[int], piece: int, size: int, ends: bool
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lengths: list[int],
+    piece: int,
+    size: int,
+    ends: bool,
 ) -> None:
     """All pieces but the last have as many lines as asked for, wherever a read ended."""
     lines, path = [*(b"x" * length for length in lengths), b"last"], tmp_path / "a.tsv"
@@ -67,9 +78,18 @@ def test_lines_end_at_line_feeds_alone(data: bytes, lines: list[bytes]) -> None:
     assert split_lines(data) == lines == column_lines(column)
 
 
-@settings(deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.sampled_from([b"a", b"\r", b"\n", b"\t", b"\xef\xbb\xbf"]), max_size=30), st.integers(1, 5))
-def test_lines_do_not_depend_on_how_a_file_is_cut(tmp_path: Path, parts: list[bytes], piece: int) -> None:
+@settings(
+    deadline=None,
+    max_examples=examples(100),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    st.lists(st.sampled_from([b"a", b"\r", b"\n", b"\t", b"\xef\xbb\xbf"]), max_size=30),
+    st.integers(1, 5),
+)
+def test_lines_do_not_depend_on_how_a_file_is_cut(
+    tmp_path: Path, parts: list[bytes], piece: int
+) -> None:
     """Cut anywhere, a file has the lines that it has whole: those of the naive twin, less a byte order mark."""
     data, path = b"".join(parts), tmp_path / "a.tsv"
     path.write_bytes(data)
@@ -93,7 +113,8 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path, make: str) -> None:
         else:
             path = Path("/dev/zero")
         with pytest.raises(
-            StreamError, match=rf"{path}: is a {make}(, which cannot .* write its text|; name the files)"
+            StreamError,
+            match=rf"{path}: is a {make}(, which cannot .* write its text|; name the files)",
         ):
             open_shard(str(path), split_lines=5)
 
@@ -101,7 +122,9 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path, make: str) -> None:
 def test_standard_input_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing can be read from it a second time; a file of its name can."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(StreamError, match=r"^-: is standard input, which cannot be read repeatedly; write its"):
+    with pytest.raises(
+        StreamError, match=r"^-: is standard input, which cannot be read repeatedly; write its"
+    ):
         open_shard("-", split_lines=5)
 
 

@@ -85,19 +85,26 @@ def test_a_rank_begins_anywhere(n: int, world: int, pieces: int, data: st.DataOb
 
 
 @given(spans(), st.lists(picks(), max_size=5), WORLDS, st.integers(0, 5), st.integers(1, 9))
-def test_what_remains_is_divided(lines: tuple, chosen: list, world: int, epoch: int, block: int) -> None:  # type: ignore[type-arg]
+def test_what_remains_is_divided(
+    lines: tuple, chosen: list, world: int, epoch: int, block: int
+) -> None:  # type: ignore[type-arg]
     """Shares of what is left of an epoch: its lines and outputs once, lines and each part's outputs within one."""
     begun = tuple(BlockRange(epoch, 100 + place, 1, one) for place, one in enumerate(chosen))
     remains = Remains(epoch, lines, begun)
     given_out = [list(remains.share(rank, world).parts(block)) for rank in range(world)]
     fresh = [[part for part in rank if not (part.start >= 100)] for rank in given_out]
-    assert sorted(line for rank in fresh for part in rank for line in range(part.start, part.start + part.n_lines)) == [
-        line for start, end in lines for line in range(start, end)
-    ]
+    assert sorted(
+        line
+        for rank in fresh
+        for part in rank
+        for line in range(part.start, part.start + part.n_lines)
+    ) == [line for start, end in lines for line in range(start, end)]
     sizes = [sum(part.n_lines for part in rank) for rank in fresh]
     assert max(sizes) - min(sizes) <= 1
     for part in begun:
-        outputs = [own.chosen(60).tolist() for rank in given_out for own in rank if own.start == part.start]
+        outputs = [
+            own.chosen(60).tolist() for rank in given_out for own in rank if own.start == part.start
+        ]
         assert sorted(chain(*outputs)) == part.chosen(60).tolist()
         assert len(outputs) == world
 
@@ -114,37 +121,61 @@ def test_whole_epochs_follow_a_deal() -> None:
     """After what is left of the epochs that were begun come whole ones, up to the last."""
     deal: Deal = (Remains(3, ((2, 4),)), Remains(4))
     assert [part[:3] for part in parts(4, 9, deal=deal, epochs=6)] == [(3, 2, 2), (5, 0, 4)]
-    assert [part[:3] for part in islice(parts(4, 9, deal=deal, start=(7, 0)), 2)] == [(7, 0, 4), (8, 0, 4)]
+    assert [part[:3] for part in islice(parts(4, 9, deal=deal, start=(7, 0)), 2)] == [
+        (7, 0, 4),
+        (8, 0, 4),
+    ]
 
 
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=20), WORLDS, st.integers(1, 12), st.integers(0, 3))
-def test_slices_are_the_lines_of_the_epoch(sizes: list[int], world: int, block: int, epoch: int) -> None:
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=20),
+    WORLDS,
+    st.integers(1, 12),
+    st.integers(0, 3),
+)
+def test_slices_are_the_lines_of_the_epoch(
+    sizes: list[int], world: int, block: int, epoch: int
+) -> None:
     """The slices of all parts of all ranks, in order, are the pieces in the epoch's order."""
     pieces, order = np.array(sizes), permutation(len(sizes), 1, "a", epoch)
     found = list[tuple[int, int]]()
     for part in sorted(
-        part for rank in range(world) for part in parts(sum(sizes), block, rank=rank, world=world, epochs=epoch + 1)
+        part
+        for rank in range(world)
+        for part in parts(sum(sizes), block, rank=rank, world=world, epochs=epoch + 1)
     ):
         if part.epoch == epoch:
             layout = EpochLayout(order, np.zeros_like(order), np.cumsum(pieces[order]))
             slices = read_order(layout, start=part.start, n_lines=part.n_lines)
             assert sum(one.n_lines for one in slices) == part.n_lines
-            found += [(one.piece, one.first + line) for one in slices for line in range(one.n_lines)]
+            found += [
+                (one.piece, one.first + line) for one in slices for line in range(one.n_lines)
+            ]
     assert found == [(piece, line) for piece in order.tolist() for line in range(sizes[piece])]
 
 
 @given(spans(), st.lists(picks(), max_size=4), st.integers(1, 9), st.integers(0, 9), st.data())
 def test_what_is_left_after_a_part_in_use(
-    lines: tuple[tuple[int, int], ...], chosen: list[tuple[Pick, ...]], block: int, offset: int, data: st.DataObject
+    lines: tuple[tuple[int, int], ...],
+    chosen: list[tuple[Pick, ...]],
+    block: int,
+    offset: int,
+    data: st.DataObject,
 ) -> None:
     """Of a part in use some outputs are gone; all of what comes behind it is there, and nothing that came before."""
-    share = Remains(0, lines, tuple(BlockRange(0, 100 + 50 * place, 50, one) for place, one in enumerate(chosen)))
+    share = Remains(
+        0,
+        lines,
+        tuple(BlockRange(0, 100 + 50 * place, 50, one) for place, one in enumerate(chosen)),
+    )
     whole = list(share.parts(block))
     if whole:
         place = data.draw(st.integers(0, len(whole) - 1))
         left = share.after(whole[place].start, offset, block)
         expected = [whole[place].left(offset), *whole[place + 1 :]]
-        assert sorted(_outputs(left, block)) == sorted(out for part in expected for out in _outputs_of(part))
+        assert sorted(_outputs(left, block)) == sorted(
+            out for part in expected for out in _outputs_of(part)
+        )
 
 
 def _outputs(remains: Remains, block: int) -> list[int]:
@@ -159,8 +190,13 @@ def _outputs_of(part: BlockRange) -> list[int]:
 def test_what_does_not_divide_goes_round() -> None:
     """The first outputs of begun parts, and of several picks of one, go to different ranks; many picks to one rank."""
     begun = tuple(BlockRange(0, start, 1, ((1, 2), (2, 2))) for start in range(4))
-    firsts = [{part.picks[0][0] for part in Remains(0, (), begun).share(rank, 4).begun} for rank in range(4)]
+    firsts = [
+        {part.picks[0][0] for part in Remains(0, (), begun).share(rank, 4).begun}
+        for rank in range(4)
+    ]
     assert all(len(first) > 1 for first in firsts)
-    assert [part.picks for part in Remains(0, (), begun[:1]).share(0, 4).begun] == [((1, 8), (4, 8))]
+    assert [part.picks for part in Remains(0, (), begun[:1]).share(0, 4).begun] == [
+        ((1, 8), (4, 8))
+    ]
     many = BlockRange(0, 0, 1, tuple((first, 30) for first in range(1, 20)))
     assert [Remains(0, (), (many,)).share(rank, 3).begun for rank in range(3)] == [(many,), (), ()]

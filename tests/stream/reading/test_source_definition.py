@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from streams import numbered, write_lines
 
 from volt.errors import StreamError
-from volt.stream.reading.distributed_sampler import BlockRange, EpochLayout, Slice, parts, read_order
+from volt.stream.reading.distributed_sampler import (
+    BlockRange,
+    EpochLayout,
+    Slice,
+    parts,
+    read_order,
+)
 from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource, open_source, read_part
 from volt.stream.reading.source_definition import Source
@@ -22,7 +28,12 @@ from volt.stream.running.block_computation import Address, compute_block
 
 LINES = [f"line {i}\tZeile {i}" for i in range(100)]
 TEXT = "".join(line + "\n" for line in LINES).encode()
-PACKERS = {"plain": bytes, "gz": gzip.compress, "xz": lzma.compress, "zst": zstandard.ZstdCompressor().compress}
+PACKERS = {
+    "plain": bytes,
+    "gz": gzip.compress,
+    "xz": lzma.compress,
+    "zst": zstandard.ZstdCompressor().compress,
+}
 
 
 def parts_of(source: OpenSource, epoch: int) -> list[BlockRange]:
@@ -33,7 +44,9 @@ def parts_of(source: OpenSource, epoch: int) -> list[BlockRange]:
 
 def epoch_lines(source: OpenSource, epoch: int) -> list[str]:
     """All lines of an epoch, in the order in which its parts give them."""
-    blocks = [compute_block(source, Address(part, 0), ErrorPolicy()) for part in parts_of(source, epoch)]
+    blocks = [
+        compute_block(source, Address(part, 0), ErrorPolicy()) for part in parts_of(source, epoch)
+    ]
     return b"".join(bytes(block.data) for block in blocks).decode().split("\n")[:-1]
 
 
@@ -81,14 +94,21 @@ def test_sources_without_lines_are_errors(tmp_path: Path) -> None:
     with pytest.raises(StreamError, match=r"source 'a': .*truncated"):
         open_source(Source("a", (str(tmp_path / "bad.gz"),)), seed=0, cache=tmp_path / "c")
     with pytest.raises(StreamError, match=r"source 'a': no line in .*unreadable shard.*truncated"):
-        open_source(Source("a", (str(tmp_path / "bad.gz"),)), seed=0, cache=tmp_path / "c", policy=ErrorPolicy("skip"))
+        open_source(
+            Source("a", (str(tmp_path / "bad.gz"),)),
+            seed=0,
+            cache=tmp_path / "c",
+            policy=ErrorPolicy("skip"),
+        )
 
 
 def test_an_unreadable_shard_can_be_left_out(tmp_path: Path) -> None:
     """With the policy to skip, the other shards are read, and the fault is noted."""
     good, bad = write_lines(tmp_path / "a.tsv", LINES), tmp_path / "b.gz"
     bad.write_bytes(gzip.compress(TEXT)[:-20])
-    source = open_source(Source("a", (good, str(bad))), seed=0, cache=tmp_path / "c", policy=ErrorPolicy("skip"))
+    source = open_source(
+        Source("a", (good, str(bad))), seed=0, cache=tmp_path / "c", policy=ErrorPolicy("skip")
+    )
     assert source.n_lines == 100
     assert [fault.place for fault in source.faults] == [str(bad)]
 

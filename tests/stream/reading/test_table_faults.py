@@ -15,7 +15,9 @@ FIELDS = {"src": "a", "tgt": "b"}
 ROW = b'{"a": "x", "b": "y"}\n'
 
 
-def opened(tmp_path: Path, content: bytes | pa.Table, *, split: int | None = 4, **fields: str) -> TableShard:
+def opened(
+    tmp_path: Path, content: bytes | pa.Table, *, split: int | None = 4, **fields: str
+) -> TableShard:
     """The shard of JSON lines, or of a table of Parquet with three rows in a row group."""
     path = tmp_path / "t"
     if isinstance(content, bytes):
@@ -28,7 +30,9 @@ def opened(tmp_path: Path, content: bytes | pa.Table, *, split: int | None = 4, 
 @pytest.mark.parametrize("rows", [ROW * 9, b'{"a": null, "c": 1}\n' * 9])
 def test_a_key_that_no_line_has_is_an_error(tmp_path: Path, rows: bytes) -> None:
     """Else a misspelt key would take a field from all lines; the keys of the first line are named."""
-    with pytest.raises(StreamError, match=r"t: no line has 'bb'; line 1 has 'a', '[bc]'; name another key"):
+    with pytest.raises(
+        StreamError, match=r"t: no line has 'bb'; line 1 has 'a', '[bc]'; name another key"
+    ):
         opened(tmp_path, rows, src="a", tgt="bb")
 
 
@@ -62,7 +66,10 @@ def test_lines_that_are_no_single_object_are_named(
 def test_spaces_around_objects_are_allowed(tmp_path: Path) -> None:
     """As JSON has it."""
     content = b'  {"a": "x", "b": "y"} \t\r\n{"a": "z", "b": "}"}'
-    assert [column.strings() for column in opened(tmp_path, content).read(0)] == [["x", "z"], ["y", "}"]]
+    assert [column.strings() for column in opened(tmp_path, content).read(0)] == [
+        ["x", "z"],
+        ["y", "}"],
+    ]
 
 
 def test_a_key_that_leads_through_a_text_is_named_with_its_line(tmp_path: Path) -> None:

@@ -27,7 +27,9 @@ PACKERS = {"plain": bytes, "gz": gzip.compress, "xz": lzma.compress}
 FIELDS = {"source": "id", "de": "text.de", "ids": "ids"}
 
 
-def write_json(path: Path, rows: Sequence[Row], *, packer: str = "plain", ascii: bool = False) -> str:
+def write_json(
+    path: Path, rows: Sequence[Row], *, packer: str = "plain", ascii: bool = False
+) -> str:
     """Write rows as JSON lines."""
     text = "".join(json.dumps(row, ensure_ascii=ascii) + "\n" for row in rows)
     path.write_bytes(PACKERS[packer](text.encode()))
@@ -36,25 +38,47 @@ def write_json(path: Path, rows: Sequence[Row], *, packer: str = "plain", ascii:
 
 def write_parquet(path: Path, rows: Sequence[Row], *, size: int) -> str:
     """Write rows as Parquet, so many in a row group."""
-    kinds = [("id", pa.string()), ("text", pa.struct([("de", pa.string())])), ("ids", pa.list_(pa.int64()))]
-    parquet.write_table(pa.Table.from_pylist(list(rows), schema=pa.schema(kinds)), path, row_group_size=size)
+    kinds = [
+        ("id", pa.string()),
+        ("text", pa.struct([("de", pa.string())])),
+        ("ids", pa.list_(pa.int64())),
+    ]
+    parquet.write_table(
+        pa.Table.from_pylist(list(rows), schema=pa.schema(kinds)), path, row_group_size=size
+    )
     return str(path)
 
 
 def read_rows(shard: Shard) -> list[tuple[str | list[int] | None, ...]]:
     """The rows of all pieces, with None for what is missing."""
-    columns = [[column.to_arrow().to_pylist() for column in shard.read(piece)] for piece in range(len(shard.counts))]
+    columns = [
+        [column.to_arrow().to_pylist() for column in shard.read(piece)]
+        for piece in range(len(shard.counts))
+    ]
     return [row for piece in columns for row in zip(*piece, strict=True)]
 
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\t\n"), max_size=5)
 ids = st.lists(st.integers(-(1 << 31), (1 << 31) - 1), max_size=3)
-rows_of_texts = st.builds(lambda a, b, c: {"id": a, "text": {"de": b}, "ids": c}, texts, texts, ids | st.none())
+rows_of_texts = st.builds(
+    lambda a, b, c: {"id": a, "text": {"de": b}, "ids": c}, texts, texts, ids | st.none()
+)
 
 
-@settings(deadline=None, max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(rows_of_texts, max_size=9), st.sampled_from(list(PACKERS)), st.booleans(), st.integers(1, 5))
-def test_tables_hold_their_rows(tmp_path: Path, rows: list[Row], packer: str, ascii: bool, piece: int) -> None:
+@settings(
+    deadline=None,
+    max_examples=examples(20),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    st.lists(rows_of_texts, max_size=9),
+    st.sampled_from(list(PACKERS)),
+    st.booleans(),
+    st.integers(1, 5),
+)
+def test_tables_hold_their_rows(
+    tmp_path: Path, rows: list[Row], packer: str, ascii: bool, piece: int
+) -> None:
     """JSON lines and Parquet give the values of each row, cut and packed like they may be, and have the same digest."""
     named = write_json(tmp_path / "a", rows, packer=packer, ascii=ascii)
     stored = write_parquet(tmp_path / "b", rows, size=4)
@@ -66,7 +90,10 @@ def test_tables_hold_their_rows(tmp_path: Path, rows: list[Row], packer: str, as
     for shard in shards:
         assert read_rows(shard) == [(row["id"], row["text"]["de"], row["ids"]) for row in rows]
         assert (shard.names, shard.n_lines) == (tuple(FIELDS), len(rows))
-    assert len({(shard.facts.digest, shard.facts.n_bytes, shard.facts.longest) for shard in shards}) == 1
+    assert (
+        len({(shard.facts.digest, shard.facts.n_bytes, shard.facts.longest) for shard in shards})
+        == 1
+    )
     assert set(shards[0].counts[:-1]) <= {piece}
     assert shards[3].counts == tuple(min(4, len(rows) - start) for start in range(0, len(rows), 4))
 
@@ -90,7 +117,10 @@ GOOD = b'{"a": "x", "b": "y"}\n'
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b'{"a": 5, "b": "y"}', r"not a JSON line \(.*Column\(/a\) changed from string to number.*\); fix it"),
+        (
+            b'{"a": 5, "b": "y"}',
+            r"not a JSON line \(.*Column\(/a\) changed from string to number.*\); fix it",
+        ),
         (b'{"a": [5], "b": "y"}', r"not a JSON line \(.*Column\(/a\) changed from string to array"),
         (b'{"a": {"c": "x"}, "b": "y"}', "not a JSON line"),
         (b'{"a": "\\ud800", "b": "y"}', "not a JSON line"),
@@ -103,12 +133,16 @@ GOOD = b'{"a": "x", "b": "y"}\n'
         (b'{"a": "' + b"x" * 300_000 + b'"}', "the line has more than 200,000 bytes"),
     ],
 )
-def test_a_json_line_that_cannot_be_a_row_is_named(tmp_path: Path, line: bytes, message: str) -> None:
+def test_a_json_line_that_cannot_be_a_row_is_named(
+    tmp_path: Path, line: bytes, message: str
+) -> None:
     """Its file, its number and what is wrong with it, when the file is opened; nothing is kept."""
     path, cache = tmp_path / "a.jsonl", tmp_path / "cache"
     path.write_bytes(GOOD * 5 + line + b"\n" + GOOD)
     with pytest.raises(StreamError, match=rf"a\.jsonl:6: {message}"):
-        open_table(str(path), {"src": "a", "tgt": "b"}, split_lines=4, cache=cache, max_line=200_000)
+        open_table(
+            str(path), {"src": "a", "tgt": "b"}, split_lines=4, cache=cache, max_line=200_000
+        )
     assert not [found for found in cache.iterdir() if found.suffix != ".lock"]
 
 
@@ -123,7 +157,9 @@ def test_lists_of_ids_hold_whole_numbers(tmp_path: Path, value: object) -> None:
 def test_json_lines_may_have_marks_and_other_ends(tmp_path: Path) -> None:
     """A byte order mark, "\\r\\n" and a last line without an end are no part of the rows; two objects are no line."""
     (tmp_path / "a").write_bytes(b'\xef\xbb\xbf{"a": "x"}\r\n{"a": "y"}')
-    shard = open_shard(str(tmp_path / "a"), fields={"src": "a"}, split_lines=9, cache=tmp_path / "cache")
+    shard = open_shard(
+        str(tmp_path / "a"), fields={"src": "a"}, split_lines=9, cache=tmp_path / "cache"
+    )
     assert read_rows(shard) == [("x",), ("y",)]
     (tmp_path / "b").write_bytes(b'{"a": "x"} {"a": "y"}\n{"a": "z"}\n')
     with pytest.raises(StreamError, match="b:1: not a JSON line"):
@@ -133,7 +169,12 @@ def test_json_lines_may_have_marks_and_other_ends(tmp_path: Path) -> None:
 def test_parquet_files_are_reported_what_is_wrong(tmp_path: Path) -> None:
     """Columns that are not there or of another type, rows with tabs, cut and garbled files; one without fields."""
     path, cache = str(tmp_path / "a.parquet"), tmp_path / "cache"
-    rows = {"a": ["x", "y", "z\tz"], "n": [1, 2, 3], "t": [{"de": "x"}] * 3, "l": [[1], [1 << 40], [None]]}
+    rows = {
+        "a": ["x", "y", "z\tz"],
+        "n": [1, 2, 3],
+        "t": [{"de": "x"}] * 3,
+        "l": [[1], [1 << 40], [None]],
+    }
     parquet.write_table(pa.table(rows), path, row_group_size=2)
     for column, message in {
         "c": r"a\.parquet: no column 'c'; there are 'a', 'n', 't', 'l'; name other columns",
@@ -144,7 +185,8 @@ def test_parquet_files_are_reported_what_is_wrong(tmp_path: Path) -> None:
         with pytest.raises(StreamError, match=message):
             open_table(path, {"src": column}, split_lines=9, cache=cache)
     with pytest.raises(
-        StreamError, match=r"a\.parquet: is a Parquet file; name its columns, as in columns: \{src: NAME\}"
+        StreamError,
+        match=r"a\.parquet: is a Parquet file; name its columns, as in columns: \{src: NAME\}",
     ):
         open_shard(path, split_lines=9, cache=cache)
     data = Path(path).read_bytes()
@@ -185,7 +227,10 @@ def test_rows_that_are_no_lines_are_reported(tmp_path: Path) -> None:
     shard = open_table(path, fields, split_lines=2, cache=tmp_path / "cache")
     assert [shifting_lines(shard.read(piece)) for piece in range(4)] == [
         {1: "fields: field 1 contains a tab"},
-        {0: "fields: field 2 contains a line feed", 1: "fields: field 1 is missing, field 2 is not"},
+        {
+            0: "fields: field 2 contains a line feed",
+            1: "fields: field 1 is missing, field 2 is not",
+        },
         {0: "fields: field 1 is missing, field 2 is not"},
         {},
     ]

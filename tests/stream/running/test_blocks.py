@@ -38,7 +38,9 @@ class Computed(NamedTuple):
     error: str
 
 
-def computed(source: OpenSource, address: Address | None = None, *, policy: ErrorPolicy | None = None) -> Computed:
+def computed(
+    source: OpenSource, address: Address | None = None, *, policy: ErrorPolicy | None = None
+) -> Computed:
     """A block, by default the whole first epoch; all its chunks."""
     part = BlockRange(0, 0, source.n_lines)
     chunks = range(n_chunks(source.n_lines, most=source.chunk_lines))
@@ -82,7 +84,9 @@ class Mark:
 
     def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         drawn = chance.words(batch.origins).tolist()
-        return batch.with_lines([f"{line}\t{number}" for line, number in zip(batch.lines, drawn, strict=True)])
+        return batch.with_lines(
+            [f"{line}\t{number}" for line, number in zip(batch.lines, drawn, strict=True)]
+        )
 
 
 @given(st.integers(1, 3_000), st.integers(1, 1_000))
@@ -90,7 +94,9 @@ def test_chunks_tile_a_part(n_lines: int, most: int) -> None:
     """Chunks hold every row once, in order, and `most` of them at most; the first of many is small, and each has twice
     as many as the one before, until they are full.
     """
-    spans = [rows_of(chunk, n_lines=n_lines, most=most) for chunk in range(n_chunks(n_lines, most=most))]
+    spans = [
+        rows_of(chunk, n_lines=n_lines, most=most) for chunk in range(n_chunks(n_lines, most=most))
+    ]
     assert [row for low, high in spans for row in range(low, high)] == list(range(n_lines))
     sizes = [high - low for low, high in spans]
     assert 1 <= min(sizes) <= max(sizes) <= most
@@ -136,13 +142,20 @@ def test_a_transform_that_returns_no_batch_is_reported(tmp_path: Path) -> None:
     assert "transform 'wrong' must return a Batch with an origin for each line" in block.error
 
 
-@given(st.lists(st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"]), max_size=8), min_size=1))
+@given(
+    st.lists(
+        st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"]), max_size=8),
+        min_size=1,
+    )
+)
 def test_lines_without_transforms_are_what_they_were(lines: list[str]) -> None:
     """The fast way and the slow way give the same bytes: those of the file."""
     import tempfile
 
     with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-        lines[0] = f"x{lines[0]}".replace("\0", "")  # a NUL at the start would look like a binary file
+        lines[0] = f"x{lines[0]}".replace(
+            "\0", ""
+        )  # a NUL at the start would look like a binary file
         lines = [line.replace("\0", "") for line in lines]
         data = "".join(line + "\n" for line in lines).encode()
         file.write(data)

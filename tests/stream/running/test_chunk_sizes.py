@@ -21,7 +21,9 @@ N_LINES = 300
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Holds lines.tsv, and mine.py with a function that returns the same list each time."""
-    (tmp_path / "lines.tsv").write_text("".join(f"{number}\tÉ{number}\n" for number in range(N_LINES)))
+    (tmp_path / "lines.tsv").write_text(
+        "".join(f"{number}\tÉ{number}\n" for number in range(N_LINES))
+    )
     (tmp_path / "mine.py").write_text(
         "kept = []\n\ndef swapped(fields):\n    kept[:] = fields[::-1]\n    return kept if fields[0] != '7' else None\n"
     )
@@ -30,7 +32,9 @@ def folder(tmp_path: Path) -> Path:
 
 def stream(folder: Path, *transforms: Transform) -> Stream:
     """One epoch of the lines."""
-    return Stream([Source("lines", (str(folder / "lines.tsv"),), transforms=transforms, epochs=1)], seed=1)
+    return Stream(
+        [Source("lines", (str(folder / "lines.tsv"),), transforms=transforms, epochs=1)], seed=1
+    )
 
 
 def user(folder: Path) -> User:
@@ -39,7 +43,9 @@ def user(folder: Path) -> User:
 
 
 @pytest.mark.parametrize("n", [1, 40, 1000])
-def test_any_number_of_lines_at_a_time_gives_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+def test_any_number_of_lines_at_a_time_gives_the_same(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, n: int
+) -> None:
     """How many lines a function's calls share changes no line, whatever the function does with what it returned."""
     monkeypatch.setattr(open_source, "CHUNK_LINES", n)
     with stream(folder, user(folder)) as given, stream(folder) as raw:
@@ -47,7 +53,9 @@ def test_any_number_of_lines_at_a_time_gives_the_same(folder: Path, monkeypatch:
         assert list(given) == wanted
 
 
-def test_a_state_that_counts_other_chunks_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_that_counts_other_chunks_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A state says which chunk it stands in, so it fits only where chunks are as large; whole blocks have none."""
     states = []
     for transforms in ((Lower(), Tag("x")), (user(folder),)):

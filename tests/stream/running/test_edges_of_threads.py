@@ -50,13 +50,18 @@ def test_the_old_value_goes_before_the_next_is_made() -> None:
     kept = SharedCache(most=1)
     old = weakref.ref(kept.get("a", Large))
     assert old() is not None
-    assert kept.get("b", lambda: old() is None), "the first was still there while the second was made"
+    assert kept.get("b", lambda: old() is None), (
+        "the first was still there while the second was made"
+    )
 
 
 @pytest.mark.parametrize(
-    ("alpha", "nbest", "expected"), [(None, -1, True), (0.1, -1, True), (0.1, 1, True), (0.1, 8, False)]
+    ("alpha", "nbest", "expected"),
+    [(None, -1, True), (0.1, -1, True), (0.1, 1, True), (0.1, 8, False)],
 )
-def test_the_n_best_encodings_are_for_processes(alpha: float | None, nbest: int, expected: bool) -> None:
+def test_the_n_best_encodings_are_for_processes(
+    alpha: float | None, nbest: int, expected: bool
+) -> None:
     """Where the library works line by line under Python's lock, workers are processes."""
     assert is_compiled(SpmEncode(Path("m.model"), alpha=alpha, nbest=nbest)) is expected
 
@@ -78,9 +83,13 @@ class Collect:
         return batch
 
 
-def test_a_thread_may_collect_the_stream_that_it_works_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_may_collect_the_stream_that_it_works_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A stream in a cycle of references that its own thread collects is closed without an error."""
-    monkeypatch.setattr(engine, "_PATIENCE", 0.0)  # the first line comes before the block that waits
+    monkeypatch.setattr(
+        engine, "_PATIENCE", 0.0
+    )  # the first line comes before the block that waits
     errors, hook = list[Any](), sys.unraisablehook
     sys.unraisablehook = errors.append
     gc.disable()

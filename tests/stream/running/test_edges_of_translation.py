@@ -45,17 +45,29 @@ def translation(steps: str, kind: str = "para", files: str = PARA[1]) -> Transla
 
 
 @pytest.mark.parametrize("command", ["translate-input", "translate-output"])
-def test_nothing_that_the_configuration_names_is_written_over(folder: Path, run: Run, command: str) -> None:
+def test_nothing_that_the_configuration_names_is_written_over(
+    folder: Path, run: Run, command: str
+) -> None:
     """Vocabularies, tables and models of any step and source, and corpora, though these are not read."""
     steps = (
         "encode: v.volt",
         "choice: [{weight: 1, transforms: [morfessor_em: lexicon.tsv]}, {weight: 2}]",
         "deterministic_segmentation: table.tsv",
     )
-    text = TASK.format(kind=PARA[0], files=PARA[1], steps=", ".join(f"{{{step}}}" for step in steps))
+    text = TASK.format(
+        kind=PARA[0], files=PARA[1], steps=", ".join(f"{{{step}}}" for step in steps)
+    )
     Path("t.yaml").write_text(f"sources: {{s: {{path: other*}}}}\n{text}")
     before = {path: path.read_bytes() for path in folder.iterdir()}
-    for name in ("v.volt", "table.tsv", "lexicon.tsv", "train.de", "train.en", "other.txt", "t.yaml"):
+    for name in (
+        "v.volt",
+        "table.tsv",
+        "lexicon.tsv",
+        "train.de",
+        "train.en",
+        "other.txt",
+        "t.yaml",
+    ):
         done = run(command, "t.yaml", "--task", "t", "-o", name, stdin=b"", status=2)
         assert b"would be written over" in done.stderr
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
@@ -66,7 +78,12 @@ def test_what_a_task_decodes_itself_is_not_decoded_again(folder: Path) -> None:
     """The nearest earlier encoding of each field is done with; others stay to be undone."""
     v = Path("v.volt")
     encode, decode, both = Encode(v), Decode(v, None), Decode(v, (1, 2))
-    assert inverse([encode, decode]) == inverse([encode, both]) == inverse([decode, encode, decode]) == ()
+    assert (
+        inverse([encode, decode])
+        == inverse([encode, both])
+        == inverse([decode, encode, decode])
+        == ()
+    )
     assert inverse([decode, encode]) == (decode,)
     assert inverse([encode, Encode(v, (2,)), Decode(v, (2,))]) == (decode,)
     assert inverse([encode, Decode(v, (2,))]) == (Decode(v, (1,)),)
@@ -90,7 +107,9 @@ def test_the_answer_to_a_task_that_decodes_is_text(folder: Path) -> None:
 
 def test_tags_of_the_target_side_are_taken_off(folder: Path) -> None:
     """Where they were put, once, and only where they are."""
-    found = translation("{encode: {vocabulary: v.volt, fields: [2]}}, {tag: {text: <en>, fields: [1, 2]}}")
+    found = translation(
+        "{encode: {vocabulary: v.volt, fields: [2]}}, {tag: {text: <en>, fields: [1, 2]}}"
+    )
     assert found.output(["<en> low</w>", "low</w>", "l o</w>"]) == ["low", "low", "lo"]
     start = translation("{tag: {text: <en>, fields: [2]}}")
     lines = ["<en> low", "low <en>", "<en>", "<en> <en> low", "<en>low", ""]
@@ -103,7 +122,9 @@ def test_tags_of_the_target_side_are_taken_off(folder: Path) -> None:
 @pytest.mark.parametrize("size", [1, 3, 7, 1 << 20])
 def test_lines_before_bad_utf8_come_first(folder: Path, size: int) -> None:
     """However the file is cut into blocks, every good line is answered, and then the error names the bad one."""
-    Path("a.txt").write_bytes("low\n\né\nlow\xff\nlow\n".encode("latin-1").replace(b"\xe9", "é".encode()))
+    Path("a.txt").write_bytes(
+        "low\n\né\nlow\xff\nlow\n".encode("latin-1").replace(b"\xe9", "é".encode())
+    )
 
     def answers(blocks: Iterator[Block]) -> Iterator[bytes]:
         return translation("upper").input_blocks(blocks)
@@ -119,7 +140,9 @@ def test_no_remedy_is_reported_that_there_is_not(folder: Path, run: Run) -> None
     translation("upper")
     done = run("translate-input", "t.yaml", "--task", "t", stdin=b"low\n\xff\n", status=1)
     assert done.stdout == b"LOW\n"
-    assert " ".join(done.stderr.decode().split()).endswith("convert the file or pass --encoding-errors replace")
+    assert " ".join(done.stderr.decode().split()).endswith(
+        "convert the file or pass --encoding-errors replace"
+    )
 
 
 def test_what_is_no_id_is_named(folder: Path) -> None:
@@ -127,18 +150,26 @@ def test_what_is_no_id_is_named(folder: Path) -> None:
     found = translation("{encode: {vocabulary: v.volt, to: ids}}")
     for bad in ("x", "1_0", "٣", "1.5"):
         with pytest.raises(
-            StreamError, match=rf"line 2: step 'decode': field 2 .*: '{bad}' is not an id; give whole num"
+            StreamError,
+            match=rf"line 2: step 'decode': field 2 .*: '{bad}' is not an id; give whole num",
         ):
             found.output(["5", f"5 {bad}"])
-    spm, made = pytest.importorskip("sentencepiece", reason="needs the package sentencepiece"), io.BytesIO()
+    spm, made = (
+        pytest.importorskip("sentencepiece", reason="needs the package sentencepiece"),
+        io.BytesIO(),
+    )
     options: dict[str, Any] = {"vocab_size": 12, "hard_vocab_limit": False, "minloglevel": 2}
-    spm.SentencePieceTrainer.train(sentence_iterator=iter(["low lower"] * 20), model_writer=made, **options)
+    spm.SentencePieceTrainer.train(
+        sentence_iterator=iter(["low lower"] * 20), model_writer=made, **options
+    )
     Path("m.model").write_bytes(made.getvalue())
     size = spm.SentencePieceProcessor(model_file="m.model").get_piece_size()
     found = translation("{spm_encode: {model: m.model, to: ids}}")
     assert found.output(found.input(["low"])) == ["low"]
     for bad in ("9999", "-1"):
-        with pytest.raises(StreamError, match=rf"{bad} is not an id of the model; give ids from 0 to {size - 1}"):
+        with pytest.raises(
+            StreamError, match=rf"{bad} is not an id of the model; give ids from 0 to {size - 1}"
+        ):
             found.output([bad])
 
 
@@ -154,13 +185,17 @@ def test_arguments_that_cannot_be_meant(folder: Path) -> None:
     with pytest.raises(ArgumentError, match=r"user_code is 'x' .*; give True or False"):
         Translation("t.yaml", "t", user_code="x")  # type: ignore[arg-type]
     for kind in (MorfessorEm, Encode):
-        with pytest.raises(ConfigError, match=r"(model|vocabulary) is empty; give the path of a file"):
+        with pytest.raises(
+            ConfigError, match=r"(model|vocabulary) is empty; give the path of a file"
+        ):
             kind("")  # type: ignore[arg-type]
 
 
 def test_the_files_that_a_configuration_names(folder: Path) -> None:
     """Of all its sources and tasks, chosen or not, each once; they are no argument of a stream."""
-    text = "sources: {s: {path: other.txt}}\n" + TASK.format(kind="mono", files=MONO[1], steps="encode: v.volt")
+    text = "sources: {s: {path: other.txt}}\n" + TASK.format(
+        kind="mono", files=MONO[1], steps="encode: v.volt"
+    )
     found = parse_config(text, path=str(folder / "t.yaml"))
     assert [Path(path).name for path in found.named] == ["other.txt", "train.en", "v.volt"]
     assert "named" not in found.options

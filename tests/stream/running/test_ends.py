@@ -38,7 +38,11 @@ def test_a_weight_that_is_yet_to_come_counts_where_no_other_is_left(tmp_path: Pa
         Source("b", numbered(tmp_path, "b", 30), epochs=1, weight=late),
     ]
     for world in (1, 3):
-        lines = [line for rank in range(world) for line in Stream(sources, ends="drop", rank=rank, world=world)]
+        lines = [
+            line
+            for rank in range(world)
+            for line in Stream(sources, ends="drop", rank=rank, world=world)
+        ]
         assert len(lines) == len(set(lines)) == 35
 
 

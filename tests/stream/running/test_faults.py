@@ -18,9 +18,21 @@ from volt.vocabulary import Vocabulary
 
 WORKERS = pytest.mark.parametrize("n_workers", [0, 2])
 FAULTS = {
-    "utf8": (Source("a", ("a",)), b"good\tx\ncaf\xe9\tx\n", "a.tsv:2: invalid UTF-8: byte 0xe9 at column 4"),
-    "columns": (Source("a", ("a",), checks=Checks(min_fields=2)), b"good\tx\nalone\n", "a.tsv:2: columns: 1 fields"),
-    "transform": (Source("a", ("a",), transforms=(Crash("bad"),)), b"good\tx\nbad\tx\n", "a.tsv:2: crash: ZeroDiv"),
+    "utf8": (
+        Source("a", ("a",)),
+        b"good\tx\ncaf\xe9\tx\n",
+        "a.tsv:2: invalid UTF-8: byte 0xe9 at column 4",
+    ),
+    "columns": (
+        Source("a", ("a",), checks=Checks(min_fields=2)),
+        b"good\tx\nalone\n",
+        "a.tsv:2: columns: 1 fields",
+    ),
+    "transform": (
+        Source("a", ("a",), transforms=(Crash("bad"),)),
+        b"good\tx\nbad\tx\n",
+        "a.tsv:2: crash: ZeroDiv",
+    ),
 }
 
 
@@ -42,10 +54,15 @@ def test_unfit_lines_follow_the_policy(tmp_path: Path, fault: str, n_workers: in
     declared, data, message = FAULTS[fault]
     path = tmp_path / "a.tsv"
     path.write_bytes(data)
-    source = Source("a", (str(path),), transforms=declared.transforms, checks=declared.checks, epochs=1)
+    source = Source(
+        "a", (str(path),), transforms=declared.transforms, checks=declared.checks, epochs=1
+    )
     kept = tmp_path / "unfit.jsonl"
     with deadline(30):
-        with stream(source, ErrorPolicy(), n_workers, tmp_path) as raising, pytest.raises(StreamError) as error:
+        with (
+            stream(source, ErrorPolicy(), n_workers, tmp_path) as raising,
+            pytest.raises(StreamError) as error,
+        ):
             list(raising)
         assert message in str(error.value)
         for policy in (ErrorPolicy("skip"), ErrorPolicy("quarantine", quarantine=str(kept))):
@@ -66,7 +83,9 @@ def test_unfit_lines_follow_the_policy(tmp_path: Path, fault: str, n_workers: in
     ],
     ids=["unreadable", "truncated"],
 )
-def test_shards_follow_the_policy(tmp_path: Path, make: object, message: str, n_workers: int) -> None:
+def test_shards_follow_the_policy(
+    tmp_path: Path, make: object, message: str, n_workers: int
+) -> None:
     """raise: the file's name; skip: the other shards, and the file's name in the summary."""
     make(tmp_path / "a.gz")  # type: ignore[operator]
     source = Source("a", (str(tmp_path / "a.gz"), *numbered(tmp_path, "b", 5)), epochs=1)
@@ -81,11 +100,15 @@ def test_shards_follow_the_policy(tmp_path: Path, make: object, message: str, n_
 
 @WORKERS
 @pytest.mark.parametrize("changed", ["a.0.tsv", "vocab.volt"])
-def test_what_changes_while_the_stream_runs_ends_it(tmp_path: Path, changed: str, n_workers: int) -> None:
+def test_what_changes_while_the_stream_runs_ends_it(
+    tmp_path: Path, changed: str, n_workers: int
+) -> None:
     """A shard or a vocabulary that is replaced is reported by name, whatever the policy."""
     vocabulary = tmp_path / "vocab.volt"
     Vocabulary(merges=(("a", "-"),), tokens=("a", "-", "a-", "A")).save(vocabulary)
-    source = Source("a", numbered(tmp_path, "a", 60), transforms=(Encode(vocabulary),), block_lines=5)
+    source = Source(
+        "a", numbered(tmp_path, "a", 60), transforms=(Encode(vocabulary),), block_lines=5
+    )
     with deadline(60), stream(source, ErrorPolicy("skip"), n_workers, tmp_path) as going:
         going.skip(5)
         write_lines(tmp_path / changed, ["other"])

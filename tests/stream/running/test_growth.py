@@ -51,26 +51,42 @@ def numbers(stream: Stream, n: int | None = None) -> list[int]:
     return [int(line.split()[1]) for line in islice(stream, n)]
 
 
-GROWTH = st.lists(st.tuples(st.booleans(), st.integers(1, 9), st.integers(0, 30)), min_size=1, max_size=3)
+GROWTH = st.lists(
+    st.tuples(st.booleans(), st.integers(1, 9), st.integers(0, 30)), min_size=1, max_size=3
+)
 
 
 @settings(deadline=None, max_examples=examples(60))
 @given(
-    n_files=st.integers(1, 3), n_lines=st.integers(1, 9), first=st.integers(0, 30), growth=GROWTH,
-    shuffle=st.sampled_from(["lines", "outputs", "none"]), split=st.sampled_from([None, 2, 4]),
+    n_files=st.integers(1, 3),
+    n_lines=st.integers(1, 9),
+    first=st.integers(0, 30),
+    growth=GROWTH,
+    shuffle=st.sampled_from(["lines", "outputs", "none"]),
+    split=st.sampled_from([None, 2, 4]),
     block=st.integers(1, 12),
-)  # fmt: skip
+)
 def test_every_line_comes_once_an_epoch(
-    n_files: int, n_lines: int, first: int, growth: list[tuple[bool, int, int]], shuffle: Shuffle, split: int | None,
+    n_files: int,
+    n_lines: int,
+    first: int,
+    growth: list[tuple[bool, int, int]],
+    shuffle: Shuffle,
+    split: int | None,
     block: int,
-) -> None:  # fmt: skip
+) -> None:
     """However often a source grows, what is given until the end of 3 epochs is 3 times the lines of each epoch.
 
     Lines appended in an epoch are given once in it, and once in every later one.
     """
     with TemporaryDirectory() as folder:
         corpus = Corpus(Path(folder), n_files, n_lines)
-        options: dict[str, Any] = {"shuffle": shuffle, "split_lines": split, "block_lines": block, "epochs": 3}
+        options: dict[str, Any] = {
+            "shuffle": shuffle,
+            "split_lines": split,
+            "block_lines": block,
+            "epochs": 3,
+        }
         stream, given_ = corpus.stream(**options), list[int]()
         given_ += numbers(stream, first)
         first_epochs = dict.fromkeys(range(corpus.n), 0)
@@ -83,26 +99,42 @@ def test_every_line_comes_once_an_epoch(
                 stream.restore(state)
             stream.restore(state, accept=["data"])
             accepted = stream.accepted
-            assert f"appended to source 'a': from line {len(given_)} on, after other lines of epoch " in accepted[0]
+            assert (
+                f"appended to source 'a': from line {len(given_)} on, after other lines of epoch "
+                in accepted[0]
+            )
             first_epochs |= dict.fromkeys(range(old, corpus.n), int(accepted[0].rpartition(" ")[2]))
             given_ += numbers(stream, n)
         again = corpus.stream(**options)
         again.restore(stream.state())
         rest = numbers(again)
         assert numbers(stream) == rest
-        assert Counter(given_ + rest) == {number: 3 - epoch for number, epoch in first_epochs.items()}
+        assert Counter(given_ + rest) == {
+            number: 3 - epoch for number, epoch in first_epochs.items()
+        }
 
 
 @settings(deadline=None, max_examples=examples(30))
-@given(n_lines=st.integers(4, 30), more=st.integers(1, 20), reads=st.lists(st.integers(0, 25), min_size=1, max_size=4),
-       world=st.integers(1, 4), block=st.integers(1, 9))  # fmt: skip
-def test_ranks_share_appended_lines(n_lines: int, more: int, reads: list[int], world: int, block: int) -> None:
+@given(
+    n_lines=st.integers(4, 30),
+    more=st.integers(1, 20),
+    reads=st.lists(st.integers(0, 25), min_size=1, max_size=4),
+    world=st.integers(1, 4),
+    block=st.integers(1, 9),
+)
+def test_ranks_share_appended_lines(
+    n_lines: int, more: int, reads: list[int], world: int, block: int
+) -> None:
     """The states of all ranks are merged, the source grows, and other ranks continue: each line twice in 2 epochs."""
     with TemporaryDirectory() as folder:
         corpus = Corpus(Path(folder), 2, n_lines)
         options: dict[str, Any] = {"block_lines": block, "epochs": 2}
         streams = [corpus.stream(rank, len(reads), **options) for rank in range(len(reads))]
-        found = [number for stream, n in zip(streams, reads, strict=True) for number in numbers(stream, n)]
+        found = [
+            number
+            for stream, n in zip(streams, reads, strict=True)
+            for number in numbers(stream, n)
+        ]
         merged, old = merge_states([stream.state() for stream in streams]), corpus.n
         corpus.append(more)
         new = [corpus.stream(rank, world, **options) for rank in range(world)]
@@ -132,7 +164,9 @@ def test_what_was_not_appended_is_refused(tmp_path: Path) -> None:
     (tmp_path / "00.tsv").unlink()
     half = corpus.stream(1, 2).state()
     corpus.append(1)
-    with pytest.raises(StreamError, match="lines were appended to source 'a', but the state is of one rank of 2"):
+    with pytest.raises(
+        StreamError, match="lines were appended to source 'a', but the state is of one rank of 2"
+    ):
         corpus.stream(1, 2).restore(half, accept=["data"])
 
 
@@ -162,7 +196,9 @@ def test_a_source_is_added(n: int, weights: list[int]) -> None:
         list(islice(old, n))
         state = old.state()
         new = Stream([sources[2], *sources[:2]], seed=1)
-        with pytest.raises(StreamError, match=r"sources\.c: not in the state.*pass accept=\['sources'\]"):
+        with pytest.raises(
+            StreamError, match=r"sources\.c: not in the state.*pass accept=\['sources'\]"
+        ):
             new.restore(state)
         new.restore(state, accept=["sources"])
         assert new.accepted == (f"source 'c' from line {n} on",)
@@ -170,7 +206,12 @@ def test_a_source_is_added(n: int, weights: list[int]) -> None:
         for name, weight in zip("abc", weights, strict=True):
             own = [line for line in mixed if line.startswith(name)]
             assert abs(len(own) - 90 * weight / sum(weights)) <= 1
-            assert name == "c" or own == [line for line in alone if line.startswith(name)][: len(own)]
+            assert (
+                name == "c" or own == [line for line in alone if line.startswith(name)][: len(own)]
+            )
         again = Stream([sources[2], *sources[:2]], seed=1)
         again.restore(new.state())
-        assert (list(islice(again, 20)), again.state()["accepted"]) == (list(islice(new, 20)), ["sources"])
+        assert (list(islice(again, 20)), again.state()["accepted"]) == (
+            list(islice(new, 20)),
+            ["sources"],
+        )

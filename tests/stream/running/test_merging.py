@@ -32,7 +32,10 @@ class Rank:
         source = {"n_lines": len(table), "block_lines": block, "epochs": epochs}
         self._configuration = {"seed": 1, "rank": rank, "world": world, "sources": {"a": source}}
         self._shape: dict[str, Any] = {"rank": rank, "world": world, "epochs": epochs}
-        self._state, self._cursor = State(0, {"a": Cursor()}, self._configuration, 0, {"a": 0}), Cursor()
+        self._state, self._cursor = (
+            State(0, {"a": Cursor()}, self._configuration, 0, {"a": 0}),
+            Cursor(),
+        )
 
     def restore(self, stored: dict[str, Any]) -> Rank:
         self._state, _ = continued(State.from_json(stored), self._configuration)
@@ -61,7 +64,9 @@ class Rank:
 
 
 TABLES = st.lists(st.integers(0, 3), min_size=1, max_size=30)
-RUNS = st.lists(st.tuples(st.integers(1, 7), st.lists(st.integers(0, 40), min_size=7, max_size=7)), max_size=4)
+RUNS = st.lists(
+    st.tuples(st.integers(1, 7), st.lists(st.integers(0, 40), min_size=7, max_size=7)), max_size=4
+)
 
 
 @given(TABLES, st.integers(1, 12), st.integers(1, 3), RUNS, st.integers(1, 7))
@@ -78,13 +83,18 @@ def test_every_output_comes_once_whatever_the_ranks(
         stored = merge_states([rank.state for rank in reversed(ranks)])
         assert stored["n"] == sum(found.values())
     assert found == Counter(
-        (epoch, line, i) for epoch in range(epochs) for line, n in enumerate(table) for i in range(n)
+        (epoch, line, i)
+        for epoch in range(epochs)
+        for line, n in enumerate(table)
+        for i in range(n)
     )
 
 
 @given(TABLES, st.integers(1, 12), st.integers(1, 4), st.data())
 @settings(max_examples=examples(40))
-def test_a_rank_goes_on_in_its_own_world(table: list[int], block: int, world: int, data: st.DataObject) -> None:
+def test_a_rank_goes_on_in_its_own_world(
+    table: list[int], block: int, world: int, data: st.DataObject
+) -> None:
     """A rank's own state gives exactly the rest of its outputs, in order, also behind a merged one."""
     first = [Rank(table, block, 3, rank, 2) for rank in range(2)]
     for rank in first:
@@ -92,7 +102,10 @@ def test_a_rank_goes_on_in_its_own_world(table: list[int], block: int, world: in
     stored = merge_states([rank.state for rank in first])
     for number in range(world):
         whole = list(Rank(table, block, 3, number, world).restore(stored).given())
-        rank, n = Rank(table, block, 3, number, world).restore(stored), data.draw(st.integers(0, len(whole)))
+        rank, n = (
+            Rank(table, block, 3, number, world).restore(stored),
+            data.draw(st.integers(0, len(whole))),
+        )
         assert list(islice(rank.given(), n)) == whole[:n]
         assert list(Rank(table, block, 3, number, world).restore(rank.state).given()) == whole[n:]
 
@@ -119,7 +132,10 @@ def test_picks_that_are_all_there_are_one(picks: list[tuple[int, int]]) -> None:
     """Picks dealt out again and again are joined to what they came from; what is not all there stays."""
     assert joined(picks) == ((0, 1),)
     assert joined(picks[1:]) != ((0, 1),)
-    outputs = [BlockRange(0, 0, 1, found).chosen(200).tolist() for found in (tuple(picks[1:]), joined(picks[1:]))]
+    outputs = [
+        BlockRange(0, 0, 1, found).chosen(200).tolist()
+        for found in (tuple(picks[1:]), joined(picks[1:]))
+    ]
     assert outputs[0] == outputs[1]
 
 
@@ -152,7 +168,10 @@ def two(**change: Any) -> list[dict[str, Any]]:
     for rank in ranks:
         list(islice(rank.given(), 3))
     message = State.from_json(ranks[1].state)
-    return [ranks[0].state, replace(message, configuration={**message.configuration, **change}).to_json()]
+    return [
+        ranks[0].state,
+        replace(message, configuration={**message.configuration, **change}).to_json(),
+    ]
 
 
 def test_only_states_of_one_run_are_merged() -> None:
@@ -195,23 +214,39 @@ def test_a_state_of_another_rank_is_refused() -> None:
     """The remedy is to merge; a merged state is taken by any rank."""
     states = two()
     with pytest.raises(
-        StreamError, match=r"belongs to another rank: rank: 0 in the state, 1 here; .* merge the states"
+        StreamError,
+        match=r"belongs to another rank: rank: 0 in the state, 1 here; .* merge the states",
     ):
         Rank([1] * 10, 4, 2, 1, 2).restore(states[0])
-    with pytest.raises(StreamError, match="rank: 1 in the state, 0 here; world: 2 in the state, 1 here"):
+    with pytest.raises(
+        StreamError, match="rank: 1 in the state, 0 here; world: 2 in the state, 1 here"
+    ):
         Rank([1] * 10, 4, 2, 0, 1).restore(states[1])
     merged = merge_states(states)
-    assert [Rank([1] * 10, 4, 2, rank, 3).restore(merged).state["n"] for rank in range(3)] == [2, 2, 2]
+    assert [Rank([1] * 10, 4, 2, rank, 3).restore(merged).state["n"] for rank in range(3)] == [
+        2,
+        2,
+        2,
+    ]
     with pytest.raises(StreamError, match="n_lines: 10 in the state, 11 here"):
         Rank([1] * 11, 4, 2, 0, 3).restore(merged)
 
 
 def test_other_weights_are_accepted_by_name() -> None:
     """Only weights may differ; then the mixture goes on from its counts, and the state says so from then on."""
-    old = {"seed": 1, "rank": 0, "world": 1, "sources": {name: {"weight": 1.0, "epochs": 1} for name in "ab"}}
-    new = old | {"sources": {"a": {"weight": {"points": [[0, 2.0]]}, "epochs": 1}, "b": old["sources"]["b"]}}  # type: ignore[index]
+    old = {
+        "seed": 1,
+        "rank": 0,
+        "world": 1,
+        "sources": {name: {"weight": 1.0, "epochs": 1} for name in "ab"},
+    }
+    new = old | {
+        "sources": {"a": {"weight": {"points": [[0, 2.0]]}, "epochs": 1}, "b": old["sources"]["b"]}
+    }  # type: ignore[index]
     state = State(6, {"a": Cursor(2), "b": Cursor(4)}, old)
-    with pytest.raises(StreamError, match=r"sources\.a\.weight: 1\.0 in the state.* pass accept=\['weights'\]"):
+    with pytest.raises(
+        StreamError, match=r"sources\.a\.weight: 1\.0 in the state.* pass accept=\['weights'\]"
+    ):
         continued(state, new)
     found, accepted = continued(state, new, accept=("weights",))
     assert accepted == ("changed weights from line 6 on",)
@@ -219,7 +254,9 @@ def test_other_weights_are_accepted_by_name() -> None:
     assert found.configuration == new
     assert continued(found, new)[0].accepted == ("weights",)
     assert continued(state, old, accept=("weights",)) == (state, ())
-    with pytest.raises(StreamError, match=r"seed: 1 in the state, 2 here; restore it there, or start anew$"):
+    with pytest.raises(
+        StreamError, match=r"seed: 1 in the state, 2 here; restore it there, or start anew$"
+    ):
         continued(state, {**new, "seed": 2}, accept=["weights"])
     with pytest.raises(StreamError, match=r"belongs to another stream: sources\.b: "):
         continued(state, old | {"sources": {"a": new["sources"]["a"]}}, accept=["weights"])  # type: ignore[index]
@@ -230,8 +267,12 @@ def test_other_weights_are_accepted_by_name() -> None:
 def test_ended_sources_end_when_all_ranks_have_ended_them() -> None:
     """A source that has ended in one rank alone goes on in the others."""
     ended = [State.from_json(state) for state in two()]
-    assert merge_states([replace(state, ended=("a",)).to_json() for state in ended])["ended"] == ["a"]
-    assert merge_states([replace(ended[0], ended=("a",)).to_json(), ended[1].to_json()])["ended"] == []
+    assert merge_states([replace(state, ended=("a",)).to_json() for state in ended])["ended"] == [
+        "a"
+    ]
+    assert (
+        merge_states([replace(ended[0], ended=("a",)).to_json(), ended[1].to_json()])["ended"] == []
+    )
 
 
 def test_a_deal_begins_with_the_first_epoch_that_is_left() -> None:
@@ -248,7 +289,10 @@ def test_epochs_that_were_begun_stay_begun() -> None:
     """Ranks apart by an epoch are merged, and those that follow stop before the later one: it is not given anew."""
     first = [Rank([1] * 8, 2, 3, rank, 2) for rank in (0, 1)]
     found = [*islice(first[0].given(), 7), *islice(first[1].given(), 1)]
-    second = [Rank([1] * 8, 2, 3, rank, 3).restore(merge_states([rank.state for rank in first])) for rank in range(3)]
+    second = [
+        Rank([1] * 8, 2, 3, rank, 3).restore(merge_states([rank.state for rank in first]))
+        for rank in range(3)
+    ]
     for rank in second:
         found += islice(rank.given(), 1)
     stored = merge_states([rank.state for rank in second])

@@ -35,7 +35,9 @@ def test_positions_move_with_turns() -> None:
     part = BlockRange(0, 0, 4)
 
     def at(n: int, source: int, size: int, lines: int = 0) -> Opening:
-        return Opening(n, source, Cursor(lines, n, 0), part, size, FaultCounts(4, {"utf": 1, "blank": n}))
+        return Opening(
+            n, source, Cursor(lines, n, 0), part, size, FaultCounts(4, {"utf": 1, "blank": n})
+        )
 
     openings = [at(3, 0, 0), at(3, 0, 2), at(4, 1, 1), at(5, 0, 0), at(6, 0, 1, 2), at(6, 1, 0)]
     for n, places in (
@@ -69,13 +71,16 @@ def test_positions_move_with_turns() -> None:
         (state_validation.mapping, [{}, {"a": 1}], [{1: 2}, [], "a", {"a": 1, 2: 3}]),
         (state_validation.listed, [[], (), [1]], ["a", {}, 1]),
     ],
-)  # fmt: skip
-def test_values_of_states(check_one: Callable[[Any, str], Any], good: list[Any], bad: list[Any]) -> None:
+)
+def test_values_of_states(
+    check_one: Callable[[Any, str], Any], good: list[Any], bad: list[Any]
+) -> None:
     """A valid value of a state is returned; an invalid one is refused by its place."""
     assert [check_one(value, "x.y") for value in good] == good
     for value in bad:
         with pytest.raises(
-            StreamError, match=r"^the state's x\.y is .*, not (a |an |)[a-z].*; use a state that a stream has written"
+            StreamError,
+            match=r"^the state's x\.y is .*, not (a |an |)[a-z].*; use a state that a stream has written",
         ):
             check_one(value, "x.y")
 
@@ -90,7 +95,8 @@ def test_keys_of_states() -> None:
         with pytest.raises(StreamError, match=message):
             state_validation.check_keys(wrong, ("a", "b"))
     sums = [
-        state_validation.checksum(one) for one in ({"a": 1, "b": [2]}, {"b": [2], "a": 1, "checksum": "x"}, {"a": 1})
+        state_validation.checksum(one)
+        for one in ({"a": 1, "b": [2]}, {"b": [2], "a": 1, "checksum": "x"}, {"a": 1})
     ]
     assert (sums[0], len(sums[0])) == (sums[1], 32)
     assert sums[0] != sums[2]
@@ -98,36 +104,60 @@ def test_keys_of_states() -> None:
         state_validation.check_checksum({"a": {1, 2}, "checksum": ""})
     for wrong_state in ([], "x", None):
         with pytest.raises(
-            ArgumentError, match=r"state is .*; give the result of Stream\.state or volt\.stream\.load_"
+            ArgumentError,
+            match=r"state is .*; give the result of Stream\.state or volt\.stream\.load_",
         ):
             State.from_json(wrong_state)  # type: ignore[arg-type]
 
 
 def test_states_stay_as_they_are(tmp_path: Path) -> None:
     """The JSON of a state with everything, bit for bit; in a file with one line."""
-    deal = (Remains(2, ((0, 8), (20, 30)), (BlockRange(2, 8, 8, ((3, 2), (6, 2))),)), Remains(3, ((0, 40),)))
-    cursors = {"é": Cursor(50, 3, 0, 5, deal=deal), "b": Cursor(20, 0, 16, 4, 2, 3, grown=((1, 9),))}
-    state = State(70, cursors, {"seed": 1}, 60, {"é": 40}, ("b",), 90, 3, {"utf": 1}, ("weights",), 2)
+    deal = (
+        Remains(2, ((0, 8), (20, 30)), (BlockRange(2, 8, 8, ((3, 2), (6, 2))),)),
+        Remains(3, ((0, 40),)),
+    )
+    cursors = {
+        "é": Cursor(50, 3, 0, 5, deal=deal),
+        "b": Cursor(20, 0, 16, 4, 2, 3, grown=((1, 9),)),
+    }
+    state = State(
+        70, cursors, {"seed": 1}, 60, {"é": 40}, ("b",), 90, 3, {"utf": 1}, ("weights",), 2
+    )
     save_state(state.to_json(), tmp_path / "s.json")
     text = (tmp_path / "s.json").read_text()
-    assert (text.count("\n"), "é" in text, load_state(tmp_path / "s.json")) == (1, True, state.to_json())
+    assert (text.count("\n"), "é" in text, load_state(tmp_path / "s.json")) == (
+        1,
+        True,
+        state.to_json(),
+    )
     assert State.from_json(state.to_json()) == state
     check(
-        "stream state", {key: str(value) for key, value in state.to_json().items() if key != "volt"} | {"checksum": ""}
+        "stream state",
+        {key: str(value) for key, value in state.to_json().items() if key != "volt"}
+        | {"checksum": ""},
     )
 
 
 @pytest.mark.parametrize(
     ("stored", "current", "expected"),
     [
-        ({"a": 1}, {"a": 1}, []), ({"a": 1}, {}, ["a: 1 in the state, none here"]),
+        ({"a": 1}, {"a": 1}, []),
+        ({"a": 1}, {}, ["a: 1 in the state, none here"]),
         ({"a": None}, {"a": 0}, ["a: none in the state, 0 here"]),
         ({"b": 1, "a": 1}, {"a": 2, "b": 2}, ["a: 1", "b: 1"]),
-        ({"sources": {"x": {"n": 1}}}, {"sources": {"y": {"n": 1}}}, ["sources.x: only in", "sources.y: not in"]),
-        ({"sources": {"x": {"n": 1}}}, {"sources": {"x": {"n": 2}}}, ["sources.x.n: 1 in the state, 2 here"]),
+        (
+            {"sources": {"x": {"n": 1}}},
+            {"sources": {"y": {"n": 1}}},
+            ["sources.x: only in", "sources.y: not in"],
+        ),
+        (
+            {"sources": {"x": {"n": 1}}},
+            {"sources": {"x": {"n": 2}}},
+            ["sources.x.n: 1 in the state, 2 here"],
+        ),
         ({"z": {"x": {"n": 1}}}, {"z": {}}, ["z.x: {'n': 1} in the state, none here"]),
     ],
-)  # fmt: skip
+)
 def test_differences_are_named(stored: Any, current: Any, expected: list[str]) -> None:
     """By their places, in the order of names."""
     result = differences(stored, current)
@@ -138,7 +168,9 @@ def test_differences_are_named(stored: Any, current: Any, expected: list[str]) -
 @pytest.mark.parametrize(
     ("change", "accept", "grown", "expected"),
     [
-        ({}, (), (), ()), ({"mix": "x"}, ("weights",), (), ("weights",)), ({"mix": "x"}, (), (), "weights"),
+        ({}, (), (), ()),
+        ({"mix": "x"}, ("weights",), (), ("weights",)),
+        ({"mix": "x"}, (), (), "weights"),
         ({"sources": {"a": {"weight": 2}}}, ("weights", "data"), (), ("weights",)),
         ({"sources": {"a": {"weight": 1, "n_lines": 2}}}, ("data",), ("a",), ("data",)),
         ({"sources": {"a": {"weight": 1, "n_lines": 2}}}, (), ("a",), "data"),
@@ -146,18 +178,24 @@ def test_differences_are_named(stored: Any, current: Any, expected: list[str]) -
         ({"sources": {"a": {"weight": 1}, "b": {}}}, ("sources",), (), ("sources",)),
         ({"seed": 2}, ("weights", "data"), (), None),
         ({"sources": {"a": {"weight": 2}, "b": {}}}, ("sources",), (), "sources.*weights"),
-        ({"sources": {"a": {"weight": 1, "shuffle": 1}}}, ("data",), ("a",), None), ({"sources": {}}, ("sources",),
-        (), None),
+        ({"sources": {"a": {"weight": 1, "shuffle": 1}}}, ("data",), ("a",), None),
+        ({"sources": {}}, ("sources",), (), None),
     ],
-)  # fmt: skip
-def test_differences_are_accepted_by_name(change: Any, accept: Any, grown: Any, expected: Any) -> None:
+)
+def test_differences_are_accepted_by_name(
+    change: Any, accept: Any, grown: Any, expected: Any
+) -> None:
     """Weights, added sources and appended lines; a refusal names what to pass, if that helps."""
     stored = {"seed": 1, "rank": 0, "sources": {"a": {"weight": 1}}}
     if isinstance(expected, tuple):
-        assert refuse_difference(stored, {**stored, **change}, accept=accept, grown=grown) == expected
+        assert (
+            refuse_difference(stored, {**stored, **change}, accept=accept, grown=grown) == expected
+        )
     else:
         ends = (
-            "restore it there, or start anew$" if expected is None else rf"or start anew, or pass accept=\[.*{expected}"
+            "restore it there, or start anew$"
+            if expected is None
+            else rf"or start anew, or pass accept=\[.*{expected}"
         )
         with pytest.raises(StreamError, match=f"the state belongs to another stream: .*{ends}"):
             refuse_difference(stored, {**stored, **change}, accept=accept, grown=grown)
@@ -166,11 +204,18 @@ def test_differences_are_accepted_by_name(change: Any, accept: Any, grown: Any, 
 @pytest.mark.parametrize("before", [0, 1, 3, 4, 5, 6])
 def test_appended_lines_are_recognised(tmp_path: Path, before: int) -> None:
     """However many there were before, in one file or several; a digest of other lines is not."""
-    paths = [write_lines(tmp_path / name, [f"{name}{i}" for i in range(n)]) for name, n in (("a", 4), ("b", 2))]
+    paths = [
+        write_lines(tmp_path / name, [f"{name}{i}" for i in range(n)])
+        for name, n in (("a", 4), ("b", 2))
+    ]
     now = open_source(Source("s", tuple(paths), split_lines=2), seed=1)
     (tmp_path / "old").mkdir()
     texts = [f"{name}{i}" for name, n in (("a", 4), ("b", 2)) for i in range(n)][:before]
-    old = [write_lines(tmp_path / "old" / name, own) for name in "ab" if (own := [t for t in texts if t[0] == name])]
+    old = [
+        write_lines(tmp_path / "old" / name, own)
+        for name in "ab"
+        if (own := [t for t in texts if t[0] == name])
+    ]
     if old:
         stored = open_source(Source("s", tuple(old), split_lines=2), seed=1).fingerprints
         assert n_lines_before(now, stored) == (before if before < 6 else None)
@@ -187,7 +232,8 @@ def test_states_belong_to_ranks(tmp_path: Path) -> None:
         save_state(State(0, {}, {"rank": rank, "world": world}).to_json(), path)
         if is_refused:
             with pytest.raises(
-                StreamError, match=r"s\.json: is the state of rank 1 of 2, but this is rank 0; give each"
+                StreamError,
+                match=r"s\.json: is the state of rank 1 of 2, but this is rank 0; give each",
             ):
                 check_own(path, 0, 2)
         else:
@@ -202,7 +248,9 @@ def test_counts_are_divided(totals: dict[str, int], world: int) -> None:
     """Each total, and their sum, within one; nothing is lost."""
     shares = [_divided(totals, rank, world) for rank in range(world)]
     for name, total in totals.items():
-        assert sorted(share[name] for share in shares) == sorted((total + rank) // world for rank in range(world))
+        assert sorted(share[name] for share in shares) == sorted(
+            (total + rank) // world for rank in range(world)
+        )
     sums = [sum(share.values()) for share in shares]
     assert max(sums) - min(sums) <= 1
     assert sums == sorted(sums, reverse=True)

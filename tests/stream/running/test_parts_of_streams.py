@@ -55,13 +55,22 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("n_lines", "most", "sizes"),
     [
-        (100, 100, [100]), (100, 99, [16, 32, 52]), (100, 15, [15] * 6 + [10]), (100, 16, [16] * 6 + [4]),
-        (200, 64, [16, 32, 64, 64, 24]), (48, 32, [16, 32]), (49, 32, [16, 32, 1]), (0, 0, [0]), (70, 33, [16, 33, 21]),
+        (100, 100, [100]),
+        (100, 99, [16, 32, 52]),
+        (100, 15, [15] * 6 + [10]),
+        (100, 16, [16] * 6 + [4]),
+        (200, 64, [16, 32, 64, 64, 24]),
+        (48, 32, [16, 32]),
+        (49, 32, [16, 32, 1]),
+        (0, 0, [0]),
+        (70, 33, [16, 33, 21]),
     ],
-)  # fmt: skip
+)
 def test_sizes_of_chunks(n_lines: int, most: int, sizes: list[int]) -> None:
     """Sixteen lines first, then twice as many, until chunks are full; one chunk of what fits."""
-    spans = [rows_of(chunk, n_lines=n_lines, most=most) for chunk in range(n_chunks(n_lines, most=most))]
+    spans = [
+        rows_of(chunk, n_lines=n_lines, most=most) for chunk in range(n_chunks(n_lines, most=most))
+    ]
     assert [high - low for low, high in spans] == sizes
     assert rows_of(1, n_lines=n_lines, most=n_lines) == (n_lines, n_lines)
 
@@ -73,7 +82,12 @@ def test_faults_of_texts() -> None:
     expected = {1: "byte 0xe9 at column 1", 2: "byte 0xff at column 3", 3: "byte 0xe2 at column 1"}
     wanted = {index: f"invalid UTF-8: {reason}" for index, reason in expected.items()}
     good = Column.of(["x", None, "y", "z", "ö"])
-    for columns, rest in (((column,), None), ((), column), ((good, column), None), ((good,), column)):
+    for columns, rest in (
+        ((column,), None),
+        ((), column),
+        ((good, column), None),
+        ((good,), column),
+    ):
         assert invalid_lines(Batch(columns, rest, np.arange(5))) == wanted
     assert invalid_lines(Batch((good,), None, np.arange(5))) == {}
     batch = Batch((Column.of(["a\nb", "c", "\n", "d"]),), None, np.arange(4))
@@ -84,17 +98,22 @@ def test_faults_of_texts() -> None:
 
 def opened(folder: Path, *steps: Any, n: int = 9, **options: Any) -> Any:
     """A source of numbered lines in file order."""
-    return open_source(Source("a", numbered(folder, "a", n), 1.0, steps, **{"shuffle": "none", **options}), seed=5)
+    return open_source(
+        Source("a", numbered(folder, "a", n), 1.0, steps, **{"shuffle": "none", **options}), seed=5
+    )
 
 
 @pytest.mark.parametrize("n", [7, 8, 9])
 @pytest.mark.parametrize(
     ("error", "remedy"),
     [
-        (TypeError("x"), "fix it"), (NameError("x"), "fix it"), (ModuleNotFoundError("x"), "install the module"),
-        (ValueError("x"), ""), (None, ""),
+        (TypeError("x"), "fix it"),
+        (NameError("x"), "fix it"),
+        (ModuleNotFoundError("x"), "install the module"),
+        (ValueError("x"), ""),
+        (None, ""),
     ],
-)  # fmt: skip
+)
 def test_mistakes_of_programs(tmp_path: Path, n: int, error: Exception | None, remedy: str) -> None:
     """A mistake that fails on each of eight lines or more is reported as one; else each line is unfit."""
 
@@ -106,7 +125,9 @@ def test_mistakes_of_programs(tmp_path: Path, n: int, error: Exception | None, r
     class Step:
         name, __call__ = "own", staticmethod(step)
 
-    block = compute_block(opened(tmp_path, Step(), n=n), Address(BlockRange(0, 0, n), 0), ErrorPolicy("skip"))
+    block = compute_block(
+        opened(tmp_path, Step(), n=n), Address(BlockRange(0, 0, n), 0), ErrorPolicy("skip")
+    )
     if remedy and n >= 8:
         start = f"source 'a', epoch 0, lines from 0 on: transform 'own' fails on each of {n} lines: own: "
         assert block.error.startswith(f"{start}{type(error).__name__}: x; {remedy}")
@@ -121,7 +142,10 @@ def test_mistakes_of_programs(tmp_path: Path, n: int, error: Exception | None, r
 
 def test_unfit_lines_of_a_block(tmp_path: Path) -> None:
     """All of them, in the order of the steps, with texts for quarantine alone; the first is the error of `raise`."""
-    source, part = opened(tmp_path, Crash("-7"), Refuse("-2"), Refuse("-5")), Address(BlockRange(0, 0, 9), 0)
+    source, part = (
+        opened(tmp_path, Crash("-7"), Refuse("-2"), Refuse("-5")),
+        Address(BlockRange(0, 0, 9), 0),
+    )
     quarantined = compute_block(source, part, ErrorPolicy("quarantine", quarantine="q"))
     assert [(fault.line, fault.text) for fault in quarantined.faults] == [
         (8, "a-7\tA 7"),
@@ -130,7 +154,9 @@ def test_unfit_lines_of_a_block(tmp_path: Path) -> None:
     ]
     skipped = compute_block(source, part, ErrorPolicy("skip"))
     assert [fault.text for fault in skipped.faults] == [""] * 3
-    assert bytes(skipped.data).decode().split("\n")[:-1] == [f"a-{i}\tA {i}" for i in (0, 1, 3, 4, 6, 8)]
+    assert bytes(skipped.data).decode().split("\n")[:-1] == [
+        f"a-{i}\tA {i}" for i in (0, 1, 3, 4, 6, 8)
+    ]
     assert (skipped.n_lines, skipped.n_read, skipped.fields, skipped.error) == (6, 9, {2: 6}, "")
     raised = compute_block(source, part, ErrorPolicy()).error
     assert raised.startswith(
@@ -138,14 +164,21 @@ def test_unfit_lines_of_a_block(tmp_path: Path) -> None:
     )
     columns = compute_block(source, part, ErrorPolicy("skip"), form="columns")
     assert columns.batch is not None
-    assert (columns.n_lines, len(columns.data), len(columns.batch), columns.fields) == (6, 0, 6, {2: 6})
+    assert (columns.n_lines, len(columns.data), len(columns.batch), columns.fields) == (
+        6,
+        0,
+        6,
+        {2: 6},
+    )
     positions = list[int]()
     compute_block(source, part, ErrorPolicy("skip"), positions.append)
     assert positions == [0, 1, 2]
     traced = trace_block(source, part)
     assert [(name, len(before), len(after)) for name, before, after in traced.steps] == [
-        ("crash", 8, 8), ("refuse", 7, 7), ("refuse", 6, 6)
-    ]  # fmt: skip
+        ("crash", 8, 8),
+        ("refuse", 7, 7),
+        ("refuse", 6, 6),
+    ]
     assert (len(traced.raw), len(traced.output), len(traced.faults)) == (9, 6, 3)
 
 
@@ -170,20 +203,30 @@ def test_buffers_give_lines_in_turn(sizes: list[list[int]], data: st.DataObject)
     buffers, lines, openings = [], list[deque[str]](), list[Opening]()
     for source, own in enumerate(sizes):
         buffers.append(SourceBuffer("a", Cursor()))
-        lines.append(deque(f"{source}.{block}.{i}" * (i + 1) for block, n in enumerate(own) for i in range(n)))
+        lines.append(
+            deque(
+                f"{source}.{block}.{i}" * (i + 1) for block, n in enumerate(own) for i in range(n)
+            )
+        )
         for number, n in enumerate(own):
             block = block_of(*(f"{source}.{number}.{i}" * (i + 1) for i in range(n)), n_read=5)
             part = BlockRange(number, 0, 5)
             opening = buffers[-1].load(Address(part, 0), block, source=source, n=number)
-            assert opening == Opening(number, source, Cursor(sum(own[:number]), number, 0), part, n, FaultCounts(5))
+            assert opening == Opening(
+                number, source, Cursor(sum(own[:number]), number, 0), part, n, FaultCounts(5)
+            )
             openings.append(opening)
         assert buffers[-1].left == len(lines[-1]) == sum(own)
-        assert buffers[-1].n_empty == 5 * next((k for k, n in enumerate(reversed(own)) if n), len(own))
+        assert buffers[-1].n_empty == 5 * next(
+            (k for k, n in enumerate(reversed(own)) if n), len(own)
+        )
     while turns := [source for source, own in enumerate(lines) for _ in own]:
         taken = np.array(data.draw(st.permutations(turns)))[: data.draw(st.integers(1, len(turns)))]
         expected = "".join(f"{lines[source].popleft()}\n" for source in taken.tolist())
         assert mixed(buffers, taken).decode() == expected
-        assert by_source(taken, len(buffers)).tolist() == sorted(range(len(taken)), key=lambda i: (taken[i], i))
+        assert by_source(taken, len(buffers)).tolist() == sorted(
+            range(len(taken)), key=lambda i: (taken[i], i)
+        )
         for source, n in Counter(taken.tolist()).items():
             buffers[source].drain(n)
     assert all(buffer.place is None and buffer.left == 0 for buffer in buffers)
@@ -201,11 +244,19 @@ def test_buffers_go_on_within_a_block() -> None:
         assert buffer.place == ((Address(part, 1), inside) if left else None)
     for offset, chunk, counted in ((9, 1, 4), (10, 0, 4), (10, 2, 4)):
         buffer = SourceBuffer("a", replace(end, offset=offset))
-        assert buffer.load(Address(part, chunk), block, source=0, n=1).counts.n_read == counted or offset == 9
-    with pytest.raises(StreamError, match=r"the state's sources\.a\.offset 13 exceeds 3 lines; use a state that"):
+        assert (
+            buffer.load(Address(part, chunk), block, source=0, n=1).counts.n_read == counted
+            or offset == 9
+        )
+    with pytest.raises(
+        StreamError, match=r"the state's sources\.a\.offset 13 exceeds 3 lines; use a state that"
+    ):
         SourceBuffer("a", replace(end, offset=13)).load(Address(part, 1), block, source=0, n=1)
     begun = BlockRange(2, 8, 4, ((1, 2),))
-    assert SourceBuffer("a", Cursor()).load(Address(begun, 0), block, source=0, n=1).counts == FaultCounts()
+    assert (
+        SourceBuffer("a", Cursor()).load(Address(begun, 0), block, source=0, n=1).counts
+        == FaultCounts()
+    )
 
 
 class Idle:
@@ -234,7 +285,9 @@ class Idle:
         self.room = -1
 
 
-@pytest.mark.parametrize(("room", "most", "shares"), [(9, 0, (1, 1)), (9, 3, (3, 1)), (2, 9, (1, 1)), (9, 4, (1, 0))])
+@pytest.mark.parametrize(
+    ("room", "most", "shares"), [(9, 0, (1, 1)), (9, 3, (3, 1)), (2, 9, (1, 1)), (9, 4, (1, 0))]
+)
 def test_blocks_are_requested_by_need(room: int, most: int, shares: tuple[int, int]) -> None:
     """First those of the source that will run out first, up to the limit, and none of a source without a share."""
     pool = Idle(room)
@@ -252,7 +305,11 @@ def test_blocks_are_requested_by_need(room: int, most: int, shares: tuple[int, i
     assert first == expected
     taken = blocks.take(0)
     assert taken is not None
-    assert (taken[0], taken[1].n_lines, pool.waits[-1]) == (Address(BlockRange(0, 0, 8), 0), 1, prefetch.PATIENCE)
+    assert (taken[0], taken[1].n_lines, pool.waits[-1]) == (
+        Address(BlockRange(0, 0, 8), 0),
+        1,
+        prefetch.PATIENCE,
+    )
     assert [blocks.take(0) is None for _ in range(6)] == [False] * 5 + [True]
     blocks.close()
     assert pool.room == -1
@@ -263,7 +320,10 @@ def test_blocks_are_requested_by_need(room: int, most: int, shares: tuple[int, i
 def test_threads_and_this_thread_compute_the_same() -> None:
     """In any order and each once; a failure in a thread is raised with its traceback."""
     jobs: list[Any] = [(0, number) for number in range(9)]
-    alone, pool = ThisThread(lambda job: (*job, -job[1])), Threads(lambda job: (*job, 1 // (job[1] - 9)), n=2)  # type: ignore[arg-type, return-value]
+    alone, pool = (
+        ThisThread(lambda job: (*job, -job[1])),
+        Threads(lambda job: (*job, 1 // (job[1] - 9)), n=2),
+    )  # type: ignore[arg-type, return-value]
     assert (alone.has_room, alone.receive(0.0), pool.has_room) == (False, (), True)
     for number, job in enumerate(jobs):
         alone.request(job)
@@ -273,7 +333,11 @@ def test_threads_and_this_thread_compute_the_same() -> None:
     results = list[Any]()
     while len(results) < 9:
         results += pool.receive(60.0)
-    assert (sorted(one[1] for one in results), pool.has_room, pool.receive(0.0)) == ([*range(9)], True, [])
+    assert (sorted(one[1] for one in results), pool.has_room, pool.receive(0.0)) == (
+        [*range(9)],
+        True,
+        [],
+    )
     pool.request((0, 9))  # type: ignore[arg-type]
     with pytest.raises(StreamError, match=r"a worker failed:\n(.*\n)*ZeroDivisionError"):
         pool.receive(60.0)
@@ -293,16 +357,25 @@ def test_addresses_of_chunks(tmp_path: Path) -> None:
     source.chunk_lines = 33
     whole = list(addresses(source, Cursor(), rank=0, world=1))
     assert [(one.part.address, one.chunk) for one in whole] == [
-        ((epoch, start), chunk) for epoch in (0, 1) for start, n in ((0, 3), (60, 1)) for chunk in range(n)
+        ((epoch, start), chunk)
+        for epoch in (0, 1)
+        for start, n in ((0, 3), (60, 1))
+        for chunk in range(n)
     ]
     for place, one in enumerate(whole):
-        assert list(addresses(source, Cursor(0, *one.part.address, chunk=one.chunk), rank=0, world=1)) == whole[place:]
+        assert (
+            list(addresses(source, Cursor(0, *one.part.address, chunk=one.chunk), rank=0, world=1))
+            == whole[place:]
+        )
 
 
 def test_batches_of_a_stream() -> None:
     """Their numbers and places; ids and text do not mix in a field, unless one has no value there."""
     batch = StreamBatch(Batch.of(["a", "b"]), 1_234, np.zeros(2, np.int64), np.zeros(2, np.int64))
-    assert (repr(batch), batch.place(1)) == ("<StreamBatch: 2 lines from line 1,234 on>", "line 1,235")
+    assert (repr(batch), batch.place(1)) == (
+        "<StreamBatch: 2 lines from line 1,234 on>",
+        "line 1,235",
+    )
     text, none = Column.of(["x"]), Column.missing(1)
     ids = Column.of_ids(np.array([5], np.int32), np.array([0, 1]))
 
@@ -310,7 +383,10 @@ def test_batches_of_a_stream() -> None:
         return Batch(columns, None, np.arange(1))
 
     _check_kinds([("a", of(ids, text)), ("b", of(ids)), ("c", of(none, text))])
-    for parts in ([("a", of(ids, text)), ("b", of(ids, ids))], [("a", of(text, ids)), ("b", of(text, text))]):
+    for parts in (
+        [("a", of(ids, text)), ("b", of(ids, ids))],
+        [("a", of(text, ids)), ("b", of(text, text))],
+    ):
         names = ("b", "a") if parts[0][1].columns[0].is_ids else ("a", "b")
         message = f"field 2 is ids in source '{names[0]}' and text in source '{names[1]}'; encode it in both"
         with pytest.raises(StreamError, match=message):
@@ -319,24 +395,38 @@ def test_batches_of_a_stream() -> None:
 
 def test_summaries_of_nothing_and_of_much() -> None:
     """Speeds of no time are 0; numbers are rounded and grouped."""
-    some = Summary(n=12_345, n_lines=1_000, seconds=0.33333, n_read=2_000, n_faults=1_500, fields={3: 1, 1: 2})
+    some = Summary(
+        n=12_345, n_lines=1_000, seconds=0.33333, n_read=2_000, n_faults=1_500, fields={3: 1, 1: 2}
+    )
     values = some.to_json()
-    assert (values["seconds"], values["lines_per_second"], list(values["fields"])) == (0.333, 3000.0, ["1", "3"])
+    assert (values["seconds"], values["lines_per_second"], list(values["fields"])) == (
+        0.333,
+        3000.0,
+        ["1", "3"],
+    )
     assert (values["fields_sampled"], values["left_out"], values["epoch_lines"]) == (True, [], None)
     assert repr(some) == "<Summary: 12,345 lines given, 3,000 per second, 2,000 read, 1,500 unfit>"
     assert Summary(n=0, n_lines=0, seconds=0.0, n_read=0, n_faults=0).lines_per_second == 0
-    assert repr(VirtualEpoch(3, 1_000, 1, {"a": None})) == "<VirtualEpoch 3: 1 of 1,000 lines, 1 source>"  # type: ignore[dict-item]
+    assert (
+        repr(VirtualEpoch(3, 1_000, 1, {"a": None}))
+        == "<VirtualEpoch 3: 1 of 1,000 lines, 1 source>"
+    )  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize(
     ("cursor", "size", "expected"),
     [
-        (Cursor(), None, 0.0), (Cursor(9, 2, 20, 5), None, 2.5), (Cursor(9, 2, 20, 5), 10, 2.625),
+        (Cursor(), None, 0.0),
+        (Cursor(9, 2, 20, 5), None, 2.5),
+        (Cursor(9, 2, 20, 5), 10, 2.625),
         (Cursor(9, 2, 20, 5), 0, 2.5),
-        (Cursor(9, 2, 20, 10), 10, 2.75), (Cursor(9, 2, 20, 5, 1, 3), 4, 3.1),
+        (Cursor(9, 2, 20, 10), 10, 2.75),
+        (Cursor(9, 2, 20, 5, 1, 3), 4, 3.1),
     ],
-)  # fmt: skip
-def test_passes_count_lines_read(tmp_path: Path, cursor: Cursor, size: int | None, expected: float) -> None:
+)
+def test_passes_count_lines_read(
+    tmp_path: Path, cursor: Cursor, size: int | None, expected: float
+) -> None:
     """The epochs before, the lines before the block, and of the block's lines the part that its outputs stand for."""
     source = opened(tmp_path, Same(), n=40, block_lines=10)
     part = BlockRange(cursor.epoch, 20, 10)
@@ -351,15 +441,23 @@ def test_passes_count_lines_read(tmp_path: Path, cursor: Cursor, size: int | Non
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"seed": -1}, "seed is -1"), ({"recall": -1}, "recall is -1"),
+        ({"seed": -1}, "seed is -1"),
+        ({"recall": -1}, "recall is -1"),
         ({"n_workers": -1}, "give 0 to 256 workers, and spawn or fork"),
-        ({"n_workers": 257}, "n_workers=257.*give 0 to 256"), ({"start_method": "x"}, "start_method='x'"),
-        ({"time_limit": 0}, "time_limit=0: give seconds above 0"), ({"time_limit": math.inf}, "time_limit=inf: give"),
-        ({"ends": "never"}, "unknown ends 'never'"), ({"policy": "skip"}, "ErrorPolicy"), ({"mix": "x"}, "Sampling"),
-        ({"cache": 3}, "cache is 3"), ({"rank": 2, "world": 2}, "rank 2 of world 2"),
+        ({"n_workers": 257}, "n_workers=257.*give 0 to 256"),
+        ({"start_method": "x"}, "start_method='x'"),
+        ({"time_limit": 0}, "time_limit=0: give seconds above 0"),
+        ({"time_limit": math.inf}, "time_limit=inf: give"),
+        ({"ends": "never"}, "unknown ends 'never'"),
+        ({"policy": "skip"}, "ErrorPolicy"),
+        ({"mix": "x"}, "Sampling"),
+        ({"cache": 3}, "cache is 3"),
+        ({"rank": 2, "world": 2}, "rank 2 of world 2"),
     ],
-)  # fmt: skip
-def test_options_of_streams_are_checked(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+)
+def test_options_of_streams_are_checked(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
     """At each limit, and what is close to it is taken."""
     source = Source("a", numbered(tmp_path, "a", 3))
     with pytest.raises((ConfigError, ArgumentError), match=message):
@@ -384,13 +482,31 @@ def test_rehearsals_keep_every_option(tmp_path: Path) -> None:
     """But for the treatment of unfit lines, which are not recorded, and what was delivered."""
     source = Source("a", numbered(tmp_path, "a", 9))
     for policy, expected in (("raise", "raise"), ("skip", "skip"), ("quarantine", "skip")):
-        kept = ErrorPolicy(policy, quarantine=str(tmp_path / "q") if policy == "quarantine" else None, max_faults=3)  # type: ignore[arg-type]
-        options: dict[str, Any] = {"seed": 3, "ends": "drop", "rank": 1, "world": 2, "n_workers": 1, "time_limit": 9.0}
+        kept = ErrorPolicy(
+            policy, quarantine=str(tmp_path / "q") if policy == "quarantine" else None, max_faults=3
+        )  # type: ignore[arg-type]
+        options: dict[str, Any] = {
+            "seed": 3,
+            "ends": "drop",
+            "rank": 1,
+            "world": 2,
+            "n_workers": 1,
+            "time_limit": 9.0,
+        }
         stream = Stream([source], policy=kept, start_method="fork", **options)
         stream.skip(2)
         other = stream.rehearsal()
         assert other.policy == ErrorPolicy(expected)  # type: ignore[arg-type]
-        names = ("seed", "ends", "rank", "world", "n_workers", "time_limit", "start_method", "sources")
+        names = (
+            "seed",
+            "ends",
+            "rank",
+            "world",
+            "n_workers",
+            "time_limit",
+            "start_method",
+            "sources",
+        )
         assert [getattr(other, name) for name in names] == [getattr(stream, name) for name in names]
         assert (other.n, stream.n) == (0, 2)
         for one in (stream, other):
@@ -414,10 +530,15 @@ def test_workers_stay_while_a_stream_is_read(tmp_path: Path) -> None:
         assert (lines, stream.summary().n_lines, stream.n) == (whole, 3, 12)
 
 
-@pytest.mark.parametrize(("change", "is_same"), [("rename", False), ("split", True), ("zero", True), ("reseed", False)])
+@pytest.mark.parametrize(
+    ("change", "is_same"), [("rename", False), ("split", True), ("zero", True), ("reseed", False)]
+)
 def test_what_changes_lines(tmp_path: Path, change: str, is_same: bool) -> None:
     """A file cut in two where a piece ends, and a source of weight 0, change nothing; names and seeds change orders."""
-    whole = [Source("a", numbered(tmp_path, "a", 8), split_lines=2), Source("b", numbered(tmp_path, "b", 5), 0.5)]
+    whole = [
+        Source("a", numbered(tmp_path, "a", 8), split_lines=2),
+        Source("b", numbered(tmp_path, "b", 5), 0.5),
+    ]
     (tmp_path / "two").mkdir()
     other, seed = list(whole), 1
     if change == "split":

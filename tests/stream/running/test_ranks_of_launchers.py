@@ -8,9 +8,11 @@ from volt.errors import ConfigError
 from volt.stream import from_environment
 
 PAIRS = [
-    ("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"),
+    ("RANK", "WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
     ("SLURM_PROCID", "SLURM_NTASKS"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("pair", PAIRS)
@@ -18,7 +20,9 @@ def test_half_a_pair_is_refused(pair: tuple[str, str]) -> None:
     """Each process would read all lines; the error names both variables."""
     rank, world = pair
     assert from_environment({rank: "1", world: "2"}) == (1, 2)
-    with pytest.raises(ConfigError, match=f"{rank}='1' is set, but {world} is not; set both, or neither"):
+    with pytest.raises(
+        ConfigError, match=f"{rank}='1' is set, but {world} is not; set both, or neither"
+    ):
         from_environment({rank: "1"})
     if world != "SLURM_NTASKS":
         with pytest.raises(ConfigError, match=f"{world}='2' is set, but {rank} is not"):
@@ -27,7 +31,9 @@ def test_half_a_pair_is_refused(pair: tuple[str, str]) -> None:
 
 def test_what_slurm_sets_beside_tasks_says_nothing() -> None:
     """A shell of salloc has the number of tasks, and a script of sbatch may have a rank 0 alone: neither is a rank."""
-    assert from_environment({"SLURM_NTASKS": "4"}) == from_environment({"SLURM_PROCID": "0"}) == (0, 1)
+    assert (
+        from_environment({"SLURM_NTASKS": "4"}) == from_environment({"SLURM_PROCID": "0"}) == (0, 1)
+    )
 
 
 def test_the_first_launcher_counts() -> None:

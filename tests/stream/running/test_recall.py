@@ -23,7 +23,9 @@ NONE = State(0, {"a": Cursor(), "b": Cursor()}, {})
 def opened(n: int, source: int, lines: int, *, size: int, number: int) -> Opening:
     """The opening of a block of a source that has given so many lines before it."""
     part = BlockRange(number, 0, size + 1)
-    return Opening(n, source, Cursor(lines, number, 0), part, size, FaultCounts(size + 1, {"blank": 1}))
+    return Opening(
+        n, source, Cursor(lines, number, 0), part, size, FaultCounts(size + 1, {"blank": 1})
+    )
 
 
 def run_of(sizes: list[int], turns: list[int]) -> tuple[list[State], list[Opening]]:
@@ -53,7 +55,9 @@ def run_of(sizes: list[int], turns: list[int]) -> tuple[list[State], list[Openin
     turns=st.lists(st.integers(0, 1), min_size=1, max_size=40),
     cuts=st.lists(st.integers(0, 40), max_size=5),
 )
-def test_every_earlier_line_is_found_again(sizes: list[int], turns: list[int], cuts: list[int]) -> None:
+def test_every_earlier_line_is_found_again(
+    sizes: list[int], turns: list[int], cuts: list[int]
+) -> None:
     """However the turns are handed over, the state at each line is the one that was computed line by line."""
     states, openings = run_of(sizes, turns)
     recall, bounds = (
@@ -79,7 +83,9 @@ def test_small_blocks_do_not_pile_up_for_ever(monkeypatch: pytest.MonkeyPatch) -
     held = sum(len(run.openings) for run in recall._runs)
     assert 90 <= held <= 100
     assert recall.at(1000 - held, n=1000) == states[1000 - held]
-    with pytest.raises(StreamError, match=f"line 3 cannot be recalled; give a line from {1000 - held} to 1000, "):
+    with pytest.raises(
+        StreamError, match=f"line 3 cannot be recalled; give a line from {1000 - held} to 1000, "
+    ):
         recall.at(3, n=1000)
 
 
@@ -100,5 +106,7 @@ def test_no_more_lines_are_recalled_than_asked() -> None:
     for n in range(0, 100, 2):
         recall.add(states[n], np.array([0, 1]), [])
     assert recall.at(90, n=100).n == 90
-    with pytest.raises(StreamError, match="line 89 cannot be recalled; give a line from 90 to 100, or raise rec"):
+    with pytest.raises(
+        StreamError, match="line 89 cannot be recalled; give a line from 90 to 100, or raise rec"
+    ):
         recall.at(89, n=100)

@@ -19,7 +19,9 @@ def test_a_state_of_other_sources_is_refused(make: Make, tmp_path: Path) -> None
     """Other lines, block sizes, weights or transforms are named, by source; another path to the same lines is not."""
     source = Source("d", numbered(tmp_path, "d", 9), block_lines=4)
     state = make([source]).state()
-    moved = Source("d", (write_lines(tmp_path / "moved", [f"d-{i}\tD {i}" for i in range(9)]),), block_lines=4)
+    moved = Source(
+        "d", (write_lines(tmp_path / "moved", [f"d-{i}\tD {i}" for i in range(9)]),), block_lines=4
+    )
     make([moved]).restore(state)
     changes: dict[str, Source] = {
         "sources.d.lines": replace(source, paths=numbered(tmp_path, "e", 9)),
@@ -33,7 +35,9 @@ def test_a_state_of_other_sources_is_refused(make: Make, tmp_path: Path) -> None
             make([other]).restore(state)
 
 
-@pytest.mark.parametrize("place", [{"offset": 50_000}, {"start": 99, "offset": 0}, {"start": 1, "offset": 0}])
+@pytest.mark.parametrize(
+    "place", [{"offset": 50_000}, {"start": 99, "offset": 0}, {"start": 1, "offset": 0}]
+)
 def test_a_state_stands_within_its_sources(make: Make, place: dict[str, int]) -> None:
     """A place that a source does not have is refused, when a stream is restored or when the block is read."""
     stream = make()
@@ -43,7 +47,9 @@ def test_a_state_stands_within_its_sources(make: Make, place: dict[str, int]) ->
     other = make()
     damaged = state | {"sources": {**state["sources"], source: state["sources"][source] | place}}
     damaged["checksum"] = checksum(damaged)
-    with pytest.raises(StreamError, match=f"the state's sources.{source}.* use a state that a stream has written"):
+    with pytest.raises(
+        StreamError, match=f"the state's sources.{source}.* use a state that a stream has written"
+    ):
         other.restore(damaged) or list(islice(other, 1000))
 
 

@@ -33,7 +33,9 @@ def test_a_stream_goes_on_from_every_place(make: Make) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 2), (2, 0), (3, 1), (1, 3)])
-def test_a_stream_goes_on_with_another_number_of_workers(make: Make, before: int, after: int) -> None:
+def test_a_stream_goes_on_with_another_number_of_workers(
+    make: Make, before: int, after: int
+) -> None:
     """Any number of workers stops, any other goes on: the lines join without a seam."""
     whole = list(islice(make(), 400))
     with deadline(60), make(n_workers=before, start_method="fork") as first:
@@ -64,7 +66,9 @@ def test_a_state_within_the_lines_given(make: Make) -> None:
                 assert list(islice(fresh, 5)) == list(islice(again, 5))
     with pytest.raises(ConfigError, match="at is -1; give 0 or more"):
         stream.state(at=-1)
-    with pytest.raises(StreamError, match="line 201 is ahead of the stream, which has given 200 lines"):
+    with pytest.raises(
+        StreamError, match="line 201 is ahead of the stream, which has given 200 lines"
+    ):
         stream.state(at=201)
     short = make(recall=10)
     for _ in range(10):
@@ -87,7 +91,9 @@ def test_a_state_within_a_loop_does_not_disturb_it(make: Make) -> None:
 def test_many_epochs_are_the_same_for_any_number_of_workers(make: Make, tmp_path: Path) -> None:
     """Byte for byte, with mixing, filters, one-to-many and many-to-one transforms; resumed at random places too."""
     sources = [
-        Source("a", numbered(tmp_path, "a", 15_000, n_shards=5), 2.0, (Drop(0.1),), block_lines=2_000),
+        Source(
+            "a", numbered(tmp_path, "a", 15_000, n_shards=5), 2.0, (Drop(0.1),), block_lines=2_000
+        ),
         Source(
             "b",
             numbered(tmp_path, "b", 4_000),
@@ -95,10 +101,18 @@ def test_many_epochs_are_the_same_for_any_number_of_workers(make: Make, tmp_path
             (Repeat(),),
             block_lines=900,
         ),
-        Source("c", numbered(tmp_path, "c", 9_000), 0.5, (Pair(),), block_lines=700, shuffle="outputs"),
+        Source(
+            "c", numbered(tmp_path, "c", 9_000), 0.5, (Pair(),), block_lines=700, shuffle="outputs"
+        ),
     ]
     whole = b"".join(make(sources).blocks(limit=100_000))
-    for start_method, n_workers in (("fork", 1), ("fork", 2), ("fork", 3), ("fork", 8), ("spawn", 3)):
+    for start_method, n_workers in (
+        ("fork", 1),
+        ("fork", 2),
+        ("fork", 3),
+        ("fork", 8),
+        ("spawn", 3),
+    ):
         with deadline(300), make(sources, n_workers=n_workers, start_method=start_method) as stream:
             assert b"".join(stream.blocks(limit=100_000)) == whole
     lines, random = whole.decode().split("\n"), np.random.default_rng(1)
@@ -106,7 +120,10 @@ def test_many_epochs_are_the_same_for_any_number_of_workers(make: Make, tmp_path
     for n in np.diff(np.sort(random.integers(0, 99_000, 50)), prepend=0).tolist():
         list(stream.blocks(limit=n))
         states.append(stream.state())
-    for start_method, state in (*(("fork", state) for state in states), *(("spawn", state) for state in states[::10])):
+    for start_method, state in (
+        *(("fork", state) for state in states),
+        *(("spawn", state) for state in states[::10]),
+    ):
         with deadline(60), make(sources, n_workers=2, start_method=start_method) as stream:
             stream.restore(state)
             assert list(islice(stream, 100)) == lines[state["n"] : state["n"] + 100]
@@ -131,15 +148,23 @@ def test_a_run_goes_on_with_other_ranks(make: Make, tmp_path: Path) -> None:
     assert found == whole
     assert state is not None
     assert state["n"] == whole.total()
-    with pytest.raises(StreamError, match=r"another rank: world: 1 in the state, 2 here; .* merge the states"):
+    with pytest.raises(
+        StreamError, match=r"another rank: world: 1 in the state, 2 here; .* merge the states"
+    ):
         make(sources, ends="drop", world=2).restore(states[0])
 
 
 def test_other_weights_are_accepted_from_where_a_stream_stands(make: Make, tmp_path: Path) -> None:
     """The mixture goes on from its counts, each source keeps its place, and the state remembers what was accepted."""
     paths = numbered(tmp_path, "d", 300), numbered(tmp_path, "e", 300)
-    old, new = ([Source(n, p, w) for n, p, w in zip("de", paths, weights, strict=True)] for weights in ((1, 1), (1, 4)))
-    stream, alone = make(old), {name: iter(make([one])) for name, one in zip("de", old, strict=True)}
+    old, new = (
+        [Source(n, p, w) for n, p, w in zip("de", paths, weights, strict=True)]
+        for weights in ((1, 1), (1, 4))
+    )
+    stream, alone = (
+        make(old),
+        {name: iter(make([one])) for name, one in zip("de", old, strict=True)},
+    )
     before = list(islice(stream, 100))
     with pytest.raises(StreamError, match=r"sources\.e\.weight: 1 in the state, 4 here.* accept"):
         make(new).restore(stream.state())

@@ -19,12 +19,23 @@ from volt.stream.running.state import Cursor, State, check_cursor
 from volt.stream.running.state_validation import checksum
 
 SOURCE = {"n_lines": 40, "block_lines": 8, "epochs": None, "weight": 1.0, "transforms": ["drop 1a"]}
-DEAL = (Remains(2, ((0, 8), (20, 30)), (BlockRange(2, 8, 8, ((3, 2), (6, 2))),)), Remains(3, ((0, 40),)))
+DEAL = (
+    Remains(2, ((0, 8), (20, 30)), (BlockRange(2, 8, 8, ((3, 2), (6, 2))),)),
+    Remains(3, ((0, 40),)),
+)
 CURSORS = {"wmt": Cursor(50, 3, 0, 5, deal=DEAL), "crawl": Cursor(20, 0, 16, 4, 2, 3)}
 STATE = State(
-    70, CURSORS, {"seed": 1, "rank": 0, "world": 1, "sources": {"wmt": SOURCE, "crawl": SOURCE}}, 60,
-    {"wmt": 40, "crawl": 20}, ("crawl",), 90, 3, {"columns": 2, "utf": 1}, ("weights",),
-)  # fmt: skip
+    70,
+    CURSORS,
+    {"seed": 1, "rank": 0, "world": 1, "sources": {"wmt": SOURCE, "crawl": SOURCE}},
+    60,
+    {"wmt": 40, "crawl": 20},
+    ("crawl",),
+    90,
+    3,
+    {"columns": 2, "utf": 1},
+    ("weights",),
+)
 
 
 def sealed(stored: dict[str, Any]) -> dict[str, Any]:
@@ -42,7 +53,13 @@ def test_a_state_comes_back_as_it_was(tmp_path: Path) -> None:
 
 def places(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
     """Where something stands in nested lists and mappings."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, inner in items:
         yield (*at, key)
         yield from places(inner, (*at, key))
@@ -74,11 +91,17 @@ def changed(draw: random.Random, stored: dict[str, Any]) -> dict[str, Any]:
             {"a": value},
             10**400,
         ]
-        holder[where[-1]] = draw.choice([other for other in others if other != value or type(other) is not type(value)])
+        holder[where[-1]] = draw.choice(
+            [other for other in others if other != value or type(other) is not type(value)]
+        )
     elif kind == 2 and isinstance(value, int):
         holder[where[-1]] = value + draw.choice([-5, -1, 1, 5, 1 << 40])
     elif isinstance(holder, dict):
-        holder[draw.choice([key for key in ("x", "cursors", "lines", "", "n ", "deal") if key not in holder])] = value
+        holder[
+            draw.choice(
+                [key for key in ("x", "cursors", "lines", "", "n ", "deal") if key not in holder]
+            )
+        ] = value
     else:
         holder.append(deepcopy(value))
     return stored
@@ -103,7 +126,11 @@ def test_what_was_changed_with_its_checksum_has_the_types_of_a_state() -> None:
         except StreamError as error:
             refused.append(str(error))
     assert len(refused) > 60
-    assert not [message for message in refused if "checksum" in message and "has no 'checksum'" not in message]
+    assert not [
+        message
+        for message in refused
+        if "checksum" in message and "has no 'checksum'" not in message
+    ]
 
 
 def test_bytes_that_were_changed_are_refused(tmp_path: Path) -> None:
@@ -136,13 +163,17 @@ WRONG: dict[str, dict[str, Any]] = {
     "the state's merged is 1.0, not a whole number": {"merged": 1.0},
     "the state's configuration.sources is 5, not a mapping": {"configuration": {"sources": 5}},
     "the state contains values that no stream writes": {"sources": {"wmt": 5}},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("message", WRONG)
 def test_what_is_wrong_is_reported_by_name(message: str) -> None:
     """Each with a right checksum."""
-    stored = {key: value for key, value in {**STATE.to_json(), **WRONG[message]}.items() if value is not ...}
+    stored = {
+        key: value
+        for key, value in {**STATE.to_json(), **WRONG[message]}.items()
+        if value is not ...
+    }
     with pytest.raises(StreamError, match=re.escape(message)):
         State.from_json(sealed(stored))
 
@@ -150,11 +181,15 @@ def test_what_is_wrong_is_reported_by_name(message: str) -> None:
 PLACES: dict[str, dict[str, Any]] = {
     "the state contains values that no stream writes (KeyError('deal'))": {"deal": ...},
     "sources.wmt.start is -2, not a whole number from 0 up": {"start": -2},
-    "the state contains values that no stream writes": {"deal": [{"epoch": 2, "spans": [[1, 2, 3]], "begun": []}]},
-    "sources.wmt.deal is 0, not a whole number from 1 up": {
-        "deal": [{"epoch": 2, "spans": [], "begun": [{"start": 0, "n_lines": 1, "picks": [[1, 0]]}]}]
+    "the state contains values that no stream writes": {
+        "deal": [{"epoch": 2, "spans": [[1, 2, 3]], "begun": []}]
     },
-}  # fmt: skip
+    "sources.wmt.deal is 0, not a whole number from 1 up": {
+        "deal": [
+            {"epoch": 2, "spans": [], "begun": [{"start": 0, "n_lines": 1, "picks": [[1, 0]]}]}
+        ]
+    },
+}
 
 
 @pytest.mark.parametrize("message", PLACES)
@@ -177,9 +212,13 @@ def test_a_place_that_cannot_be_is_reported_by_name(message: str) -> None:
         ("goes beyond the 39 lines", Cursor(9, 2, deal=DEAL), {"n_lines": 39}),
     ],
 )
-def test_places_outside_the_source_are_refused(message: str, cursor: Cursor, options: dict[str, Any]) -> None:
+def test_places_outside_the_source_are_refused(
+    message: str, cursor: Cursor, options: dict[str, Any]
+) -> None:
     """Lines at which no part of the rank begins, and lines beyond the end of the source."""
-    with pytest.raises(StreamError, match=f"sources.wmt.*{message}.*use a state that a stream has written"):
+    with pytest.raises(
+        StreamError, match=f"sources.wmt.*{message}.*use a state that a stream has written"
+    ):
         check_cursor(cursor, "wmt", **{"n_lines": 40, "block_lines": 8, **options})
 
 
@@ -194,5 +233,7 @@ def test_places_of_the_source_are_taken() -> None:
 @pytest.mark.parametrize("version", [1, 2, 4, True, "3"])
 def test_states_of_other_versions_are_refused(version: object) -> None:
     """They would continue with other lines."""
-    with pytest.raises(StreamError, match=f"version {version}, cannot be continued; version 3 is needed"):
+    with pytest.raises(
+        StreamError, match=f"version {version}, cannot be continued; version 3 is needed"
+    ):
         State.from_json(STATE.to_json() | {"version": version})

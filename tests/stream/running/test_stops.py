@@ -93,7 +93,9 @@ def end(run: Run, way: str) -> tuple[bytes, int]:
     """End a run: what else came out of it, and its status. Nothing that it started is left."""
     workers = children(run.pid)
     served = [pid for pid in workers if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    target, number = (served[0], signal.SIGKILL) if way == "worker" else (run.pid, signal.Signals[way])
+    target, number = (
+        (served[0], signal.SIGKILL) if way == "worker" else (run.pid, signal.Signals[way])
+    )
     os.kill(target, number)
     try:
         rest = read_rest(run.pipe)
@@ -108,7 +110,9 @@ def end(run: Run, way: str) -> tuple[bytes, int]:
     return rest, status
 
 
-@pytest.mark.parametrize("n_stops", [4, pytest.param(12, marks=[pytest.mark.slow, pytest.mark.campaign])])
+@pytest.mark.parametrize(
+    "n_stops", [4, pytest.param(12, marks=[pytest.mark.slow, pytest.mark.campaign])]
+)
 def test_stopped_at_chance_places_in_every_way_it_is_one_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_stops: int
 ) -> None:
@@ -122,14 +126,23 @@ def test_stopped_at_chance_places_in_every_way_it_is_one_stream(
     write_lines(tmp_path / "one.tsv", [f"a{n}\tb{n}" for n in range(50_000)])
     write_lines(tmp_path / "two.tsv", [f"c{n}\td{n}" for n in range(20_000)])
     (tmp_path / "stream.yaml").write_text(CONFIG)
-    (tmp_path / "mine.py").write_text("def same(fields):\n    return fields\n")  # so that a worker is a process
+    (tmp_path / "mine.py").write_text(
+        "def same(fields):\n    return fields\n"
+    )  # so that a worker is a process
     Stream.from_config("stream.yaml").skip(1)  # what can be imported beforehand
     used, random = b"", np.random.default_rng(n_stops)
     for stop in range(n_stops):
         way, n_workers = WAYS[stop % 4], (stop % 3) or int(stop % 4 == 3)
         ack = ["--ack", "ack"] if way == "SIGKILL" else []
         with deadline(30):
-            options = ["--state", "s.json", "--state-every", int(random.integers(1, 4000)), "--workers", n_workers]
+            options = [
+                "--state",
+                "s.json",
+                "--state-every",
+                int(random.integers(1, 4000)),
+                "--workers",
+                n_workers,
+            ]
             run = start("run", "stream.yaml", "--resume", "-q", *options, *ack)
             found = read_lines(run.pipe, int(random.integers(1, 4000)))
             if way == "SIGKILL":
@@ -139,7 +152,9 @@ def test_stopped_at_chance_places_in_every_way_it_is_one_stream(
             else:
                 rest, status = end(run, way)
                 found += rest
-                assert status == (1 if way == "worker" else 128 + signal.Signals[way]), Path("stderr").read_text()
+                assert status == (1 if way == "worker" else 128 + signal.Signals[way]), Path(
+                    "stderr"
+                ).read_text()
                 assert found.endswith(b"\n")
                 assert load_state("s.json")["n"] == used.count(10) + found.count(10)
         if way == "worker":
@@ -147,7 +162,18 @@ def test_stopped_at_chance_places_in_every_way_it_is_one_stream(
         used += found
         if way == "SIGKILL":  # go on behind what was used, which the next state then knows
             with deadline(30):
-                run = start("run", "stream.yaml", "--resume", "--limit", 0, "-q", "--state", "s.json", "--ack", "ack")
+                run = start(
+                    "run",
+                    "stream.yaml",
+                    "--resume",
+                    "--limit",
+                    0,
+                    "-q",
+                    "--state",
+                    "s.json",
+                    "--ack",
+                    "ack",
+                )
                 assert end(run, "SIGCONT") == (b"", 0)
     whole = Stream.from_config("stream.yaml")
     n_lines = used.count(10)

@@ -27,7 +27,9 @@ MORE = [pytest.param("fork", n, marks=pytest.mark.campaign) for n in (2, 8)]
     ("start_method", "n_workers"),
     [*product(["fork"], [1, 3]), ("spawn", 1), *MORE, *FRESH],
 )
-def test_lines_are_the_same_for_any_number_of_workers(make: Make, n_workers: int, start_method: str) -> None:
+def test_lines_are_the_same_for_any_number_of_workers(
+    make: Make, n_workers: int, start_method: str
+) -> None:
     """Processes, however started, give byte for byte what one process gives by itself."""
     with deadline(120), make(n_workers=n_workers, start_method=start_method) as stream:
         assert list(islice(stream, 500)) == list(islice(make(), 500))
@@ -80,7 +82,9 @@ def test_a_fork_reads_on_with_workers_of_its_own(make: Make, tmp_path: Path) -> 
 
 def test_a_stream_stays_in_its_process(make: Make) -> None:
     """It cannot be pickled, before or after it was read; the error says what can be sent instead."""
-    with pytest.raises(TypeError, match=r"cannot be sent to another process; create one there, and restore this"):
+    with pytest.raises(
+        TypeError, match=r"cannot be sent to another process; create one there, and restore this"
+    ):
         pickle.dumps(make())
 
 
@@ -100,7 +104,9 @@ def test_the_stream_stops_with_the_first_source_that_ends(make: Make, tmp_path: 
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 10, 11])
-def test_skipping_passes_over_lines_and_tells_how_many_there_were(make: Make, tmp_path: Path, n: int) -> None:
+def test_skipping_passes_over_lines_and_tells_how_many_there_were(
+    make: Make, tmp_path: Path, n: int
+) -> None:
     """Behind n skipped lines come those that come behind n read ones; past the end, the lines up to it are counted."""
     source = Source("d", numbered(tmp_path, "d", 10), epochs=1, block_lines=4)
     stream = make([source])
@@ -158,8 +164,16 @@ def test_the_two_ways_to_read_give_the_same_lines(make: Make) -> None:
 
 @pytest.mark.parametrize("world", [1, 2, 5])
 @pytest.mark.parametrize("block_lines", [1, 7, 100])
-def test_ranks_together_give_every_line_once(make: Make, tmp_path: Path, world: int, block_lines: int) -> None:
+def test_ranks_together_give_every_line_once(
+    make: Make, tmp_path: Path, world: int, block_lines: int
+) -> None:
     """Over all ranks, two epochs of a source give every line twice."""
-    source = Source("d", numbered(tmp_path, "d", 30, n_shards=3), block_lines=block_lines, split_lines=4, epochs=2)
+    source = Source(
+        "d",
+        numbered(tmp_path, "d", 30, n_shards=3),
+        block_lines=block_lines,
+        split_lines=4,
+        epochs=2,
+    )
     lines = [line for rank in range(world) for line in make([source], rank=rank, world=world)]
     assert Counter(lines) == Counter([f"d-{i}\tD {i}" for i in range(30)] * 2)

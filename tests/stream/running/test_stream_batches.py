@@ -29,7 +29,9 @@ def written(folder: Path, name: str, n: int) -> tuple[str, ...]:
 def two(folder: Path, *, steps: tuple[Any, ...] = (), **options: Any) -> Stream:
     """Two sources of unlike sizes and weights, in blocks of few lines."""
     sources = [
-        Source(name, written(folder, name, n), weight=weight, epochs=2, block_lines=8, transforms=steps)
+        Source(
+            name, written(folder, name, n), weight=weight, epochs=2, block_lines=8, transforms=steps
+        )
         for name, n, weight in (("a", 25, 3.0), ("b", 11, 1.0))
     ]
     return Stream(sources, seed=1, ends="drop", **options)
@@ -59,7 +61,9 @@ def whole(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("steps", [(), (Drop(0.4),), (Repeat(),), (Pair(),)])
 @pytest.mark.parametrize("n_workers", [0, 2])
-def test_batches_hold_the_lines_of_the_stream_in_order(tmp_path: Path, steps: tuple[Any, ...], n_workers: int) -> None:
+def test_batches_hold_the_lines_of_the_stream_in_order(
+    tmp_path: Path, steps: tuple[Any, ...], n_workers: int
+) -> None:
     """Whatever the steps and whoever computes, threads or processes."""
     with deadline(60), two(tmp_path, steps=steps, n_workers=n_workers * (not steps)) as stream:
         assert lines_of(stream) == list(two(tmp_path, steps=steps))
@@ -72,8 +76,15 @@ def test_processes_send_columns(tmp_path: Path) -> None:
 
 
 @FEW
-@given(st.lists(st.tuples(st.sampled_from(["lines", "columns", "blocks", "skip"]), st.integers(0, 16)), max_size=5))
-def test_reading_may_change_its_form_at_any_line(whole: list[str], folder: Path, acts: list[tuple[str, int]]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["lines", "columns", "blocks", "skip"]), st.integers(0, 16)),
+        max_size=5,
+    )
+)
+def test_reading_may_change_its_form_at_any_line(
+    whole: list[str], folder: Path, acts: list[tuple[str, int]]
+) -> None:
     """Lines, blocks of lines, columns and skipping follow each other without loss or repeat, and so does a state."""
     with two(folder) as stream:
         for form, n in acts:
@@ -96,7 +107,9 @@ def test_reading_may_change_its_form_at_any_line(whole: list[str], folder: Path,
         assert lines_of(other) == rest
 
 
-def test_a_state_stands_right_behind_the_batch_that_was_handed_out(whole: list[str], folder: Path) -> None:
+def test_a_state_stands_right_behind_the_batch_that_was_handed_out(
+    whole: list[str], folder: Path
+) -> None:
     """After each batch, and at any line within what was handed out."""
     with two(folder) as stream:
         for number, batch in enumerate(stream.batches()):
@@ -130,20 +143,32 @@ def test_ids_stay_ids(tmp_path: Path) -> None:
         batches = list(stream.batches())
     assert all(batch.lines.column(field).is_ids for batch in batches for field in (1, 2))
     assert any(len(np.unique(batch.sources)) > 1 for batch in batches)
-    assert [line for batch in batches for line in batch.lines.lines] == list(two(tmp_path, steps=steps))
+    assert [line for batch in batches for line in batch.lines.lines] == list(
+        two(tmp_path, steps=steps)
+    )
 
 
-@pytest.mark.parametrize(("field", "line", "is_refused"), [(1, "b", True), (2, "b\tB", True), (2, "b", False)])
-def test_ids_and_text_in_one_field_are_refused(tmp_path: Path, field: int, line: str, is_refused: bool) -> None:
+@pytest.mark.parametrize(
+    ("field", "line", "is_refused"), [(1, "b", True), (2, "b\tB", True), (2, "b", False)]
+)
+def test_ids_and_text_in_one_field_are_refused(
+    tmp_path: Path, field: int, line: str, is_refused: bool
+) -> None:
     """Mixed, they would all be text, also where few lines have the field; the error names the field and the sources."""
     Vocabulary(merges=(), tokens=("a",)).save(path := tmp_path / "v.volt")
     sources = [
-        Source("a", numbered(tmp_path, "a", 9), transforms=(Encode(vocabulary=path, to="ids", fields=(field,)),)),
+        Source(
+            "a",
+            numbered(tmp_path, "a", 9),
+            transforms=(Encode(vocabulary=path, to="ids", fields=(field,)),),
+        ),
         Source("b", (write_lines(tmp_path / "b", ["b"] * 4 + [line] + ["b"] * 4),)),
     ]
     with Stream(sources, seed=1) as stream:
         if is_refused:
-            with pytest.raises(StreamError, match=f"field {field} is ids in source 'a' and text in source 'b'"):
+            with pytest.raises(
+                StreamError, match=f"field {field} is ids in source 'a' and text in source 'b'"
+            ):
                 list(stream.batches(limit=18))
         else:
             assert all(batch.lines.column(2).is_ids for batch in stream.batches(limit=18))

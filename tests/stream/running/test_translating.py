@@ -71,9 +71,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, cut in (("words", "whitespace"), ("bytes", "bytes")):
         found = learn_bpe(count_words(text, pretokenizer=cut), n_merges=12)
         options: dict[str, Any] = {"marker": found.marker, "pretokenizer": PreTokenizer(cut)}  # type: ignore[arg-type]
-        Vocabulary(tuple(found.merges), tuple(found.tokens_at(found.n_tokens)), **options).save(made / f"{name}.volt")
+        Vocabulary(tuple(found.merges), tuple(found.tokens_at(found.n_tokens)), **options).save(
+            made / f"{name}.volt"
+        )
     write_lines(made / "table.tsv", [f"▁{word}\t▁ {' '.join(word)}" for word in WORDS])
-    write_lines(made / "lexicon.tsv", [f"{9 - len(piece)}\t{piece}" for piece in ("lo", "low", "er", *"lowernsaté")])
+    write_lines(
+        made / "lexicon.tsv",
+        [f"{9 - len(piece)}\t{piece}" for piece in ("lo", "low", "er", *"lowernsaté")],
+    )
     for side in ("de", "en"):
         write_lines(made / f"a.{side}", ["low été", "", "lower a", "newest low é"])
     return made
@@ -84,9 +89,12 @@ def written(folder: Path, cut: str) -> Path:
     if cut in ("spm", "sentencepiece") and not (folder / "spm.model").exists():
         spm, model = pytest.importorskip("sentencepiece"), io.BytesIO()
         spm.SentencePieceTrainer.train(
-            sentence_iterator=iter([" ".join(WORDS), "low lower newest"] * 20), model_writer=model, minloglevel=2,
-            hard_vocab_limit=False, vocab_size=40,
-        )  # fmt: skip
+            sentence_iterator=iter([" ".join(WORDS), "low lower newest"] * 20),
+            model_writer=model,
+            minloglevel=2,
+            hard_vocab_limit=False,
+            vocab_size=40,
+        )
         (folder / "spm.model").write_bytes(model.getvalue())
     path = folder / f"{cut}.yaml"
     path.write_text(TASKS.replace("- CUT", f"- {CUTS[cut]}").replace("CUT", f"{{{CUTS[cut]}}}"))
@@ -140,7 +148,9 @@ def test_each_side_has_its_own_vocabulary(folder: Path) -> None:
     }
     for (kind, files, steps), expected in error_text.items():
         path = folder / "sides.yaml"
-        path.write_text(f"tasks: {{t: {{type: {kind}, inputs: {{i: {files}}}, transforms: [{steps}]}}}}")
+        path.write_text(
+            f"tasks: {{t: {{type: {kind}, inputs: {{i: {files}}}, transforms: [{steps}]}}}}"
+        )
         translation = Translation(path, "t")
         assert translation.input(["low"]) == ["low</w>" if source in steps else "low"]
         assert translation.output(["▁ l o w" if kind == "para" else "low</w>"]) == [expected]
@@ -150,7 +160,9 @@ def test_a_task_that_makes_its_target_has_a_target(folder: Path) -> None:
     """Taboo segmentation: either side that the stream gives is undone, and the first of them is the input."""
     path, text = folder / "taboo.yaml", (folder / "a.en").read_text().split("\n")[:-1]
     step = "taboo: {model: words.volt, segmenter: vocabulary}"
-    path.write_text(f"tasks: {{t: {{type: mono, inputs: {{i: {{mono: a.en}}}}, transforms: [{{{step}}}]}}}}")
+    path.write_text(
+        f"tasks: {{t: {{type: mono, inputs: {{i: {{mono: a.en}}}}, transforms: [{{{step}}}]}}}}"
+    )
     translation = Translation(path, "t")
     with Stream.from_config(path, split="valid", tasks=["t"]) as stream:
         source, target = zip(*(line.split("\t") for line in stream), strict=True)
@@ -166,7 +178,10 @@ def test_lines_are_answered_before_more_is_waited_for(folder: Path) -> None:
         return translation.input_blocks(read_blocks(path, wait=wait))
 
     @settings(max_examples=examples(15))
-    @given(text=st.text(alphabet="low \n\ré", min_size=1, max_size=40), places=st.lists(st.integers(0, 40), max_size=5))
+    @given(
+        text=st.text(alphabet="low \n\ré", min_size=1, max_size=40),
+        places=st.lists(st.integers(0, 40), max_size=5),
+    )
     def law(text: str, places: list[int]) -> None:
         whole = text if text.endswith("\n") else f"{text}\n"
         lines = [line.removesuffix("\r") for line in whole.split("\n")[:-1]]
@@ -179,7 +194,11 @@ def test_lines_are_answered_before_more_is_waited_for(folder: Path) -> None:
 def test_a_byte_order_mark_goes(folder: Path) -> None:
     """Before the first line of a file; what is empty gives nothing."""
     translation, path = Translation(written(folder, "encode"), "auto"), folder / "bom.txt"
-    for data, expected in ((b"\xef\xbb\xbflow\r\n\nlow", b"low</w>\n\nlow</w>\n"), (b"\xef\xbb\xbf", b""), (b"", b"")):
+    for data, expected in (
+        (b"\xef\xbb\xbflow\r\n\nlow", b"low</w>\n\nlow</w>\n"),
+        (b"\xef\xbb\xbf", b""),
+        (b"", b""),
+    ):
         path.write_bytes(data)
         assert b"".join(translation.input_blocks(read_blocks(str(path)))) == expected
 
@@ -222,7 +241,11 @@ def test_no_step_changes_the_number_of_lines(tmp_path: Path) -> None:
         "def fails(line):\n    return line[1 // len(line):]\n"
         "def draws(line, rng):\n    return str(rng.random())\n"
     )
-    error_text = {"some": "drops the line; each input line", "fails": "ZeroDivisionError", "draws": ""}
+    error_text = {
+        "some": "drops the line; each input line",
+        "fails": "ZeroDivisionError",
+        "draws": "",
+    }
     for function, reason in error_text.items():
         steps = f"user: {{file: own.py, function: {function}, takes: line}}"
         (tmp_path / "t.yaml").write_text(
@@ -253,8 +276,16 @@ FAULTS: dict[str, tuple[Any, type[Exception], str]] = {
         r"/nowhere/t.yaml: cannot be read",
     ),
     "another type": (lambda path: Translation(path, 3), ConfigError, r"task is 3"),
-    "no template": (lambda path: Translation(path, "dev", values={"a": 1}), ConfigError, "the value 'a' is not used"),
-    "one line": (lambda path: Translation(path, "dev").input("low"), ConfigError, "give a list of lines"),
+    "no template": (
+        lambda path: Translation(path, "dev", values={"a": 1}),
+        ConfigError,
+        "the value 'a' is not used",
+    ),
+    "one line": (
+        lambda path: Translation(path, "dev").input("low"),
+        ConfigError,
+        "give a list of lines",
+    ),
     "two lines in one": (
         lambda path: Translation(path, "dev").input(["a", "b\nc"]),
         StreamError,
@@ -274,7 +305,9 @@ FAULTS: dict[str, tuple[Any, type[Exception], str]] = {
 
 
 @pytest.mark.parametrize(("call", "kind", "message"), FAULTS.values(), ids=FAULTS)
-def test_what_cannot_be_done_is_reported(folder: Path, call: Any, kind: type[Exception], message: str) -> None:
+def test_what_cannot_be_done_is_reported(
+    folder: Path, call: Any, kind: type[Exception], message: str
+) -> None:
     """With the file and the line where there is one, and what to do."""
     with pytest.raises(kind, match=message):
         call(written(folder, "ids" if "decode" in message else "encode"))

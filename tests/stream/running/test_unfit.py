@@ -37,17 +37,30 @@ def unfit(tmp_path: Path) -> Source:
     lines[3], lines[8], lines[11], lines[15] = b"caf\xe9\tx", b"alone", b"bad\tx", b"worse\tx"
     path.write_bytes(b"".join(line + b"\n" for line in lines))
     checks = Checks(min_fields=2)
-    return Source("u", (str(path),), 1.0, (Refuse("bad"), Crash("worse")), block_lines=8, checks=checks, epochs=1)
+    return Source(
+        "u",
+        (str(path),),
+        1.0,
+        (Refuse("bad"), Crash("worse")),
+        block_lines=8,
+        checks=checks,
+        epochs=1,
+    )
 
 
 @pytest.mark.parametrize("n_workers", [0, 2])
 def test_unfit_lines_are_skipped_and_counted(make: Make, unfit: Source, n_workers: int) -> None:
     """The others are given, each once; the kinds of faults are counted, and go on being counted after a restore."""
     policy = ErrorPolicy("skip")
-    with deadline(60), make([unfit], policy=policy, n_workers=n_workers, start_method="fork") as stream:
+    with (
+        deadline(60),
+        make([unfit], policy=policy, n_workers=n_workers, start_method="fork") as stream,
+    ):
         lines = list(stream)
         summary = stream.summary()
-    assert Counter(lines) == Counter(f"line {i}\tZeile {i}" for i in range(20) if i not in (3, 8, 11, 15))
+    assert Counter(lines) == Counter(
+        f"line {i}\tZeile {i}" for i in range(20) if i not in (3, 8, 11, 15)
+    )
     assert (summary.n_read, summary.n_faults) == (20, 4)
     assert summary.reasons == {"invalid UTF-8": 1, "columns": 1, "refuse": 1, "crash": 1}
     for stop in range(17):
@@ -58,7 +71,9 @@ def test_unfit_lines_are_skipped_and_counted(make: Make, unfit: Source, n_worker
         assert (second.summary().n_read, second.summary().reasons) == (20, summary.reasons)
 
 
-def test_every_line_read_is_counted_once_wherever_a_stream_goes_on(make: Make, unfit: Source, tmp_path: Path) -> None:
+def test_every_line_read_is_counted_once_wherever_a_stream_goes_on(
+    make: Make, unfit: Source, tmp_path: Path
+) -> None:
     """A block of which no line has been given yet, when the state is taken or the workers end, is counted once."""
     other = Source("other", numbered(tmp_path, "other", 20), epochs=1, block_lines=4)
     sources, options = [unfit, other], {"policy": ErrorPolicy("skip"), "ends": "drop", "recall": 99}
@@ -98,7 +113,9 @@ def test_unfit_lines_go_to_quarantine(make: Make, unfit: Source, tmp_path: Path)
 
 
 @pytest.mark.parametrize("path", ["/nowhere/unfit.jsonl", "/dev/full"])
-def test_a_quarantine_that_cannot_be_written_is_reported(make: Make, unfit: Source, path: str) -> None:
+def test_a_quarantine_that_cannot_be_written_is_reported(
+    make: Make, unfit: Source, path: str
+) -> None:
     """No unfit line is lost in silence, on a full disk either."""
     with pytest.raises(OutputError, match="cannot be appended to"):
         list(make([unfit], policy=ErrorPolicy("quarantine", quarantine=path)))
@@ -110,8 +127,12 @@ def test_too_many_unfit_lines_stop_the_stream(make: Make, unfit: Source, tmp_pat
     with pytest.raises(StreamError, match=r"unfit lines: . of .*, more than max_faults=2 allows"):
         list(make([unfit], policy=ErrorPolicy("skip", max_faults=2)))
     lines = ["x\ty", "x"] * 600
-    source = Source("v", (write_lines(tmp_path / "v", lines),), checks=Checks(min_fields=2), epochs=1)
-    with pytest.raises(StreamError, match=r"unfit lines: 600 of 1200, more than max_share=0.4 allows"):
+    source = Source(
+        "v", (write_lines(tmp_path / "v", lines),), checks=Checks(min_fields=2), epochs=1
+    )
+    with pytest.raises(
+        StreamError, match=r"unfit lines: 600 of 1200, more than max_share=0.4 allows"
+    ):
         list(make([source], policy=ErrorPolicy("skip", max_share=0.4)))
 
 
@@ -122,7 +143,9 @@ def test_a_source_whose_lines_are_all_filtered_is_reported(make: Make, tmp_path:
         with (
             deadline(60),
             make([source], n_workers=n_workers, start_method="fork") as stream,
-            pytest.raises(StreamError, match="source 'd': no line of an epoch passes its transforms"),
+            pytest.raises(
+                StreamError, match="source 'd': no line of an epoch passes its transforms"
+            ),
         ):
             list(stream)
 
@@ -158,7 +181,9 @@ def test_shards_left_out_are_counted_once(make: Make, tmp_path: Path) -> None:
         list(make([source], policy=ErrorPolicy("skip", max_faults=0)))
 
 
-def test_unfit_lines_are_not_written_to_what_is_read(make: Make, unfit: Source, tmp_path: Path) -> None:
+def test_unfit_lines_are_not_written_to_what_is_read(
+    make: Make, unfit: Source, tmp_path: Path
+) -> None:
     """Neither to a source's file, nor to one that a transform uses, through whatever link."""
     model = tmp_path / "v.volt"
     Vocabulary((), ("a",)).save(model)
@@ -176,7 +201,8 @@ def test_why_no_line_passes_is_reported(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.tsv", ["one field"] * 3)
     stream = Stream([Source("a", (path,), checks=Checks(min_fields=2))], policy=ErrorPolicy("skip"))
     with pytest.raises(
-        StreamError, match=r"no line of an epoch passes.*; 6 of 6 lines .* are unfit, 6 of them for 'columns'"
+        StreamError,
+        match=r"no line of an epoch passes.*; 6 of 6 lines .* are unfit, 6 of them for 'columns'",
     ):
         next(iter(stream))
 

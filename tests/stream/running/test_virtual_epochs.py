@@ -24,11 +24,18 @@ Mixed = Callable[..., Stream]  # a stream of sources with so many lines
 def mixed(tmp_path: Path) -> Mixed:
     """A stream of sources a, b, c … with so many lines, mixed by size."""
 
-    def stream(sizes: Sequence[int] = (12, 5, 2), mix: Sampling | None = Sampling(), **options: Any) -> Stream:  # noqa: B008
+    def stream(
+        sizes: Sequence[int] = (12, 5, 2),
+        mix: Sampling | None = Sampling(),  # noqa: B008
+        **options: Any,
+    ) -> Stream:
         named = [(name, n, tmp_path / str(n)) for name, n in zip("abcdef", sizes, strict=False)]
         for _, _, folder in named:
             folder.mkdir(exist_ok=True)
-        paths = {name: held(folder / f"{name}.0.tsv") or numbered(folder, name, n) for name, n, folder in named}
+        paths = {
+            name: held(folder / f"{name}.0.tsv") or numbered(folder, name, n)
+            for name, n, folder in named
+        }
         sources = [Source(name, paths[name], block_lines=4, split_lines=3) for name in paths]
         return Stream(sources, mix=mix, **{"seed": 3, "cache": tmp_path / "cache", **options})
 
@@ -58,10 +65,14 @@ def spread(counts: Sequence[int]) -> int:
 
 
 @settings(
-    deadline=None, max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(20),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )  # files are made once a size
 @given(
-    sizes=st.lists(st.integers(1, 14), min_size=1, max_size=4), mix=st.sampled_from(SAMPLINGS), seed=st.integers(0, 9)
+    sizes=st.lists(st.integers(1, 14), min_size=1, max_size=4),
+    mix=st.sampled_from(SAMPLINGS),
+    seed=st.integers(0, 9),
 )
 def test_no_line_comes_again_before_all_lines_of_its_source_came(
     mixed: Mixed, sizes: list[int], mix: Sampling, seed: int
@@ -80,7 +91,9 @@ def test_no_line_comes_again_before_all_lines_of_its_source_came(
             counts.update([line] if line in counts else ())
             assert spread([*counts.values()]) <= 1
         assert set(counts) == {(name, number) for number in range(size)}
-        epochs = [Counter(lines[first : first + n_lines]) for first in range(0, len(lines), n_lines)]
+        epochs = [
+            Counter(lines[first : first + n_lines]) for first in range(0, len(lines), n_lines)
+        ]
         inside = [[epoch[line] for line in counts] for epoch in epochs]
         assert spread(inside[0]) <= 1
         assert max(inside[0]) == 1 or sum(inside[0]) > size
@@ -96,7 +109,11 @@ def test_a_virtual_epoch_of_a_concatenation_is_every_line_once(mixed: Mixed) -> 
             assert len(set(lines)) == 19
             epoch = stream.passes()
             assert epoch is not None
-            assert {name: part.lines for name, part in epoch.sources.items()} == {"a": 12, "b": 5, "c": 2}
+            assert {name: part.lines for name, part in epoch.sources.items()} == {
+                "a": 12,
+                "b": 5,
+                "c": 2,
+            }
 
 
 def test_the_order_of_a_pass_follows_from_seed_and_epoch(mixed: Mixed) -> None:
@@ -121,8 +138,15 @@ def test_reports_of_virtual_epochs_count_what_was_given(mixed: Mixed, mix: Sampl
             epoch = stream.passes()
             assert epoch is not None
             first = (len(lines) - 1) // n_lines * n_lines
-            counts, total = Counter(name for name, _ in lines[first:]), Counter(name for name, _ in lines)
-            assert (epoch.number, epoch.n_lines, epoch.given) == (first // n_lines, n_lines, len(lines) - first)
+            counts, total = (
+                Counter(name for name, _ in lines[first:]),
+                Counter(name for name, _ in lines),
+            )
+            assert (epoch.number, epoch.n_lines, epoch.given) == (
+                first // n_lines,
+                n_lines,
+                len(lines) - first,
+            )
             for name, size in (("a", 12), ("b", 5), ("c", 2)):
                 part = epoch.sources[name]
                 assert (part.lines, part.passes) == (counts[name], total[name] // size)
@@ -174,7 +198,9 @@ def test_streams_without_virtual_epochs_say_so(tmp_path: Path) -> None:
     paths = {name: numbered(tmp_path, name, n) for name, n in (("a", 6), ("b", 2))}
 
     def lines(**options: Any) -> int | None:
-        stream = Stream([Source("a", paths["a"], 3.0), Source("b", paths["b"], **options)], cache=tmp_path)
+        stream = Stream(
+            [Source("a", paths["a"], 3.0), Source("b", paths["b"], **options)], cache=tmp_path
+        )
         assert (stream.passes() is None) == (stream.epoch_lines is None)
         return stream.epoch_lines
 
@@ -189,7 +215,10 @@ def test_plans_tell_of_a_virtual_epoch(mixed: Mixed) -> None:
     """A plan's virtual epoch has V lines, of each source its share, and so many passes."""
     found = plan(mixed((9, 1), Sampling(temperature=2)), at=24, seconds=0.01)
     assert found.epoch_lines == 12
-    message = {name: (part.epoch_lines, part.epoch_passes, part.share) for name, part in found.sources.items()}
+    message = {
+        name: (part.epoch_lines, part.epoch_passes, part.share)
+        for name, part in found.sources.items()
+    }
     assert message == {"a": pytest.approx((9, 1, 0.75)), "b": pytest.approx((3, 3, 0.25))}
     assert (found.sources["a"].lines, found.sources["a"].epochs) == pytest.approx((18, 2))
 
@@ -197,7 +226,9 @@ def test_plans_tell_of_a_virtual_epoch(mixed: Mixed) -> None:
 def test_plans_count_passes_of_what_filters_leave(tmp_path: Path) -> None:
     """Where half the lines are dropped, an epoch's lines need twice the passes."""
     paths = numbered(tmp_path, "a", 400)
-    stream = Stream([Source("a", paths, transforms=(Drop(0.5),)), Source("b", paths)], cache=tmp_path)
+    stream = Stream(
+        [Source("a", paths, transforms=(Drop(0.5),)), Source("b", paths)], cache=tmp_path
+    )
     found = plan(stream, at=0, seconds=0.01).sources
     assert found["a"].epoch_passes == pytest.approx(1 / found["a"].yield_)
     assert (found["b"].epoch_passes, found["b"].share, found["b"].lines) == (1, 0.5, 0)
@@ -215,14 +246,19 @@ def test_a_state_names_its_mixing(mixed: Mixed) -> None:
         (None, "none"),
     ):
         with mixed(mix=other) as again:
-            with pytest.raises(StreamError, match=f"mix: temperature 1.5 in the state, {message} here; .*accept="):
+            with pytest.raises(
+                StreamError, match=f"mix: temperature 1.5 in the state, {message} here; .*accept="
+            ):
                 again.restore(state)
             again.restore(state, accept=["weights"])
             taken(again, 5)
             epoch = again.passes()
             assert epoch is not None
             assert (epoch.number, epoch.given) == (0, 5)  # virtual epochs count from there
-    with mixed((12, 5, 3)) as again, pytest.raises(StreamError, match=r"sources\.c\.n_lines: 2 in the state, 3 here"):
+    with (
+        mixed((12, 5, 3)) as again,
+        pytest.raises(StreamError, match=r"sources\.c\.n_lines: 2 in the state, 3 here"),
+    ):
         again.restore(state, accept=["weights"])
 
 
@@ -230,14 +266,22 @@ def test_what_goes_not_with_mixing_by_size_is_refused(tmp_path: Path) -> None:
     """A weight, a schedule, an end, a share of nothing, and what is no Sampling."""
     paths = numbered(tmp_path, "a", 30)
     for source, message in (
-        (Source("a", paths, 2.0), r"source 'a': weight=2\.0 cannot be used with mix; remove one of them"),
+        (
+            Source("a", paths, 2.0),
+            r"source 'a': weight=2\.0 cannot be used with mix; remove one of them",
+        ),
         (Source("a", paths, Schedule(((0, 1.0),))), "cannot be used with mix"),
-        (Source("a", paths, epochs=1), "source 'a': epochs=1 cannot be used with mix; remove one of them"),
+        (
+            Source("a", paths, epochs=1),
+            "source 'a': epochs=1 cannot be used with mix; remove one of them",
+        ),
     ):
         with pytest.raises(ConfigError, match=message):
             Stream([source], mix=Sampling(), cache=tmp_path)
     few = numbered(tmp_path, "b", 2)
     with pytest.raises(ConfigError, match=r"mix: temperature 0\.05 leaves nothing to source 'b'"):
-        Stream([Source("a", paths), Source("b", few)], mix=Sampling(temperature=0.05), cache=tmp_path)
+        Stream(
+            [Source("a", paths), Source("b", few)], mix=Sampling(temperature=0.05), cache=tmp_path
+        )
     with pytest.raises(TypeError, match="Sampling"):
         Stream([Source("a", paths)], mix="uniform", cache=tmp_path)  # type: ignore[arg-type]

@@ -23,7 +23,11 @@ STARTS = ["fork", pytest.param("spawn", marks=pytest.mark.campaign)]
 
 def pids() -> list[int]:
     """The process ids of this process's workers."""
-    return [process.pid for process in active_children() if process.pid and process.name == "volt-stream"]
+    return [
+        process.pid
+        for process in active_children()
+        if process.pid and process.name == "volt-stream"
+    ]
 
 
 def gone(pid: int) -> bool:
@@ -49,7 +53,9 @@ def test_a_killed_worker_ends_the_stream(tmp_path: Path, start_method: str) -> N
         found = pids()
         assert len(found) == 2
         os.kill(found[1], signal.SIGKILL)
-        with pytest.raises(StreamError, match=r"worker process \d+ was killed by SIGKILL; if memory ran out"):
+        with pytest.raises(
+            StreamError, match=r"worker process \d+ was killed by SIGKILL; if memory ran out"
+        ):
             for _ in stream:
                 pass
         wait_until_gone(found)
@@ -100,9 +106,16 @@ if __name__ == "__main__":
 def run_script(tmp_path: Path, start_method: str, *, seconds: float) -> subprocess.Popen[str]:
     """A process that reads a stream for ever and prints the ids of its workers."""
     path = tmp_path / "run.py"
-    values = {"tests": str(TESTS), "path": numbered(tmp_path, "a", 50)[0], "seconds": seconds, "start": start_method}
+    values = {
+        "tests": str(TESTS),
+        "path": numbered(tmp_path, "a", 50)[0],
+        "seconds": seconds,
+        "start": start_method,
+    }
     path.write_text(SCRIPT.format(**values))
-    return subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,7 +130,9 @@ def run_script(tmp_path: Path, start_method: str, *, seconds: float) -> subproce
         ),
     ],
 )
-def test_workers_end_with_their_parent(tmp_path: Path, start_method: str, number: signal.Signals) -> None:
+def test_workers_end_with_their_parent(
+    tmp_path: Path, start_method: str, number: signal.Signals
+) -> None:
     """However the parent dies, no worker is left."""
     with deadline(60), run_script(tmp_path, start_method, seconds=0.001) as process:
         assert process.stdout
@@ -148,7 +163,9 @@ def test_a_stream_can_be_closed_at_any_time(tmp_path: Path, start_method: str) -
     paths = numbered(tmp_path, "a", 20_000)
     for transforms, n in [((Slow(60.0),), 0), ((Same(),), 1)]:
         with deadline(30):
-            stream = Stream([Source("a", paths, 1.0, transforms)], n_workers=2, start_method=start_method)  # type: ignore[arg-type]
+            stream = Stream(
+                [Source("a", paths, 1.0, transforms)], n_workers=2, start_method=start_method
+            )  # type: ignore[arg-type]
             if n:
                 next(iter(stream))
             else:
@@ -162,7 +179,11 @@ def test_a_stream_can_be_closed_at_any_time(tmp_path: Path, start_method: str) -
 def test_a_stream_that_is_forgotten_ends_its_workers(tmp_path: Path) -> None:
     """Without close(), the workers end when nobody holds the stream any more."""
     with deadline(30):
-        stream = Stream([Source("a", numbered(tmp_path, "a", 50), 1.0, (Same(),))], n_workers=1, start_method="fork")
+        stream = Stream(
+            [Source("a", numbered(tmp_path, "a", 50), 1.0, (Same(),))],
+            n_workers=1,
+            start_method="fork",
+        )
         next(iter(stream))
         found = pids()
         del stream
@@ -200,7 +221,9 @@ class Unpicklable:
 def test_what_cannot_be_sent_is_reported(tmp_path: Path) -> None:
     """A transform that cannot be pickled fails at once, with a way out."""
     with deadline(30):
-        stream = Stream([Source("a", numbered(tmp_path, "a", 5), 1.0, (Unpicklable(),))], n_workers=1)  # type: ignore[arg-type]
+        stream = Stream(
+            [Source("a", numbered(tmp_path, "a", 5), 1.0, (Unpicklable(),))], n_workers=1
+        )  # type: ignore[arg-type]
         with pytest.raises(StreamError, match=r"cannot be sent to a worker .*; use n_workers=0"):
             next(iter(stream))
         assert not pids()

@@ -82,7 +82,9 @@ def test_a_full_disk_says_that_a_second_run_goes_on(
     """Where nothing was there before, finished shards are kept, and the next run makes the others alone."""
     with monkeypatch.context() as patch:
         patch.setattr(shard_writing, "write_atomic", _FullDisk(3))
-        with pytest.raises(OutputError, match=r"left on device; make room, or .*; a second run continues after"):
+        with pytest.raises(
+            OutputError, match=r"left on device; make room, or .*; a second run continues after"
+        ):
             shard([task], tmp_path / "s", workers=1)
     seen, written = list[int](), shard_writing._write_shard
 
@@ -104,7 +106,11 @@ def test_a_run_that_stops_while_new_shards_take_their_places_goes_on(
     moved, left = os.replace, iter(range(stop))
 
     def stopping(source: Path, place: Path) -> None:
-        if Path(source).parent.name == ".progress" and Path(place).parent.name == "de_en" and next(left, None) is None:
+        if (
+            Path(source).parent.name == ".progress"
+            and Path(place).parent.name == "de_en"
+            and next(left, None) is None
+        ):
             raise KeyboardInterrupt
         moved(source, place)
 
@@ -127,7 +133,9 @@ def test_a_damaged_shard_is_reported_with_its_remedy(tmp_path: Path, task: Task)
     path = Path(made.paths[2])
     path.write_bytes(b"(\xb5/\xfd" + b"x" * (path.stat().st_size - 4))
     assert read_manifest(tmp_path / "s", task) == made
-    with pytest.raises(StreamError, match=r"00001\.src\.zst: .*; make the shards again: volt shard CONFIG -o .*/s$"):
+    with pytest.raises(
+        StreamError, match=r"00001\.src\.zst: .*; make the shards again: volt shard CONFIG -o .*/s$"
+    ):
         open_source(Source("de_en", made.paths, names=made.names), seed=1, cache=tmp_path / "cache")
     other = path.rename(tmp_path / "a.zst")
     with pytest.raises(StreamError) as error:
@@ -143,7 +151,9 @@ def test_a_long_line_is_reported_once(tmp_path: Path) -> None:
     assert str(error.value).startswith("task 'auto_en': ")
 
 
-def test_the_first_line_of_each_kind_is_found_in_any_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_line_of_each_kind_is_found_in_any_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Invalid UTF-8 and tabs, behind a byte order mark and many blocks; where there are none, 0."""
     monkeypatch.setattr("volt.stream.tasks.task._BLOCK", 64)
     for text, message in (
@@ -173,6 +183,9 @@ def test_a_lost_manifest_is_reported(tmp_path: Path, task: Task) -> None:
     shard([task], tmp_path / "s")
     (tmp_path / "s" / "de_en" / "manifest.json").unlink()
     before = bytes_of(tmp_path / "s")
-    with pytest.raises(OutputError, match=r"is not one of its shards, or its manifest\.json is missing; name another"):
+    with pytest.raises(
+        OutputError,
+        match=r"is not one of its shards, or its manifest\.json is missing; name another",
+    ):
         shard([task], tmp_path / "s")
     assert bytes_of(tmp_path / "s") == before

@@ -54,11 +54,17 @@ def test_bytes_do_not_depend_on_workers(
     assert [len(source) for source, _ in shards_of(made[0][0])] == [107, 107, 106]
 
 
-texts = st.lists(st.text(st.sampled_from("ab \t\r\ufeff\u2028é"), max_size=5), min_size=1, max_size=9).map("\n".join)
+texts = st.lists(
+    st.text(st.sampled_from("ab \t\r\ufeff\u2028é"), max_size=5), min_size=1, max_size=9
+).map("\n".join)
 texts = texts.filter(lambda text: text not in ("", "\ufeff"))  # which hold no line
 
 
-@settings(deadline=None, max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None,
+    max_examples=examples(40),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(texts, texts, st.integers(1, 4), st.booleans())
 def test_lines_are_those_that_a_stream_reads(
     tmp_path: Path, first: str, second: str, n_shards: int, ends: bool
@@ -73,16 +79,23 @@ def test_lines_are_those_that_a_stream_reads(
 
 def test_words_are_those_of_the_inputs(tmp_path: Path) -> None:
     """Each side's table is read as a table of words, and equals the count of all its inputs, packed or not."""
-    texts = {"a.gz": b"low lower\r\nlow\tnew\n", "b": "new é\u2028x\n\n".encode(), "c": b"bad \xff low\nlow\n"}
+    texts = {
+        "a.gz": b"low lower\r\nlow\tnew\n",
+        "b": "new é\u2028x\n\n".encode(),
+        "c": b"bad \xff low\nlow\n",
+    }
     [made] = shard([mono_task(tmp_path, texts, n_shards=2)], tmp_path / "shards")
     counted = volt.count_words([tmp_path / name for name in texts], errors="skip")
     read = volt.count_words(made.word_paths["mono"], word_counts=True)
     assert read.table.rows() == counted.table.rows()
     assert made.n_bad_lines == counted.n_bad_lines == 1
     assert (made.first_bad, made.first_tab) == (f"{tmp_path}/c:1", f"{tmp_path}/a.gz:2")
-    assert b"bad \xff low" in b"".join(Path(path).read_bytes() for path in shard(
-        [mono_task(tmp_path, texts, n_shards=2)], tmp_path / "plain", compress="none"
-    )[0].paths)  # fmt: skip
+    assert b"bad \xff low" in b"".join(
+        Path(path).read_bytes()
+        for path in shard(
+            [mono_task(tmp_path, texts, n_shards=2)], tmp_path / "plain", compress="none"
+        )[0].paths
+    )
 
 
 def test_files_of_an_input_are_read_one_after_the_other(tmp_path: Path) -> None:
@@ -90,8 +103,14 @@ def test_files_of_an_input_are_read_one_after_the_other(tmp_path: Path) -> None:
     for name, n in (("a", 3), ("b", 2)):
         write(tmp_path / f"{name}.de.gz", numbered(name, n))
         (tmp_path / f"{name}.en").write_bytes(bz2.compress(numbered(name, n)))
-    files = (("src", f"{tmp_path}/*.de.gz"), ("tgt", f"{tmp_path}/a.en"), ("tgt", f"{tmp_path}/b.en"))
-    with pytest.raises(ConfigError, match=r"task 'x', input 'i': 1 file of src and 2 files of tgt; give the same"):
+    files = (
+        ("src", f"{tmp_path}/*.de.gz"),
+        ("tgt", f"{tmp_path}/a.en"),
+        ("tgt", f"{tmp_path}/b.en"),
+    )
+    with pytest.raises(
+        ConfigError, match=r"task 'x', input 'i': 1 file of src and 2 files of tgt; give the same"
+    ):
         shard([Task("x", "para", (Input("i", files),))], tmp_path / "shards")
     files = (("src", f"{tmp_path}/*.de.gz"), ("tgt", f"{tmp_path}/?.en"))
     [made] = shard([Task("x", "para", (Input("i", files),))], tmp_path / "shards")
@@ -110,13 +129,31 @@ def test_tasks_that_share_inputs_share_shards(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("texts", "kind", "message"),
     [
-        ({"a": b"x\n", "b": b""}, StreamError, r"task 'auto_en', input 'b': no line in .*b; remove the input"),
-        ({"a": b"PK\x03\x04"}, CorpusError, r"task 'auto_en': .*a: not UTF-8 text but a zip archive"),
-        ({"a": gzip.compress(b"low\n" * 99)[:-9]}, CorpusError, r"task 'auto_en': .*a: truncated after line"),
-        ({"a": b"x" * 100 + b"\n"}, CorpusError, r"task 'auto_en': .*a:1: the line has more than 50 bytes"),
+        (
+            {"a": b"x\n", "b": b""},
+            StreamError,
+            r"task 'auto_en', input 'b': no line in .*b; remove the input",
+        ),
+        (
+            {"a": b"PK\x03\x04"},
+            CorpusError,
+            r"task 'auto_en': .*a: not UTF-8 text but a zip archive",
+        ),
+        (
+            {"a": gzip.compress(b"low\n" * 99)[:-9]},
+            CorpusError,
+            r"task 'auto_en': .*a: truncated after line",
+        ),
+        (
+            {"a": b"x" * 100 + b"\n"},
+            CorpusError,
+            r"task 'auto_en': .*a:1: the line has more than 50 bytes",
+        ),
     ],
 )
-def test_bad_inputs_are_named(tmp_path: Path, texts: dict[str, bytes], kind: type[VoltError], message: str) -> None:
+def test_bad_inputs_are_named(
+    tmp_path: Path, texts: dict[str, bytes], kind: type[VoltError], message: str
+) -> None:
     """An empty, foreign, cut or overlong input stops before anything is written; no folder is left."""
     with pytest.raises(kind, match=message):
         shard([mono_task(tmp_path, texts)], tmp_path / "shards", max_line=50)
@@ -139,24 +176,55 @@ def test_wrong_arguments_are_reported(tmp_path: Path) -> None:
     """Unknown tasks, tasks without inputs or sides, names that no folder can have, packings and numbers."""
     task = mono_task(tmp_path, {"a": b"x\n"})
     for call, kind, message in (
-        (lambda: shard([task], tmp_path / "s", names=["b"]), ConfigError, "no task 'b'; there are auto_en"),
+        (
+            lambda: shard([task], tmp_path / "s", names=["b"]),
+            ConfigError,
+            "no task 'b'; there are auto_en",
+        ),
         (lambda: shard([task, task], tmp_path / "s"), ConfigError, "with distinct names"),
-        (lambda: shard([Task("x", "mono", ())], tmp_path / "s"), ConfigError, "task 'x': no inputs; give some"),
-        (lambda: shard([Task("x", "para", task.inputs)], tmp_path / "s"), ConfigError, "has mono; .* needs src and"),
-        (lambda: shard([mono_task(tmp_path, {"a": b"x\n"}, name="../x")], tmp_path / "s"), ConfigError, "of a folder"),
-        (lambda: shard([task], tmp_path / "s", compress="xz"), ConfigError, "unknown compress 'xz'"),  # type: ignore[arg-type]
+        (
+            lambda: shard([Task("x", "mono", ())], tmp_path / "s"),
+            ConfigError,
+            "task 'x': no inputs; give some",
+        ),
+        (
+            lambda: shard([Task("x", "para", task.inputs)], tmp_path / "s"),
+            ConfigError,
+            "has mono; .* needs src and",
+        ),
+        (
+            lambda: shard([mono_task(tmp_path, {"a": b"x\n"}, name="../x")], tmp_path / "s"),
+            ConfigError,
+            "of a folder",
+        ),
+        (
+            lambda: shard([task], tmp_path / "s", compress="xz"),
+            ConfigError,
+            "unknown compress 'xz'",
+        ),  # type: ignore[arg-type]
         (lambda: shard([task], tmp_path / "s", lines=0), ConfigError, "lines is 0; give 1 or more"),
-        (lambda: shard([task], tmp_path / "s", workers=0), ConfigError, "workers is 0; give 1 or more"),
+        (
+            lambda: shard([task], tmp_path / "s", workers=0),
+            ConfigError,
+            "workers is 0; give 1 or more",
+        ),
         (lambda: shard("tasks.yaml", tmp_path / "s"), ArgumentError, "load_config"),
-        (lambda: shard([Task("x", "mono", (Input("i", (("mono", "/nowhere/a"),)),))], tmp_path / "s"), StreamError,
-         "task 'x': /nowhere/a: cannot be read: no such file"),
-    ):  # fmt: skip
+        (
+            lambda: shard(
+                [Task("x", "mono", (Input("i", (("mono", "/nowhere/a"),)),))], tmp_path / "s"
+            ),
+            StreamError,
+            "task 'x': /nowhere/a: cannot be read: no such file",
+        ),
+    ):
         with pytest.raises(kind, match=message):
             call()
     assert not (tmp_path / "s").exists()
 
 
-def test_lines_are_taken_across_blocks_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_taken_across_blocks_and_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As many as are asked for, whatever the blocks; more than there are is a file that has changed."""
     monkeypatch.setattr("volt.stream.tasks.task._ALL_BLOCKS", 0)
     paths = [write(tmp_path / "a", numbered("a", 9000)), write(tmp_path / "b", b"\xef\xbb\xbfx\ny")]
@@ -165,20 +233,26 @@ def test_lines_are_taken_across_blocks_and_files(tmp_path: Path, monkeypatch: py
         lines.skip(1)
         assert lines.take(8998) == b"".join(numbered("a", 8999).splitlines(keepends=True)[1:])
         assert lines.take(3) == b"a line 8999\nx\ny\n"
-        with pytest.raises(StreamError, match=r"a: changed while it was read; wait until it is complete"):
+        with pytest.raises(
+            StreamError, match=r"a: changed while it was read; wait until it is complete"
+        ):
             lines.take(1)
 
 
 def test_a_stream_reads_shards(tmp_path: Path) -> None:
     """The files of a shard are a pair of `Source`."""
     [made] = shard([pair_task(tmp_path, {"a": 7})], tmp_path / "shards", lines=100)
-    source = open_source(Source("de_en", made.paths, names=made.names), seed=1, cache=tmp_path / "cache")
+    source = open_source(
+        Source("de_en", made.paths, names=made.names), seed=1, cache=tmp_path / "cache"
+    )
     assert (source.n_lines, made.counts) == (7, (7,))
 
 
 def test_lines_of_a_validation_task_keep_their_order(tmp_path: Path) -> None:
     """Shard for shard they are the lines of the inputs, one input behind the other."""
-    task = mono_task(tmp_path, {"a": numbered("a", 5), "b": numbered("b", 6)}, split="valid", n_shards=3)
+    task = mono_task(
+        tmp_path, {"a": numbered("a", 5), "b": numbered("b", 6)}, split="valid", n_shards=3
+    )
     [made] = shard([task], tmp_path / "shards")
     together = (numbered("a", 5) + numbered("b", 6)).decode().split("\n")[:-1]
     assert [line for (lines,) in shards_of(made) for line in lines] == together

@@ -9,7 +9,13 @@ from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.stream.tasks.shard_writing import dealt, in_a_row, mixed_chunks, mixed_order, number_of_shards
+from volt.stream.tasks.shard_writing import (
+    dealt,
+    in_a_row,
+    mixed_chunks,
+    mixed_order,
+    number_of_shards,
+)
 
 few = st.lists(st.integers(0, 30), min_size=1, max_size=4).filter(any)
 
@@ -22,7 +28,9 @@ def test_every_shard_gets_its_part_of_every_input(seed: int) -> None:
     draw = np.random.default_rng(seed)
     for _ in range(100):
         n_shards, most = int(draw.integers(1, 60)), int(10 ** draw.uniform(0, 7))
-        lines = np.where(draw.random(n := int(draw.integers(1, 7))) < 0.3, 1, draw.integers(1, most + 1, n))
+        lines = np.where(
+            draw.random(n := int(draw.integers(1, 7))) < 0.3, 1, draw.integers(1, most + 1, n)
+        )
         counts = dealt(lines, n_shards)
         assert (counts.sum(axis=0) == lines).all()
         for got, whole in ((counts, lines), (counts.sum(axis=1), lines.sum())):
@@ -45,7 +53,10 @@ def test_lines_that_keep_their_order_are_cut_in_a_row(lines: list[int], n_parts:
     """Each part holds the lines that follow those of the part before, and as many as the others within one."""
     owner = list(chain.from_iterable([place] * n for place, n in enumerate(lines)))
     counts = in_a_row(lines, n_parts)
-    assert list(chain.from_iterable([place] * n for part in counts for place, n in enumerate(part))) == owner
+    assert (
+        list(chain.from_iterable([place] * n for part in counts for place, n in enumerate(part)))
+        == owner
+    )
     assert {*counts.sum(axis=1).tolist()} <= {len(owner) // n_parts, -(-len(owner) // n_parts)}
 
 
@@ -73,23 +84,34 @@ def _mixed(counts: np.ndarray, n_chunks: int) -> list[tuple[int, int]]:
     """(input, number of its line) of each line of a shard, chunk by chunk."""
     found, first = list[tuple[int, int]](), np.zeros_like(counts)
     for n in mixed_chunks(counts, n_chunks):
-        lines = [(place, int(first[place]) + line) for place, of in enumerate(n.tolist()) for line in range(of)]
+        lines = [
+            (place, int(first[place]) + line)
+            for place, of in enumerate(n.tolist())
+            for line in range(of)
+        ]
         found += [lines[index] for index in mixed_order(first, n, counts)]
         first = first + n
     return found
 
 
 @given(st.integers(0, 10**9), st.none() | st.integers(1, 50), st.integers(1, 10**6))
-def test_there_are_never_more_shards_than_lines(n_lines: int, asked: int | None, lines: int) -> None:
+def test_there_are_never_more_shards_than_lines(
+    n_lines: int, asked: int | None, lines: int
+) -> None:
     """As many as are asked for, or so many that none has more lines than it may."""
     n_shards = number_of_shards(n_lines, requested=asked, lines=lines)
     assert n_shards <= n_lines
     assert (
-        n_shards in (n_lines, asked) if asked else lines * (n_shards - 1) < n_lines <= lines * n_shards or not n_lines
+        n_shards in (n_lines, asked)
+        if asked
+        else lines * (n_shards - 1) < n_lines <= lines * n_shards or not n_lines
     )
 
 
 def test_one_line_beside_a_million() -> None:
     """It is in one of ten shards, and that has no more lines than the others but for one."""
     counts = dealt([10**6, 1], 10)
-    assert (counts[:, 1].tolist(), counts.sum(axis=1).tolist()) == ([1] + [0] * 9, [100_001] + [100_000] * 9)
+    assert (counts[:, 1].tolist(), counts.sum(axis=1).tolist()) == (
+        [1] + [0] * 9,
+        [100_001] + [100_000] * 9,
+    )

@@ -30,8 +30,13 @@ def test_inputs_may_be_gone_touched_or_elsewhere(tmp_path: Path, task: Task) -> 
     os.utime(tmp_path / "b.src", (5, 5))
     (tmp_path / "b.tgt").rename(tmp_path / "c.tgt")
     moved = Input("b", (("src", str(tmp_path / "b.src")), ("tgt", str(tmp_path / "c.tgt"))))
-    assert read_manifest(tmp_path / "shards", replace(task, inputs=(task.inputs[0], moved))).n_lines == 13
-    assert read_manifest(tmp_path / "shards", Task("other", "para", (), shares="de_en")).n_lines == 13
+    assert (
+        read_manifest(tmp_path / "shards", replace(task, inputs=(task.inputs[0], moved))).n_lines
+        == 13
+    )
+    assert (
+        read_manifest(tmp_path / "shards", Task("other", "para", (), shares="de_en")).n_lines == 13
+    )
 
 
 @pytest.mark.parametrize("shares", [False, True])
@@ -40,10 +45,16 @@ def test_stale_shards_are_reported(tmp_path: Path, task: Task, shares: bool) -> 
     asked = Task("other", "para", (), shares="de_en") if shares else task
     write(tmp_path / "a.src", numbered("a SRC", 9))
     _refused(
-        tmp_path, asked, r"de_en: stale: .*a\.src now has different text; make the shards again: volt shard CONFIG -o"
+        tmp_path,
+        asked,
+        r"de_en: stale: .*a\.src now has different text; make the shards again: volt shard CONFIG -o",
     )
     write(tmp_path / "a.src", numbered("a", 9))
-    _refused(tmp_path, asked, r"stale: .*a\.src now has 81 bytes, not 117; make the shards again: volt shard CONFIG")
+    _refused(
+        tmp_path,
+        asked,
+        r"stale: .*a\.src now has 81 bytes, not 117; make the shards again: volt shard CONFIG",
+    )
 
 
 def test_shards_of_another_task_are_stale(tmp_path: Path, task: Task) -> None:
@@ -52,10 +63,20 @@ def test_shards_of_another_task_are_stale(tmp_path: Path, task: Task) -> None:
     _refused(tmp_path, replace(task, inputs=task.inputs[:1]), message)
     more = Input("b", task.inputs[1].files * 2)
     _refused(
-        tmp_path, replace(task, inputs=(task.inputs[0], more)), r"stale: input 'b' now has a different number of files"
+        tmp_path,
+        replace(task, inputs=(task.inputs[0], more)),
+        r"stale: input 'b' now has a different number of files",
     )
-    _refused(tmp_path, replace(task, kind="mono"), r"stale: they have src and tgt, but task 'de_en' is of type mono")
-    _refused(tmp_path, replace(task, n_shards=5), r"stale: there are 2, but task 'de_en' asks for 5; make")
+    _refused(
+        tmp_path,
+        replace(task, kind="mono"),
+        r"stale: they have src and tgt, but task 'de_en' is of type mono",
+    )
+    _refused(
+        tmp_path,
+        replace(task, n_shards=5),
+        r"stale: there are 2, but task 'de_en' asks for 5; make",
+    )
     assert read_manifest(tmp_path / "shards", replace(task, n_shards=None)).counts == (7, 6)
 
 
@@ -64,20 +85,42 @@ def test_damage_is_reported(tmp_path: Path, task: Task) -> None:
     folder = tmp_path / "shards" / "de_en"
     (folder / "00001.tgt.zst").write_bytes(b"cut")
     _refused(
-        tmp_path, task, r"de_en: 00001\.tgt\.zst has 3 bytes, not the \d+ that were written; make the shards again"
+        tmp_path,
+        task,
+        r"de_en: 00001\.tgt\.zst has 3 bytes, not the \d+ that were written; make the shards again",
     )
     (folder / "words.tgt.tsv").unlink()
     (folder / "00001.tgt.zst").unlink()
-    _refused(tmp_path, task, r"de_en: 00001\.tgt\.zst is missing; make the shards again: volt shard CONFIG")
+    _refused(
+        tmp_path,
+        task,
+        r"de_en: 00001\.tgt\.zst is missing; make the shards again: volt shard CONFIG",
+    )
     shard([task], tmp_path / "shards")
     text = (folder / "manifest.json").read_text()
-    for damaged in (text.replace('"n_lines": 13', '"n_lines": 12'), text[:99], "[]", "", '{"version": 9}'):
+    for damaged in (
+        text.replace('"n_lines": 13', '"n_lines": 12'),
+        text[:99],
+        "[]",
+        "",
+        '{"version": 9}',
+    ):
         (folder / "manifest.json").write_text(damaged)
-        _refused(tmp_path, task, r"manifest\.json: damaged; make the shards again: volt shard CONFIG -o .*shards")
+        _refused(
+            tmp_path,
+            task,
+            r"manifest\.json: damaged; make the shards again: volt shard CONFIG -o .*shards",
+        )
     shard([task], tmp_path / "shards")
     assert (folder / "manifest.json").read_text() == text
-    _refused(tmp_path, replace(task, name="fr_en"), r"fr_en: no shards of task 'fr_en'; make them: volt shard CONFIG")
-    with pytest.raises(ConfigError, match=r"task '\.\./x': cannot be the name of a folder; use letters"):
+    _refused(
+        tmp_path,
+        replace(task, name="fr_en"),
+        r"fr_en: no shards of task 'fr_en'; make them: volt shard CONFIG",
+    )
+    with pytest.raises(
+        ConfigError, match=r"task '\.\./x': cannot be the name of a folder; use letters"
+    ):
         read_manifest(tmp_path, replace(task, name="../x"))
 
 

@@ -49,7 +49,11 @@ class _Stop(BaseException):
     """As SIGKILL, but for what the process itself does not see."""
 
 
-@settings(deadline=None, max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None,
+    max_examples=examples(25),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(stops=st.lists(st.integers(0, 30), min_size=1, max_size=3), is_renamed=st.booleans())
 def test_a_run_goes_on_where_one_was_stopped(
     made: Made, tmp_path_factory: pytest.TempPathFactory, stops: list[int], is_renamed: bool
@@ -64,7 +68,10 @@ def test_a_run_goes_on_where_one_was_stopped(
                 shard([task], place, workers=1)
             except _Stop:
                 if not (place / "de_en" / "manifest.json").exists():
-                    with pytest.raises(StreamError, match=r"task 'de_en'; (continue|make them): volt shard CONFIG -o "):
+                    with pytest.raises(
+                        StreamError,
+                        match=r"task 'de_en'; (continue|make them): volt shard CONFIG -o ",
+                    ):
                         read_manifest(place, task)
     shard([task], place)
     assert bytes_of(place) == made.shards
@@ -92,11 +99,15 @@ def _stop_at(patch: pytest.MonkeyPatch, stop: int, *, is_renamed: bool) -> None:
         patch.setattr(module, "write_atomic", Stopping)
 
 
-def test_what_is_finished_is_not_made_again(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_finished_is_not_made_again(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Shards that were noted are kept, inputs are not looked at again, and one that was damaged since is made anew."""
     task = made.task
     with pytest.MonkeyPatch.context() as patch:
-        _stop_at(patch, 13, is_renamed=True)  # the plan, and five files of each of two shards; then two more
+        _stop_at(
+            patch, 13, is_renamed=True
+        )  # the plan, and five files of each of two shards; then two more
         with pytest.raises(_Stop):
             shard([task], tmp_path, workers=1)
     assert sorted(path.name for path in tmp_path.glob("*/.progress/*.json")) == [
@@ -114,7 +125,10 @@ def test_what_is_finished_is_not_made_again(made: Made, tmp_path: Path, monkeypa
 
 def test_shards_that_are_there_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as texts and options are the same, whatever the times; other options make all anew, and old files go."""
-    task, seen = mono_task(tmp_path, {"a": numbered("a", 9)}, n_shards=3), _written_shards(monkeypatch)
+    task, seen = (
+        mono_task(tmp_path, {"a": numbered("a", 9)}, n_shards=3),
+        _written_shards(monkeypatch),
+    )
     [first] = shard([task], tmp_path / "s")
     assert shard([task], tmp_path / "s") == (first,)
     os.utime(tmp_path / "a", (1, 1))
@@ -148,7 +162,9 @@ def test_two_runs_do_no_harm(tmp_path: Path) -> None:
     lock = tmp_path / "s" / "auto_en" / ".lock"
     with (
         locked(lock),
-        pytest.raises(StreamError, match=r"auto_en: another process is writing shards there; wait, or"),
+        pytest.raises(
+            StreamError, match=r"auto_en: another process is writing shards there; wait, or"
+        ),
     ):
         shard([task], tmp_path / "s")
     assert [path.name for path in (tmp_path / "s").rglob("*")] == ["auto_en", ".lock"]
@@ -156,7 +172,9 @@ def test_two_runs_do_no_harm(tmp_path: Path) -> None:
     assert not lock.exists()
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "00000.mono.zst", "words.mono.tsv", ".progress", "manifest.json"])
+@pytest.mark.parametrize(
+    "name", ["notes.txt", "00000.mono.zst", "words.mono.tsv", ".progress", "manifest.json"]
+)
 def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path, name: str) -> None:
     """Also where names are like those of shards, but nothing says that they are; or where there is a link or folder."""
     task, place = mono_task(tmp_path, {"a": b"x\n"}), tmp_path / "s" / "auto_en"
@@ -167,7 +185,8 @@ def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path, name: str
         (place / name).write_text("mine")
     lost = ", or its manifest.json is missing" if name[0] in "0w" else ""
     with pytest.raises(
-        OutputError, match=rf"auto_en: contains '{name}', which is not one of its shards{lost}; name another folder"
+        OutputError,
+        match=rf"auto_en: contains '{name}', which is not one of its shards{lost}; name another folder",
     ):
         shard([task], tmp_path / "s")
     assert [path.name for path in place.iterdir()] == [name]
@@ -181,13 +200,16 @@ def test_inputs_are_not_written_over(tmp_path: Path) -> None:
     for path in (made.paths[0], f"{tmp_path}/s/../s/auto_en/00000.mono", f"{tmp_path}/link"):
         task = Task("auto_en", "mono", (Input("i", (("mono", path),)),))
         with pytest.raises(
-            ConfigError, match=r": is an input, but lies in the output folder .*auto_en; name another folder"
+            ConfigError,
+            match=r": is an input, but lies in the output folder .*auto_en; name another folder",
         ):
             shard([task], tmp_path / "s", compress="none")
     assert Path(made.paths[0]).read_bytes() == b"x\n"
 
 
-def test_an_input_that_changes_meanwhile_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_input_that_changes_meanwhile_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing is finished that is not of one text."""
     task, looked = mono_task(tmp_path, {"a": numbered("a", 9)}), shard_writing._plan
 
@@ -197,7 +219,10 @@ def test_an_input_that_changes_meanwhile_is_reported(tmp_path: Path, monkeypatch
         return looked(*given)
 
     monkeypatch.setattr(shard_writing, "_plan", change)
-    with pytest.raises(StreamError, match=r"a: changed while it was read; wait until it is complete, and start again"):
+    with pytest.raises(
+        StreamError,
+        match=r"a: changed while it was read; wait until it is complete, and start again",
+    ):
         shard([task], tmp_path / "s")
     assert not (tmp_path / "s" / "auto_en" / "manifest.json").exists()
 
@@ -219,10 +244,14 @@ shard_writing.shard([Task("de_en", "para", inputs, n_shards=4)], sys.argv[2], wo
 
 def test_a_run_that_was_killed_goes_on(made: Made, tmp_path: Path) -> None:
     """By SIGKILL, in the middle of a shard: half a file is left under another name, and is gone in the end."""
-    done = subprocess.run([sys.executable, "-c", KILLED, str(made.folder), str(tmp_path)], timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(made.folder), str(tmp_path)], timeout=60, check=False
+    )
     assert done.returncode == -signal.SIGKILL
     assert any(_parts(tmp_path))
-    with pytest.raises(StreamError, match=r"unfinished shards of task 'de_en'; continue: volt shard CONFIG"):
+    with pytest.raises(
+        StreamError, match=r"unfinished shards of task 'de_en'; continue: volt shard CONFIG"
+    ):
         read_manifest(tmp_path, made.task)
     [again] = shard([made.task], tmp_path)
     assert (again.counts, again.n_lines) == ((17, 17, 17, 16), 67)

@@ -50,7 +50,9 @@ def mix(tmp_path: Path) -> Path:
     """A configuration with four tasks, and its files."""
     for name, n in (("a", 13), ("b", 8), ("c", 5)):
         for side in ("de", "en"):
-            write_lines(tmp_path / f"{name}.{side}", [f"{name}{i} {side.upper()}" for i in range(n)])
+            write_lines(
+                tmp_path / f"{name}.{side}", [f"{name}{i} {side.upper()}" for i in range(n)]
+            )
     write_lines(tmp_path / "ted.0", [f"Ted {i}" for i in range(9)])
     write_lines(tmp_path / "ted.1", [f"Ted {i}" for i in range(9, 17)])
     (tmp_path / "mix.yaml").write_text(MIX.replace("KIND", "steps"))
@@ -64,7 +66,9 @@ def counts_by_kind(lines: Sequence[str]) -> dict[str, int]:
     return {"de_en": pairs, "auto": len(lines) - pairs - auto2, "auto2": auto2}
 
 
-def owed(n: int, weights: dict[str, tuple[float, ...]], points: Sequence[int]) -> dict[str, Fraction]:
+def owed(
+    n: int, weights: dict[str, tuple[float, ...]], points: Sequence[int]
+) -> dict[str, Fraction]:
     """What each task is owed after n samples, step by step: exact."""
     found = dict.fromkeys(weights, Fraction(0))
     for place, (start, end) in enumerate(pairwise([*points, 1 << 60])):
@@ -96,7 +100,12 @@ def test_a_task_reads_all_its_inputs_and_those_that_it_shares(mix: Path) -> None
     assert [source.name for source in message.sources] == ["de_en", "auto", "auto2"]
     folder = mix.parent
     assert message.tasks[0].inputs[1] == Input(
-        "more", tuple((side, f"{folder}/{name}.{end}") for name in "bc" for side, end in (("src", "de"), ("tgt", "en")))
+        "more",
+        tuple(
+            (side, f"{folder}/{name}.{end}")
+            for name in "bc"
+            for side, end in (("src", "de"), ("tgt", "en"))
+        ),
     )
     assert message.tasks[2].inputs == ()
     assert message.tasks[2].shares == "auto"
@@ -104,7 +113,11 @@ def test_a_task_reads_all_its_inputs_and_those_that_it_shares(mix: Path) -> None
         (
             "de_en",
             26,
-            {f"{name}{i} DE\t{name}{i} en" for name, size in (("a", 13), ("b", 8), ("c", 5)) for i in range(size)},
+            {
+                f"{name}{i} DE\t{name}{i} en"
+                for name, size in (("a", 13), ("b", 8), ("c", 5))
+                for i in range(size)
+            },
         ),
         ("auto2", 17, {f"TED {i}" for i in range(17)}),
     ):
@@ -118,10 +131,13 @@ def test_a_split_is_read_once_in_order_and_without_noise(mix: Path) -> None:
         assert list(stream) == [f"c{i} de\tc{i} en" for i in range(5)]
     with Stream.from_config(mix, split="valid", tasks=["auto", "dev"]) as stream:
         both = list(stream)
-    assert [line for line in both if line.startswith("Ted")] == [f"Ted {i}\tTed {i}" for i in range(17)]
+    assert [line for line in both if line.startswith("Ted")] == [
+        f"Ted {i}\tTed {i}" for i in range(17)
+    ]
     assert len(both) == 22
     with pytest.raises(
-        ConfigError, match=r"mix.yaml:14: tasks.dev: is of split valid, not train; choose the split valid"
+        ConfigError,
+        match=r"mix.yaml:14: tasks.dev: is of split valid, not train; choose the split valid",
     ):
         load_config(mix, tasks=["dev"])
     with pytest.raises(ConfigError, match=r"mix.yaml:3: tasks: no task 'devv'; did you mean dev"):
@@ -132,9 +148,14 @@ def test_tasks_stand_beside_sources(tmp_path: Path) -> None:
     """Training mixes both; what is asked for by name, or for validation, is of tasks alone."""
     text = "sources: {s: {path: a.tsv}}\ntasks: {t: {type: mono, inputs: {i: {mono: b}}}}\ntransforms: [upper]\n"
     message = parse_config(text)
-    assert [(source.name, source.transforms) for source in message.sources] == [("s", (Upper(),)), ("t", (Upper(),))]
+    assert [(source.name, source.transforms) for source in message.sources] == [
+        ("s", (Upper(),)),
+        ("t", (Upper(),)),
+    ]
     assert [source.name for source in parse_config(text, tasks=["t"]).sources] == ["t"]
-    with pytest.raises(ConfigError, match=r"stream.yaml:2: tasks: no task is of split valid; name a task, or add a"):
+    with pytest.raises(
+        ConfigError, match=r"stream.yaml:2: tasks: no task is of split valid; name a task, or add a"
+    ):
         parse_config(text, split="valid")
     with pytest.raises(ConfigError, match=r"sources\.s: is a source, not a task; choose from t"):
         parse_config(text, tasks=["s"])
@@ -144,18 +165,28 @@ def test_tasks_stand_beside_sources(tmp_path: Path) -> None:
 
 def steps_of(text: str, step: str, **options: Any) -> tuple[Any, ...]:
     """The transforms of a task with more keys and one step."""
-    message = f"tasks: {{t: {{type: mono, inputs: {{i: {{mono: a}}}}, {text}transforms: [{step}]}}}}\n"
-    return parse_config(message + "".join(f"{key}: {value}\n" for key, value in options.items())).sources[0].transforms
+    message = (
+        f"tasks: {{t: {{type: mono, inputs: {{i: {{mono: a}}}}, {text}transforms: [{step}]}}}}\n"
+    )
+    return (
+        parse_config(message + "".join(f"{key}: {value}\n" for key, value in options.items()))
+        .sources[0]
+        .transforms
+    )
 
 
 def test_a_transform_knows_its_task() -> None:
     """Options that a transform takes from its task need not be given, and are those of the step where they are."""
     spoken = "src_lang: de, tgt_lang: en, "
     assert steps_of(spoken, "lang_prefix_both") == (LangPrefixBoth("de", "en"),)
-    assert steps_of(spoken + "extra_prefix: <BT>, ", "lang_prefix_both") == (LangPrefixBoth("de", "en", "<BT>"),)
+    assert steps_of(spoken + "extra_prefix: <BT>, ", "lang_prefix_both") == (
+        LangPrefixBoth("de", "en", "<BT>"),
+    )
     assert steps_of(spoken, "lang_prefix_both: {tgt_lang: fr}") == (LangPrefixBoth("de", "fr"),)
     assert steps_of(spoken, "lower") == (Lower(),)
-    with pytest.raises(ConfigError, match=r"tasks.t.transforms\[1\]: tgt_lang: is missing; give it here"):
+    with pytest.raises(
+        ConfigError, match=r"tasks.t.transforms\[1\]: tgt_lang: is missing; give it here"
+    ):
         steps_of("src_lang: de, ", "lang_prefix_both")
 
 
@@ -165,25 +196,31 @@ def test_a_step_says_more_than_the_defaults() -> None:
     for task, step, expected in (
         ("", "lang_prefix_both", ("fi", "sv", "<X>")),
         ("src_lang: de, ", "lang_prefix_both", ("de", "sv", "<X>")),
-        ("src_lang: de, extra_prefix: <Y>, ", "lang_prefix_both: {src_lang: en}", ("en", "sv", "<Y>")),
+        (
+            "src_lang: de, extra_prefix: <Y>, ",
+            "lang_prefix_both: {src_lang: en}",
+            ("en", "sv", "<Y>"),
+        ),
     ):
         assert steps_of(task, step, defaults=prefixes) == (LangPrefixBoth(*expected),)
     defaults = "{lower: {fields: [tgt], if_cased: src}}"
     assert steps_of("", "lower", defaults=defaults) == (Lower((2,), 1),)
     assert steps_of("", "lower: [src]", defaults=defaults) == (Lower((1,), 1),)
-    assert steps_of("", "{choice: [{weight: 1, transforms: [lower]}]}", defaults="{lower: [1]}")[0].variants[
+    assert steps_of("", "{choice: [{weight: 1, transforms: [lower]}]}", defaults="{lower: [1]}")[
         0
-    ].transforms == (Lower((1,)),)
-    assert parse_config("sources: {s: {path: a, transforms: [lower]}}\ndefaults: {lower: [1]}").sources[
-        0
-    ].transforms == (Lower(),)
+    ].variants[0].transforms == (Lower((1,)),)
+    assert parse_config(
+        "sources: {s: {path: a, transforms: [lower]}}\ndefaults: {lower: [1]}"
+    ).sources[0].transforms == (Lower(),)
 
 
 @st.composite
 def mixes(draw: st.DrawFn) -> tuple[list[int], int, int, list[list[float]]]:
     """Points, the size of a batch and of an update, and weights of three tasks: the first never 0, none always 0."""
     points = sorted(draw(st.sets(st.integers(1, 30), min_size=1, max_size=4)))
-    weights = st.lists(st.integers(0, 9), min_size=len(points) + 1, max_size=len(points) + 1).filter(any)
+    weights = st.lists(
+        st.integers(0, 9), min_size=len(points) + 1, max_size=len(points) + 1
+    ).filter(any)
     listed = [draw(weights) for _ in range(3)]
     first = [weight + 1 for weight in listed[0]]
     return (
@@ -196,15 +233,22 @@ def mixes(draw: st.DrawFn) -> tuple[list[int], int, int, list[list[float]]]:
 
 @settings(max_examples=examples(30))
 @given(mixes(), st.sampled_from(["samples", "batches", "updates"]))
-def test_schedules_are_exact_at_their_points(mix: tuple[list[int], int, int, list[list[float]]], unit: str) -> None:
+def test_schedules_are_exact_at_their_points(
+    mix: tuple[list[int], int, int, list[list[float]]], unit: str
+) -> None:
     """Whatever the unit, weights change at the very sample, and a naive sum of shares is kept within one sample."""
     points, batch, update, listed = mix
     size = {"samples": 1, "batches": batch, "updates": batch * update}[unit]
     more = {"samples": "", "batches": f", batch_samples: {batch}"}.get(
         unit, f", batch_samples: {batch}, update_batches: {update}"
     )
-    tasks = [f"t{i}: {{type: mono, inputs: {{i: {{mono: a}}}}, weight: {one}}}" for i, one in enumerate(listed)]
-    message = parse_config(f"schedule: {{points: {points}, unit: {unit}{more}}}\ntasks: {{{', '.join(tasks)}}}")
+    tasks = [
+        f"t{i}: {{type: mono, inputs: {{i: {{mono: a}}}}, weight: {one}}}"
+        for i, one in enumerate(listed)
+    ]
+    message = parse_config(
+        f"schedule: {{points: {points}, unit: {unit}{more}}}\ntasks: {{{', '.join(tasks)}}}"
+    )
     at = [0, *(point * size for point in points)]
     assert [source.weight for source in message.sources] == [
         Schedule(tuple(zip(at, one, strict=True))) for one in listed
@@ -213,7 +257,9 @@ def test_schedules_are_exact_at_their_points(mix: tuple[list[int], int, int, lis
     named = {str(i): tuple(one) for i, one in enumerate(listed)}
     for n in sorted({*at, *(point + 1 for point in at), at[-1] + 17}):
         turns += mixture.turns(n - len(turns)).tolist()
-        assert all(abs(turns.count(int(name)) - due) <= 1 for name, due in owed(n, named, at).items())
+        assert all(
+            abs(turns.count(int(name)) - due) <= 1 for name, due in owed(n, named, at).items()
+        )
 
 
 def test_linear_weights_move_between_the_points() -> None:
@@ -227,7 +273,11 @@ def test_linear_schedules_move_shares_and_say_so() -> None:
     found = shares_of([Schedule(((0, 1.0), (1000, 9.0)), "linear"), 1.0])
     shares = [found.units[found.lengths(sample)[0]][0] / UNIT for sample in (0, 500, 1000)]
     assert shares == pytest.approx([0.5, 0.7, 0.9], abs=0.01)
-    for model, field in ((ScheduleOptions, "kind"), (TaskScheduleOptions, "kind"), (TaskOptions, "weight")):
+    for model, field in (
+        (ScheduleOptions, "kind"),
+        (TaskScheduleOptions, "kind"),
+        (TaskOptions, "weight"),
+    ):
         text = " ".join(str(model.model_fields[field].description).split())
         assert "changes steadily between points" in text
         assert "0.7 half-way" in text
@@ -236,7 +286,9 @@ def test_linear_schedules_move_shares_and_say_so() -> None:
 def test_a_tab_in_lines_with_one_side_is_a_fault(tmp_path: Path) -> None:
     """A mono line is one field: a tab would make two of it, and is reported with its place."""
     write_lines(tmp_path / "a", ["x", "y\tz"])
-    (tmp_path / "s.yaml").write_text("tasks: {t: {type: mono, inputs: {i: {mono: a}}, shuffle: none}}")
+    (tmp_path / "s.yaml").write_text(
+        "tasks: {t: {type: mono, inputs: {i: {mono: a}}, shuffle: none}}"
+    )
     with (
         Stream.from_config(tmp_path / "s.yaml") as stream,
         pytest.raises(StreamError, match=r"a:2: columns: 2 fields, allows 1"),
@@ -256,7 +308,9 @@ def test_pairs_of_a_source_follow_each_other(tmp_path: Path) -> None:
     with pytest.raises(StreamError, match=r"b.de has 1 line, .*c.en has 2 lines"):
         Stream.from_config(tmp_path / "s.yaml")
     (tmp_path / "s.yaml").write_text(text.replace("[a.en, b.en]", "a.en"))
-    with pytest.raises(ConfigError, match=r"s.yaml:1: sources.s.pair.tgt: has 1 file, but src has 2; give equally"):
+    with pytest.raises(
+        ConfigError, match=r"s.yaml:1: sources.s.pair.tgt: has 1 file, but src has 2; give equally"
+    ):
         load_config(tmp_path / "s.yaml")
     with pytest.raises(ConfigError, match="2 names and 3 paths; give one file for each field"):
         Source("s", ("a", "b", "c"), names=("src", "tgt"))

@@ -25,7 +25,9 @@ from volt.stream.transforms.transform import LineFault, is_compiled, joins_lines
 @given(ROWS, st.integers(0, 1 << 32))
 def test_choice_sends_each_line_through_one_variant(rows: list[list[str]], seed: int) -> None:
     """Each line becomes what one of the variants makes of it, in its place."""
-    choice = Choice((Variant(1.0), Variant(1.0, (Tag(text="A"), Tag(text="B"))), Variant(2.0, (Tag(text="C"),))))
+    choice = Choice(
+        (Variant(1.0), Variant(1.0, (Tag(text="A"), Tag(text="B"))), Variant(2.0, (Tag(text="C"),)))
+    )
     for row, done in zip(rows, apply(choice, rows, seed=seed), strict=True):
         assert done[0] in (row[0], f"B A {row[0]}", f"C {row[0]}")
         assert done[1:] == row[1:]
@@ -36,18 +38,26 @@ def test_a_variant_has_its_share_of_the_numbers(weights: list[float], seed: int)
     """The number of a line, below the sum of all weights, lies in the range of its variant; a weight of 0 has none."""
     if not sum(weights):
         return
-    choice = Choice(tuple(Variant(weight, (Append(text=str(k)),)) for k, weight in enumerate(weights)))
+    choice = Choice(
+        tuple(Variant(weight, (Append(text=str(k)),)) for k, weight in enumerate(weights))
+    )
     batch, rng = Batch.of(["x"] * 60), LineRng.of(seed)
-    for number, row in zip(rng.uniform(batch.origins) * sum(weights), choice(batch, rng).rows, strict=True):
+    for number, row in zip(
+        rng.uniform(batch.origins) * sum(weights), choice(batch, rng).rows, strict=True
+    ):
         assert sum(weights[: int(row[1])]) <= number < sum(weights[: int(row[1]) + 1])
 
 
 @given(st.lists(st.integers(0, 9), max_size=30), st.integers(0, 1 << 32))
-def test_choice_keeps_the_order_whatever_variants_drop_or_repeat(numbers: list[int], seed: int) -> None:
+def test_choice_keeps_the_order_whatever_variants_drop_or_repeat(
+    numbers: list[int], seed: int
+) -> None:
     """With variants that drop, repeat and keep lines, origins never fall, and repeats stand together."""
     from volt.stream.transforms.filters import Regex
 
-    choice = Choice((Variant(1.0), Variant(1.0, (Repeat(n=3),)), Variant(1.0, (Regex(pattern="[0-4]"),))))
+    choice = Choice(
+        (Variant(1.0), Variant(1.0, (Repeat(n=3),)), Variant(1.0, (Regex(pattern="[0-4]"),)))
+    )
     batch = Batch((Column.of(list(map(str, numbers))),), None, np.arange(len(numbers)) + 100)
     done = choice(batch, LineRng.of("test", seed))
     assert done.origins.tolist() == sorted(done.origins.tolist())
@@ -68,10 +78,19 @@ def test_what_a_choice_makes_of_a_line_depends_on_no_other(
     rows: list[list[str]], seed: int, data: st.DataObject
 ) -> None:
     """Some lines of a batch alone become what they became among the others, inside choices in choices too."""
-    inner = Choice((Variant(1.0, (Typos(rate=0.5),)), Variant(1.0, (Repeat(n=2), Typos(rate=0.5), Append(text="x")))))
-    choice = Choice((Variant(1.0), Variant(1.0, (Tag(text="A"), inner)), Variant(1.0, (inner, inner))))
+    inner = Choice(
+        (
+            Variant(1.0, (Typos(rate=0.5),)),
+            Variant(1.0, (Repeat(n=2), Typos(rate=0.5), Append(text="x"))),
+        )
+    )
+    choice = Choice(
+        (Variant(1.0), Variant(1.0, (Tag(text="A"), inner)), Variant(1.0, (inner, inner)))
+    )
     batch, chance = Batch.of(["\t".join(row) for row in rows]), LineRng.of("test", seed)
-    chosen = np.array(data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))), bool)
+    chosen = np.array(
+        data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))), bool
+    )
     among, alone = choice(batch, chance), choice(batch.take(chosen), chance)
     assert among.take(np.isin(among.origins, np.flatnonzero(chosen))).lines == alone.lines
     assert alone.origins.tolist() == [origin for origin in among.origins.tolist() if chosen[origin]]
@@ -80,7 +99,9 @@ def test_what_a_choice_makes_of_a_line_depends_on_no_other(
 def test_copies_draw_for_themselves() -> None:
     """Of 90 copies of a line, each draws its variant and what that does; copies made inside a variant too."""
     copies = Repeat(n=90)(Batch.of(["abcdefghijklmnopqrst"]), LineRng(1, 2))
-    thirds = Choice(tuple(Variant(1.0, (Append(text=tag),)) for tag in "abc"))(copies, LineRng(3, 4))
+    thirds = Choice(tuple(Variant(1.0, (Append(text=tag),)) for tag in "abc"))(
+        copies, LineRng(3, 4)
+    )
     tags = thirds.column(2).strings()
     assert all(abs(tags.count(tag) - 30) < 5 * 20**0.5 for tag in "abc")
     noisy = Choice((Variant(1.0, (Repeat(n=2), Typos(rate=1.0))),))(copies, LineRng(3, 4))
@@ -91,8 +112,15 @@ def test_a_choice_is_what_its_variants_are() -> None:
     """It is compiled, and keeps lines, if all steps are and do; it joins lines if one does."""
     for n in range(4):
         for steps in permutations((Lower(), Repeat(), Careless()), n):
-            expected = all(map(is_compiled, steps)), all(map(keeps_lines, steps)), any(map(joins_lines, steps))
-            for variants in ([Variant(1.0), *(Variant(1.0, (step,)) for step in steps)], [Variant(1.0, steps)]):
+            expected = (
+                all(map(is_compiled, steps)),
+                all(map(keeps_lines, steps)),
+                any(map(joins_lines, steps)),
+            )
+            for variants in (
+                [Variant(1.0), *(Variant(1.0, (step,)) for step in steps)],
+                [Variant(1.0, steps)],
+            ):
                 choice = Choice(tuple(variants))
                 assert (choice.is_compiled, choice.keeps_lines, choice.joins_lines) == expected
 
@@ -110,7 +138,9 @@ class Careless:
 def test_a_choice_copies_no_field_that_no_variant_changed() -> None:
     """Fields that stay are views into the buffer that they were, and the others share one."""
     batch = Batch.of([f"A{k}\tB{k}\tC{k}" for k in range(100)]).split(3)
-    done = Choice((Variant(1.0), Variant(1.0, (Lower(),)), Variant(1.0, (Upper(),))))(batch, LineRng(1, 2))
+    done = Choice((Variant(1.0), Variant(1.0, (Lower(),)), Variant(1.0, (Upper(),))))(
+        batch, LineRng(1, 2)
+    )
     assert done.columns[2].data is batch.columns[2].data
     assert done.columns[0].data is done.columns[1].data
     assert Choice((Variant(1.0), Variant(0.0, (Lower(),))))(batch, LineRng(1, 2)) is batch
@@ -119,7 +149,9 @@ def test_a_choice_copies_no_field_that_no_variant_changed() -> None:
 def test_choice_follows_its_weights() -> None:
     """Of 40,000 lines, each variant gets its share within five standard deviations; a weight of 0 gets none."""
     shares = {"a": 0.95, "b": 0.04, "c": 0.01, "d": 0.0}
-    choice = Choice(tuple(Variant(100 * share, (Append(text=tag),)) for tag, share in shares.items()))
+    choice = Choice(
+        tuple(Variant(100 * share, (Append(text=tag),)) for tag, share in shares.items())
+    )
     tags = [row[1] for row in apply(choice, [["x"]] * 40_000)]
     for tag, share in shares.items():
         assert abs(tags.count(tag) - 40_000 * share) <= 5 * (40_000 * share * (1 - share)) ** 0.5

@@ -25,7 +25,11 @@ def test_fields_are_changed_one_by_one(lines: list[str], fields: Fields | None) 
         return "" if len(value) % 3 == 2 else value.upper() + value
 
     rows = [line.split("\t") for line in lines]
-    short = {i: missing(len(row), max(fields)) for i, row in enumerate(rows) if fields and len(row) < max(fields)}
+    short = {
+        i: missing(len(row), max(fields))
+        for i, row in enumerate(rows)
+        if fields and len(row) < max(fields)
+    }
     batch = Batch.of(lines)
     if short:
         with pytest.raises(LineFault) as fault:
@@ -34,13 +38,20 @@ def test_fields_are_changed_one_by_one(lines: list[str], fields: Fields | None) 
         return
     done = map_strings(batch, lambda values: list(map(changed, values)), fields=fields)
     chosen = fields or (1, 2)
-    expected = [[changed(value) if k in chosen else value for k, value in enumerate(row, 1)] for row in rows]
-    assert (done.lines, done.origins.tolist()) == (["\t".join(row) for row in expected], list(range(len(lines))))
+    expected = [
+        [changed(value) if k in chosen else value for k, value in enumerate(row, 1)] for row in rows
+    ]
+    assert (done.lines, done.origins.tolist()) == (
+        ["\t".join(row) for row in expected],
+        list(range(len(lines))),
+    )
 
 
 def test_a_function_that_loses_values_is_an_error() -> None:
     """Lines are not mixed up: as many values must be made as there are, of those that are not missing."""
     with pytest.raises(StreamError, match="a function returned 1 values for 2"):
         map_columns(Batch.of(["a", "b"]), lambda column: column.take([0]), fields=(1,))
-    doubled = map_columns(Batch.of(["a", "b\tc"]), lambda column: Column.of([2 * value for value in column.strings()]))
+    doubled = map_columns(
+        Batch.of(["a", "b\tc"]), lambda column: Column.of([2 * value for value in column.strings()])
+    )
     assert doubled.lines == ["aa", "bb\tcc"]

@@ -14,7 +14,11 @@ from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.nbest_segmenters import read_model, read_table
-from volt.stream.transforms.random_segmentation import DeterministicSegmentation, JoinPieces, MorfessorEm
+from volt.stream.transforms.random_segmentation import (
+    DeterministicSegmentation,
+    JoinPieces,
+    MorfessorEm,
+)
 from volt.stream.transforms.tags import LangPrefixBoth, Tag
 from volt.stream.transforms.transform import LoadedFiles, Transform, loaded
 from volt.stream.transforms.vocabulary_noise import Insertion, Switchout
@@ -39,15 +43,29 @@ def cut(transform: Transform, lines: list[str]) -> list[str]:
 def test_only_the_space_separates(tmp_path: Path, space: str) -> None:
     """Words and pieces hold every other white space; line ends are those of Unix or Windows."""
     word = f"a{space}b{space}"
-    table = DeterministicSegmentation(written(tmp_path, f"{word}\ta {space}b{space}\r\n{space}\t{space}\n"))
+    table = DeterministicSegmentation(
+        written(tmp_path, f"{word}\ta {space}b{space}\r\n{space}\t{space}\n")
+    )
     assert cut(table, [f"{word} {space}"]) == [f"a {space}b{space} {space}"]
 
 
 @pytest.mark.parametrize(
     ("word", "pieces"),
-    [("low", "lo w"), ("▁low", "▁lo w"), ("low", "▁lo w"), ("▁low", "▁ l ow"), ("low", "lo@@ w"), ("low", "l@@ ow</w>"),
-     ("low", "lo w</w>"), ("low", "lo￭ w"), ("low", "lo ￭w"), ("a@@b", "a@@ b"), ("@@", "@@"), ("▁", "▁")],
-)  # fmt: skip
+    [
+        ("low", "lo w"),
+        ("▁low", "▁lo w"),
+        ("low", "▁lo w"),
+        ("▁low", "▁ l ow"),
+        ("low", "lo@@ w"),
+        ("low", "l@@ ow</w>"),
+        ("low", "lo w</w>"),
+        ("low", "lo￭ w"),
+        ("low", "lo ￭w"),
+        ("a@@b", "a@@ b"),
+        ("@@", "@@"),
+        ("▁", "▁"),
+    ],
+)
 def test_pieces_that_spell_the_word_are_taken(tmp_path: Path, word: str, pieces: str) -> None:
     """With the marks of the usual tools, too."""
     table = read_table(written(tmp_path, f"{word}\t{pieces}\n"))
@@ -56,12 +74,24 @@ def test_pieces_that_spell_the_word_are_taken(tmp_path: Path, word: str, pieces:
 
 @pytest.mark.parametrize(
     ("word", "pieces"),
-    [("low", "hi gh"), ("low", "lo"), ("low", "lo w w"), ("Low", "lo w"), ("low", "lo ▁w"), ("low", "lo</w> w"),
-     ("low", "lo w@@")],
-)  # fmt: skip
-def test_pieces_that_do_not_spell_the_word_are_refused(tmp_path: Path, word: str, pieces: str) -> None:
+    [
+        ("low", "hi gh"),
+        ("low", "lo"),
+        ("low", "lo w w"),
+        ("Low", "lo w"),
+        ("low", "lo ▁w"),
+        ("low", "lo</w> w"),
+        ("low", "lo w@@"),
+    ],
+)
+def test_pieces_that_do_not_spell_the_word_are_refused(
+    tmp_path: Path, word: str, pieces: str
+) -> None:
     """They could not be joined to the text again; the error names both."""
-    with pytest.raises(VocabularyError, match=rf"file.tsv:2: the pieces '{pieces}' do not spell the word '{word}'; g"):
+    with pytest.raises(
+        VocabularyError,
+        match=rf"file.tsv:2: the pieces '{pieces}' do not spell the word '{word}'; g",
+    ):
         read_table(written(tmp_path, f"new\tn ew\n{word}\t{pieces}\n"))
 
 
@@ -72,7 +102,9 @@ def test_marks_come_by_themselves(tmp_path: Path) -> None:
     made = cut(lexicon, lines)
     assert made == ["▁low ▁low er\t▁low", "▁low er\t▁low", "", "▁low\t"]
     assert cut(JoinPieces(), made) == ["low lower\tlow", "lower\tlow", "", "low\t"]
-    assert cut(MorfessorEm(lexicon.model, n_samples=1, marks="given"), ["low low"]) == ["l o w l o w"]
+    assert cut(MorfessorEm(lexicon.model, n_samples=1, marks="given"), ["low low"]) == [
+        "l o w l o w"
+    ]
     table = DeterministicSegmentation(tmp_path / "table.tsv")
     table.table.write_text("▁low\t▁lo w\n")
     assert cut(table, ["low low"]) == ["▁lo w ▁lo w"]
@@ -83,9 +115,13 @@ def test_marks_come_by_themselves(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", ["1e308", "1e301", "9" * 305])
 def test_counts_that_no_sum_holds_are_refused(tmp_path: Path, count: str) -> None:
     """With the line, by lexicons, by models of the package and by lists; those below are summed."""
-    with pytest.raises(VocabularyError, match=r"file.tsv:2: the count .* is above 1e.300; divide all counts"):
+    with pytest.raises(
+        VocabularyError, match=r"file.tsv:2: the count .* is above 1e.300; divide all counts"
+    ):
         read_model(written(tmp_path, f"1\ta\n{count}\tb\n"))
-    assert read_model(written(tmp_path, "1e300\ta\n1e300\tb\n")).best(["a"], 1)[0][0].score == pytest.approx(-0.6931472)
+    assert read_model(written(tmp_path, "1e300\ta\n1e300\tb\n")).best(["a"], 1)[0][
+        0
+    ].score == pytest.approx(-0.6931472)
     if not count.isdecimal():
         with pytest.raises(VocabularyError, match=r"file.tsv:2: the count .* is above 1e.300"):
             listed_pieces(written(tmp_path, f"1\ta\n{count}\tb\n"))
@@ -94,9 +130,15 @@ def test_counts_that_no_sum_holds_are_refused(tmp_path: Path, count: str) -> Non
 def test_an_empty_file_is_called_empty(tmp_path: Path) -> None:
     """A lexicon, a model or a table; the error says what there should be."""
     for text in ("", "\n\r\n", "\ufeff"):
-        with pytest.raises(VocabularyError, match=r"file.tsv: the file is empty; give one with lines `count<TAB>subw"):
+        with pytest.raises(
+            VocabularyError,
+            match=r"file.tsv: the file is empty; give one with lines `count<TAB>subw",
+        ):
             read_model(written(tmp_path, text))
-        with pytest.raises(VocabularyError, match=r"file.tsv: the file is empty; give one with lines `word<TAB>subwo"):
+        with pytest.raises(
+            VocabularyError,
+            match=r"file.tsv: the file is empty; give one with lines `word<TAB>subwo",
+        ):
             read_table(written(tmp_path, text))
 
 
@@ -113,17 +155,25 @@ def test_counts_may_have_exponents(tmp_path: Path) -> None:
     codes.write_text("#version: 0.2\nc a\nca t</w>\n")
     found = read_vocabulary(written(tmp_path, "9.87e-05\tca\n3e5\tcat</w>\n2\tc\n"), merges=codes)
     assert found.counts is not None
-    assert dict(zip(found.tokens, found.counts, strict=True)) == {"ca": 1, "cat</w>": 300_001, "c": 2}
+    assert dict(zip(found.tokens, found.counts, strict=True)) == {
+        "ca": 1,
+        "cat</w>": 300_001,
+        "c": 2,
+    }
 
 
 def test_the_odd_line_of_a_list_is_named(tmp_path: Path) -> None:
     """Not the first one, which is as it should be."""
-    with pytest.raises(VocabularyError, match=r"file.tsv:3: is not `count<TAB>subword`, as the lines before it are"):
+    with pytest.raises(
+        VocabularyError, match=r"file.tsv:3: is not `count<TAB>subword`, as the lines before it are"
+    ):
         read_vocabulary(written(tmp_path, "3\tcat\n2.5\tdog\nmany\tcow\n1\tlow\n"))
 
 
 @pytest.mark.parametrize("kind", [Switchout, Insertion])
-def test_noise_draws_no_tags_of_its_task(tmp_path: Path, kind: type[Switchout] | type[Insertion]) -> None:
+def test_noise_draws_no_tags_of_its_task(
+    tmp_path: Path, kind: type[Switchout] | type[Insertion]
+) -> None:
     """Whatever they look like, in whatever step they are added; others may be named."""
     tags = ("[BT]", "__opt__", "<FROM_a<b>", "<TO_en>", "extra", "{x}")
     vocabulary = written(tmp_path, "".join(f"9\t{token}\n" for token in (*tags, "cat", "dog")))
@@ -137,9 +187,17 @@ def test_noise_draws_no_tags_of_its_task(tmp_path: Path, kind: type[Switchout] |
     )
     source = Source("s", (str(text),), 1.0, steps, epochs=1)
     with Stream([source]) as stream:
-        found = {token for line in stream for token in line.split("<TO_en> ")[1].replace("\t", " ").split(" ")}
+        found = {
+            token
+            for line in stream
+            for token in line.split("<TO_en> ")[1].replace("\t", " ").split(" ")
+        }
     assert found - {"low", "[BT]", "__opt__", "{x}"} == {"cat", "dog"}
-    drawn = {token for line in cut(kind(vocabulary, rate=1.0, without=tags), ["low"] * 300) for token in line.split()}
+    drawn = {
+        token
+        for line in cut(kind(vocabulary, rate=1.0, without=tags), ["low"] * 300)
+        for token in line.split()
+    }
     assert drawn - {"low"} == {"cat", "dog"}
     with pytest.raises(VocabularyError, match=r"contains only special tokens"):
         loaded(kind(vocabulary, without=(*tags, "cat", "dog")), LoadedFiles())

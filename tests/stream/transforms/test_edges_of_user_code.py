@@ -81,10 +81,16 @@ def user(folder: Path, function: str, takes: Takes = "fields") -> User:
     return User(folder / "mine.py", function, takes)
 
 
-@pytest.mark.parametrize(("function", "line"), [("later", 4), ("more", 8), ("a_partial", 4), ("an_object", 0)])
-def test_asynchronous_functions_are_refused_when_a_stream_is_made(tmp_path: Path, function: str, line: int) -> None:
+@pytest.mark.parametrize(
+    ("function", "line"), [("later", 4), ("more", 8), ("a_partial", 4), ("an_object", 0)]
+)
+def test_asynchronous_functions_are_refused_when_a_stream_is_made(
+    tmp_path: Path, function: str, line: int
+) -> None:
     """One clear error, with the place, before any line is read; nothing is left that was never awaited."""
-    with pytest.raises(ConfigError, match=rf"function '{function}' is asynchronous, .*; write def, not async") as error:
+    with pytest.raises(
+        ConfigError, match=rf"function '{function}' is asynchronous, .*; write def, not async"
+    ) as error:
         user(tmp_path, function).opened(LoadedFiles())
     assert f"mine.py:{line}: " in str(error.value) if line else "mine.py: " in str(error.value)
 
@@ -176,13 +182,17 @@ def stream_of(folder: Path, function: str, options: str = "", takes: Takes = "fi
     (folder / "a.tsv").write_text("a\nb\n")
     step = f"user: {{file: mine.py, function: {function}, takes: {takes}}}"
     config = folder / "stream.yaml"
-    config.write_text(f"{options}\nsources: {{s: {{path: a.tsv, epochs: 1, transforms: [{step}]}}}}\n")
+    config.write_text(
+        f"{options}\nsources: {{s: {{path: a.tsv, epochs: 1, transforms: [{step}]}}}}\n"
+    )
     return config
 
 
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("function", ["nested", "chained"])
-def test_an_error_shows_the_frames_of_the_user_alone(tmp_path: Path, function: str, workers: int) -> None:
+def test_an_error_shows_the_frames_of_the_user_alone(
+    tmp_path: Path, function: str, workers: int
+) -> None:
     """The whole way through the user's file, and what caused the error, is shown; frames of volt are not."""
     config = stream_of(tmp_path, function)
     with Stream.from_config(config, n_workers=workers, start_method="fork") as stream:
@@ -190,10 +200,15 @@ def test_an_error_shows_the_frames_of_the_user_alone(tmp_path: Path, function: s
             next(iter(stream))
         error_text = str(error.value)
     assert "configuration\nTraceback (most recent call last):\n" in error_text
-    assert f", line {NESTED[: NESTED.index('return words')].count(chr(10)) + 1}, in helper\n" in error_text
+    assert (
+        f", line {NESTED[: NESTED.index('return words')].count(chr(10)) + 1}, in helper\n"
+        in error_text
+    )
     assert f", in {function}\n" in error_text
     assert "user_code.py" not in error_text
-    assert error_text.endswith({"nested": "KeyError: 'missing'", "chained": "ValueError: of two\nlines"}[function])
+    assert error_text.endswith(
+        {"nested": "KeyError: 'missing'", "chained": "ValueError: of two\nlines"}[function]
+    )
 
 
 def test_one_fault_of_many_has_its_traceback(tmp_path: Path) -> None:
@@ -217,7 +232,9 @@ def test_a_file_that_ends_the_process_is_refused(tmp_path: Path, call: str) -> N
 
 
 @pytest.mark.parametrize("options", [{}, {"time_limit": 30.0}, {"n_workers": 1}])
-def test_a_function_that_ends_the_process_is_a_fault(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_a_function_that_ends_the_process_is_a_fault(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
     """sys.exit in a function is reported with the line of the source and of the function."""
     error_text = r"a\.tsv:\d: user: ends: SystemExit: 0 \(.*mine\.py:20\)"
     stream = Stream.from_config(stream_of(tmp_path, "ends"), start_method="fork", **options)
@@ -236,16 +253,26 @@ def test_a_time_limit_holds_without_workers(tmp_path: Path) -> None:
     for function, message in error_text.items():
         config = stream_of(tmp_path, function, "time_limit: 0.5")
         with deadline(30), Stream.from_config(config, start_method="fork") as stream:
-            with pytest.raises(StreamError, match=rf"source 's', epoch 0, lines from 0 on, chunk 0: {message}"):
+            with pytest.raises(
+                StreamError, match=rf"source 's', epoch 0, lines from 0 on, chunk 0: {message}"
+            ):
                 next(iter(stream))
             assert stream.n_workers == 0
 
 
 @pytest.mark.parametrize(
     "command",
-    ["preview -n 1 --json --trust", "trace 0 --json --trust", "debug --json --trust", "run", "run --workers 1"],
+    [
+        "preview -n 1 --json --trust",
+        "trace 0 --json --trust",
+        "debug --json --trust",
+        "run",
+        "run --workers 1",
+    ],
 )
-def test_what_a_function_writes_to_descriptor_1_is_no_data(volt_stream: Run, stream_folder: Path, command: str) -> None:
+def test_what_a_function_writes_to_descriptor_1_is_no_data(
+    volt_stream: Run, stream_folder: Path, command: str
+) -> None:
     """What it prints, writes to the descriptor or has a program print goes to stderr in every command."""
     stream_of(stream_folder, "writes")
     name, *options = command.split()

@@ -54,7 +54,9 @@ def test_blank_and_bitext(rows: list[list[str]]) -> None:
     both = those(rows, lambda row: row[0].split() and row[1].split())
     assert kept(SkipBlank(), rows) == both
     assert kept(Bitext(), rows) == both
-    assert kept(SkipBlank(fields=(3,)), rows) == those(rows, lambda row: len(row) > 2 and row[2].split())
+    assert kept(SkipBlank(fields=(3,)), rows) == those(
+        rows, lambda row: len(row) > 2 and row[2].split()
+    )
 
 
 @given(ROWS, st.booleans())
@@ -64,7 +66,10 @@ def test_match_compares_multisets(rows: list[list[str]], invert: bool) -> None:
         same = those(
             rows,
             lambda row, found=re.compile(pattern): (
-                (Counter(m[0] for m in found.finditer(row[0])) == Counter(m[0] for m in found.finditer(row[1])))
+                (
+                    Counter(m[0] for m in found.finditer(row[0]))
+                    == Counter(m[0] for m in found.finditer(row[1]))
+                )
                 is not invert
             ),
         )
@@ -74,7 +79,9 @@ def test_match_compares_multisets(rows: list[list[str]], invert: bool) -> None:
 @given(ROWS)
 def test_regex_drops_any_and_inverted_needs_all(rows: list[list[str]]) -> None:
     """regex drops lines with the pattern in any field; inverted it keeps those with it in all."""
-    assert kept(Regex(pattern="[a1]"), rows) == those(rows, lambda row: not set("a1") & set(row[0] + row[1]))
+    assert kept(Regex(pattern="[a1]"), rows) == those(
+        rows, lambda row: not set("a1") & set(row[0] + row[1])
+    )
     inverted = those(rows, lambda row: set("a1") & set(row[0]) and set("a1") & set(row[1]))
     assert kept(Regex(pattern="[a1]", invert=True), rows) == inverted
     assert kept(Regex(pattern="b", fields=(2,)), rows) == those(rows, lambda row: "b" not in row[1])
@@ -83,9 +90,16 @@ def test_regex_drops_any_and_inverted_needs_all(rows: list[list[str]]) -> None:
 @given(ROWS, st.integers(0, 3), st.integers(3, 8))
 def test_length_and_ratio(rows: list[list[str]], low: int, high: int) -> None:
     """length and ratio keep exactly what their definitions allow, in words, characters and bytes."""
-    units = {"words": lambda text: len(text.split()), "characters": len, "bytes": lambda text: len(text.encode())}
+    units = {
+        "words": lambda text: len(text.split()),
+        "characters": len,
+        "bytes": lambda text: len(text.encode()),
+    }
     for unit, measure in units.items():
-        fits = those(rows, lambda row, measure=measure: all(low <= measure(value) <= high for value in row[:2]))
+        fits = those(
+            rows,
+            lambda row, measure=measure: all(low <= measure(value) <= high for value in row[:2]),
+        )
         assert kept(Length(min=low, max=high, unit=unit), rows) == fits  # type: ignore[arg-type]
         near = those(
             rows,
@@ -115,7 +129,14 @@ def test_a_second_field_need_not_be_there() -> None:
 def test_what_a_filter_gives_stays_cut() -> None:
     """The fields that it looked at are columns of the result, which is the batch itself where nothing is dropped."""
     batch = Batch.of(["a b\tc\td", "e\tf\tg"])
-    for transform in (SkipBlank(), Bitext(), Match(pattern="x"), Regex(pattern="x"), Length(max=9), Ratio(max=3)):
+    for transform in (
+        SkipBlank(),
+        Bitext(),
+        Match(pattern="x"),
+        Regex(pattern="x"),
+        Length(max=9),
+        Ratio(max=3),
+    ):
         done = transform(batch, LineRng(1, 2))
         assert (len(done.columns), done.lines) == (2, batch.lines)
         assert transform(done, LineRng(1, 2)) is done
@@ -151,7 +172,14 @@ def test_fields_of_ids(transform: Transform, origins: list[int]) -> None:
 
 # Patterns
 
-SPELLED = (r"\x41", r"\101", r"\u0041", r"\U00000041", r"\N{LATIN CAPITAL LETTER A}", r"(A)\1")  # all match A
+SPELLED = (
+    r"\x41",
+    r"\101",
+    r"\u0041",
+    r"\U00000041",
+    r"\N{LATIN CAPITAL LETTER A}",
+    r"(A)\1",
+)  # all match A
 SIMPLE = r"a b ab 1 \. \d \W \b ^ $ . [a1] [^a] [0-9b] []b] é x{"
 PATTERNS = st.recursive(
     st.sampled_from([*SIMPLE.split(), *SPELLED, " ", "\\\n"]),
@@ -160,9 +188,22 @@ PATTERNS = st.recursive(
         st.lists(parts, min_size=2, max_size=2).map("|".join),
         st.tuples(
             parts,
-            st.sampled_from(["(?:{})", "({})", "(?={})", "(?!{})", "(?<!a{})", "(?i:{})", "(?#b{})", "(?P<a>{})"]),
+            st.sampled_from(
+                [
+                    "(?:{})",
+                    "({})",
+                    "(?={})",
+                    "(?!{})",
+                    "(?<!a{})",
+                    "(?i:{})",
+                    "(?#b{})",
+                    "(?P<a>{})",
+                ]
+            ),
         ).map(lambda message: message[1].replace("{}", message[0])),
-        st.tuples(parts, st.sampled_from(["*", "+", "?", "{2}", "{0,1}", "{,}", "+?", "*?", "++", "{}"])).map("".join),
+        st.tuples(
+            parts, st.sampled_from(["*", "+", "?", "{2}", "{0,1}", "{,}", "+?", "*?", "++", "{}"])
+        ).map("".join),
     ),
     max_leaves=6,
 )
@@ -175,20 +216,36 @@ def test_patterns_are_found_where_re_finds_them(values: list[str], pattern: str)
         compiled = re.compile(pattern)
     except re.error:
         return
-    assert matching(Column.of(values), compiled).tolist() == [bool(compiled.search(value)) for value in values]
+    assert matching(Column.of(values), compiled).tolist() == [
+        bool(compiled.search(value)) for value in values
+    ]
 
 
 @pytest.mark.parametrize(
     ("pattern", "parts"),
     [
-        (URL, "http : [a-z]"), ("abc?d+", "ab d"), (r"a\.b", r"a\.b"), ("(ab|c)de*f", "d f"), ("[ab]x", "[ab]x"),
-        ("x|abc", ""), ("a{2}b{,2}c{0}d{0,}e{ff{1,}", "a e ff"), (r"\d\D\w+-", r"\d -"), ("(?i)abc", "abc"),
-        ("(?x) a b", ""), ("(?:abc){0}é", "é"), ("a\nbc", "a bc"), ("(?#x)abc", ""),
+        (URL, "http : [a-z]"),
+        ("abc?d+", "ab d"),
+        (r"a\.b", r"a\.b"),
+        ("(ab|c)de*f", "d f"),
+        ("[ab]x", "[ab]x"),
+        ("x|abc", ""),
+        ("a{2}b{,2}c{0}d{0,}e{ff{1,}", "a e ff"),
+        (r"\d\D\w+-", r"\d -"),
+        ("(?i)abc", "abc"),
+        ("(?x) a b", ""),
+        ("(?:abc){0}é", "é"),
+        ("a\nbc", "a bc"),
+        ("(?#x)abc", ""),
         *((f"{spelled}bc", "") for spelled in SPELLED),
-        (r"[]x(]bc[^]|]", "[]x(]bc"), (r"\\abc", r"\\abc"),
-        ("(?=a)b(?!c)", "b"), ("(?i:ab)c", ""), ("a+?b*?c++", "a c"), ("^a$", "a"),
+        (r"[]x(]bc[^]|]", "[]x(]bc"),
+        (r"\\abc", r"\\abc"),
+        ("(?=a)b(?!c)", "b"),
+        ("(?i:ab)c", ""),
+        ("a+?b*?c++", "a c"),
+        ("^a$", "a"),
     ],
-)  # fmt: skip
+)
 def test_what_a_pattern_needs(pattern: str, parts: str) -> None:
     """Characters and classes that every match holds; never those of a group, or that may be left out."""
     assert " ".join("".join(run) for run in needed(re.compile(pattern))) == parts
@@ -197,9 +254,17 @@ def test_what_a_pattern_needs(pattern: str, parts: str) -> None:
 def test_first_bytes_are_those_of_every_character() -> None:
     """Of the digits of all scripts, and of letters whose case is not looked at, also those far away."""
     first_bytes.cache_clear()
-    for part, flags in ((r"\d", 0), ("k", re.IGNORECASE), ("[0-9é]", 0), (r"[\d_]", re.ASCII), (r"\.", 0)):
+    for part, flags in (
+        (r"\d", 0),
+        ("k", re.IGNORECASE),
+        ("[0-9é]", 0),
+        (r"[\d_]", re.ASCII),
+        (r"\.", 0),
+    ):
         every = re.findall(part, "".join(map(chr, range(sys.maxunicode + 1))), flags)
-        assert first_bytes(part, int(flags)) == bytes(sorted({one.encode("utf-8")[0] for one in every}))
+        assert first_bytes(part, int(flags)) == bytes(
+            sorted({one.encode("utf-8")[0] for one in every})
+        )
 
 
 # Conditions
@@ -209,9 +274,13 @@ def test_first_bytes_are_those_of_every_character() -> None:
 def test_where_is_its_condition(rows: list[list[str]]) -> None:
     """A condition is what Python would say; NULL, as from a field that a line lacks, is not true."""
     long = Where(condition="length(f1) <= length(f2) AND NOT starts_with(f1, 'a')")
-    assert kept(long, rows) == those(rows, lambda row: len(row[0]) <= len(row[1]) and not row[0].startswith("a"))
+    assert kept(long, rows) == those(
+        rows, lambda row: len(row[0]) <= len(row[1]) and not row[0].startswith("a")
+    )
     named = Where(condition="src <> '' OR f3 <> tgt", names=("src", "tgt"))
-    assert kept(named, rows) == those(rows, lambda row: row[0] != "" or (len(row) > 2 and row[2] != row[1]))
+    assert kept(named, rows) == those(
+        rows, lambda row: row[0] != "" or (len(row) > 2 and row[2] != row[1])
+    )
     assert kept(Where(condition="f3 IS NULL"), rows) == those(rows, lambda row: len(row) < 3)
 
 
@@ -220,7 +289,9 @@ def test_where_takes_names_in_quotes_and_brackets_of_the_language() -> None:
     rows = [["max(a)", "x"], ["b", "y"]]
     assert kept(Where(condition="f1 = 'max(a)' and (f2) in ('x')"), rows) == [0]
     assert kept(Where(condition="\"my (field)\" = 'b'", names=("my (field)",)), rows) == [1]
-    where = pickle.loads(pickle.dumps(Where(condition="CASE WHEN f1 = 'b' THEN false ELSE TRUE END")))
+    where = pickle.loads(
+        pickle.dumps(Where(condition="CASE WHEN f1 = 'b' THEN false ELSE TRUE END"))
+    )
     assert kept(where, rows) == [0]
 
 
@@ -255,7 +326,12 @@ def test_a_condition_that_fails_on_a_line_says_so() -> None:
 
 def test_missing_fields_are_faults() -> None:
     """A named field that a line lacks makes the line unfit, except where a filter is about that."""
-    for transform in (Match(pattern="a"), Regex(pattern="a", fields=(2,)), Ratio(max=2), Length(max=3, fields=(2,))):
+    for transform in (
+        Match(pattern="a"),
+        Regex(pattern="a", fields=(2,)),
+        Ratio(max=2),
+        Length(max=3, fields=(2,)),
+    ):
         with pytest.raises(LineFault, match="field 2 is missing"):
             kept(transform, [["a", "b"], ["c"]])
 
@@ -263,6 +339,12 @@ def test_missing_fields_are_faults() -> None:
 def test_match_is_the_url_filter() -> None:
     """The pattern of Section 6.3: order does not matter, number does."""
     one, two = "http://a.de", "https://b.com"
-    rows = [[f"x {one} {two}", f"{two} y {one}"], [one, f"{one} {one}"], ["x", "y"], [one, "y"], [one, two]]
+    rows = [
+        [f"x {one} {two}", f"{two} y {one}"],
+        [one, f"{one} {one}"],
+        ["x", "y"],
+        [one, "y"],
+        [one, two],
+    ]
     assert kept(Match(pattern=URL), rows) == [0, 2]
     assert kept(Match(pattern=URL, invert=True), rows) == [1, 3, 4]

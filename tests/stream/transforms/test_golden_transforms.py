@@ -173,7 +173,11 @@ def model(path: Path, kind: int, *, byte_fallback: bool = False) -> None:
 
     made = model_class()()
     made.trainer_spec.model_type, made.trainer_spec.byte_fallback = kind, byte_fallback
-    rows: list[tuple[str, float, int]] = [("<unk>", 0.0, UNKNOWN), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL)]
+    rows: list[tuple[str, float, int]] = [
+        ("<unk>", 0.0, UNKNOWN),
+        ("<s>", 0.0, CONTROL),
+        ("</s>", 0.0, CONTROL),
+    ]
     rows += [(f"<0x{byte:02X}>", 0.0, BYTE) for byte in range(256 * byte_fallback)]
     rows += [("est", 0.0, USER), ("%", 0.0, USER), ("we", -2.0, UNUSED)]
     rows += [(piece, score, NORMAL) for piece, score in (SCORES | LETTERS).items()]
@@ -186,14 +190,24 @@ def model(path: Path, kind: int, *, byte_fallback: bool = False) -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Files for all rows."""
     folder = tmp_path_factory.mktemp("golden")
-    merges = (("l", "o"), ("lo", "w</w>"), ("lo", "w"), ("e", "r</w>"), ("low", "er</w>"), ("e", "s"), ("es", "t</w>"))
+    merges = (
+        ("l", "o"),
+        ("lo", "w</w>"),
+        ("lo", "w"),
+        ("e", "r</w>"),
+        ("low", "er</w>"),
+        ("e", "s"),
+        ("es", "t</w>"),
+    )
     letters = "".join(dict.fromkeys("LowerthusanDiHAZM,.%5N"))
     tokens = (*letters, *(f"{letter}</w>" for letter in letters), *map("".join, merges))
     Vocabulary(merges=merges, tokens=tokens).save(folder / "v.volt")
     lexicon = "8\t▁\n4\t▁low\n2\t▁lo\n6\tw\n3\ter\n1\tlo\n2\tl\n2\to\n1\te\n1\tr\n4\ta\n4\tb\n1\tst\n2\tt\n2\ts\n"
     (folder / "em.tsv").write_text(lexicon)
     (folder / "morfessor.txt").write_text("# text\n2 low + er\n3 new + est\n5 low\n1 the\n")
-    (folder / "table.tsv").write_text("low\tl ow\nthe\tt he\nhouse\thou se\na\ta\nb\tb\nnewest\tn ew est\n")
+    (folder / "table.tsv").write_text(
+        "low\tl ow\nthe\tt he\nhouse\thou se\na\ta\nb\tb\nnewest\tn ew est\n"
+    )
     (folder / "words.tsv").write_text("9\t▁low\n9\tlow\n5\t▁b\n5\tb\n3\ter\n2\t<s>\n1\t▁a\n")
     (folder / "mine.py").write_text(CODE)
     return folder
@@ -202,8 +216,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def step_of(folder: Path, row: str) -> Transform:
     """The transform of a row, as a configuration names it."""
     name, _, options = row.partition(": ")
-    libraries = {"spm": "sentencepiece", "sentencepiece": "sentencepiece", "where": "polars", "block": "pyarrow"}
-    for word, library in {**libraries, "morfessor.txt": "morfessor", ".model": "sentencepiece"}.items():
+    libraries = {
+        "spm": "sentencepiece",
+        "sentencepiece": "sentencepiece",
+        "where": "polars",
+        "block": "pyarrow",
+    }
+    for word, library in {
+        **libraries,
+        "morfessor.txt": "morfessor",
+        ".model": "sentencepiece",
+    }.items():
         if word in row:
             pytest.importorskip(library)
     if ".model" in row and not (folder / "uni.model").exists():
@@ -220,7 +243,9 @@ def batch_of(kind: str) -> Batch:
         documents = [f"a {k}\td\t{'xy'[k > 6]}" for k in range(10)]
         batch = Batch.of({"text": TEXT, "pieces": PIECES, "documents": documents}[kind])
         return Batch(batch.columns, batch.rest, np.arange(len(batch)) + 5)
-    ids = Column.of_ids(np.array([4, 5, 5, 7, 2, 2, 30, 31, 2, 5], np.int32), np.array([0, 4, 5, 5, 8, 10]))
+    ids = Column.of_ids(
+        np.array([4, 5, 5, 7, 2, 2, 30, 31, 2, 5], np.int32), np.array([0, 4, 5, 5, 8, 10])
+    )
     return Batch((ids, ids.take([4, 3, 2, 1, 1])), None, np.arange(5) + 5)
 
 
@@ -235,11 +260,15 @@ def made(step: Transform, batch: Batch, rng: LineRng) -> list[str]:
     before, lines = dict(zip(batch.origins, batch.rows, strict=True)), list[str]()
     for origin, row in zip(result.origins, result.rows, strict=True):
         pairs = zip(row, before[origin] + [""] * len(row), strict=False)
-        lines.append(f"{origin} " + "\t".join("=" if new == old and new else new for new, old in pairs))
+        lines.append(
+            f"{origin} " + "\t".join("=" if new == old and new else new for new, old in pairs)
+        )
     return lines
 
 
-@pytest.mark.parametrize(("kind", "row"), [(kind, row) for kind, rows in ROWS.items() for row in rows.splitlines()])
+@pytest.mark.parametrize(
+    ("kind", "row"), [(kind, row) for kind, rows in ROWS.items() for row in rows.splitlines()]
+)
 def test_lines_of_every_transform(folder: Path, kind: str, row: str) -> None:
     """The lines of a transform, and its random numbers, do not change."""
     step, batch = loaded(step_of(folder, row), LoadedFiles()), batch_of(kind)
@@ -247,19 +276,35 @@ def test_lines_of_every_transform(folder: Path, kind: str, row: str) -> None:
     check(f"transforms {kind} {row}", " ‖ ".join(dict.fromkeys(results)).replace(f"{folder}/", ""))
 
 
-SEVERAL = {"taboo", "bitext", "choice", "spm_encode", "encode", "user"}  # traits depend on the options
+SEVERAL = {
+    "taboo",
+    "bitext",
+    "choice",
+    "spm_encode",
+    "encode",
+    "user",
+}  # traits depend on the options
 STEPS = [row for rows in ROWS.values() for row in rows.splitlines()]
 FIRST = {row.partition(":")[0]: row for row in reversed(STEPS)}
 
 
-@pytest.mark.parametrize("row", [row for row in STEPS if row in FIRST.values() or row.partition(":")[0] in SEVERAL])
+@pytest.mark.parametrize(
+    "row", [row for row in STEPS if row in FIRST.values() or row.partition(":")[0] in SEVERAL]
+)
 def test_traits_of_every_transform(folder: Path, row: str) -> None:
     """Signatures, which states of streams contain, and what streams rely on do not change."""
     assert FIRST.keys() == TRANSFORMS.keys()
     step = step_of(folder, row)
-    traits: tuple[Any, ...] = (steps.is_compiled, steps.joins_lines, steps.keeps_lines, steps.decodes)
+    traits: tuple[Any, ...] = (
+        steps.is_compiled,
+        steps.joins_lines,
+        steps.keeps_lines,
+        steps.decodes,
+    )
     names = [trait.__name__ for trait in traits if trait(step)] + [getattr(step, "changes", "")]
-    text = f"{step.name}: {' '.join(names)} {steps.max_copies([step])} {steps.special_tokens([step])} "
+    text = (
+        f"{step.name}: {' '.join(names)} {steps.max_copies([step])} {steps.special_tokens([step])} "
+    )
     text += " | ".join(map(repr, (step, steps.deterministic([step]), steps.inverse([step]))))
     values: Any = steps.signature(step)
     text += f" | {json.dumps({key: value for key, value in values.items() if key != 'library'})}"

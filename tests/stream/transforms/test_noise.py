@@ -16,7 +16,9 @@ from volt.stream.transforms.noise import KINDS, Kind, Punctuation, Typos, _marks
 
 ANY = st.characters(exclude_characters="\t\n", exclude_categories=["Cs"])
 SHORT = st.one_of(st.text(ANY, max_size=12), st.text(st.sampled_from("ab é一𐐀"), max_size=12))
-VALUES = st.one_of(st.lists(SHORT, max_size=8), st.lists(SHORT.map(lambda text: text * 60), max_size=1))
+VALUES = st.one_of(
+    st.lists(SHORT, max_size=8), st.lists(SHORT.map(lambda text: text * 60), max_size=1)
+)
 MARKED = st.lists(st.text(st.sampled_from("ab .,!’'。一 é𐐀"), max_size=10), max_size=8)
 SOME_KINDS = st.lists(st.sampled_from(KINDS), min_size=1, unique=True).map(tuple)
 RATES = st.sampled_from([0.0, 0.003, 0.05, 0.5, 1.0])
@@ -71,17 +73,22 @@ def character_of(value: str, otherwise: str, drawn: Drawn) -> str:
 
 
 @given(VALUES, RATES, SOME_KINDS, st.integers(0, 99))
-def test_typos_are_those_of_plain_python(values: list[str], rate: float, kinds: tuple[Kind, ...], seed: int) -> None:
+def test_typos_are_those_of_plain_python(
+    values: list[str], rate: float, kinds: tuple[Kind, ...], seed: int
+) -> None:
     """The compiled loop misspells as one that goes from character to character."""
     chance = LineRng.of(seed)
     twin = [
-        misspelt(value, word, rate, kinds) for value, word in zip(values, seeds_of(chance, len(values)), strict=True)
+        misspelt(value, word, rate, kinds)
+        for value, word in zip(values, seeds_of(chance, len(values)), strict=True)
     ]
     assert Typos(rate=rate, kinds=kinds)(Batch.of(values), chance).lines == twin
 
 
 @given(VALUES, RATES, SOME_KINDS, st.integers(0, 99))
-def test_typos_keep_words_and_scripts(values: list[str], rate: float, kinds: tuple[Kind, ...], seed: int) -> None:
+def test_typos_keep_words_and_scripts(
+    values: list[str], rate: float, kinds: tuple[Kind, ...], seed: int
+) -> None:
     """Words stay as many, none becomes empty, and no character appears that the value did not have."""
     done = Typos(rate=rate, kinds=kinds)(Batch.of(values), LineRng.of(seed)).lines
     for value, noisy in zip(values, done, strict=True):
@@ -95,7 +102,9 @@ def test_the_rate_is_that_of_characters() -> None:
     done = Typos(rate=rate, kinds=("insert",))(Batch.of(["a" * size] * n), LineRng(1, 2)).column(1)
     assert abs(int(done.sizes.sum()) - n * size - n * size * rate) < 5 * (n * size * rate) ** 0.5
     some = Typos(rate=rate, kinds=("replace",))(Batch.of(["ab" * 25] * n), LineRng(1, 2)).lines
-    changed = np.array([[a != b for a, b in zip(line, "ab" * 25, strict=True)] for line in some]).sum(axis=0)
+    changed = np.array(
+        [[a != b for a, b in zip(line, "ab" * 25, strict=True)] for line in some]
+    ).sum(axis=0)
     expected = n * rate / 2  # half of those that replace a character are the same
     assert (abs(changed - expected) < 5 * expected**0.5).all()
 
@@ -104,7 +113,9 @@ def test_the_rate_is_that_of_characters() -> None:
 
 
 @given(MARKED, RATES, RATES, st.integers(0, 99))
-def test_punctuation_changes_marks_and_spaces_alone(values: list[str], drop: float, final: float, seed: int) -> None:
+def test_punctuation_changes_marks_and_spaces_alone(
+    values: list[str], drop: float, final: float, seed: int
+) -> None:
     """All other characters stay, in order; nothing becomes blank; two spaces stand together only where they did."""
     done = Punctuation(drop=drop, final=final)(Batch.of(values), LineRng.of(seed)).lines
     for value, noisy in zip(values, done, strict=True):
@@ -136,15 +147,27 @@ def test_dropping_all_marks(value: str, made: str) -> None:
 
 
 ENDS = {
-    "A house.": "A house", "A house": "A house.", "What, really?!": "What, really", "Wait ...": "Wait",
-    "你好。": "你好", "你好": "你好。", "カタ": "カタ。", "नमस्ते।": "नमस्ते", "(so)": "(so)", "?": "?", "𐐀": "𐐀.", "": "",
-}  # fmt: skip
+    "A house.": "A house",
+    "A house": "A house.",
+    "What, really?!": "What, really",
+    "Wait ...": "Wait",
+    "你好。": "你好",
+    "你好": "你好。",
+    "カタ": "カタ。",
+    "नमस्ते।": "नमस्ते",
+    "(so)": "(so)",
+    "?": "?",
+    "𐐀": "𐐀.",
+    "": "",
+}
 
 
 def test_the_final_mark() -> None:
     """What ends a sentence goes, or a full stop of the script comes where the value ends in no mark."""
     _marks.cache_clear()
-    assert Punctuation(drop=0.0, final=1.0)(Batch.of([*ENDS]), LineRng(1, 2)).lines == [*ENDS.values()]
+    assert Punctuation(drop=0.0, final=1.0)(Batch.of([*ENDS]), LineRng(1, 2)).lines == [
+        *ENDS.values()
+    ]
 
 
 def test_without_probabilities_nothing_changes() -> None:

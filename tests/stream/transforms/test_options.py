@@ -39,11 +39,20 @@ morfessor_em theta 0.0 inf
 taboo dropout 0.0 1.0
 switchout rate 0.0 1.0
 switchout temperature 0.0 up"""
-FIELDS = ["lower fields", "lower if_cased", "copy from_", "copy to", "documents id_field", "typos fields"]
+FIELDS = [
+    "lower fields",
+    "lower if_cased",
+    "copy from_",
+    "copy to",
+    "documents id_field",
+    "typos fields",
+]
 FILES = {
-    "vocabulary": ("encode", "decode", "switchout"), "table": ("deterministic_segmentation",), "file": ("user",),
+    "vocabulary": ("encode", "decode", "switchout"),
+    "table": ("deterministic_segmentation",),
+    "file": ("user",),
     "model": ("spm_encode", "sentencepiece", "morfessor_em", "taboo"),
-}  # fmt: skip
+}
 
 
 def made(name: str, **options: Any) -> Transform:
@@ -69,10 +78,17 @@ def test_limits_belong_to_their_range(row: str) -> None:
     remedy = f"give a {'probability' if most == '1.0' else 'number'} from {low:g} "
     for value in (low, 10 ** (30 if kind is int else 300) if most == "up" else high):
         assert getattr(made(name, **{option: value}), option) == value
-    below, above = (low - 1, high + 1) if kind is int else (math.nextafter(low, -9), math.nextafter(high, math.inf))
+    below, above = (
+        (low - 1, high + 1)
+        if kind is int
+        else (math.nextafter(low, -9), math.nextafter(high, math.inf))
+    )
     for value in (below, *(() if most == "inf" else (above,))):
         message = refused(name, **{option: value})
-        assert message == f"{option}: {value}; {remedy}{'up' if high == math.inf else f'to {high:,g}'}" or kind is int
+        assert (
+            message == f"{option}: {value}; {remedy}{'up' if high == math.inf else f'to {high:,g}'}"
+            or kind is int
+        )
         assert message.startswith(option)
     for value in ("1", True, 1.5 if kind is int else math.nan):
         assert refused(name, **{option: value}).startswith(option)
@@ -88,13 +104,20 @@ def test_fields_count_from_one(row: str) -> None:
         return (number,) if option == "fields" else number
 
     made(name, **{option: of(1 << 16)})
-    assert refused(name, **{option: of(0)}) == f"{shown}: 0; fields count from 1, the first is field 1"
+    assert (
+        refused(name, **{option: of(0)}) == f"{shown}: 0; fields count from 1, the first is field 1"
+    )
     assert refused(name, **{option: of(-1)}).startswith(f"{shown}: -1; ")
-    assert refused(name, **{option: of((1 << 16) + 1)}) == f"{shown}: 65537; a field's number is 65,536 at most"
+    assert (
+        refused(name, **{option: of((1 << 16) + 1)})
+        == f"{shown}: 65537; a field's number is 65,536 at most"
+    )
     if option == "fields":
         assert refused(name, fields=()) == "fields: 0 fields; give one or more"
         assert refused(name, fields=(2, 1, 2)) == "fields: 2 is given twice; name each field once"
-        assert refused(name, fields=3) == "fields is 3 (int); give a tuple of numbers, such as (1, 2)"
+        assert (
+            refused(name, fields=3) == "fields is 3 (int); give a tuple of numbers, such as (1, 2)"
+        )
         made(name, fields=[2, 1])
 
 
@@ -102,48 +125,139 @@ TWO = "fields: {} fields; give 2"
 FAULTS: list[tuple[str, dict[str, Any], str]] = [
     ("tag", {"text": "a\tb"}, "text: 'a\\tb' contains a tab or a line break; remove it"),
     ("tag", {"text": "a", "separator": "\r"}, "separator: '\\r' contains a tab or a line break"),
-    ("tag", {"text": "a", "position": "middle"}, "unknown position 'middle'; choose from start, end"),
+    (
+        "tag",
+        {"text": "a", "position": "middle"},
+        "unknown position 'middle'; choose from start, end",
+    ),
     ("append", {"text": "a\nb"}, "text: 'a\\nb' contains"),
     ("append", {"text": 3}, "text is 3 (int); give a str"),
     ("documents", {"separator": "\t"}, "separator: '\\t' contains"),
-    ("match", {"pattern": "("}, "pattern: '(' is not a regular expression: missing ), unterminated subpattern"),
+    (
+        "match",
+        {"pattern": "("},
+        "pattern: '(' is not a regular expression: missing ), unterminated subpattern",
+    ),
     ("regex", {"pattern": "*"}, "pattern: '*' is not a regular expression"),
-    ("regex", {"pattern": ""}, "pattern: is empty, so every line matches; give a regular expression"),
-    *((name, {**more, "fields": (1,)}, TWO.format(1)) for name, more in {"bitext": {}, "ratio": {"max": 2}}.items()),
+    (
+        "regex",
+        {"pattern": ""},
+        "pattern: is empty, so every line matches; give a regular expression",
+    ),
+    *(
+        (name, {**more, "fields": (1,)}, TWO.format(1))
+        for name, more in {"bitext": {}, "ratio": {"max": 2}}.items()
+    ),
     ("match", {"pattern": "a", "fields": (1, 2, 3)}, TWO.format(3)),
-    ("length", {"min": 3, "max": 2}, "length: min is 3 and max is 2; no line could be kept, so change one"),
+    (
+        "length",
+        {"min": 3, "max": 2},
+        "length: min is 3 and max is 2; no line could be kept, so change one",
+    ),
     ("length", {"unit": "lines"}, "unknown unit 'lines'; choose from words, characters, bytes"),
     ("typos", {"kinds": ()}, "kinds: []; give some of swap, drop, insert, replace, each once"),
     ("typos", {"kinds": ("swap", "swap")}, "kinds: ['swap', 'swap']; give some of"),
     ("typos", {"kinds": ("swap", "swop")}, "kinds: ['swap', 'swop']; give some of"),
-    ("typos", {"kinds": 3}, "kinds is 3 (int); give a tuple of some of swap, drop, insert, replace"),
+    (
+        "typos",
+        {"kinds": 3},
+        "kinds is 3 (int); give a tuple of some of swap, drop, insert, replace",
+    ),
     ("drop", {"temperature": 2.0, "rate": 0.1}, "temperature: 2.0 and rate: 0.1; give one of them"),
-    ("switchout", {"temperature": 0.0, "rate": 0.0}, "temperature: 0.0 and rate: 0.0; give one of them"),
+    (
+        "switchout",
+        {"temperature": 0.0, "rate": 0.0},
+        "temperature: 0.0 and rate: 0.0; give one of them",
+    ),
     ("switchout", {"without": "<x>"}, "without is '<x>' (str); give a tuple of tokens"),
     ("encode", {"to": "words"}, "unknown to 'words'; choose from pieces, ids"),
     ("encode", {"vocabulary": ""}, "vocabulary is empty; give the path of a file"),
     ("encode", {"vocabulary": None}, "vocabulary is None; give the path of a file"),
     ("decode", {"from_": "words"}, "unknown from 'words'; choose from pieces, ids"),
-    ("morfessor_em", {"marks": "none"}, "unknown marks 'none'; choose from auto, given, word, pieces"),
-    ("taboo", {"segmenter": "x"}, "unknown segmenter 'x'; choose from morfessor, sentencepiece, vocabulary, table"),
-    ("taboo", {"segmenter": "vocabulary", "marks": "word"}, "marks: 'word'; a vocabulary marks words itself; remove"),
-    ("taboo", {"segmenter": "sentencepiece", "marks": "pieces"}, "marks: 'pieces'; a sentencepiece marks words itself"),
-    ("lang_prefix_both", {"tgt_lang": "en"}, "src_lang: is missing; give it here, or as src_lang of the task"),
-    ("lang_prefix_both", {"src_lang": "de"}, "tgt_lang: is missing; give it here, or as tgt_lang of the task"),
-    ("lang_prefix_both", {"src_lang": "de at", "tgt_lang": "en"}, "src_lang: 'de at'; give a language's name without"),
-    ("lang_prefix_both", {"src_lang": "de", "tgt_lang": ""}, "tgt_lang: ''; give a language's name without spaces"),
-    ("lang_prefix_both", {"src_lang": "de", "tgt_lang": "en", "extra_prefix": "\t"}, "extra_prefix: '\\t' contains"),
+    (
+        "morfessor_em",
+        {"marks": "none"},
+        "unknown marks 'none'; choose from auto, given, word, pieces",
+    ),
+    (
+        "taboo",
+        {"segmenter": "x"},
+        "unknown segmenter 'x'; choose from morfessor, sentencepiece, vocabulary, table",
+    ),
+    (
+        "taboo",
+        {"segmenter": "vocabulary", "marks": "word"},
+        "marks: 'word'; a vocabulary marks words itself; remove",
+    ),
+    (
+        "taboo",
+        {"segmenter": "sentencepiece", "marks": "pieces"},
+        "marks: 'pieces'; a sentencepiece marks words itself",
+    ),
+    (
+        "lang_prefix_both",
+        {"tgt_lang": "en"},
+        "src_lang: is missing; give it here, or as src_lang of the task",
+    ),
+    (
+        "lang_prefix_both",
+        {"src_lang": "de"},
+        "tgt_lang: is missing; give it here, or as tgt_lang of the task",
+    ),
+    (
+        "lang_prefix_both",
+        {"src_lang": "de at", "tgt_lang": "en"},
+        "src_lang: 'de at'; give a language's name without",
+    ),
+    (
+        "lang_prefix_both",
+        {"src_lang": "de", "tgt_lang": ""},
+        "tgt_lang: ''; give a language's name without spaces",
+    ),
+    (
+        "lang_prefix_both",
+        {"src_lang": "de", "tgt_lang": "en", "extra_prefix": "\t"},
+        "extra_prefix: '\\t' contains",
+    ),
     ("user", {"function": 3}, "function is 3 (int); give the name of a function in the file"),
-    ("user", {"function": "f", "takes": "all"}, "unknown takes 'all'; choose from fields, line, stream, batch"),
-    ("user", {"function": "f", "takes": "stream", "append": True}, "append takes a function of fields or line, not of"),
-    ("user", {"function": "f", "takes": "batch", "append": True}, "append takes a function of fields or line, not of"),
-    ("choice", {"variants": ()}, "choice: the weights of the variants sum to 0; give at least one a weight above 0"),
-    ("choice", {"variants": (Variant(0.0), Variant(0))}, "choice: the weights of the variants sum to 0"),
-    ("choice", {"variants": (Variant(1.0), "lower")}, "variants[1] is 'lower' (str); give Variant(weight, transforms)"),
+    (
+        "user",
+        {"function": "f", "takes": "all"},
+        "unknown takes 'all'; choose from fields, line, stream, batch",
+    ),
+    (
+        "user",
+        {"function": "f", "takes": "stream", "append": True},
+        "append takes a function of fields or line, not of",
+    ),
+    (
+        "user",
+        {"function": "f", "takes": "batch", "append": True},
+        "append takes a function of fields or line, not of",
+    ),
+    (
+        "choice",
+        {"variants": ()},
+        "choice: the weights of the variants sum to 0; give at least one a weight above 0",
+    ),
+    (
+        "choice",
+        {"variants": (Variant(0.0), Variant(0))},
+        "choice: the weights of the variants sum to 0",
+    ),
+    (
+        "choice",
+        {"variants": (Variant(1.0), "lower")},
+        "variants[1] is 'lower' (str); give Variant(weight, transforms)",
+    ),
     ("choice", {"variants": 3}, "variants is 3 (int); give a tuple of Variant"),
-    ("where", {"condition": "f1 = 'a'", "names": "ab"}, "names is 'ab' (str); give a tuple of names"),
+    (
+        "where",
+        {"condition": "f1 = 'a'", "names": "ab"},
+        "names is 'ab' (str); give a tuple of names",
+    ),
     ("where", {"condition": 3}, "condition is 3 (int); give a str"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "options", "message"), FAULTS)

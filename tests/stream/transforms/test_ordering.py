@@ -39,27 +39,53 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
 
     def made(name: str) -> Transform:
         options: dict[str, dict[str, object]] = {
-            "append": {"text": "x"}, "tag": {"text": "[BT]"}, "choice": {"variants": (Variant(1.0),)},
-            "lang_prefix_both": {"src_lang": "de", "tgt_lang": "en"}, "documents": {"max_lines": 2},
-            "match": {"pattern": "l"}, "regex": {"pattern": "none"}, "ratio": {"max": 9.0}, "length": {"max": 99},
-            "where": {"condition": "length(f1) > 1"}, "filter_too_long": {"max_len": 99}, "typos": {"rate": 0.5},
-            "punctuation": {"drop": 1.0}, "drop": {"rate": 0.5}, "reorder": {"max_dist": 4.0},
-            "encode": {"vocabulary": "v.volt"}, "decode": {"vocabulary": "v.volt"},
-            "morfessor_em": {"model": "lexicon.tsv"}, "morfessor_em_taboo": {"model": "lexicon.tsv"},
-            "morfessor_em_taboo_reordered": {"model": "lexicon.tsv"}, "taboo": {"model": "lexicon.tsv"},
-            "deterministic_segmentation": {"table": "table.tsv"}, "user": {"file": "mine.py", "function": "same"},
-            **{key: {"vocabulary": "words.tsv", "rate": 0.9} for key in ("switchout", "insertion", "wb_noise")},
-        }  # fmt: skip
+            "append": {"text": "x"},
+            "tag": {"text": "[BT]"},
+            "choice": {"variants": (Variant(1.0),)},
+            "lang_prefix_both": {"src_lang": "de", "tgt_lang": "en"},
+            "documents": {"max_lines": 2},
+            "match": {"pattern": "l"},
+            "regex": {"pattern": "none"},
+            "ratio": {"max": 9.0},
+            "length": {"max": 99},
+            "where": {"condition": "length(f1) > 1"},
+            "filter_too_long": {"max_len": 99},
+            "typos": {"rate": 0.5},
+            "punctuation": {"drop": 1.0},
+            "drop": {"rate": 0.5},
+            "reorder": {"max_dist": 4.0},
+            "encode": {"vocabulary": "v.volt"},
+            "decode": {"vocabulary": "v.volt"},
+            "morfessor_em": {"model": "lexicon.tsv"},
+            "morfessor_em_taboo": {"model": "lexicon.tsv"},
+            "morfessor_em_taboo_reordered": {"model": "lexicon.tsv"},
+            "taboo": {"model": "lexicon.tsv"},
+            "deterministic_segmentation": {"table": "table.tsv"},
+            "user": {"file": "mine.py", "function": "same"},
+            **{
+                key: {"vocabulary": "words.tsv", "rate": 0.9}
+                for key in ("switchout", "insertion", "wb_noise")
+            },
+        }
         files = ("vocabulary", "model", "table", "file")
-        found = {key: folder / str(value) if key in files else value for key, value in options.get(name, {}).items()}
+        found = {
+            key: folder / str(value) if key in files else value
+            for key, value in options.get(name, {}).items()
+        }
         return TRANSFORMS[name](**found)  # type: ignore[call-arg]
 
     return made
 
 
-NEEDS_LIBRARY = ("spm_encode", "spm_decode", "sentencepiece")  # their models are made in tests of their own
+NEEDS_LIBRARY = (
+    "spm_encode",
+    "spm_decode",
+    "sentencepiece",
+)  # their models are made in tests of their own
 NAMES = sorted(name for name in TRANSFORMS if name not in NEEDS_LIBRARY)
-ADDING = sorted(name for name in NAMES if hasattr(TRANSFORMS[name], "special_tokens") and name != "choice")
+ADDING = sorted(
+    name for name in NAMES if hasattr(TRANSFORMS[name], "special_tokens") and name != "choice"
+)
 CUTTING = [name for name in NAMES if getattr(TRANSFORMS[name], "changes", "") == "pieces"]
 SPELLING = [name for name in NAMES if getattr(TRANSFORMS[name], "changes", "") == "spelling"]
 
@@ -81,12 +107,15 @@ def test_what_is_accepted_leaves_tags_whole(make: Make, first: str, second: str)
     assert is_accepted(after, adding) or second in ADDING
     if not is_accepted(adding, after):
         with pytest.raises(
-            ConfigError, match=rf"{first} adds .* to field 1, and {second} after it .*; put {first} after"
+            ConfigError,
+            match=rf"{first} adds .* to field 1, and {second} after it .*; put {first} after",
         ):
             check_order([adding, after], LoadedFiles())
         return
     added = adding(Batch.of(LINES), LineRng(1, 2))
-    expected = [{tag for tag in TAGS if tag in line.split("\t")[0].split(" ")} for line in added.lines]
+    expected = [
+        {tag for tag in TAGS if tag in line.split("\t")[0].split(" ")} for line in added.lines
+    ]
     assert any(expected)
     for seed in range(3):
         try:
@@ -103,7 +132,8 @@ def test_pieces_keep_their_spelling(make: Make, first: str) -> None:
     """Noise and case over characters come before pieces are made; noise over tokens may follow."""
     for second in SPELLING:
         with pytest.raises(
-            ConfigError, match=rf"{first} splits field 1 into pieces, and {second} after it changes their"
+            ConfigError,
+            match=rf"{first} splits field 1 into pieces, and {second} after it changes their",
         ):
             check_order([make(first), make(second)], LoadedFiles())
         assert is_accepted(make(second), make(first))
@@ -136,7 +166,9 @@ def test_variants_of_a_choice_are_steps(make: Make) -> None:
     typos = make("typos")
     for added in (make("tag"), make("encode")):
         for place in range(3):
-            variants = [[Variant(1.0, (step,)) for step in (make("lower"), make("drop"))] for _ in range(2)]
+            variants = [
+                [Variant(1.0, (step,)) for step in (make("lower"), make("drop"))] for _ in range(2)
+            ]
             for steps, step in zip(variants, (added, typos), strict=True):
                 steps.insert(place, Variant(1.0, (step,)))
             adding, changing = (Choice(tuple(steps)) for steps in variants)
@@ -151,20 +183,30 @@ def test_a_vocabulary_that_holds_the_tag_may_follow(tmp_path: Path) -> None:
     tokens = ("l", "o", "w", "lo", "low</w>", "l</w>", "o</w>", "w</w>")
     merges = (("l", "o"), ("lo", "w</w>"))
     Vocabulary(merges=merges, tokens=tokens).save(tmp_path / "without.volt")
-    Vocabulary(merges=merges, tokens=tokens, special=SpecialTokens(user=("[BT]",))).save(tmp_path / "with.volt")
+    Vocabulary(merges=merges, tokens=tokens, special=SpecialTokens(user=("[BT]",))).save(
+        tmp_path / "with.volt"
+    )
     text = "sources:\n  s:\n    path: a.tsv\n    transforms:\n      - tag: '[BT]'\n      - encode: {}.volt\n"
     parse_config(text.format("with"), path=str(tmp_path / "stream.yaml"))
-    with pytest.raises(ConfigError, match=r"stream\.yaml:4: .*put tag after encode, or give encode a vocabulary that"):
+    with pytest.raises(
+        ConfigError,
+        match=r"stream\.yaml:4: .*put tag after encode, or give encode a vocabulary that",
+    ):
         parse_config(text.format("without"), path=str(tmp_path / "stream.yaml"))
     (tmp_path / "a.tsv").write_text("low\n")
-    steps = (TRANSFORMS["tag"](text="[BT]"), TRANSFORMS["encode"](vocabulary=tmp_path / "without.volt"))  # type: ignore[call-arg]
+    steps = (
+        TRANSFORMS["tag"](text="[BT]"),
+        TRANSFORMS["encode"](vocabulary=tmp_path / "without.volt"),
+    )  # type: ignore[call-arg]
     with pytest.raises(ConfigError, match="encode after it turns it into"):
         Stream([Source("s", (str(tmp_path / "a.tsv"),), transforms=steps)])
 
 
 def test_the_command_line_refuses_the_order(volt_stream: Run, stream_folder: Path) -> None:
     """Exit status 2, with the line and the order that works."""
-    (stream_folder / "t.yaml").write_text("sources: {one: {path: one.tsv, transforms: [tag: '[BT]', typos]}}")
+    (stream_folder / "t.yaml").write_text(
+        "sources: {one: {path: one.tsv, transforms: [tag: '[BT]', typos]}}"
+    )
     message = volt_stream("run", "t.yaml", "--limit", 1, status=2).stderr.decode()
     assert (
         "t.yaml:1: sources.one.transforms: tag adds [BT] to field 1, and typos after it may change it; put tag"

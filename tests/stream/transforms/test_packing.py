@@ -23,7 +23,9 @@ def values_of(column: Column) -> list[bytes]:
 
 
 @given(columns, columns, st.data(), st.sampled_from([0x0A, 0]))
-def test_values_are_packed_one_after_the_other(one: Column, two: Column, data: st.DataObject, end: int) -> None:
+def test_values_are_packed_one_after_the_other(
+    one: Column, two: Column, data: st.DataObject, end: int
+) -> None:
     """However a column was made and cut, its bytes are its values, each with a byte behind it, and it knows where."""
     column = concatenated([one, two])
     low = data.draw(st.integers(0, len(column)))

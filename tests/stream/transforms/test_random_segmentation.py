@@ -19,8 +19,20 @@ from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.nbest_segmenters import read_model
-from volt.stream.transforms.random_segmentation import DeterministicSegmentation, JoinPieces, MorfessorEm, Sentencepiece
-from volt.stream.transforms.transform import LineFault, LoadedFiles, Transform, deterministic, inverse, loaded
+from volt.stream.transforms.random_segmentation import (
+    DeterministicSegmentation,
+    JoinPieces,
+    MorfessorEm,
+    Sentencepiece,
+)
+from volt.stream.transforms.transform import (
+    LineFault,
+    LoadedFiles,
+    Transform,
+    deterministic,
+    inverse,
+    loaded,
+)
 from volt.stream.transforms.word_types import Choices, WordTypes
 
 LEXICON = "8\t▁\n4\t▁un\n4\tre\n2\tdo\n8\tu\n8\tn\n8\tr\n8\te\n8\td\n8\to\n2\t▁undo\n1\tundo\n"
@@ -80,7 +92,9 @@ def test_a_line_is_the_same_whatever_stands_beside_it(lexicon: Path) -> None:
     order = np.random.default_rng(1).permutation(len(batch))
     assert transform(batch.take(order), CHANCE).lines == [whole[place] for place in order]
     fresh = loaded(MorfessorEm(lexicon, theta=0.0), LoadedFiles())
-    assert [line for place in order for line in fresh(batch.take([place]), CHANCE).lines] == [whole[i] for i in order]
+    assert [line for place in order for line in fresh(batch.take([place]), CHANCE).lines] == [
+        whole[i] for i in order
+    ]
 
 
 def test_workers_and_threads_make_the_same(tmp_path: Path, lexicon: Path) -> None:
@@ -97,7 +111,9 @@ def test_workers_and_threads_make_the_same(tmp_path: Path, lexicon: Path) -> Non
         assert list(pool.map(lambda part: transform(part, CHANCE).lines, parts)) == expected
 
 
-WORD = st.text(st.characters(exclude_characters=" \t\n\r", exclude_categories=["Cs"]), min_size=1, max_size=9)
+WORD = st.text(
+    st.characters(exclude_characters=" \t\n\r", exclude_categories=["Cs"]), min_size=1, max_size=9
+)
 LINE = st.lists(WORD | st.just(""), max_size=6).map(" ".join)
 
 
@@ -117,7 +133,9 @@ def test_words_are_found_as_python_splits_them(first: list[str], second: list[st
         assert [met[number] for number in found.numbers] == [word for row in rows for word in row]
         assert found.ends.tolist() == np.cumsum([len(row) for row in rows]).astype(int).tolist()
         drawn = 2 * found.numbers
-        assert found.written(drawn, side=1).strings() == [" ".join(f"<{word}>" for word in row) for row in rows]
+        assert found.written(drawn, side=1).strings() == [
+            " ".join(f"<{word}>" for word in row) for row in rows
+        ]
         assert found.written(drawn, side=2).strings() == [" ".join(row) for row in rows]
     assert len(met) == len(set(met))
 
@@ -174,7 +192,9 @@ def test_words_draw_by_line_field_and_place(lexicon: Path) -> None:
     """The same word gets several segmentations: in a line, in both fields, in other lines and epochs."""
     transform = MorfessorEm(lexicon, theta=0.0)
     rows = [line.split("\t") for line in cut(transform, ["▁undo ▁undo\t▁undo ▁undo"] * 50)]
-    words = np.array([[word.strip() for field in row for word in field.split("▁")[1:]] for row in rows])
+    words = np.array(
+        [[word.strip() for field in row for word in field.split("▁")[1:]] for row in rows]
+    )
     for one in range(4):
         for other in range(one):
             assert 0 < (words[:, one] == words[:, other]).sum() < 40

@@ -14,11 +14,19 @@ from hypothesis import strategies as st
 
 from volt.encode.encoder import Encoder
 from volt.errors import MissingLibraryError, VocabularyError
-from volt.stream.transforms.nbest_segmenters import Morfessor, Segmenter, UnigramLexicon, read_model, read_table
+from volt.stream.transforms.nbest_segmenters import (
+    Morfessor,
+    Segmenter,
+    UnigramLexicon,
+    read_model,
+    read_table,
+)
 from volt.stream.transforms.taboo_segmentation import DropoutSegmenter, read_sentencepiece_segmenter
 from volt.vocabulary import Vocabulary
 
-LEXICONS = st.dictionaries(st.text("abc▁", min_size=1, max_size=3), st.sampled_from([1.0, 2.0, 4.0, 8.0]), min_size=1)
+LEXICONS = st.dictionaries(
+    st.text("abc▁", min_size=1, max_size=3), st.sampled_from([1.0, 2.0, 4.0, 8.0]), min_size=1
+)
 WORDS = st.text("abcd▁", min_size=1, max_size=6)
 
 
@@ -37,14 +45,20 @@ def all_of(counts: dict[str, float], word: str) -> dict[tuple[str, ...], float]:
     least = math.log(min(counts.values()) / total) - 10
     known = {piece: math.log(count / total) for piece, count in counts.items()}
     known = dict.fromkeys(word, least) | known
-    return {pieces: sum(map(known.__getitem__, pieces)) for pieces in cuts(word) if known.keys() >= set(pieces)}
+    return {
+        pieces: sum(map(known.__getitem__, pieces))
+        for pieces in cuts(word)
+        if known.keys() >= set(pieces)
+    }
 
 
 @given(LEXICONS, WORDS, st.integers(1, 12))
 def test_the_n_best_are_those_of_all(counts: dict[str, float], word: str, n: int) -> None:
     """Of all segmentations, n with the greatest scores come, best first, each once, and its pieces make the word."""
     expected, found = all_of(counts, word), UnigramLexicon.of(counts).best([word], n)[0]
-    assert [one.score for one in found] == pytest.approx(sorted(expected.values(), reverse=True)[:n])
+    assert [one.score for one in found] == pytest.approx(
+        sorted(expected.values(), reverse=True)[:n]
+    )
     assert len({one.pieces for one in found}) == len(found) == min(n, len(expected))
     assert all(one.score == pytest.approx(expected[one.pieces]) for one in found)
 
@@ -52,7 +66,11 @@ def test_the_n_best_are_those_of_all(counts: dict[str, float], word: str, n: int
 def test_of_equal_ones_the_longer_last_piece_comes_first() -> None:
     """Ties break by a rule, so that the n best are the same everywhere."""
     lexicon = UnigramLexicon.of(dict.fromkeys(["a", "b", "c", "ab", "bc"], 1.0))
-    assert [one.pieces for one in lexicon.best(["abc"], 3)[0]] == [("a", "bc"), ("ab", "c"), ("a", "b", "c")]
+    assert [one.pieces for one in lexicon.best(["abc"], 3)[0]] == [
+        ("a", "bc"),
+        ("ab", "c"),
+        ("a", "b", "c"),
+    ]
 
 
 def test_a_long_word_takes_no_long_time() -> None:
@@ -88,7 +106,10 @@ def test_a_lexicon_of_em_prune(tmp_path: Path) -> None:
         ("1\ta\n\n2\ta\n", "model.txt:3: the subword 'a' repeats line 1; remove one"),
         ("0\ta\n", "model.txt: no subword has a count above 0"),
         (b"1\ta\n\xff\tb\n", "model.txt:2: not UTF-8"),
-        (pickle.dumps([1]), "model.txt: a pickle, which could run any code; write the model as text: morfessor -l"),
+        (
+            pickle.dumps([1]),
+            "model.txt: a pickle, which could run any code; write the model as text: morfessor -l",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_model(tmp_path: Path, text: str | bytes, message: str) -> None:
@@ -100,7 +121,10 @@ def test_what_is_wrong_with_a_model(tmp_path: Path, text: str | bytes, message: 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("low\tlo w\nlower\n", r"model.txt:2: 'lower' is not `word<TAB>subword subword …`; fix the line"),
+        (
+            "low\tlo w\nlower\n",
+            r"model.txt:2: 'lower' is not `word<TAB>subword subword …`; fix the line",
+        ),
         ("low\t \n", "model.txt:1: "),
         ("\tlow\n", "model.txt:1: "),
         ("a b\ta b\n", "model.txt:1: "),
@@ -141,7 +165,10 @@ def test_what_is_wrong_with_a_morfessor_model(tmp_path: Path, line: str) -> None
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says how to install it."""
     monkeypatch.setitem(__import__("sys").modules, "morfessor", None)
-    with pytest.raises(MissingLibraryError, match=r"morfessor is not installed; pip install 'volt-vocab\[morfessor\]'"):
+    with pytest.raises(
+        MissingLibraryError,
+        match=r"morfessor is not installed; pip install 'volt-vocab\[morfessor\]'",
+    ):
         read_model(written(tmp_path, MODEL))
 
 
@@ -155,7 +182,10 @@ def tiny(**options: str) -> Vocabulary:
 def test_samples_of_an_encoder() -> None:
     """They are the encodings that dropout makes, the most frequent first; one sample is the encoding itself."""
     segmenter = DropoutSegmenter(Encoder(tiny()), 0.5)
-    (found, other), (best, _) = segmenter.best(["low", "wow"], 64), segmenter.best(["low", "wow"], 1)
+    (found, other), (best, _) = (
+        segmenter.best(["low", "wow"], 64),
+        segmenter.best(["low", "wow"], 1),
+    )
     assert {one.pieces for one in found} == {("low</w>",), ("lo", "w</w>"), ("l", "o", "w</w>")}
     assert sum(math.exp(one.score) for one in found) == pytest.approx(64)
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
@@ -171,13 +201,19 @@ def test_the_n_best_of_a_sentencepiece_model(tmp_path: Path) -> None:
     for kind in ("unigram", "bpe"):
         made, text = io.BytesIO(), ["low lower lowest newest widest new low"] * 20
         spm.SentencePieceTrainer.train(
-            sentence_iterator=iter(text), model_writer=made, vocab_size=17, model_type=kind, minloglevel=2
+            sentence_iterator=iter(text),
+            model_writer=made,
+            vocab_size=17,
+            model_type=kind,
+            minloglevel=2,
         )
         (tmp_path / kind).write_bytes(made.getvalue())
     segmenter: Segmenter = read_sentencepiece_segmenter(tmp_path / "unigram")
     found = segmenter.best(["lowest"], 4)[0]
     processor = spm.SentencePieceProcessor(model_file=str(tmp_path / "unigram"))
-    assert [list(one.pieces) for one in found] == processor.nbest_encode("lowest", nbest_size=4, out_type=str)
+    assert [list(one.pieces) for one in found] == processor.nbest_encode(
+        "lowest", nbest_size=4, out_type=str
+    )
     assert {"".join(one.pieces) for one in found} == {"▁lowest"}
     assert segmenter.characters("low") == ("▁", "l", "o", "w")
     with pytest.raises(VocabularyError, match="bpe: not a unigram model"):

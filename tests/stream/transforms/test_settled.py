@@ -26,7 +26,8 @@ def vocabulary(tmp_path: Path) -> Path:
     path = tmp_path / "tiny.volt"
     merges = (("l", "o"), ("lo", "w</w>"))
     Vocabulary(
-        merges=merges, tokens=(*"Dadehilnorstuw!", *(f"{c}</w>" for c in "Dadehilnorstuw!"), "lo", "low</w>")
+        merges=merges,
+        tokens=(*"Dadehilnorstuw!", *(f"{c}</w>" for c in "Dadehilnorstuw!"), "lo", "low</w>"),
     ).save(path)
     return path
 
@@ -63,7 +64,10 @@ def test_encoding_without_dropout_and_back(vocabulary: Path) -> None:
         assert deterministic([one]) == (Encode(vocabulary),)
         assert inverse([one]) == (Decode(vocabulary, None),)
     lines = ["low low\tthe low !", "nest\t", "", "low"]
-    assert same_for_all(deterministic([sampled]), lines)[0] == "low</w> low</w>\tt h e</w> low</w> !</w>"
+    assert (
+        same_for_all(deterministic([sampled]), lines)[0]
+        == "low</w> low</w>\tt h e</w> low</w> !</w>"
+    )
     assert same_for_all((*deterministic([sampled]), *inverse([sampled])), lines) == lines
 
 

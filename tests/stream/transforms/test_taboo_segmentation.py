@@ -17,11 +17,17 @@ from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.nbest_segmenters import UnigramLexicon
 from volt.stream.transforms.random_segmentation import disjoint, long_pieces, shares_of
 from volt.stream.transforms.subwords import Decode
-from volt.stream.transforms.taboo_segmentation import MorfessorEmTaboo, MorfessorEmTabooReordered, Taboo
+from volt.stream.transforms.taboo_segmentation import (
+    MorfessorEmTaboo,
+    MorfessorEmTabooReordered,
+    Taboo,
+)
 from volt.stream.transforms.transform import LoadedFiles, Transform, deterministic, inverse, loaded
 from volt.vocabulary import Vocabulary
 
-LEXICONS = st.dictionaries(st.text("abc▁", min_size=1, max_size=3), st.sampled_from([1.0, 2.0, 4.0, 8.0]), min_size=1)
+LEXICONS = st.dictionaries(
+    st.text("abc▁", min_size=1, max_size=3), st.sampled_from([1.0, 2.0, 4.0, 8.0]), min_size=1
+)
 WORDS = st.text("abcd▁", min_size=1, max_size=6)
 LINES = ["▁unlock ▁unlock ▁lock", "▁relock", "", "▁un ▁é"]
 CHANCE = LineRng.of(3)
@@ -32,7 +38,9 @@ def lexicon(tmp_path: Path) -> Path:
     """A file with a small lexicon."""
     path = tmp_path / "lexicon.tsv"
     pieces = ["▁un", "lock", "▁u", "nl", "ock", "▁re", "loc", "▁l", *"▁unlockre"]
-    path.write_text("".join(f"{4 + k % 3}\t{piece}\n" for k, piece in enumerate(dict.fromkeys(pieces))))
+    path.write_text(
+        "".join(f"{4 + k % 3}\t{piece}\n" for k, piece in enumerate(dict.fromkeys(pieces)))
+    )
     return path
 
 
@@ -52,7 +60,9 @@ def sides(transform: Transform, lines: list[str], chance: LineRng = CHANCE) -> l
 
 
 @given(LEXICONS, WORDS, st.integers(1, 8), st.sampled_from([0.0, 0.5, float("inf")]))
-def test_no_two_share_a_long_piece(counts: dict[str, float], word: str, n: int, theta: float) -> None:
+def test_no_two_share_a_long_piece(
+    counts: dict[str, float], word: str, n: int, theta: float
+) -> None:
     """Of all pairs that can be drawn; both make the word, and all probability is theirs."""
     (found,) = disjoint(UnigramLexicon.of(counts), [word], n=n, theta=theta)
     assert found.sides
@@ -68,7 +78,9 @@ def test_the_marker_is_no_character() -> None:
     """A marker with one character may be shared: '▁a' is as good as 'a'."""
     lexicon = UnigramLexicon.of({"▁a": 8.0, "b": 8.0, "c": 8.0, "bc": 8.0})
     (found,) = disjoint(lexicon, ["▁abc"], n=5, theta=0.5)
-    assert {(found.texts[one], found.texts[other]) for one, other in found.sides} >= {("▁a bc", "▁a b c")}
+    assert {(found.texts[one], found.texts[other]) for one, other in found.sides} >= {
+        ("▁a bc", "▁a b c")
+    }
     assert not long_pieces(["▁a", "a</w>", "▁"])
     assert long_pieces(["▁ab", "ab</w>"]) == {"▁ab", "ab</w>"}
 
@@ -77,7 +89,9 @@ def test_without_a_partner_the_second_is_the_characters() -> None:
     """Two segmentations that share every long piece are no pair; no piece of several characters is in characters."""
     lexicon = UnigramLexicon.of({"abc": 8.0, "d": 8.0})
     (found,) = disjoint(lexicon, ["abcd"], n=1, theta=0.5)
-    assert [(found.texts[one], found.texts[other]) for one, other in found.sides] == [("abc d", "a b c d")]
+    assert [(found.texts[one], found.texts[other]) for one, other in found.sides] == [
+        ("abc d", "a b c d")
+    ]
 
 
 def test_pairs_are_drawn_by_their_scores(lexicon: Path) -> None:
@@ -87,13 +101,17 @@ def test_pairs_are_drawn_by_their_scores(lexicon: Path) -> None:
     first = shares_of([one.score for one in best], 0.5)
     expected = dict[tuple[str, str], float]()
     for one, share in zip(best, first, strict=True):
-        others = [other for other in best if long_pieces(one.pieces).isdisjoint(long_pieces(other.pieces))]
+        others = [
+            other for other in best if long_pieces(one.pieces).isdisjoint(long_pieces(other.pieces))
+        ]
         weights = np.exp(0.5 * np.array([other.score for other in others]))
         for other, weight in zip(others, weights / weights.sum(), strict=True):
             expected[" ".join(one.pieces), " ".join(other.pieces)] = 2_000 * share * weight
     path = lexicon.with_name("other.tsv")
     path.write_text("8\tab\n4\ta\n4\tb\n2\tbc\n4\tc\n1\tabc\n")
-    counts = Counter((row[0], row[1]) for row in sides(MorfessorEmTaboo(path, n_samples=4), ["abc"] * 2_000))
+    counts = Counter(
+        (row[0], row[1]) for row in sides(MorfessorEmTaboo(path, n_samples=4), ["abc"] * 2_000)
+    )
     assert counts.keys() <= expected.keys()
     distance = sum((counts[pair] - n) ** 2 / n for pair, n in expected.items())
     assert chdtrc(len(expected) - 1, distance) > 1e-4
@@ -142,28 +160,36 @@ def test_taboo_does_what_the_two_do(lexicon: Path) -> None:
     """With the segmenter of Morfessor, the same lines by the same chance."""
     assert sides(Taboo(lexicon), LINES) == sides(MorfessorEmTaboo(lexicon), LINES)
     lines = ["▁unlock ▁lock\t▁lock ▁unlock"]
-    assert sides(Taboo(lexicon, reordered=True), lines) == sides(MorfessorEmTabooReordered(lexicon), lines)
+    assert sides(Taboo(lexicon, reordered=True), lines) == sides(
+        MorfessorEmTabooReordered(lexicon), lines
+    )
 
 
 def test_taboo_with_a_vocabulary(vocabulary: Path) -> None:
     """Source and target decode to the text, and no word shares a piece of several characters with itself."""
-    transform = loaded(Taboo(vocabulary, n_samples=16, segmenter="vocabulary", dropout=0.5), LoadedFiles())
+    transform = loaded(
+        Taboo(vocabulary, n_samples=16, segmenter="vocabulary", dropout=0.5), LoadedFiles()
+    )
     rows = sides(transform, ["lock unlock un"] * 30)
     for row in rows:
         source, target = (re.findall(r"\S.*?</w>", side) for side in row)
         for one, other in zip(source, target, strict=True):
             assert long_pieces(one.split(" ")).isdisjoint(long_pieces(other.split(" ")))
     assert len(set(map(tuple, rows))) > 3
-    assert {tuple(row) for row in sides(inverse([transform])[0], ["\t".join(row) for row in rows])} == {
-        ("lock unlock un",) * 2
-    }
+    assert {
+        tuple(row) for row in sides(inverse([transform])[0], ["\t".join(row) for row in rows])
+    } == {("lock unlock un",) * 2}
     assert inverse([transform]) == (Decode(vocabulary, None),)
 
 
 def test_settled_it_takes_the_best_two(lexicon: Path) -> None:
     """The same for every chance; undone, both sides are the text."""
     transform = MorfessorEmTaboo(lexicon, marks="word")
-    (best,), (back,), lines = deterministic([transform]), inverse([transform]), ["unlock lock", "relock"]
+    (best,), (back,), lines = (
+        deterministic([transform]),
+        inverse([transform]),
+        ["unlock lock", "relock"],
+    )
     rows = sides(best, lines)
     assert all(sides(best, lines, LineRng.of(seed)) == rows for seed in range(5))
     assert rows[0][0] != rows[0][1]

@@ -43,7 +43,9 @@ def test_languages_stand_before_the_source(values: list[str]) -> None:
     assert deterministic([tags]) == (tags,)
 
 
-@given(st.lists(st.tuples(LINES.map(" ".join), LINES.map(" ".join)), max_size=6), st.integers(0, 12))
+@given(
+    st.lists(st.tuples(LINES.map(" ".join), LINES.map(" ".join)), max_size=6), st.integers(0, 12)
+)
 def test_lines_that_are_too_long_go(pairs: list[tuple[str, str]], most: int) -> None:
     """A line stays if both its sides have few enough tokens; the others of a batch do not matter."""
     fitting = [pair for pair in pairs if all(len(tokens_of(side)) <= most for side in pair)]
@@ -55,7 +57,8 @@ def test_lines_that_are_too_long_go(pairs: list[tuple[str, str]], most: int) -> 
 def test_a_transform_without_options_takes_none() -> None:
     """An option is refused where it stands, as one that the transform does not know."""
     with pytest.raises(
-        ConfigError, match=r"^stream.yaml:1: .*duplicate_mono.5: unknown key; no key is allowed; remove it"
+        ConfigError,
+        match=r"^stream.yaml:1: .*duplicate_mono.5: unknown key; no key is allowed; remove it",
     ):
         parse_config("{sources: {a: {path: a, transforms: [duplicate_mono: 5]}}}")
 
@@ -84,7 +87,9 @@ def test_no_line_is_lost_at_validation() -> None:
 def test_a_stream_of_a_noisy_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A configuration names them all, short options included; one and two workers give the same lines."""
     monkeypatch.chdir(tmp_path)
-    Path("ted.en").write_text("".join(f"{k} ▁the ▁house by ▁the {'▁sea ' * (k % 9)}\n" for k in range(300)))
+    Path("ted.en").write_text(
+        "".join(f"{k} ▁the ▁house by ▁the {'▁sea ' * (k % 9)}\n" for k in range(300))
+    )
     Path("tokens.txt").write_text("5\t▁the\n4\tthe\n3\tsea\n2\t▁sea\n1\thouse\n", encoding="utf-8")
     Path("stream.yaml").write_text(STREAM)
     texts = []

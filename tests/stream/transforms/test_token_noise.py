@@ -48,9 +48,13 @@ def test_drop_is_that_of_plain_python(values: list[str], amount: Amount, seed: i
     """The tokens that are hit go; a line of which none is hit stays as it is, spaces and all."""
     chance, tokens = LineRng.of(seed), list(map(tokens_of, values))
     hits = hit_lines(list(map(len, tokens)), amount, chance, spared=1)
-    left = [[token for token, hit in zip(*line, strict=True) if hit is None] for line in zip(tokens, hits, strict=True)]
+    left = [
+        [token for token, hit in zip(*line, strict=True) if hit is None]
+        for line in zip(tokens, hits, strict=True)
+    ]
     twin = [
-        " ".join(few) if len(few) < len(all_) else value for few, all_, value in zip(left, tokens, values, strict=True)
+        " ".join(few) if len(few) < len(all_) else value
+        for few, all_, value in zip(left, tokens, values, strict=True)
     ]
     assert noisy_text(Drop(*amount), values, chance) == twin
     assert all(few or not all_ for few, all_ in zip(left, tokens, strict=True))
@@ -61,7 +65,10 @@ def test_drop_leaves_out_ids(lines: list[list[int]], amount: Amount, seed: int) 
     """The same tokens go where they are ids."""
     chance = LineRng.of(seed)
     hits = hit_lines(list(map(len, lines)), amount, chance, spared=1)
-    left = [[token for token, hit in zip(*line, strict=True) if hit is None] for line in zip(lines, hits, strict=True)]
+    left = [
+        [token for token, hit in zip(*line, strict=True) if hit is None]
+        for line in zip(lines, hits, strict=True)
+    ]
     assert ids_of(Drop(*amount)(id_batch(lines), chance).column(1)) == left
 
 
@@ -81,7 +88,9 @@ def test_reorder_is_that_of_plain_python(values: list[str], distance: float, see
     chance = LineRng.of(seed)
     seeds = chance.at(1).words(np.arange(len(values)))
     twin = [
-        " ".join(reordered(tokens, distance, int(seed))) if len(tokens := tokens_of(value)) > 1 else value
+        " ".join(reordered(tokens, distance, int(seed)))
+        if len(tokens := tokens_of(value)) > 1
+        else value
         for value, seed in zip(values, seeds, strict=True)
     ]
     assert noisy_text(Reorder(distance), values, chance) == (values if distance <= 1 else twin)
@@ -90,7 +99,9 @@ def test_reorder_is_that_of_plain_python(values: list[str], distance: float, see
 @given(st.lists(st.integers(0, 40), max_size=5), DISTANCES, SEEDS)
 def test_reorder_moves_no_token_far(sizes: list[int], distance: float, seed: int) -> None:
     """Each line stays a permutation of itself, and no token moves as far as the distance."""
-    done = ids_of(Reorder(distance)(id_batch([range(n) for n in sizes]), LineRng.of(seed)).column(1))
+    done = ids_of(
+        Reorder(distance)(id_batch([range(n) for n in sizes]), LineRng.of(seed)).column(1)
+    )
     for n, line in zip(sizes, done, strict=True):
         assert sorted(line) == list(range(n))
         assert all(abs(place - token) < max(distance, 1) for place, token in enumerate(line))
@@ -120,7 +131,9 @@ def test_the_rate_is_that_of_each_token() -> None:
     n, rate = 2_000, 0.1
     done = ids_of(Drop(rate=rate)(id_batch([range(10)] * n), LineRng(1, 2)).column(1))
     left = Counter(token for line in done for token in line)
-    assert all(abs(n - left[token] - n * rate) < 5 * (n * rate * (1 - rate)) ** 0.5 for token in range(10))
+    assert all(
+        abs(n - left[token] - n * rate) < 5 * (n * rate * (1 - rate)) ** 0.5 for token in range(10)
+    )
 
 
 @given(
@@ -148,7 +161,12 @@ def test_a_line_is_the_same_alone(values: list[str], seed: int, noise: Drop | Re
 
 
 SIDES = (2, 1)
-NOISE = [Drop(0.1, fields=SIDES), Reorder(fields=SIDES), Typos(rate=0.5, fields=SIDES), Punctuation(0.5, 0.5, SIDES)]
+NOISE = [
+    Drop(0.1, fields=SIDES),
+    Reorder(fields=SIDES),
+    Typos(rate=0.5, fields=SIDES),
+    Punctuation(0.5, 0.5, SIDES),
+]
 
 
 @pytest.mark.parametrize("noise", NOISE)

@@ -45,8 +45,11 @@ def test_one_to_one_transforms_keep_origins_and_break_no_line(rows: list[list[st
     """Whatever the Unicode, a line stays one line, its origin stays, and no tab appears but the fields' own."""
     batch = Batch.of(["\t".join(row) for row in rows])
     n_fields = {
-        "append": lambda n: n + 1, "copy": lambda n: n, "multiply": lambda n: max(n, 3), "keep_fields": lambda n: 2,
-    }  # fmt: skip
+        "append": lambda n: n + 1,
+        "copy": lambda n: n,
+        "multiply": lambda n: max(n, 3),
+        "keep_fields": lambda n: 2,
+    }
     for transform in ONE_TO_ONE:
         done = transform(batch, LineRng(1, 2))
         assert done.origins.tolist() == batch.origins.tolist()
@@ -80,14 +83,21 @@ def test_title_starts_no_word_inside_one() -> None:
 @given(ROWS)
 def test_if_cased_spares_lines_without_case(rows: list[list[str]]) -> None:
     """With if_cased, exactly the lines whose field holds a letter that has case are changed."""
-    expected = [[field.upper() for field in row[:2]] + row[2:] if has_case(row[0]) else row for row in rows]
+    expected = [
+        [field.upper() for field in row[:2]] + row[2:] if has_case(row[0]) else row for row in rows
+    ]
     assert apply(Upper(if_cased=1), rows) == expected
     assert not has_case("中文 العربية हिन्दी 123")
 
 
 def test_a_named_field_that_is_missing_is_a_fault_of_the_line() -> None:
     """LineFault tells the lines that lack a field, also behind if_cased."""
-    for transform in (Lower(fields=(1, 3)), Tag(text="x", fields=(3,)), Copy(from_=3, to=1), KeepFields(fields=(3,))):
+    for transform in (
+        Lower(fields=(1, 3)),
+        Tag(text="x", fields=(3,)),
+        Copy(from_=3, to=1),
+        KeepFields(fields=(3,)),
+    ):
         with pytest.raises(LineFault) as fault:
             apply(transform, [["a", "b", "c"], ["a"], ["a", "b", "c"]])
         assert list(fault.value.reasons) == [1]
@@ -98,7 +108,9 @@ def test_a_named_field_that_is_missing_is_a_fault_of_the_line() -> None:
 
 
 @given(RAGGED, CUTS, st.integers(1, 6), st.integers(2, 6))
-def test_fields_of_ragged_lines_move_as_those_of_lists(rows: list[list[str]], cut: int, n: int, to: int) -> None:
+def test_fields_of_ragged_lines_move_as_those_of_lists(
+    rows: list[list[str]], cut: int, n: int, to: int
+) -> None:
     """Lines of one to four fields, cut or not yet, become what the same moves make of lists."""
     batch = Batch.of(["\t".join(row) for row in rows]).split(cut)
     naive: dict[Transform, Callable[[list[str]], list[str]]] = {
@@ -119,16 +131,27 @@ def test_fields_that_move_are_views() -> None:
     """keep_fields, copy, multiply and repeat copy no text."""
     batch = Batch.of(["a\tb", "c\td"]).split(2)
     for transform in (KeepFields(fields=(2, 1)), Copy(), Multiply(n=3), Repeat(n=2)):
-        assert all(column.data is batch.columns[0].data for column in transform(batch, LineRng(1, 2)).columns)
+        assert all(
+            column.data is batch.columns[0].data
+            for column in transform(batch, LineRng(1, 2)).columns
+        )
 
 
 def test_ids_are_tagged_and_cased_as_their_numbers() -> None:
     """A field of ids that gets a tag is text from then on."""
-    batch = Batch((Column.of_ids(np.array([5, 6, 7], np.int32), np.array([0, 2, 3])),), None, np.arange(2))
+    batch = Batch(
+        (Column.of_ids(np.array([5, 6, 7], np.int32), np.array([0, 2, 3])),), None, np.arange(2)
+    )
     assert Tag(text="x")(batch, LineRng(1, 2)).lines == ["x 5 6", "x 7"]
     assert Upper()(batch, LineRng(1, 2)).lines == ["5 6", "7"]
     assert Upper(if_cased=1)(batch, LineRng(1, 2)).lines == ["5 6", "7"]
-    mixed = Choice((Variant(1.0), Variant(1.0, (Tag(text="x"),)), Variant(1.0, (Repeat(n=2), Append(text="y")))))
+    mixed = Choice(
+        (
+            Variant(1.0),
+            Variant(1.0, (Tag(text="x"),)),
+            Variant(1.0, (Repeat(n=2), Append(text="y"))),
+        )
+    )
     done = mixed(batch.take(np.repeat([0, 1], 20)), LineRng(1, 2))
     assert set(done.lines) == {"5 6", "7", "x 5 6", "x 7", "5 6\ty", "7\ty"}
 

@@ -43,7 +43,9 @@ def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Make:
     folder = tmp_path_factory.mktemp("vocabularies")
 
     def make(**options: object) -> Path:
-        counts = WordCounts.from_pairs({"the": 9, "cat": 5, "lowest": 5, "newest": 6, "Katze": 4, "hat": 3})
+        counts = WordCounts.from_pairs(
+            {"the": 9, "cat": 5, "lowest": 5, "newest": 6, "Katze": 4, "hat": 3}
+        )
         candidates = learn_bpe(counts, n_merges=20)
         path = folder / f"{len(list(folder.iterdir()))}.volt"
         tokens = tuple(candidates.tokens_at(candidates.n_tokens))
@@ -54,8 +56,13 @@ def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Make:
 
 
 NORMALIZATIONS = ("identity", "nfkc", "nmt_nfkc", "nmt_nfkc_cf")
-BPE: tuple[tuple[str, dict[str, object], bool], ...] = (  # options of a model; whether VOLT's encoder takes its place
-    *((name, {"normalization_rule_name": name, "byte_fallback": True}, True) for name in NORMALIZATIONS),
+BPE: tuple[
+    tuple[str, dict[str, object], bool], ...
+] = (  # options of a model; whether VOLT's encoder takes its place
+    *(
+        (name, {"normalization_rule_name": name, "byte_fallback": True}, True)
+        for name in NORMALIZATIONS
+    ),
     ("unknown runs", {"normalization_rule_name": "identity"}, True),
     ("kept spaces", {"remove_extra_whitespaces": False}, True),
     ("user tokens", {"user_defined_symbols": ["at", "<x>"]}, True),
@@ -64,8 +71,12 @@ BPE: tuple[tuple[str, dict[str, object], bool], ...] = (  # options of a model; 
 )
 
 
-@pytest.mark.parametrize(("options", "is_own"), [row[1:] for row in BPE], ids=[row[0] for row in BPE])
-def test_a_bpe_model_encodes_as_in_the_library(options: dict[str, object], is_own: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "is_own"), [row[1:] for row in BPE], ids=[row[0] for row in BPE]
+)
+def test_a_bpe_model_encodes_as_in_the_library(
+    options: dict[str, object], is_own: bool, tmp_path: Path
+) -> None:
     """VOLT's own encoder takes the lines of characters that normalisation keeps, and the library all other lines."""
     model = trained(tmp_path, model_type="bpe", vocab_size=350, **options)
     processor, found = read_model(model).processor, read_model(model).own_encoder
@@ -73,7 +84,11 @@ def test_a_bpe_model_encodes_as_in_the_library(options: dict[str, object], is_ow
 
     @given(
         st.lists(
-            st.text(st.sampled_from("the cat sow▁<x>éA\u0301ﬁ\u00a0\u200b가\u1100\u1161日😀"), max_size=20), max_size=8
+            st.text(
+                st.sampled_from("the cat sow▁<x>éA\u0301ﬁ\u00a0\u200b가\u1100\u1161日😀"),
+                max_size=20,
+            ),
+            max_size=8,
         )
     )
     @settings(deadline=None, max_examples=examples(60))
@@ -84,7 +99,9 @@ def test_a_bpe_model_encodes_as_in_the_library(options: dict[str, object], is_ow
         ids = [" ".join(map(str, row)) for row in processor.encode(lines)]
         assert lines_of(SpmEncode(model=model, to="ids"), lines) == ids
         if found:
-            assert found.unlike(Column.of(lines)) == [n for n, line in enumerate(lines) if {*line} - found.plain]
+            assert found.unlike(Column.of(lines)) == [
+                n for n, line in enumerate(lines) if {*line} - found.plain
+            ]
 
     law()
 
@@ -98,11 +115,17 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trained(folder: Path, **options: object) -> Path:
     """A small SentencePiece model."""
     spm = pytest.importorskip("sentencepiece")
-    made, text = io.BytesIO(), [f"the cat {word} sat on {word} mats" for word in ("low", "lower", "newest", "widest")]
+    made, text = (
+        io.BytesIO(),
+        [f"the cat {word} sat on {word} mats" for word in ("low", "lower", "newest", "widest")],
+    )
     spm.SentencePieceTrainer.train(
-        sentence_iterator=iter(text * 20), model_writer=made, minloglevel=2,
-        hard_vocab_limit=False, **{"vocab_size": 60, **options},
-    )  # fmt: skip
+        sentence_iterator=iter(text * 20),
+        model_writer=made,
+        minloglevel=2,
+        hard_vocab_limit=False,
+        **{"vocab_size": 60, **options},
+    )
     path = folder / "spm.model"
     path.write_bytes(made.getvalue())
     return path
@@ -127,13 +150,20 @@ def test_encode_writes_what_the_encoder_gives(vocabulary: Make, options: dict[st
     """Pieces and ids are the encoder's, field by field, whichever way words are found; and again from memory."""
     path = vocabulary(**options)
     encoder = Encoder(Vocabulary.load(path))
-    pieces = ["\t".join(" ".join(encoder.encode(field)) for field in line.split("\t")) for line in LINES]
-    ids = ["\t".join(" ".join(map(str, encoder.encode_ids(f))) for f in line.split("\t")) for line in LINES]
+    pieces = [
+        "\t".join(" ".join(encoder.encode(field)) for field in line.split("\t")) for line in LINES
+    ]
+    ids = [
+        "\t".join(" ".join(map(str, encoder.encode_ids(f))) for f in line.split("\t"))
+        for line in LINES
+    ]
     for _ in range(2):
         assert lines_of(Encode(vocabulary=path), LINES) == pieces
         assert lines_of(Encode(vocabulary=path, to="ids"), LINES) == ids
     third = [f"{line}\tthe cat" for line in LINES[:3]]
-    assert [line.split("\t")[2] for line in lines_of(Encode(vocabulary=path), third)] == ["the cat"] * 3
+    assert [line.split("\t")[2] for line in lines_of(Encode(vocabulary=path), third)] == [
+        "the cat"
+    ] * 3
 
 
 @pytest.mark.parametrize("form", ["pieces", "ids"])
@@ -142,13 +172,23 @@ def test_dropout_belongs_to_the_line(vocabulary: Make, form: Form) -> None:
     batch = Batch.of([f"the lowest newest cat\tthe lowest newest cat {i % 3}" for i in range(40)])
     encode, chance = Encode(vocabulary=vocabulary(), dropout=0.5, to=form), LineRng.of("epoch", 1)
     whole = np.array(encode(batch, chance).lines)
-    for chosen in (np.arange(7), np.arange(7, 40), np.arange(39, -1, -1), np.array([5]), np.arange(0, 40, 3)):
+    for chosen in (
+        np.arange(7),
+        np.arange(7, 40),
+        np.arange(39, -1, -1),
+        np.array([5]),
+        np.arange(0, 40, 3),
+    ):
         assert encode(batch.take(chosen), chance).lines == whole[chosen].tolist()
     assert encode(batch, LineRng.of("epoch", 2)).lines != whole.tolist()
     copies = encode(batch.take(np.zeros(8, np.int64)), chance)
     assert len(set(copies.column(1).strings())) > 3
-    assert copies.column(1).strings() != [value.rsplit(" ", 1)[0] for value in copies.column(2).strings()]
-    lacking = Batch.of([line if i % 2 else line.split("\t")[0] for i, line in enumerate(batch.lines)])
+    assert copies.column(1).strings() != [
+        value.rsplit(" ", 1)[0] for value in copies.column(2).strings()
+    ]
+    lacking = Batch.of(
+        [line if i % 2 else line.split("\t")[0] for i, line in enumerate(batch.lines)]
+    )
     assert encode(lacking, chance).lines[1::2] == whole[1::2].tolist()
 
 
@@ -159,7 +199,11 @@ def test_ids_are_a_column_of_ids(path: Path) -> None:
     assert encoded.column(1).is_ids
     decode = Decode(vocabulary=path, from_="ids")
     assert decode(encoded, chance).lines == decode(Batch.of(encoded.lines), chance).lines
-    assert decode(encoded, chance).column(1).strings() == ["the newest lowest", "the cat sat", "the newest lowest"]
+    assert decode(encoded, chance).column(1).strings() == [
+        "the newest lowest",
+        "the cat sat",
+        "the newest lowest",
+    ]
 
 
 def test_a_line_end_inside_a_line_is_its_fault(path: Path) -> None:
@@ -187,7 +231,11 @@ def test_decode_undoes_encode(path: Path, texts: list[str]) -> None:
         assert decoded == [" ".join(text.split()) for text in texts]
 
 
-PIECES = st.lists(st.sampled_from(["the</w>", "l", "o", "</w>", "<0xE2>", "<0x96>", "<0x0A>", "zz", "é</w>", "▁", ""]))
+PIECES = st.lists(
+    st.sampled_from(
+        ["the</w>", "l", "o", "</w>", "<0xE2>", "<0x96>", "<0x0A>", "zz", "é</w>", "▁", ""]
+    )
+)
 
 
 @settings(max_examples=examples(50))
@@ -213,7 +261,9 @@ def test_what_cannot_be_decoded_is_a_fault(path: Path) -> None:
     with pytest.raises(LineFault) as fault:
         lines_of(ids, ["5", "x", "99999", "4"])
     assert fault.value.reasons[1] == "field 1 cannot be read: 'x' is not an id; give whole numbers"
-    assert fault.value.reasons[2].startswith("field 1 cannot be read: id 99999 at position 0: ids go from 0 to ")
+    assert fault.value.reasons[2].startswith(
+        "field 1 cannot be read: id 99999 at position 0: ids go from 0 to "
+    )
     assert sorted(fault.value.reasons) == [1, 2]
     for bad in ("+270", "٣"):  # as `volt decode` refuses them
         with pytest.raises(LineFault, match="is not an id"):
@@ -257,8 +307,14 @@ def test_spm_writes_what_the_library_gives(model: Path) -> None:
     spm = pytest.importorskip("sentencepiece")
     processor = spm.SentencePieceProcessor(model_file=str(model))
     lines = ["the cat\tsat lower", "newest\té ü"]
-    pieces = ["\t".join(" ".join(processor.encode(f, out_type=str)) for f in line.split("\t")) for line in lines]
-    ids = ["\t".join(" ".join(map(str, processor.encode(f))) for f in line.split("\t")) for line in lines]
+    pieces = [
+        "\t".join(" ".join(processor.encode(f, out_type=str)) for f in line.split("\t"))
+        for line in lines
+    ]
+    ids = [
+        "\t".join(" ".join(map(str, processor.encode(f))) for f in line.split("\t"))
+        for line in lines
+    ]
     assert lines_of(SpmEncode(model=model), lines) == pieces
     assert lines_of(SpmEncode(model=model, to="ids"), lines) == ids
     assert lines_of(SpmDecode(model=model), pieces) == lines
@@ -290,21 +346,31 @@ def test_a_sharp_draw_is_the_best_path(model: Path, form: Form) -> None:
     """With a unigram model and a large alpha, the library's best encoding comes out, bytes and all."""
     texts = ["the lower cat", "", "  newest wizéü é sé", "漢字 the"]
     for nbest in (-1, 5):
-        sampled = lines_of(SpmEncode(model=model, fields=(1,), to=form, alpha=1e4, nbest=nbest), texts)
+        sampled = lines_of(
+            SpmEncode(model=model, fields=(1,), to=form, alpha=1e4, nbest=nbest), texts
+        )
         assert sampled == lines_of(SpmEncode(model=model, fields=(1,), to=form), texts)
 
 
-@pytest.mark.parametrize(("kind", "alpha", "nbest"), [("bpe", 0.3, -1), ("unigram", 0.3, -1), ("unigram", 0.3, 4)])
-def test_spm_draws_as_the_library_does(model: Path, bpe: Path, kind: str, alpha: float, nbest: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "alpha", "nbest"), [("bpe", 0.3, -1), ("unigram", 0.3, -1), ("unigram", 0.3, 4)]
+)
+def test_spm_draws_as_the_library_does(
+    model: Path, bpe: Path, kind: str, alpha: float, nbest: int
+) -> None:
     """Of many draws for a word, as many become each encoding as of the library's own, within noise."""
     path, n = bpe if kind == "bpe" else model, 1000
     ours = Counter(lines_of(SpmEncode(model=path, alpha=alpha, nbest=nbest), ["lowest"] * n))
     options = {"enable_sampling": True, "alpha": alpha, "nbest_size": nbest}
-    theirs = Counter(" ".join(row) for row in library(path).encode(["lowest"] * n, out_type=str, **options))
+    theirs = Counter(
+        " ".join(row) for row in library(path).encode(["lowest"] * n, out_type=str, **options)
+    )
     assert len(theirs) > 2
     for encoding in ours | theirs:
         share = (ours[encoding] + theirs[encoding]) / (2 * n)
-        assert abs(ours[encoding] - theirs[encoding]) <= 6 * np.sqrt(2 * n * share * (1 - share)) + 6
+        assert (
+            abs(ours[encoding] - theirs[encoding]) <= 6 * np.sqrt(2 * n * share * (1 - share)) + 6
+        )
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
@@ -330,7 +396,9 @@ def test_a_model_with_one_encoding_is_not_sampled(tmp_path: Path) -> None:
     path = trained(tmp_path, model_type="char")
     with pytest.raises(ConfigError, match="has only one encoding of a text; remove alpha"):
         SpmEncode(model=path, alpha=0.1).opened(LoadedFiles())
-    assert lines_of(SpmEncode(model=path, alpha=0.1, nbest=1), ["the"]) == lines_of(SpmEncode(model=path), ["the"])
+    assert lines_of(SpmEncode(model=path, alpha=0.1, nbest=1), ["the"]) == lines_of(
+        SpmEncode(model=path), ["the"]
+    )
 
 
 def test_spm_faults_and_signatures(model: Path) -> None:
@@ -340,8 +408,13 @@ def test_spm_faults_and_signatures(model: Path) -> None:
     with pytest.raises(LineFault):
         lines_of(SpmDecode(model=model, fields=(1,), from_="ids"), ["99999999"])
     assert SpmEncode(model=model).signature() != SpmEncode(model=model, alpha=0.1).signature()
-    assert SpmEncode(model=model).signature()["library"] == pytest.importorskip("sentencepiece").__version__
-    assert SpmDecode(model=model).signature()["model"] == SpmEncode(model=model).signature()["model"]
+    assert (
+        SpmEncode(model=model).signature()["library"]
+        == pytest.importorskip("sentencepiece").__version__
+    )
+    assert (
+        SpmDecode(model=model).signature()["model"] == SpmEncode(model=model).signature()["model"]
+    )
 
 
 _DRAW = """
@@ -371,9 +444,13 @@ def test_dropout_is_chances(vocabulary: Make) -> None:
 
 def test_spm_draws_the_same_in_every_process(model: Path, bpe: Path) -> None:
     """Another process that draws with the same chance writes the same bytes."""
-    arguments = [str(argument) for pair in ((model, -1), (model, 4), (bpe, -1)) for argument in pair]
+    arguments = [
+        str(argument) for pair in ((model, -1), (model, 4), (bpe, -1)) for argument in pair
+    ]
     command = [sys.executable, "-c", _DRAW, *arguments]
-    other = subprocess.run(command, stdout=subprocess.PIPE, env=os.environ | {"PYTHONHASHSEED": "1"}, check=True)
+    other = subprocess.run(
+        command, stdout=subprocess.PIPE, env=os.environ | {"PYTHONHASHSEED": "1"}, check=True
+    )
     found = list[str]()
     for path, nbest in ((model, -1), (model, 4), (bpe, -1)):
         encode = SpmEncode(model=path, alpha=0.1, nbest=nbest, fields=(1,))

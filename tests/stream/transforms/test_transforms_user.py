@@ -14,7 +14,13 @@ import pytest
 from volt.errors import ConfigError
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.transform import LineFault, LoadedFiles, is_compiled, joins_lines, keeps_lines
+from volt.stream.transforms.transform import (
+    LineFault,
+    LoadedFiles,
+    is_compiled,
+    joins_lines,
+    keeps_lines,
+)
 from volt.stream.transforms.user_code import Takes, User
 from volt.stream.transforms.user_file import printing_to_stderr
 
@@ -136,7 +142,10 @@ def test_fields_line_and_stream(user: Make) -> None:
     assert run(user("short"), ["abc", "a"]) == (["a"], [1])
     assert run(user("both"), ["a", "b"]) == (["a", "a\tagain", "b", "b\tagain"], [0, 0, 1, 1])
     assert run(user("pair", takes="line"), ["a"]) == (["a", "a"], [0, 0])
-    assert run(user("twice", takes="stream"), ["a", "b", "c"]) == (["a", "b", "b\tcopy", "c"], [0, 1, 1, 2])
+    assert run(user("twice", takes="stream"), ["a", "b", "c"]) == (
+        ["a", "b", "b\tcopy", "c"],
+        [0, 1, 1, 2],
+    )
     assert run(user("empty"), ["a"]) == ([], [])
     assert run(user("length", append=True), ["abc\tx"]) == (["abc\tx\t3"], [0])
 
@@ -150,7 +159,11 @@ def test_chance_is_the_lines(user: Make) -> None:
     assert coin(batch, LineRng.of(2)).lines != whole
     assert len(set(coin(batch.take([5] * 20), LineRng.of(1)).lines)) > 10
     drawn = user("drawn", takes="batch")
-    assert run(drawn, ["a", "b"], seed=1) == run(drawn, ["a", "b"], seed=1) != run(drawn, ["a", "b"], seed=2)
+    assert (
+        run(drawn, ["a", "b"], seed=1)
+        == run(drawn, ["a", "b"], seed=1)
+        != run(drawn, ["a", "b"], seed=2)
+    )
 
 
 def test_a_batch_is_a_record_batch(user: Make) -> None:
@@ -201,7 +214,9 @@ def test_faults_of_a_batch_are_those_of_its_lines(user: Make, tmp_path: Path) ->
         ("surrogate", {"takes": "line"}, "surrogates not allowed"),
     ],
 )
-def test_what_a_function_returns_is_checked(user: Make, function: str, options: dict[str, str], reason: str) -> None:
+def test_what_a_function_returns_is_checked(
+    user: Make, function: str, options: dict[str, str], reason: str
+) -> None:
     """What would break lines or cannot be written makes the line unfit, with the reason."""
     with pytest.raises(LineFault, match=reason):
         run(user(function, **options), ["x"])
@@ -241,7 +256,10 @@ def test_a_generator_that_raises_outside_of_lines(user: Make) -> None:
     """One that raises at its end loses the last line; one that raises before it takes a line loses all, and ends."""
     with pytest.raises(LineFault, match="at the end") as fault:
         run(user("late", takes="stream"), ["a", "b", "c"])
-    assert (list(fault.value.reasons), fault.value.result and fault.value.result.lines) == ([2], ["a", "b"])
+    assert (list(fault.value.reasons), fault.value.result and fault.value.result.lines) == (
+        [2],
+        ["a", "b"],
+    )
     with pytest.raises(LineFault, match="before a line") as fault:
         run(user("early", takes="stream"), ["a", "b", "c"])
     assert list(fault.value.reasons) == [0, 1, 2]
@@ -274,7 +292,9 @@ def test_what_is_printed_goes_to_stderr(user: Make, capsys: pytest.CaptureFixtur
     assert capsys.readouterr() == ("data\n", "shown\n")
 
 
-def test_printing_is_put_right_whichever_thread_ends_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_printing_is_put_right_whichever_thread_ends_first(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """Of threads whose turns overlap, none leaves stdout led to stderr."""
     stdout, inside, done = sys.stdout, threading.Event(), threading.Event()
 
@@ -302,9 +322,21 @@ def test_printing_is_put_right_whichever_thread_ends_first(capsys: pytest.Captur
             {"marc": "!"},
             "'shout' cannot be called with these options: got an unexpected keyword argument 'marc'; change them",
         ),
-        ("swap", {"zzz": 1}, "'swap' cannot be called with these options: got an unexpected keyword argument 'zzz'"),
-        ("needs", {"mark": 1}, "'needs' cannot be called with these options: missing a required argument: 'end'"),
-        ("swap", {"fields": 1}, "'swap' cannot be called with these options: multiple values for argument 'fields'"),
+        (
+            "swap",
+            {"zzz": 1},
+            "'swap' cannot be called with these options: got an unexpected keyword argument 'zzz'",
+        ),
+        (
+            "needs",
+            {"mark": 1},
+            "'needs' cannot be called with these options: missing a required argument: 'end'",
+        ),
+        (
+            "swap",
+            {"fields": 1},
+            "'swap' cannot be called with these options: multiple values for argument 'fields'",
+        ),
         (
             "coin",
             {"rng": 1},
@@ -324,7 +356,10 @@ def test_options_are_checked_before_a_line_is_read(
 
 def test_options_go_to_the_parameters(user: Make) -> None:
     """By name, also where the function takes any."""
-    assert run(user("needs", takes="line", options={"mark": "m", "end": "e"}), ["a"]) == (["ame"], [0])
+    assert run(user("needs", takes="line", options={"mark": "m", "end": "e"}), ["a"]) == (
+        ["ame"],
+        [0],
+    )
     assert run(user("anything", takes="line", options={"x": 1}), ["a"]) == (["a['x']"], [0])
     assert run(user("places", takes="line"), ["a"]) == (["a!"], [0])
 
@@ -369,7 +404,12 @@ def test_a_file_that_is_no_good(tmp_path: Path, code: str, message: str) -> None
 def test_what_a_stream_may_rely_on(user: Make) -> None:
     """Python code is not compiled, and only streams are given whole blocks, opened or not."""
     for takes in get_args(Takes):
-        for transform in (user("swap", takes=takes), user("swap", takes=takes).opened(LoadedFiles())):
+        for transform in (
+            user("swap", takes=takes),
+            user("swap", takes=takes).opened(LoadedFiles()),
+        ):
             assert (is_compiled(transform), joins_lines(transform), keeps_lines(transform)) == (
-                False, takes == "stream", False,
-            )  # fmt: skip
+                False,
+                takes == "stream",
+                False,
+            )

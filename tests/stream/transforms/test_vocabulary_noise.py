@@ -8,13 +8,29 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from token_lines import AMOUNTS, ID_LINES, LINES, SEEDS, hit_lines, id_batch, ids_of, noisy_text, tokens_of
+from token_lines import (
+    AMOUNTS,
+    ID_LINES,
+    LINES,
+    SEEDS,
+    hit_lines,
+    id_batch,
+    ids_of,
+    noisy_text,
+    tokens_of,
+)
 
 from volt.errors import VocabularyError
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LoadedFiles, deterministic, signature
-from volt.stream.transforms.vocabulary_noise import Insertion, Switchout, VocabularyNoise, WbNoise, noise_vocabulary
+from volt.stream.transforms.vocabulary_noise import (
+    Insertion,
+    Switchout,
+    VocabularyNoise,
+    WbNoise,
+    noise_vocabulary,
+)
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -33,7 +49,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     merges = (("▁", "a"), ("▁", "▁a"), ("é", "一"), ("é一", "𐐀"), ("▁", "é一𐐀"), ("▁", "c"))
     assert {"".join(merge) for merge in merges} >= set(made)
     Vocabulary(merges=merges, tokens=TOKENS, marker="none").save(folder / "a.volt")
-    Vocabulary(merges=merges, tokens=TOKENS, marker="none", special=NO_ROLES).save(folder / "b.volt")
+    Vocabulary(merges=merges, tokens=TOKENS, marker="none", special=NO_ROLES).save(
+        folder / "b.volt"
+    )
     rows = [f"{count}\t{token}" for count, token in enumerate(("<unk>", *TOKENS, "<FROM_de>"))]
     (folder / "a.txt").write_text("\n".join(rows) + "\n", encoding="utf-8")
     return {"volt": folder / "a.volt", "volt from 0": folder / "b.volt", "list": folder / "a.txt"}
@@ -45,7 +63,9 @@ def toggled(token: str) -> str:
     return other if other in TOKENS else token
 
 
-def twin(kind: type[VocabularyNoise], tokens: Sequence[str], hits: Sequence[int | None]) -> list[str]:
+def twin(
+    kind: type[VocabularyNoise], tokens: Sequence[str], hits: Sequence[int | None]
+) -> list[str]:
     """What becomes of the tokens of a line, of which some are hit."""
     out = list[str]()
     for token, hit in zip(tokens, hits, strict=True):
@@ -64,7 +84,11 @@ KINDS = pytest.mark.parametrize("kind", [Switchout, Insertion, WbNoise])
 @KINDS
 @given(values=LINES, amount=AMOUNTS, seed=SEEDS)
 def test_text_is_that_of_plain_python(
-    files: dict[str, Path], kind: type[VocabularyNoise], values: list[str], amount: Amount, seed: int
+    files: dict[str, Path],
+    kind: type[VocabularyNoise],
+    values: list[str],
+    amount: Amount,
+    seed: int,
 ) -> None:
     """Tokens that are hit change as the twin's do; a line of which none is hit stays as it is, spaces and all."""
     chance, lines = LineRng.of(seed), list(map(tokens_of, values))
@@ -78,9 +102,14 @@ def test_text_is_that_of_plain_python(
 @pytest.mark.parametrize(("name", "first"), [("volt", FIRST_ID), ("volt from 0", 0)])
 @given(lines=ID_LINES, amount=AMOUNTS, seed=SEEDS)
 def test_ids_change_as_their_tokens_do(
-    files: dict[str, Path], kind: type[VocabularyNoise], name: str, first: int, lines: list[list[int]], amount: Amount,
+    files: dict[str, Path],
+    kind: type[VocabularyNoise],
+    name: str,
+    first: int,
+    lines: list[list[int]],
+    amount: Amount,
     seed: int,
-) -> None:  # fmt: skip
+) -> None:
     """The same with ids; those that the vocabulary does not have are in no table, and stay."""
     chance, ids = LineRng.of(seed), {token: first + number for number, token in enumerate(TOKENS)}
     names = {number: token for token, number in ids.items()}
@@ -94,17 +123,23 @@ def test_ids_change_as_their_tokens_do(
 
 
 @KINDS
-def test_both_sides_are_hit_independently(files: dict[str, Path], kind: type[VocabularyNoise]) -> None:
+def test_both_sides_are_hit_independently(
+    files: dict[str, Path], kind: type[VocabularyNoise]
+) -> None:
     """By default the sides change, each in its own way, and a line may lack the second; a third field stays."""
     text = " ".join(TOKENS * 5)
-    done = kind(files["volt"], rate=0.5)(Batch.of([f"{text}\t{text}\t{text}", "a"]), LineRng(1, 2)).rows
+    done = kind(files["volt"], rate=0.5)(
+        Batch.of([f"{text}\t{text}\t{text}", "a"]), LineRng(1, 2)
+    ).rows
     assert done[0][2] == text
     assert len(set(done[0])) == 3
     assert len(done[1]) == 1
 
 
 @KINDS
-def test_a_column_that_is_not_hit_is_the_same_object(files: dict[str, Path], kind: type[VocabularyNoise]) -> None:
+def test_a_column_that_is_not_hit_is_the_same_object(
+    files: dict[str, Path], kind: type[VocabularyNoise]
+) -> None:
     """Where nothing is drawn no bytes are copied; at validation there is no noise."""
     batch = Batch.of(["▁a b\tb", ""]).split(2)
     done = kind(files["volt"], rate=0.0)(batch, LineRng(1, 2))
@@ -125,7 +160,9 @@ def test_a_column_that_is_not_hit_is_the_same_object(files: dict[str, Path], kin
         ("</s>: 0\n<unk>: 1\n▁lo: 2\nw: 3\n", ["w", "▁lo"]),
     ],
 )
-def test_lists_without_merges_are_vocabularies(text: str, tokens: list[str], tmp_path: Path) -> None:
+def test_lists_without_merges_are_vocabularies(
+    text: str, tokens: list[str], tmp_path: Path
+) -> None:
     """A list gives its tokens, counts of any kind beside them or none; those in angle brackets are left out."""
     (tmp_path / "list").write_text(text, encoding="utf-8")
     found = noise_vocabulary(tmp_path / "list")
@@ -148,11 +185,17 @@ def test_a_sentencepiece_model_has_its_own_ids(tmp_path: Path) -> None:
     """Of a unigram model, which no vocabulary can be, the pieces and ids are those that the library gives."""
     library = pytest.importorskip("sentencepiece")
     pytest.importorskip("google.protobuf")
-    (tmp_path / "text").write_text("the low house by the sea\nthe new house\n" * 20, encoding="utf-8")
+    (tmp_path / "text").write_text(
+        "the low house by the sea\nthe new house\n" * 20, encoding="utf-8"
+    )
     library.SentencePieceTrainer.train(
-        input=str(tmp_path / "text"), model_prefix=str(tmp_path / "a"), vocab_size=30, hard_vocab_limit=False,
-        minloglevel=2, user_defined_symbols=["<BT>"],
-    )  # fmt: skip
+        input=str(tmp_path / "text"),
+        model_prefix=str(tmp_path / "a"),
+        vocab_size=30,
+        hard_vocab_limit=False,
+        minloglevel=2,
+        user_defined_symbols=["<BT>"],
+    )
     processor = library.SentencePieceProcessor(model_file=str(tmp_path / "a.model"))
     found = noise_vocabulary(tmp_path / "a.model")
     assert found.ids is not None
@@ -175,7 +218,9 @@ def test_vocabularies_of_no_use_are_refused(tmp_path: Path, files: dict[str, Pat
     for name in ("list", "nowhere"):
         with pytest.raises(VocabularyError, match=name):
             Insertion(tmp_path / name).opened(LoadedFiles())
-    with pytest.raises(VocabularyError, match=r"a.txt: lists tokens without ids, but the fields contain ids"):
+    with pytest.raises(
+        VocabularyError, match=r"a.txt: lists tokens without ids, but the fields contain ids"
+    ):
         Switchout(files["list"], rate=1.0)(id_batch([[1, 2]]), LineRng(1, 2))
 
 
@@ -184,7 +229,11 @@ def test_the_signature_tells_the_vocabulary(files: dict[str, Path], tmp_path: Pa
     moved = tmp_path / "moved.volt"
     moved.write_bytes(files["volt"].read_bytes())
     assert signature(Switchout(moved)) == signature(Switchout(files["volt"]))
-    others = [Switchout(files["list"]), Switchout(files["volt"], rate=0.1), Insertion(files["volt"])]
+    others = [
+        Switchout(files["list"]),
+        Switchout(files["volt"], rate=0.1),
+        Insertion(files["volt"]),
+    ]
     assert len({str(signature(noise)) for noise in (Switchout(moved), *others)}) == 4
 
 

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from token_lines import ID_LINES, LINES, id_batch, ids_of, tokens_of
 
 from volt.stream.transforms.column import Column, Longs
-from volt.stream.transforms.word_types import NO_OTHERS, Choices, WordTypes, cut, token_counts, with_values, written
+from volt.stream.transforms.word_types import (
+    NO_OTHERS,
+    Choices,
+    WordTypes,
+    cut,
+    token_counts,
+    with_values,
+    written,
+)
 
 
 def flattened(lists: list[list[int]]) -> tuple[Longs, Longs]:
@@ -32,7 +40,9 @@ def test_tokens_of_text_are_those_of_split(values: list[str], data: st.DataObjec
 
 
 @given(LINES, st.lists(st.text("xyé", min_size=1), min_size=1, max_size=3), st.data())
-def test_text_is_written_from_any_tokens(values: list[str], others: list[str], data: st.DataObject) -> None:
+def test_text_is_written_from_any_tokens(
+    values: list[str], others: list[str], data: st.DataObject
+) -> None:
     """Values of any tokens, own or others, have one space between two."""
     column = Column.of(values)
     tokens = cut(column, token_counts(column))
@@ -54,7 +64,9 @@ def test_ids_are_written_from_any_ids(lines: list[list[int]], data: st.DataObjec
     chosen = data.draw(st.lists(st.lists(st.integers(-2, len(own) - 1), max_size=9), max_size=5))
     flat, ends = flattened(chosen)
     made = written(tokens, flat, ends, Column.of_ids(np.array([70, 80], np.int32), np.arange(3)))
-    assert ids_of(made) == [[own[k] if k >= 0 else (70, 80)[-1 - k] for k in line] for line in chosen]
+    assert ids_of(made) == [
+        [own[k] if k >= 0 else (70, 80)[-1 - k] for k in line] for line in chosen
+    ]
 
 
 def test_the_number_of_tokens_is_kept() -> None:
@@ -90,4 +102,6 @@ def test_word_types_work_after_an_error() -> None:
             continue
         words = types.find(column)
         drawn = words.drawn(np.arange(len(values), dtype=np.uint64))
-        assert words.written(drawn, side=1).strings() == [" ".join(value.split()).upper() for value in values]
+        assert words.written(drawn, side=1).strings() == [
+            " ".join(value.split()).upper() for value in values
+        ]

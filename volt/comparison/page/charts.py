@@ -22,7 +22,16 @@ from volt.files.atomic import make_folder, write_atomic
 Data = Mapping[str, Any]
 Row = dict[str, Any]
 Drawn = TypeVar("Drawn", alt.Chart, alt.LayerChart)
-COLORS = ("#3f7fd0", "#d06f1f", "#2f9573", "#b0559e", "#8a8430", "#c4504f", "#6f7f8f", "#7a63c7")  # 3:1 on both grounds
+COLORS = (
+    "#3f7fd0",
+    "#d06f1f",
+    "#2f9573",
+    "#b0559e",
+    "#8a8430",
+    "#c4504f",
+    "#6f7f8f",
+    "#7a63c7",
+)  # 3:1 on both grounds
 WIDTH, HEIGHT = 640, 300
 MAX_POINTS = 400  # of the token-frequency profile; evenly spaced in the logarithm of the rank
 LONGEST = 16  # characters; longer tokens share the last bar
@@ -31,13 +40,30 @@ CONFIG: dict[str, Any] = {
     "background": "white",
     "view": {"stroke": None},
     "range": {"category": list(COLORS)},
-    "axis": {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "grid": True, "domain": False,
-             "gridColor": "#e3e5e8", "tickColor": "#c9cdd2", "labelColor": "#444", "titleColor": "#444",
-             "labelFlush": False, "labelOverlap": True},
-    "legend": {"orient": "top", "title": None, "labelFontSize": 12, "labelColor": "#333", "columns": 4, "offset": 18},
+    "axis": {
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "grid": True,
+        "domain": False,
+        "gridColor": "#e3e5e8",
+        "tickColor": "#c9cdd2",
+        "labelColor": "#444",
+        "titleColor": "#444",
+        "labelFlush": False,
+        "labelOverlap": True,
+    },
+    "legend": {
+        "orient": "top",
+        "title": None,
+        "labelFontSize": 12,
+        "labelColor": "#333",
+        "columns": 4,
+        "offset": 18,
+    },
     "text": {"fontSize": 12, "color": "#222"},
     "line": {"strokeWidth": 2},
-}  # fmt: skip
+}
 
 
 def specifications(data: Data) -> dict[str, Any]:
@@ -83,22 +109,36 @@ def muv_chart(data: Data) -> alt.LayerChart:
     curve, steps = data["study"]["curve"], data["search"]["steps"]
     known = [step for step in steps if step["muv"] is not None]  # all but the first
     heights = {step["size"]: step["muv"] * 1e6 for step in known}
-    rows = [_row(step["size"], step["transport_muv"] * 1e6, "after the transport") for step in known]
+    rows = [
+        _row(step["size"], step["transport_muv"] * 1e6, "after the transport") for step in known
+    ]
     rows += [_row(size, muv, "BPE sweep") for size, muv in heights.items()]
     positive = all(row["value"] > 0 for row in rows)
-    close = [(size, muv * 1e6) for size, muv in _from(steps[0]["size"], curve["sizes"][1:], curve["muv"])]
+    close = [
+        (size, muv * 1e6) for size, muv in _from(steps[0]["size"], curve["sizes"][1:], curve["muv"])
+    ]
     points = [{"size": size, "value": muv} for size, muv in close if muv > 0 or not positive]
     scale = alt.Scale(type="log", nice=False) if positive else alt.Scale(type="symlog", constant=1)
     return _lines(
-        data, rows, heights, title="MUV, nats per character and million tokens", points=points, scale=scale, name="MUV"
+        data,
+        rows,
+        heights,
+        title="MUV, nats per character and million tokens",
+        points=points,
+        scale=scale,
+        name="MUV",
     )
 
 
 def profile_chart(tokens: Data) -> alt.LayerChart:
     """Return the chart of count over rank of the chosen vocabulary's used tokens; a line marks the count 100."""
-    pairs = sorted((rank, count) for rank, count in zip(tokens["rank"], tokens["count"], strict=True) if count)
+    pairs = sorted(
+        (rank, count) for rank, count in zip(tokens["rank"], tokens["count"], strict=True) if count
+    )
     rows = [{"rank": rank, "count": count} for rank, count in _spread(pairs)]
-    hundred = _chart([{"count": 100}]).mark_rule(strokeDash=[4, 4], color=COLORS[6]).encode(y="count:Q")
+    hundred = (
+        _chart([{"count": 100}]).mark_rule(strokeDash=[4, 4], color=COLORS[6]).encode(y="count:Q")
+    )
     decades = alt.Axis(values=[10**k for k in range(16)], format=",d")
     x = alt.X("rank:Q", title="rank", axis=decades, scale=alt.Scale(type="log", nice=False))
     y = alt.Y("count:Q", title="count", axis=decades, scale=alt.Scale(type="log"))
@@ -106,7 +146,10 @@ def profile_chart(tokens: Data) -> alt.LayerChart:
     line = base.mark_line(color=COLORS[0], interpolate="step-after")
     points = base.mark_point(color=COLORS[0], size=40, opacity=0, filled=True)
     layers = [hundred, line, points.encode(tooltip=[_number("rank"), _number("count")])]
-    return _sized(alt.LayerChart(layer=layers), "Token counts of the chosen vocabulary by rank, both logarithmic")
+    return _sized(
+        alt.LayerChart(layer=layers),
+        "Token counts of the chosen vocabulary by rank, both logarithmic",
+    )
 
 
 def lengths_chart(lengths: Sequence[Row]) -> alt.Chart:
@@ -118,7 +161,7 @@ def lengths_chart(lengths: Sequence[Row]) -> alt.Chart:
         y=alt.Y("share:Q", title="share", axis=alt.Axis(format="%")),
         color=alt.Color("of:N", sort=["tokens", "pieces"]),
         tooltip=["label:O", "of:N", alt.Tooltip("share:Q", format=".2%")],
-    ).transform_calculate(label=f"datum.length < {LONGEST} ? '' + datum.length : '{LONGEST}+'")  # fmt: skip
+    ).transform_calculate(label=f"datum.length < {LONGEST} ? '' + datum.length : '{LONGEST}+'")
     return _sized(chart, "Share of tokens and of their pieces by length in characters")
 
 
@@ -126,17 +169,32 @@ def fertility_chart(data: Data) -> alt.Chart:
     rows = [
         {"system": system["name"], "source": source, "fertility": measures["fertility"]}
         for system in data["systems"]
-        for source, measures in (system["by_source"] or {"training text": system["training"]}).items()
+        for source, measures in (
+            system["by_source"] or {"training text": system["training"]}
+        ).items()
         if measures["fertility"] is not None
     ]
-    chart: alt.Chart = _chart(rows).mark_point(filled=True, size=70, opacity=0.9).encode(
-        x=alt.X("fertility:Q", title="pieces per word", axis=alt.Axis(tickCount=8), scale=alt.Scale(zero=False)),
-        y=alt.Y("system:N", title=None, sort=None, axis=alt.Axis(labelLimit=170)),
-        color=alt.Color("source:N", sort=None),
-        shape=alt.Shape("source:N", sort=None),
-        tooltip=["system:N", "source:N", alt.Tooltip("fertility:Q", format=".3f")],
-    )  # fmt: skip
-    return _sized(chart, "Pieces per word of every system by source", height=max(120, 24 * len(data["systems"])))
+    chart: alt.Chart = (
+        _chart(rows)
+        .mark_point(filled=True, size=70, opacity=0.9)
+        .encode(
+            x=alt.X(
+                "fertility:Q",
+                title="pieces per word",
+                axis=alt.Axis(tickCount=8),
+                scale=alt.Scale(zero=False),
+            ),
+            y=alt.Y("system:N", title=None, sort=None, axis=alt.Axis(labelLimit=170)),
+            color=alt.Color("source:N", sort=None),
+            shape=alt.Shape("source:N", sort=None),
+            tooltip=["system:N", "source:N", alt.Tooltip("fertility:Q", format=".3f")],
+        )
+    )
+    return _sized(
+        chart,
+        "Pieces per word of every system by source",
+        height=max(120, 24 * len(data["systems"])),
+    )
 
 
 def shares(lengths: Sequence[Row]) -> list[Row]:
@@ -163,42 +221,67 @@ def picked_sizes(data: Data) -> list[Row]:
         rules.setdefault(pick["index"], []).append(rule)
     steps, chosen = data["search"]["steps"], data["search"]["pick"]["index"]
     return [
-        {"index": index, "size": steps[index]["size"], "rules": ", ".join(rules[index]), "chosen": index == chosen}
+        {
+            "index": index,
+            "size": steps[index]["size"],
+            "rules": ", ".join(rules[index]),
+            "chosen": index == chosen,
+        }
         for index in sorted(rules)
     ]
 
 
 def _lines(
-    data: Data, rows: list[Row], heights: Mapping[int, float], *, title: str, points: list[Row], scale: alt.Scale,
+    data: Data,
+    rows: list[Row],
+    heights: Mapping[int, float],
+    *,
+    title: str,
+    points: list[Row],
+    scale: alt.Scale,
     name: str,
-) -> alt.LayerChart:  # fmt: skip
+) -> alt.LayerChart:
     """Return a chart of lines over size. heights: size → the height of the mark if the size is picked"""
     thirds = [m * 10.0**k for k in range(-6, 7) for m in (1, 3)]
-    ticks = alt.Axis(values=thirds) if scale.to_dict().get("type") == "log" else alt.Axis(tickCount=5)
+    ticks = (
+        alt.Axis(values=thirds) if scale.to_dict().get("type") == "log" else alt.Axis(tickCount=5)
+    )
     sizes, from_first = alt.Axis(format=",d", tickCount=6), alt.Scale(nice=False, zero=False)
     x = alt.X("size:Q", title="vocabulary size, tokens", axis=sizes, scale=from_first)
     y = alt.Y("value:Q", title=title, scale=scale, axis=ticks)
     tooltip = [_number("size"), alt.Tooltip("value:Q", title=name, format=",.4f")]
     base = _chart(rows).encode(x=x, y=y)
-    layers = [_chart(points).mark_circle(color=COLORS[6], opacity=0.35, size=8).encode(x=x, y=y)] * bool(points)
+    layers = [
+        _chart(points).mark_circle(color=COLORS[6], opacity=0.35, size=8).encode(x=x, y=y)
+    ] * bool(points)
     layers.append(
         base.mark_line().encode(
             color=alt.Color("series:N", sort=None), strokeDash=alt.StrokeDash("series:N", sort=None)
         )
     )
-    layers.append(base.mark_point(opacity=0, size=60, filled=True).encode(tooltip=["series:N", *tooltip]))
-    picks = [{**pick, "value": heights[pick["size"]]} for pick in picked_sizes(data) if pick["size"] in heights]
+    layers.append(
+        base.mark_point(opacity=0, size=60, filled=True).encode(tooltip=["series:N", *tooltip])
+    )
+    picks = [
+        {**pick, "value": heights[pick["size"]]}
+        for pick in picked_sizes(data)
+        if pick["size"] in heights
+    ]
     if picks:
         marks = _chart(picks).mark_point(filled=True, size=90, color=COLORS[5], opacity=1)
         marked = marks.encode(
-            x=x, y=y, tooltip=[alt.Tooltip("rules:N", title="picked by"), *tooltip],
+            x=x,
+            y=y,
+            tooltip=[alt.Tooltip("rules:N", title="picked by"), *tooltip],
             shape=alt.condition("datum.chosen", alt.value("diamond"), alt.value("circle")),
-        )  # fmt: skip
+        )
         labels = [_chart(picks[:-1] or picks).mark_text(dy=-13, align="left", dx=2)]
         if len(picks) > 1:
             labels.append(_chart(picks[-1:]).mark_text(dy=-13, align="right", dx=4))
         layers += [marked, *(label.encode(x=x, y=y, text="rules:N") for label in labels)]
-    return _sized(alt.LayerChart(layer=layers), f"{name} over vocabulary size, with what every rule picks")
+    return _sized(
+        alt.LayerChart(layer=layers), f"{name} over vocabulary size, with what every rule picks"
+    )
 
 
 def _sized(chart: Drawn, description: str, *, height: int = HEIGHT) -> Drawn:

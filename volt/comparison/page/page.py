@@ -39,7 +39,8 @@ def slider_data(result: SearchResult, lines: Sequence[str]) -> dict[str, Any]:
         "pretokenizer": vocabulary.pretokenizer.name,
         "keeps_spaces": vocabulary.pretokenizer.keeps_spaces,
         # the script cuts typed text at spaces, as these pre-tokenizers do, and does not know user tokens
-        "typeable": vocabulary.pretokenizer.name in ("whitespace", "metaspace") and not vocabulary.special.user,
+        "typeable": vocabulary.pretokenizer.name in ("whitespace", "metaspace")
+        and not vocabulary.special.user,
         "n_atoms": candidates.n_atoms,
         "merges": candidates.parts.ravel().tolist(),
         "sizes": sizes,
@@ -50,7 +51,9 @@ def slider_data(result: SearchResult, lines: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def count_changes(candidates: Candidates, sizes: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
+def count_changes(
+    candidates: Candidates, sizes: Sequence[int]
+) -> Iterator[tuple[list[int], list[int]]]:
     before = np.zeros(candidates.n_tokens, np.int64)
     for size in sizes:
         counts = np.zeros(candidates.n_tokens, np.int64)
@@ -70,7 +73,9 @@ TITLES = {
 SCRIPTS = ("bpe.js", "tables.js", "page.js")
 # Characters that could end the script element, start another, or reorder the file for its readers.
 _UNSAFE = re.compile("[<>&\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]")
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
+)
 
 
 def write_page(comparison: Comparison, path: str | Path) -> None:
@@ -100,7 +105,9 @@ def render_page(comparison: Comparison) -> str:
     drawn = {"config": CONFIG | {"background": "transparent"}, "charts": specifications(data)}
     own = '"use strict";\n(() => {\n' + "\n".join(map(_read, SCRIPTS)) + "})();\n"
     scripts = {"library": _library(), "page": _one_line_end(own)}
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     environment.filters.update(count=lambda value: f"{value:,}", visible=visible)
     return environment.from_string(_read("page.html")).render(
         data=data,
@@ -118,7 +125,11 @@ def render_page(comparison: Comparison) -> str:
         scripts=scripts,
         policy=_policy(*scripts.values()),
         style=_read("page.css"),
-        embedded={"comparison": embed_json(data), "slider": embed_json(slider), "charts": embed_json(drawn)},
+        embedded={
+            "comparison": embed_json(data),
+            "slider": embed_json(slider),
+            "charts": embed_json(drawn),
+        },
     )
 
 
@@ -145,7 +156,9 @@ def _library() -> str:
 
 def _one_line_end(script: str) -> str:
     """Replace line ends by "\\n", as browsers do before they hash a script."""
-    assert "</script" not in script.lower(), "a script that contains its own end tag cannot be part of a page"
+    assert "</script" not in script.lower(), (
+        "a script that contains its own end tag cannot be part of a page"
+    )
     return script.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -28,7 +28,9 @@ def template_text(template: str | Path) -> str:
     elif isinstance(template, str):
         text, place = template, "chat template"
     else:
-        raise ConfigError(f"chat_template is {quoted(repr(template))}; pass the template as a string, or a Path to it")
+        raise ConfigError(
+            f"chat_template is {quoted(repr(template))}; pass the template as a string, or a Path to it"
+        )
     if not text.strip():
         raise ConfigError(f"{place}: contains no template; write one, or leave it out")
     _compile(text, place)
@@ -50,7 +52,9 @@ def _compile(text: str, place: str) -> None:
             return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
     try:
-        ImmutableSandboxedEnvironment(extensions=[Generation, "jinja2.ext.loopcontrols"]).from_string(text)
+        ImmutableSandboxedEnvironment(
+            extensions=[Generation, "jinja2.ext.loopcontrols"]
+        ).from_string(text)
     except TemplateSyntaxError as error:
         what = (error.message or "invalid syntax").rstrip(".")
         raise ConfigError(f"{place}:{error.lineno}: {what}; fix the template") from None

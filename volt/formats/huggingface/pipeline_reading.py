@@ -21,7 +21,13 @@ from typing import Any
 
 from volt.display import counted
 from volt.errors import ConfigError, VocabularyError, quoted
-from volt.formats.huggingface.pipeline_writing import FINAL_SIGMA, Json, Scheme, decoders, replace_step
+from volt.formats.huggingface.pipeline_writing import (
+    FINAL_SIGMA,
+    Json,
+    Scheme,
+    decoders,
+    replace_step,
+)
 from volt.formats.huggingface.split_patterns import cut_name
 from volt.formats.protocol import named
 from volt.text.atoms import PREFIX, SUFFIX, Marker
@@ -37,7 +43,9 @@ _FORMS = {"NFC": "nfc", "NFKC": "nfkc", "Lowercase": "lowercase"}
 _SPACE = replace_step(" ", PREFIX)
 _PREPEND = {"type": "Prepend", "prepend": PREFIX}
 _EACH_SPACE, _EACH_RUN, _LINE = " [^ ]*|[^ ]+", " +[^ ]*|[^ ]+", r"[\s\S]+"
-_UNCUT = tuple(f"split:{pattern}" for pattern in (_EACH_SPACE, _EACH_RUN, _LINE))  # not cut by the library
+_UNCUT = tuple(
+    f"split:{pattern}" for pattern in (_EACH_SPACE, _EACH_RUN, _LINE)
+)  # not cut by the library
 
 
 def read_foreign(data: Json, model: Json, *, added: Sequence[str] = ()) -> Scheme:
@@ -45,11 +53,15 @@ def read_foreign(data: Json, model: Json, *, added: Sequence[str] = ()) -> Schem
     suffix = model.get("end_of_word_suffix") == SUFFIX
     steps = [step for step in flat(data.get("normalizer"), "normalizers") if step != FINAL_SIGMA]
     cuts = flat(data.get("pre_tokenizer"), "pretokenizers")
-    spaces = next((last for last in ([_PREPEND, _SPACE], [_SPACE]) if steps[-len(last) :] == last), [])
+    spaces = next(
+        (last for last in ([_PREPEND, _SPACE], [_SPACE]) if steps[-len(last) :] == last), []
+    )
     steps = steps[: len(steps) - len(spaces)]
     marks_spaces = bool(spaces or (cuts and cuts[-1].get("type") == "Metaspace"))
     if suffix and marks_spaces:
-        raise VocabularyError(f"end_of_word_suffix and {PREFIX!r} mark words, but VOLT marks only one end; remove one")
+        raise VocabularyError(
+            f"end_of_word_suffix and {PREFIX!r} mark words, but VOLT marks only one end; remove one"
+        )
     if marks_spaces:
         marker, name = _read_spaces(spaces, cuts, model["vocab"])
     else:
@@ -62,7 +74,9 @@ def flat(section: Any, name: str) -> list[Json]:
     if section is None:
         return []
     if not isinstance(section, dict):
-        raise VocabularyError(f"{name}: found {section!r} instead of an object; download or export it again")
+        raise VocabularyError(
+            f"{name}: found {section!r} instead of an object; download or export it again"
+        )
     if section.get("type") == "Sequence" and isinstance(section.get(name), list):
         return [step for part in section[name] for step in flat(part, name)]
     return [section]
@@ -74,7 +88,9 @@ def read_normalizer(steps: Sequence[Json], cut: str) -> str:
     kinds = [str(step.get("type")) for step in steps if not (drops_white and _is_about_white(step))]
     names = list(dict.fromkeys(_FORMS.get(kind, kind) for kind in kinds))
     try:
-        return Normalizer.parse("+".join(sorted(names, key=["nfc", "nfkc", "lowercase"].index)) or "none").name
+        return Normalizer.parse(
+            "+".join(sorted(names, key=["nfc", "nfkc", "lowercase"].index)) or "none"
+        ).name
     except (ConfigError, ValueError):
         what = f"the normalizer {' + '.join(kinds)} is not NFC, NFKC, Lowercase, or Lowercase with NFC or NFKC"
         raise VocabularyError(f"{what}; normalise the text yourself, and remove the step") from None
@@ -91,22 +107,29 @@ def _is_about_white(step: Json) -> bool:
         return True
     pattern = step.get("pattern")
     known = isinstance(pattern, dict) and (
-        pattern.get("Regex") in (r"\s+", r" {2,}", " +", r"\s") or pattern.get("String") in (" ", "\n", "\t", "  ")
+        pattern.get("Regex") in (r"\s+", r" {2,}", " +", r"\s")
+        or pattern.get("String") in (" ", "\n", "\t", "  ")
     )
     return step.get("type") == "Replace" and known and step.get("content") == " "
 
 
-def _read_spaces(spaces: Sequence[Json], cuts: Sequence[Json], vocab: Iterable[str]) -> tuple[Marker, str]:
+def _read_spaces(
+    spaces: Sequence[Json], cuts: Sequence[Json], vocab: Iterable[str]
+) -> tuple[Marker, str]:
     scheme, splits = ("always" if _PREPEND in spaces else "never"), False
     if cuts and cuts[-1].get("type") == "Metaspace":
         *cuts, last = cuts
         if last.get("replacement") != PREFIX:
-            raise VocabularyError(f"Metaspace with {last.get('replacement')!r} for spaces; VOLT reads only {PREFIX!r}")
+            raise VocabularyError(
+                f"Metaspace with {last.get('replacement')!r} for spaces; VOLT reads only {PREFIX!r}"
+            )
         usual = "always" if last.get("add_prefix_space", True) else "never"
         scheme = str(last.get("prepend_scheme", usual)) if scheme == "never" else scheme
         splits = bool(last.get("split", True))
     if not spaces and any(PREFIX in str(step.get("pattern")) for step in cuts):
-        raise VocabularyError(f"a step cuts text at {PREFIX!r} before Metaspace, which VOLT cannot do; remove the step")
+        raise VocabularyError(
+            f"a step cuts text at {PREFIX!r} before Metaspace, which VOLT cannot do; remove the step"
+        )
     if cuts and spaces:
         cuts = [step for step in map(_unmarked, cuts) if step]
     if not cuts:
@@ -165,9 +188,13 @@ def _read_cut(cuts: Sequence[Json], model: Json, added: Sequence[str]) -> str:
         raise VocabularyError(f"{what}, and {remedy}")
     marked = next((token for token in vocab if PREFIX in token), None)
     if marked and not any(PREFIX in str(one.values()) for one in cuts):
-        raise VocabularyError(f"{marked!r} stands for spaces, but no step writes {PREFIX!r}; put Metaspace first")
+        raise VocabularyError(
+            f"{marked!r} stands for spaces, but no step writes {PREFIX!r}; put Metaspace first"
+        )
     if model.get("byte_fallback") and " " not in vocab:
-        raise VocabularyError("tokenizers turns a space into <0x20>, unlike VOLT; train with a space in the alphabet")
+        raise VocabularyError(
+            "tokenizers turns a space into <0x20>, unlike VOLT; train with a space in the alphabet"
+        )
     return name
 
 
@@ -203,7 +230,9 @@ def _id_losses(data: Json, vocab: Json, vocabulary: Vocabulary) -> Iterator[str]
     ids, n_new = dict[str, int](), 0
     for row in filter(itemgetter("content"), data.get("added_tokens") or []):
         token = row["content"]
-        ids.setdefault(token, vocab.get(token, len(vocab) + n_new))  # as the library numbers added tokens
+        ids.setdefault(
+            token, vocab.get(token, len(vocab) + n_new)
+        )  # as the library numbers added tokens
         n_new += token not in vocab
         if ids[token] != row["id"]:
             numbers = f"has the id {ids[token]} there, {row['id']} here"
@@ -212,14 +241,27 @@ def _id_losses(data: Json, vocab: Json, vocabulary: Vocabulary) -> Iterator[str]
 
 
 def _model_losses(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
-    letters = {letter + end for letter in ALPHABET for end in {"", SUFFIX * (vocabulary.marker == "suffix")}}
-    knows_all = vocabulary.byte_fallback or (vocabulary.pretokenizer.is_bytes and letters <= set(vocabulary.ids))
-    unk, ours = model.get("unk_token"), vocabulary.special.unk  # only unk_token counts there, not roles in other files
+    letters = {
+        letter + end
+        for letter in ALPHABET
+        for end in {"", SUFFIX * (vocabulary.marker == "suffix")}
+    }
+    knows_all = vocabulary.byte_fallback or (
+        vocabulary.pretokenizer.is_bytes and letters <= set(vocabulary.ids)
+    )
+    unk, ours = (
+        model.get("unk_token"),
+        vocabulary.special.unk,
+    )  # only unk_token counts there, not roles in other files
     if model.get("dropout"):
         yield f"The dropout of the file, {model['dropout']}, is not imported: give it when you encode."
     if knows_all:
         return
-    if vocabulary.fuse_unk and vocabulary.pretokenizer.keeps_spaces and PREFIX not in vocabulary.ids:
+    if (
+        vocabulary.fuse_unk
+        and vocabulary.pretokenizer.keeps_spaces
+        and PREFIX not in vocabulary.ids
+    ):
         yield f"Unknown words in a row are one {ours} there, as {PREFIX!r} is no token, and one each here."
     current = f"are {ours} each here" if ours else "leave nothing here"
     if unk is None and ours is None:
@@ -271,8 +313,13 @@ def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
 
 def _decoding_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
     yield from letter_notes(vocabulary)
-    sections = flat(data.get("decoder"), "decoders"), decoders(Scheme.of(vocabulary), vocabulary.byte_fallback)
-    theirs, ours = ([(step.get("type"), step.get("content")) for step in steps] for steps in sections)
+    sections = (
+        flat(data.get("decoder"), "decoders"),
+        decoders(Scheme.of(vocabulary), vocabulary.byte_fallback),
+    )
+    theirs, ours = (
+        [(step.get("type"), step.get("content")) for step in steps] for steps in sections
+    )
     if not theirs:
         yield "The file names no decoder: decoded tokens have spaces between them there, and not here."
     elif theirs != ours:
@@ -282,7 +329,11 @@ def _decoding_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
 def letter_notes(vocabulary: Vocabulary) -> Iterator[str]:
     """Yield a note on special tokens that ByteLevel's decoder takes for letters of bytes."""
     letters = set(ALPHABET)
-    tokens = [token for token in vocabulary.special.all if not token.isascii() and letters.issuperset(token)]
+    tokens = [
+        token
+        for token in vocabulary.special.all
+        if not token.isascii() and letters.issuperset(token)
+    ]
     if tokens and vocabulary.pretokenizer.is_bytes:
         yield f"tokenizers decodes {named(tokens)} as the bytes that ByteLevel's letters spell, and VOLT as text."
 
@@ -343,7 +394,9 @@ def _note(tokens: Sequence[str], one: str, several: str, rest: str) -> Iterator[
 def _is_made(token: str, results: set[str], data: Json, vocabulary: Vocabulary) -> bool:
     """Check whether merges may make an added token, too, from text with another spelling."""
     model = data.get("model", {})
-    is_plain = vocabulary.marker == "none" and vocabulary.normalizer.name == "none" and PREFIX not in token
+    is_plain = (
+        vocabulary.marker == "none" and vocabulary.normalizer.name == "none" and PREFIX not in token
+    )
     is_bytes = vocabulary.pretokenizer.is_bytes and not token.isascii()
     if token not in model.get("vocab", ()) or (is_plain and not is_bytes):
         return False
@@ -351,7 +404,10 @@ def _is_made(token: str, results: set[str], data: Json, vocabulary: Vocabulary) 
 
 
 def _overlap(one: str, other: str) -> bool:
-    ends = (one[-n:] == other[:n] or other[-n:] == one[:n] for n in range(1, min(len(one), len(other)) + 1))
+    ends = (
+        one[-n:] == other[:n] or other[-n:] == one[:n]
+        for n in range(1, min(len(one), len(other)) + 1)
+    )
     return one in other or other in one or any(ends)
 
 
@@ -384,13 +440,19 @@ def refuse(model: Json, data: Json, scheme: Scheme) -> None:
     cuts, name = flat(data.get("pre_tokenizer"), "pretokenizers"), scheme.pretokenizer
     is_split = any(cut.get("type") == "Metaspace" and cut.get("split", True) for cut in cuts)
     if falls_back and scheme.marker == "suffix":
-        raise VocabularyError("byte_fallback spells the suffix of an unknown character as bytes, too; set it to false")
+        raise VocabularyError(
+            "byte_fallback spells the suffix of an unknown character as bytes, too; set it to false"
+        )
     if falls_back and name.startswith("bytes") and not model["vocab"].keys() >= set(ALPHABET):
         what = "byte_fallback and ByteLevel, but not all letters of ByteLevel are tokens"
-        raise VocabularyError(f"{what}, which VOLT cannot do; train a tokenizer with all 256 letters")
+        raise VocabularyError(
+            f"{what}, which VOLT cannot do; train a tokenizer with all 256 letters"
+        )
     remedy = "set ignore_merges to false if every token is made by merges"
     if looks_up and not is_split and name.startswith(("metaspace", *_UNCUT)):
-        raise VocabularyError(f"ignore_merges looks up whole lines in tokenizers, but words in VOLT; {remedy}")
+        raise VocabularyError(
+            f"ignore_merges looks up whole lines in tokenizers, but words in VOLT; {remedy}"
+        )
     if looks_up and scheme.marker != "none":
         what = f"ignore_merges looks words up without their mark ({scheme.marker}), which VOLT cannot do"
         raise VocabularyError(f"{what}; {remedy}")

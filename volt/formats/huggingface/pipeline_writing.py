@@ -29,7 +29,9 @@ Json = dict[str, Any]
 
 _BYTES = [f"<0x{byte:02X}>" for byte in SUFFIX.encode()]
 ENDED = "".join(_BYTES)  # the spelling of the token "</w>"
-_MERGES = [[_BYTES[first], "".join(_BYTES[first + 1 :])] for first in range(len(_BYTES) - 2, -1, -1)]
+_MERGES = [
+    [_BYTES[first], "".join(_BYTES[first + 1 :])] for first in range(len(_BYTES) - 2, -1, -1)
+]
 _HELPERS = ["".join(pair) for pair in _MERGES[:-1]]
 
 
@@ -42,7 +44,9 @@ def with_ends(model: Json) -> Json:
     (['<0x77><0x3E>', '<0x2F><0x77><0x3E>'], True)
     """
     first = 1 + max(model["vocab"].values())
-    vocab = {ENDED if token == SUFFIX else token: number for token, number in model["vocab"].items()}
+    vocab = {
+        ENDED if token == SUFFIX else token: number for token, number in model["vocab"].items()
+    }
     vocab |= {helper: first + number for number, helper in enumerate(_HELPERS)}
     return model | {"vocab": vocab, "merges": _MERGES + model["merges"]}
 
@@ -55,7 +59,8 @@ def without_ends(data: Json) -> Json:
     renamed = [row | {"content": SUFFIX} if row.get("content") == ENDED else row for row in added]
     return data | {
         "added_tokens": renamed,
-        "model": model | {"vocab": vocab_without_ends(model["vocab"]), "merges": model["merges"][len(_MERGES) :]},
+        "model": model
+        | {"vocab": vocab_without_ends(model["vocab"]), "merges": model["merges"][len(_MERGES) :]},
     }
 
 
@@ -63,19 +68,32 @@ def vocab_without_ends(vocab: Mapping[str, int]) -> dict[str, int]:
     """Return the ids of the tokens, with "</w>" as VOLT spells it, and without the helper tokens of `with_ends`."""
     if ENDED not in vocab:
         return dict(vocab)
-    return {SUFFIX if token == ENDED else token: n for token, n in vocab.items() if token not in _HELPERS}
+    return {
+        SUFFIX if token == ENDED else token: n
+        for token, n in vocab.items()
+        if token not in _HELPERS
+    }
 
 
 def has_ends(data: Json) -> bool:
     """Check whether a file has the merges that `with_ends` adds."""
     model = data.get("model")
-    vocab, merges = (model.get("vocab"), model.get("merges")) if isinstance(model, dict) else (None, None)
-    return isinstance(vocab, dict) and ENDED in vocab and isinstance(merges, list) and merges[:3] == _MERGES
+    vocab, merges = (
+        (model.get("vocab"), model.get("merges")) if isinstance(model, dict) else (None, None)
+    )
+    return (
+        isinstance(vocab, dict)
+        and ENDED in vocab
+        and isinstance(merges, list)
+        and merges[:3] == _MERGES
+    )
 
 
 _SPACES = ranges(SPLIT_SPACE)
 # Lowercase works character by character, but Σ becomes "ς" only at the end of a word (Unicode's Final_Sigma).
-LONE_END = chr(LAST_HIDDEN)  # stands for a lone "</w>" in normalised text, where it hides no user token
+LONE_END = chr(
+    LAST_HIDDEN
+)  # stands for a lone "</w>" in normalised text, where it hides no user token
 LONE_SPACE = chr(LAST_HIDDEN - 1)  # stands for a lone "▁", in the same way
 # Text that ends the word of a user token before it, so that an end marker is written; spaces are "▁" already.
 _ENDING = {
@@ -104,8 +122,15 @@ class Scheme:
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Scheme:
         names = vocabulary.normalizer.name, vocabulary.pretokenizer.name
-        spells_ends = vocabulary.marker == "suffix" and vocabulary.byte_fallback and "w" in vocabulary.ids
-        return cls(vocabulary.marker, *names, users=vocabulary.special.user, end=ENDED if spells_ends else SUFFIX)
+        spells_ends = (
+            vocabulary.marker == "suffix" and vocabulary.byte_fallback and "w" in vocabulary.ids
+        )
+        return cls(
+            vocabulary.marker,
+            *names,
+            users=vocabulary.special.user,
+            end=ENDED if spells_ends else SUFFIX,
+        )
 
     @property
     def cut(self) -> PreTokenizer:
@@ -143,7 +168,9 @@ class Scheme:
         """Check whether a regex puts "▁" in front of a line before it is cut."""
         if self.starts_segments:
             return False
-        return self.cut.dummy_prefix or (self.marker == "prefix" and self.pretokenizer == "whitespace")
+        return self.cut.dummy_prefix or (
+            self.marker == "prefix" and self.pretokenizer == "whitespace"
+        )
 
     @property
     def starts_segments(self) -> bool:
@@ -151,7 +178,9 @@ class Scheme:
         return self.cut.if_absent or self.cut.of_lines != self.cut
 
 
-@lru_cache(maxsize=8)  # many schemes are tried with the same user tokens, of which there may be hundreds
+@lru_cache(
+    maxsize=8
+)  # many schemes are tried with the same user tokens, of which there may be hundreds
 def _any_of(tokens: tuple[str, ...]) -> str:
     return "|".join(re.escape(token) for token in sorted(tokens, key=len, reverse=True))
 
@@ -167,10 +196,16 @@ def normalizers(scheme: Scheme) -> list[Json]:
     form = [{"type": normalizer.form.upper()}] * (normalizer.form != "none")
     lower = [FINAL_SIGMA, {"type": "Lowercase"}, *form]
     if scheme.starts_segments:
-        marks = [] if scheme.cut.if_absent else [{"type": "Prepend", "prepend": PREFIX}, replace_step(" ", PREFIX)]
+        marks = (
+            []
+            if scheme.cut.if_absent
+            else [{"type": "Prepend", "prepend": PREFIX}, replace_step(" ", PREFIX)]
+        )
         return form + lower * normalizer.lowercase + marks
     hidden = replace_step(f"[{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}]", "\ufffd", regex=True)
-    steps = [hidden] * scheme.normalizes_users + _around_users(scheme, form + lower * normalizer.lowercase)
+    steps = [hidden] * scheme.normalizes_users + _around_users(
+        scheme, form + lower * normalizer.lowercase
+    )
     prepend: list[Json] = [{"type": "Prepend", "prepend": PREFIX}] * scheme.starts_lines
     prepend = _first_space(scheme) if scheme.normalizes_users else prepend
     if scheme.marker == "prefix" and name == "whitespace":
@@ -182,13 +217,24 @@ def normalizers(scheme: Scheme) -> list[Json]:
     elif name == "gpt2" or scheme.cut.dummy_prefix:
         steps = [*steps, *prepend, replace_step(" ", PREFIX)]
     if scheme.spaces_users:
-        alone = f"(?<!{PREFIX})" if name == "unicode" else ""  # "unicode" cuts a run of spaces as one word
-        steps.append(replace_step(f"{alone}{PREFIX}(?={_any_of(scheme.users)})", LONE_SPACE, regex=True))
-    if scheme.ends_users:  # a user token that is all the text gets no lone "</w>", see `_first_space`
-        is_begun = any(one != other and one.startswith(other) for one in scheme.users for other in scheme.users)
+        alone = (
+            f"(?<!{PREFIX})" if name == "unicode" else ""
+        )  # "unicode" cuts a run of spaces as one word
+        steps.append(
+            replace_step(f"{alone}{PREFIX}(?={_any_of(scheme.users)})", LONE_SPACE, regex=True)
+        )
+    if (
+        scheme.ends_users
+    ):  # a user token that is all the text gets no lone "</w>", see `_first_space`
+        is_begun = any(
+            one != other and one.startswith(other) for one in scheme.users for other in scheme.users
+        )
         user = f"(?{'>' if is_begun else ':'}{_any_of(scheme.users)})"  # atomic: the longest, if others begin it
         ends = rf"{user}\K(?={scheme.ending})|(?<!\A){user}\K\z"
-        steps += [replace_step(rf"\A{scheme.end}\z", LONE_END, regex=True), replace_step(ends, LONE_END, regex=True)]
+        steps += [
+            replace_step(rf"\A{scheme.end}\z", LONE_END, regex=True),
+            replace_step(ends, LONE_END, regex=True),
+        ]
     return steps
 
 
@@ -197,16 +243,37 @@ def _around_users(scheme: Scheme, steps: list[Json]) -> list[Json]:
     if not steps or not scheme.normalizes_users:
         return steps
     hidden = {user: chr(FIRST_HIDDEN + number) for number, user in enumerate(scheme.users)}
-    hide = [replace_step(user, hidden[user]) for user in sorted(scheme.users, key=len, reverse=True)]
-    end = [replace_step(rf"\A{scheme.end}\z", LONE_END, regex=True), replace_step(LONE_END, scheme.end)]
-    end *= scheme.ends_users and scheme.end != SUFFIX  # a lone end of hexadecimal digits, some of which are capitals
-    return [*end[:1], *hide, *steps, *end[1:], *(replace_step(char, user) for user, char in hidden.items())]
+    hide = [
+        replace_step(user, hidden[user]) for user in sorted(scheme.users, key=len, reverse=True)
+    ]
+    end = [
+        replace_step(rf"\A{scheme.end}\z", LONE_END, regex=True),
+        replace_step(LONE_END, scheme.end),
+    ]
+    end *= (
+        scheme.ends_users and scheme.end != SUFFIX
+    )  # a lone end of hexadecimal digits, some of which are capitals
+    return [
+        *end[:1],
+        *hide,
+        *steps,
+        *end[1:],
+        *(replace_step(char, user) for user, char in hidden.items()),
+    ]
 
 
 def _first_space(scheme: Scheme) -> list[Json]:
     own = [replace_step(rf"\A{PREFIX}\z", LONE_SPACE, regex=True)] * scheme.spaces_users
-    retained = "|".join([_any_of(scheme.users), *[LONE_SPACE] * scheme.spaces_users, *[scheme.end] * scheme.ends_users])
-    return own + [replace_step(rf"\A(?!(?:{retained})?\z)", PREFIX, regex=True)] * scheme.starts_lines
+    retained = "|".join(
+        [
+            _any_of(scheme.users),
+            *[LONE_SPACE] * scheme.spaces_users,
+            *[scheme.end] * scheme.ends_users,
+        ]
+    )
+    return (
+        own + [replace_step(rf"\A(?!(?:{retained})?\z)", PREFIX, regex=True)] * scheme.starts_lines
+    )
 
 
 def pre_tokenizers(scheme: Scheme) -> list[Json]:
@@ -214,8 +281,17 @@ def pre_tokenizers(scheme: Scheme) -> list[Json]:
     name, pattern = scheme.pretokenizer, scheme.cut.pattern
     splits = [split_step(spelled(split.pattern), "Isolated") for split in scheme.cut.splits]
     if scheme.cut.is_bytes:
-        level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": not splits}
-        return [*splits, level, *[metaspace_step("always", split=False)] * (scheme.marker == "prefix")]
+        level = {
+            "type": "ByteLevel",
+            "add_prefix_space": False,
+            "trim_offsets": True,
+            "use_regex": not splits,
+        }
+        return [
+            *splits,
+            level,
+            *[metaspace_step("always", split=False)] * (scheme.marker == "prefix"),
+        ]
     if splits:
         return [*splits, metaspace_step("never", split=False)]
     if scheme.starts_segments:
@@ -239,7 +315,12 @@ def decoders(scheme: Scheme, byte_fallback: bool) -> list[Json]:
     """Return the steps by which `tokenizers` turns tokens into text."""
     keeps_spaces, ends = scheme.cut.keeps_spaces, scheme.marker == "suffix"
     if scheme.cut.is_bytes:
-        level: Json = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+        level: Json = {
+            "type": "ByteLevel",
+            "add_prefix_space": False,
+            "trim_offsets": True,
+            "use_regex": True,
+        }
         marks = [replace_step(rf"{SUFFIX}\z", "", regex=True)] * ends
         return [*marks, *[replace_step(PREFIX, "")] * (scheme.marker == "prefix"), level]
     lone_ends = [LONE_END] * scheme.ends_users + [scheme.end] * (scheme.end != SUFFIX)
@@ -250,13 +331,19 @@ def decoders(scheme: Scheme, byte_fallback: bool) -> list[Json]:
     bytes_last: list[Json] = [{"type": "ByteFallback"}] * byte_fallback
     starts = scheme.marker == "prefix" or scheme.cut.dummy_prefix
     first = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] * starts
-    last = [replace_step(r" \z", "", regex=True)] * (ends and not keeps_spaces)  # Strip panics on an empty text here
+    last = [replace_step(r" \z", "", regex=True)] * (
+        ends and not keeps_spaces
+    )  # Strip panics on an empty text here
     return [*lone, *ending, *spaces, *bytes_last, {"type": "Fuse"}, *first, *last]
 
 
 def replace_step(pattern: str, content: str, *, regex: bool = False) -> Json:
     """Return a step that replaces a string, or each match of a regex, by `content`."""
-    return {"type": "Replace", "pattern": {"Regex" if regex else "String": pattern}, "content": content}
+    return {
+        "type": "Replace",
+        "pattern": {"Regex" if regex else "String": pattern},
+        "content": content,
+    }
 
 
 def split_step(pattern: str, behavior: str, *, invert: bool = False) -> Json:

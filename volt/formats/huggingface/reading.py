@@ -50,7 +50,9 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     Raises VocabularyError, with file and entry, if the file is damaged, not BPE, or splits text as VOLT cannot.
     """
     if merges is not None:
-        raise VocabularyError(f"{merges}: a tokenizer.json contains its own merges; remove the merges file")
+        raise VocabularyError(
+            f"{merges}: a tokenizer.json contains its own merges; remove the merges file"
+        )
     if path.is_dir() and not (path / FILE).exists():
         return _read_merges_in(path)
     path = path / FILE if path.is_dir() else path
@@ -71,17 +73,31 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
         scheme = own or read_foreign(data, model, added=added)
         possible = tokens.possible_merges(pairs, marker=scheme.marker, unk=model.get("unk_token"))
         spaces = tokens.runs_of_spaces(data, pairs) if not scheme.cut.is_bytes else []
-        users = scheme.users if own and scheme.users else [token for token in added if token not in spaces]
+        users = (
+            scheme.users
+            if own and scheme.users
+            else [token for token in added if token not in spaces]
+        )
         if own is None or model.get("ignore_merges"):
             refuse(model, data, scheme)
         is_own = own is not None and scheme.users == tuple(users)
         known = set(users)  # some files have thousands
-        late = {bool(row.get("normalized")) for row in data.get("added_tokens") or [] if row["content"] in known}
+        late = {
+            bool(row.get("normalized"))
+            for row in data.get("added_tokens") or []
+            if row["content"] in known
+        }
         is_own = is_own and late <= {scheme.normalizes_users}
-        is_own = is_own and (not users or is_signed or scheme.normalizes_users)  # others write user tokens alike
-        fields = tokens.read_tokens(scheme, model, tokens.all_ids(data, vocab), possible, named, users, is_own=is_own)
+        is_own = is_own and (
+            not users or is_signed or scheme.normalizes_users
+        )  # others write user tokens alike
+        fields = tokens.read_tokens(
+            scheme, model, tokens.all_ids(data, vocab), possible, named, users, is_own=is_own
+        )
         strips = scheme.marker == "none" or scheme.cut.isolates_users
-        fields["special"] = tokens.with_flags(fields["special"], tokens.flagged_rows(path, whole), strips=strips)
+        fields["special"] = tokens.with_flags(
+            fields["special"], tokens.flagged_rows(path, whole), strips=strips
+        )
         result = Vocabulary(**fields, provenance={"format": "huggingface", "lost": lost})
     except VocabularyError as error:
         section, index = error.place or ("", -1)
@@ -91,18 +107,27 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
         raise VocabularyError(f"{path}: {error}") from None
     lost += losses(data, result, is_own=is_own)
     if (n := len(pairs) - len(possible)) > 0:
-        lost.append(f"{counted(n, 'merge')} of parts that no other merge makes: left out, as they never apply.")
-    lost += [f"{PREFIX!r} in text is found as the added token {one} there, and is a space here." for one in spaces[:1]]
+        lost.append(
+            f"{counted(n, 'merge')} of parts that no other merge makes: left out, as they never apply."
+        )
+    lost += [
+        f"{PREFIX!r} in text is found as the added token {one} there, and is a space here."
+        for one in spaces[:1]
+    ]
     return result
 
 
 def _read_merges_in(folder: Path) -> Vocabulary:
     path = merges_in(folder)
     if path is None:
-        raise VocabularyError(f"{folder}: neither a tokenizer.json nor {MERGES[0]} with {BESIDE[0]}; give a tokenizer")
+        raise VocabularyError(
+            f"{folder}: neither a tokenizer.json nor {MERGES[0]} with {BESIDE[0]}; give a tokenizer"
+        )
     result = subword_nmt.read(path)
     if not result.pretokenizer.is_bytes:
-        raise VocabularyError(f"{path}: no file says how these merges' text is split; give their tokenizer.json")
+        raise VocabularyError(
+            f"{path}: no file says how these merges' text is split; give their tokenizer.json"
+        )
     return result
 
 
@@ -129,17 +154,25 @@ def _found_by_us(data: Json) -> tuple[Json, bool]:
     return data | {"added_tokens": left}, len(left) < len(rows)
 
 
-def own_scheme(data: Json, model: Json, *, added: tuple[str, ...], end: str = SUFFIX) -> Scheme | None:
+def own_scheme(
+    data: Json, model: Json, *, added: tuple[str, ...], end: str = SUFFIX
+) -> Scheme | None:
     """Return the scheme for which VOLT writes the file's normalizer and pre_tokenizer; None if there is no such scheme.
 
     added: the added tokens; its user tokens are all of them except lone marks, or none
     end: how the file spells the lone token "</w>"
     """
-    choices = dict.fromkeys((added, tuple(token for token in added if token not in (SUFFIX, PREFIX)), ()))
+    choices = dict.fromkeys(
+        (added, tuple(token for token in added if token not in (SUFFIX, PREFIX)), ())
+    )
     names = [*_NAMES, *_patterns(data.get("pre_tokenizer"))]
-    markers: tuple[Marker, ...] = ("suffix",) if model.get("end_of_word_suffix") == SUFFIX else ("none", "prefix")
+    markers: tuple[Marker, ...] = (
+        ("suffix",) if model.get("end_of_word_suffix") == SUFFIX else ("none", "prefix")
+    )
     sections = data.get("normalizer"), data.get("pre_tokenizer")
-    for marker, name, form, lower, result in product(markers, names, _FORMS, (False, True), choices):
+    for marker, name, form, lower, result in product(
+        markers, names, _FORMS, (False, True), choices
+    ):
         scheme = Scheme(marker, Normalizer(form, lower).name, name, result, end=end)
         if sections == (
             sequence("normalizers", normalizers(scheme)),
@@ -152,8 +185,15 @@ def own_scheme(data: Json, model: Json, *, added: tuple[str, ...], end: str = SU
 def _patterns(cut: Any) -> Iterator[str]:
     """Yield the names of pattern pre-tokenizers that VOLT may have written as this pre_tokenizer section."""
     steps = flat(cut, "pretokenizers")
-    patterns = [step["pattern"].get("Regex") if isinstance(step.get("pattern"), dict) else None for step in steps]
-    splits = [pattern for pattern in patterns[:-1] if isinstance(pattern, str) and not _THEIRS.search(pattern)]
+    patterns = [
+        step["pattern"].get("Regex") if isinstance(step.get("pattern"), dict) else None
+        for step in steps
+    ]
+    splits = [
+        pattern
+        for pattern in patterns[:-1]
+        if isinstance(pattern, str) and not _THEIRS.search(pattern)
+    ]
     usual: tuple[list[str], ...] = ([], [GPT2], [GPT2_GROUPED])  # VOLT has names for these
     if len(splits) == len(steps) - 1 and splits not in usual:
         name = name_of(tuple(Split(original(pattern)) for pattern in splits))

@@ -26,15 +26,25 @@ def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
     """Load merges over bytes, with the ids in their folder, in the library `tokenizers`, as transformers does."""
     vocab = next((place for name in BESIDE if (place := path.with_name(name)).exists()), None)
     if vocab is None:
-        raise ConfigError(f"{shown_path(path)}: `tokenizers` needs the ids of tokens; add {BESIDE[0]} to the folder")
+        raise ConfigError(
+            f"{shown_path(path)}: `tokenizers` needs the ids of tokens; add {BESIDE[0]} to the folder"
+        )
     with needs("tokenizers"):
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     tokenizer = Tokenizer(models.BPE.from_file(str(vocab), str(path)))
-    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    tokenizer.pre_tokenizer, tokenizer.decoder = (
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+        decoders.ByteLevel(),
+    )
     return _peer(tokenizer, vocabulary.ids, vocabulary.special, vocabulary.special.user)
 
 
-def _peer(tokenizer: Any, our_ids: Mapping[str, int] | None, special: SpecialTokens, users: Sequence[str] = ()) -> Peer:
+def _peer(
+    tokenizer: Any,
+    our_ids: Mapping[str, int] | None,
+    special: SpecialTokens,
+    users: Sequence[str] = (),
+) -> Peer:
     """Return the library's tokenizer as a peer. It also finds `users` in raw text, with new ids for new tokens.
 
     our_ids: the ids that VOLT reads from the same file; None if VOLT cannot read it
@@ -45,14 +55,21 @@ def _peer(tokenizer: Any, our_ids: Mapping[str, int] | None, special: SpecialTok
 
         tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in users])
     vocab = vocab_without_ends(tokenizer.get_vocab())
-    shares_ids = our_ids is not None and all(vocab.get(piece, number) == number for piece, number in our_ids.items())
+    shares_ids = our_ids is not None and all(
+        vocab.get(piece, number) == number for piece, number in our_ids.items()
+    )
     named = {number: one.content for number, one in tokenizer.get_added_tokens_decoder().items()}
     named |= {tokenizer.token_to_id(ENDED): SUFFIX}
 
     def pieces(lines: Sequence[str]) -> list[list[str]]:
         result = tokenizer.encode_batch(list(lines), add_special_tokens=False)
-        spelled = [[named.get(n) or token for n, token in zip(one.ids, one.tokens, strict=True)] for one in result]
-        return [_spelled(tokenizer, line, tokens) for line, tokens in zip(lines, spelled, strict=True)]
+        spelled = [
+            [named.get(n) or token for n, token in zip(one.ids, one.tokens, strict=True)]
+            for one in result
+        ]
+        return [
+            _spelled(tokenizer, line, tokens) for line, tokens in zip(lines, spelled, strict=True)
+        ]
 
     def ids(lines: Sequence[str]) -> list[list[int]]:
         return [one.ids for one in tokenizer.encode_batch(list(lines), add_special_tokens=False)]
@@ -103,7 +120,10 @@ def _word_atoms(tokenizer: Any, text: str, suffix: str, *, is_first: bool) -> It
     cut = tokenizer.pre_tokenizer
     words = cut.pre_tokenize_str(text) if cut else [(text, None)]
     if not is_first and cut and b'"first"' in cut.__getstate__() and text[0] != PREFIX:
-        words[0] = (words[0][0].removeprefix(PREFIX), None)  # only a line's first part starts with "▁"
+        words[0] = (
+            words[0][0].removeprefix(PREFIX),
+            None,
+        )  # only a line's first part starts with "▁"
     for word, _ in words:
         atoms = (*word[:-1], word[-1] + suffix) if word else ()
         for is_unknown, run in groupby(atoms, lambda atom: tokenizer.token_to_id(atom) is None):
@@ -131,7 +151,9 @@ def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) 
     return replace(result, added=tuple(token for token in result.added if token in ours))
 
 
-def _loaded(path: Path, vocabulary: Vocabulary | None, special: SpecialTokens, users: Sequence[str] = ()) -> Peer:
+def _loaded(
+    path: Path, vocabulary: Vocabulary | None, special: SpecialTokens, users: Sequence[str] = ()
+) -> Peer:
     if path.is_dir() and not (path / FILE).exists() and (merges := merges_in(path)):
         return peer_of_merges(merges, read(path) if vocabulary is None else vocabulary)
     with needs("tokenizers"):
@@ -140,5 +162,7 @@ def _loaded(path: Path, vocabulary: Vocabulary | None, special: SpecialTokens, u
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises no narrower class
-        raise VocabularyError(f"{path}: tokenizers cannot load it ({error}); download or export it again") from None
+        raise VocabularyError(
+            f"{path}: tokenizers cannot load it ({error}); download or export it again"
+        ) from None
     return _peer(tokenizer, None if vocabulary is None else vocabulary.ids, special, users)

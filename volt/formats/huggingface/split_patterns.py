@@ -29,15 +29,22 @@ _CODE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|[uU]\{([0-9A-Fa-f]
 _PROPERTY = re.compile(r"\\([pP])([A-Z])")
 _ESCAPE = re.compile(r"\\(?:[pP]\{[^}]*\}|[pP].|[xuU]\{[^}]*\}|x..|u.{4}|U.{8}|.)", re.DOTALL)
 _COUNTED = re.compile(r"(\{[0-9]+(?:,[0-9]*)?\})\+")
-_ATOMIC = re.compile(r"\(\?>((?:\[[^\[\]]*\]|\\[pP]\{[^}]*\}|\\.|[^\\\[\]()])\{[0-9]+(?:,[0-9]*)?\})\)")
+_ATOMIC = re.compile(
+    r"\(\?>((?:\[[^\[\]]*\]|\\[pP]\{[^}]*\}|\\.|[^\\\[\]()])\{[0-9]+(?:,[0-9]*)?\})\)"
+)
 _JOINERS = r"\u200C\u200D"
 # What Oniguruma matches by these escapes: inside a class, and outside.
 _INSIDE = {
-    r"\w": rf"[\w&&[^{_JOINERS}]]", r"\W": rf"[\W{_JOINERS}]", r"\h": "[0-9A-Fa-f]", r"\H": "[^0-9A-Fa-f]",
-}  # fmt: skip
+    r"\w": rf"[\w&&[^{_JOINERS}]]",
+    r"\W": rf"[\W{_JOINERS}]",
+    r"\h": "[0-9A-Fa-f]",
+    r"\H": "[^0-9A-Fa-f]",
+}
 _ALONE = _INSIDE | {
-    r"\w": rf"[\w²³¹¼½¾&&[^{_JOINERS}]]", r"\W": rf"[\W{_JOINERS}&&[^²³¹¼½¾]]", "$": r"(?=\n|\z)",
-}  # fmt: skip
+    r"\w": rf"[\w²³¹¼½¾&&[^{_JOINERS}]]",
+    r"\W": rf"[\W{_JOINERS}&&[^²³¹¼½¾]]",
+    "$": r"(?=\n|\z)",
+}
 _DOT = re.compile(r"(?<=(?<!\\)\[)\.")  # "[." is how POSIX begins something else
 
 
@@ -47,7 +54,9 @@ def spelled(pattern: str) -> str:
     >>> spelled(r"\p{N}{1,3}+|a+$|[$]")
     '(?>\\p{N}{1,3})|a+\\z|[$]'
     """
-    return "".join(f"(?>{_item(item)}{times})" if times else _item(item) for item, times in _items(pattern))
+    return "".join(
+        f"(?>{_item(item)}{times})" if times else _item(item) for item, times in _items(pattern)
+    )
 
 
 def original(pattern: str) -> str:
@@ -86,7 +95,9 @@ def _class_end(pattern: str, start: int) -> int:
     place += pattern.startswith("]", place)
     while not pattern.startswith("]", place):
         if place >= len(pattern):
-            raise VocabularyError(f"the class from {quoted(pattern[start:])} on has no end; export the file again")
+            raise VocabularyError(
+                f"the class from {quoted(pattern[start:])} on has no end; export the file again"
+            )
         place = _class_end(pattern, place) if pattern[place] == "[" else _sign_end(pattern, place)
     return place + 1
 
@@ -153,7 +164,9 @@ def cut_name(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
     cuts, is_bytes = list[Cut](), False
     for step in steps:
         if is_bytes:
-            raise VocabularyError(f"{step.get('type')} cuts text after ByteLevel, which VOLT cannot do; {_REMEDY}")
+            raise VocabularyError(
+                f"{step.get('type')} cuts text after ByteLevel, which VOLT cannot do; {_REMEDY}"
+            )
         is_bytes = step.get("type") == "ByteLevel"
         if not is_bytes:
             cuts.append(_of_step(step))
@@ -170,7 +183,9 @@ def cut_name(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
         return "bytes" if is_usual else level + name_of(tuple(Split(cut.pattern) for cut in cuts))
     if dropping == [0]:
         return f"{level}matches:{_one_pattern(*cuts)}"
-    raise VocabularyError(f"a later step drops text, which VOLT can do only in the first step; {_REMEDY}")
+    raise VocabularyError(
+        f"a later step drops text, which VOLT can do only in the first step; {_REMEDY}"
+    )
 
 
 def _of_step(step: Json) -> Cut:
@@ -185,17 +200,25 @@ def _of_step(step: Json) -> Cut:
         return _class(re.escape(step["delimiter"]), "Removed")
     if kind == "Split":
         return _of_split(step)
-    raise VocabularyError(f"the step {kind} of the pre_tokenizer cuts text in a way that VOLT cannot; {_REMEDY}")
+    raise VocabularyError(
+        f"the step {kind} of the pre_tokenizer cuts text in a way that VOLT cannot; {_REMEDY}"
+    )
 
 
 def _of_split(step: Json) -> Cut:
-    pattern, behavior, inverted = step.get("pattern"), str(step.get("behavior")), bool(step.get("invert"))
+    pattern, behavior, inverted = (
+        step.get("pattern"),
+        str(step.get("behavior")),
+        bool(step.get("invert")),
+    )
     result = pattern if isinstance(pattern, dict) and len(pattern) == 1 else {}
     text = understood(result["Regex"]) if isinstance(result.get("Regex"), str) else ""
     if isinstance(result.get("String"), str):
         text = "".join(map(_literal, result["String"]))
     if not text:
-        raise VocabularyError(f"Split has the invalid pattern {pattern!r}; download or export the file again")
+        raise VocabularyError(
+            f"Split has the invalid pattern {pattern!r}; download or export the file again"
+        )
     try:
         tree = parse(text)
     except ConfigError as error:
@@ -223,7 +246,9 @@ def _class(inside: str, behavior: str, *, is_run: bool = False, inverted: bool =
         "MergedWithNext": Cut(f"{many}{others}|{others}|{many}"),
     }
     if behavior not in cuts:
-        raise VocabularyError(f"VOLT does not support the behavior {behavior!r} of Split; {_REMEDY}")
+        raise VocabularyError(
+            f"VOLT does not support the behavior {behavior!r} of Split; {_REMEDY}"
+        )
     return cuts[_MIRRORED.get(behavior, behavior) if inverted else behavior]
 
 
@@ -238,7 +263,9 @@ def _leaves_whole(pattern: str, isolated: Sequence[str]) -> bool:
     for part in tree.parts if isinstance(tree, Alternation) else (tree,):
         text = _text(part)
         one = part.part if isinstance(part, Repetition) else part
-        fits = isinstance(one, CharClass) and any((one.characters & ~inside).edges == () for inside in classes)
+        fits = isinstance(one, CharClass) and any(
+            (one.characters & ~inside).edges == () for inside in classes
+        )
         if not fits and (text is None or (text not in isolated and gpt.split(text) != [text])):
             return False
     return True
@@ -248,13 +275,19 @@ def _text(tree: Node) -> str | None:
     """Return the only text that a tree matches; None if it matches several."""
     parts = tree.parts if isinstance(tree, Sequence_) else (tree,)
     characters = [part.characters.edges for part in parts if isinstance(part, CharClass)]
-    if len(characters) < len(parts) or not all(len(edges) == 2 and edges[1] == edges[0] + 1 for edges in characters):
+    if len(characters) < len(parts) or not all(
+        len(edges) == 2 and edges[1] == edges[0] + 1 for edges in characters
+    ):
         return None
     return "".join(chr(edges[0]) for edges in characters)
 
 
 def _literal(character: str) -> str:
-    return character if character.isalnum() or not character.isascii() or character in " \n\r\t" else f"\\{character}"
+    return (
+        character
+        if character.isalnum() or not character.isascii() or character in " \n\r\t"
+        else f"\\{character}"
+    )
 
 
 def _one_pattern(first: Cut, *others: Cut) -> str:
@@ -262,7 +295,9 @@ def _one_pattern(first: Cut, *others: Cut) -> str:
     if not others:
         return first.pattern
     sets = [sets_of(parse(f"[{cut.inside}]"))[0] for cut in others if cut.inside]
-    apart = all((one & other).edges == () for number, one in enumerate(sets) for other in sets[:number])
+    apart = all(
+        (one & other).edges == () for number, one in enumerate(sets) for other in sets[:number]
+    )
     if not first.inside.startswith("^") or len(sets) < len(others) or not apart:
         what = f"{quoted(first.pattern, 100)} drops text, then {quoted(others[0].pattern, 100)} cuts the words"
         raise VocabularyError(f"{what}, which VOLT cannot do; {_REMEDY}")

@@ -45,9 +45,13 @@ _REMEDIES = {
 def load(path: Path, content: bytes | None = None) -> Json:
     """Return the JSON object in a file. content: the file's bytes, if they have been read already"""
     content = read_bytes(path, kind=VocabularyError) if content is None else content
-    text = decoded(path, content, kind=VocabularyError, remedy=", so not JSON; download or export it again")
+    text = decoded(
+        path, content, kind=VocabularyError, remedy=", so not JSON; download or export it again"
+    )
     if not isinstance(data := parsed_json(path, text), dict):
-        raise VocabularyError(f"{shown_path(path)}:1: contains no JSON object; give the file of a tokenizer")
+        raise VocabularyError(
+            f"{shown_path(path)}:1: contains no JSON object; give the file of a tokenizer"
+        )
     return data
 
 
@@ -57,16 +61,28 @@ def model_section(data: Json) -> Json:
     if not isinstance(model, dict):
         raise VocabularyError("not a tokenizer.json: 'model' is missing; give a tokenizer.json")
     if version != "1.0":
-        raise VocabularyError(f"the format version is {version!r}, but VOLT reads only '1.0'; export it again")
+        raise VocabularyError(
+            f"the format version is {version!r}, but VOLT reads only '1.0'; export it again"
+        )
     if (kind := model.get("type", "BPE" if "merges" in model else None)) != "BPE":
-        remedy = _REMEDIES.get(str(kind), "train a BPE tokenizer, or find a vocabulary on your corpus")
-        raise VocabularyError(f"the tokenizer's type is {kind!r}, but VOLT reads only 'BPE': {remedy}")
+        remedy = _REMEDIES.get(
+            str(kind), "train a BPE tokenizer, or find a vocabulary on your corpus"
+        )
+        raise VocabularyError(
+            f"the tokenizer's type is {kind!r}, but VOLT reads only 'BPE': {remedy}"
+        )
     if prefix := model.get("continuing_subword_prefix"):
-        raise VocabularyError(f"tokens inside words start with {prefix!r}; train one without continuing_subword_prefix")
+        raise VocabularyError(
+            f"tokens inside words start with {prefix!r}; train one without continuing_subword_prefix"
+        )
     if model.get("end_of_word_suffix") not in (None, "", SUFFIX):
-        raise VocabularyError(f"end_of_word_suffix is {model['end_of_word_suffix']!r}; VOLT reads only {SUFFIX!r}")
+        raise VocabularyError(
+            f"end_of_word_suffix is {model['end_of_word_suffix']!r}; VOLT reads only {SUFFIX!r}"
+        )
     if not isinstance(unk := model.get("unk_token"), str | None):
-        raise VocabularyError(f"unk_token is {unk!r} instead of a token; download or export it again")
+        raise VocabularyError(
+            f"unk_token is {unk!r} instead of a token; download or export it again"
+        )
     return model
 
 
@@ -74,7 +90,9 @@ def model_vocab(model: Json) -> dict[str, int]:
     """Return token → id of the model, in rising order of ids. Raises VocabularyError if ids are invalid or repeat."""
     vocab = model.get("vocab")
     if not isinstance(vocab, dict) or not vocab:
-        raise VocabularyError("model.vocab is missing, empty or not an object; download or export it again")
+        raise VocabularyError(
+            "model.vocab is missing, empty or not an object; download or export it again"
+        )
     return checked_ids(vocab, "model.vocab")
 
 
@@ -85,7 +103,9 @@ def checked_ids(vocab: Json, name: str) -> dict[str, int]:
         if type(number) is not int or number < 0:
             raise VocabularyError(f"{name}: token {token!r} has the id {number!r}; give 0 or more")
         if (other := of_id.setdefault(number, token)) != token:
-            raise VocabularyError(f"{name}: {other!r} and {token!r} have the same id {number}; change one")
+            raise VocabularyError(
+                f"{name}: {other!r} and {token!r} have the same id {number}; change one"
+            )
     return {of_id[number]: number for number in sorted(of_id)}
 
 
@@ -96,13 +116,22 @@ def model_merges(model: Json) -> Iterator[tuple[str, str]]:
         raise VocabularyError("model.merges is missing or not a list; download or export it again")
     for number, row in enumerate(rows, 1):
         pair = row.split(" ") if isinstance(row, str) else row
-        if not isinstance(pair, list) or len(pair) != 2 or {*map(type, pair)} != {str} or "" in pair:
-            raise VocabularyError(f"model.merges, entry {number}: {row!r} is not a pair of strings; fix it")
+        if (
+            not isinstance(pair, list)
+            or len(pair) != 2
+            or {*map(type, pair)} != {str}
+            or "" in pair
+        ):
+            raise VocabularyError(
+                f"model.merges, entry {number}: {row!r} is not a pair of strings; fix it"
+            )
         left, right = pair
         if left not in vocab or right not in vocab or left + right not in vocab:
             lacking = next(token for token in (left, right, left + right) if token not in vocab)
             what = f"it merges {left!r} and {right!r}, but {lacking!r} is not in model.vocab"
-            raise VocabularyError(f"model.merges, entry {number}: {what}; fix it, or remove the merge")
+            raise VocabularyError(
+                f"model.merges, entry {number}: {what}; fix it, or remove the merge"
+            )
         yield left, right
 
 
@@ -140,19 +169,31 @@ def falls_back(model: Json, vocab: Mapping[str, int]) -> bool:
     An ASCII character that is a token needs no byte token.
     """
     n_bytes = sum(token in vocab for token in BYTE_TOKENS)
-    needed = (token for byte, token in enumerate(BYTE_TOKENS) if byte >= 0x80 or chr(byte) not in vocab)
+    needed = (
+        token for byte, token in enumerate(BYTE_TOKENS) if byte >= 0x80 or chr(byte) not in vocab
+    )
     lacking = next((token for token in needed if token not in vocab), None)
     if model.get("byte_fallback") and n_bytes > 0 and lacking is not None:
         what = f"byte_fallback, but only {n_bytes} of the 256 byte tokens are in model.vocab, and {lacking!r} is not"
-        raise VocabularyError(f"{what}; add them, or remove them all and set byte_fallback to false")
+        raise VocabularyError(
+            f"{what}; add them, or remove them all and set byte_fallback to false"
+        )
     return bool(model.get("byte_fallback")) and n_bytes > 0
 
 
 _ROBERTA: Json = {
-    **{"bos_token": "<s>", "eos_token": "</s>", "sep_token": "</s>", "cls_token": "<s>", "unk_token": "<unk>"},
+    **{
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+        "sep_token": "</s>",
+        "cls_token": "<s>",
+        "unk_token": "<unk>",
+    },
     **{"pad_token": "<pad>", "mask_token": "<mask>"},
 }
-_CLASSES: dict[str, Json] = {  # by the name of the class without "Tokenizer", or by the type of the model
+_CLASSES: dict[
+    str, Json
+] = {  # by the name of the class without "Tokenizer", or by the type of the model
     **dict.fromkeys(("roberta", "bart", "longformer"), _ROBERTA),
     "gpt2": dict.fromkeys(("unk_token", "bos_token", "eos_token"), "<|endoftext|>"),
 }
@@ -162,15 +203,27 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
     """Return the added tokens, in the order of their ids. Raises VocabularyError if they are damaged."""
     rows = data.get("added_tokens") or []
     for row in rows if isinstance(rows, list) else [None]:
-        if not (isinstance(row, dict) and isinstance(row.get("content"), str) and type(row.get("id")) is int):
-            raise VocabularyError("added_tokens must be a list of objects with 'id' and 'content'; export it again")
+        if not (
+            isinstance(row, dict)
+            and isinstance(row.get("content"), str)
+            and type(row.get("id")) is int
+        ):
+            raise VocabularyError(
+                "added_tokens must be a list of objects with 'id' and 'content'; export it again"
+            )
     owners = dict(zip(vocab.values(), vocab, strict=True))
     for token, number in ((row["content"], row["id"]) for row in rows):
         if number < 0 or vocab.get(token, number) != number:
-            raise VocabularyError(f"added token {token!r} has the id {number}, not its id in model.vocab; fix it")
+            raise VocabularyError(
+                f"added token {token!r} has the id {number}, not its id in model.vocab; fix it"
+            )
         if (other := owners.setdefault(number, token)) != token:
-            raise VocabularyError(f"added token {token!r} has the id {number}, which {other!r} has; change one")
-    return list(dict.fromkeys(row["content"] for row in sorted(rows, key=lambda row: int(row["id"]))))
+            raise VocabularyError(
+                f"added token {token!r} has the id {number}, which {other!r} has; change one"
+            )
+    return list(
+        dict.fromkeys(row["content"] for row in sorted(rows, key=lambda row: int(row["id"])))
+    )
 
 
 def with_flags(special: SpecialTokens, rows: Iterable[Json], *, strips: bool) -> SpecialTokens:
@@ -183,14 +236,18 @@ def with_flags(special: SpecialTokens, rows: Iterable[Json], *, strips: bool) ->
     skips = tuple(dict.fromkeys(row["content"] for row in rows if row.get("special")))
     flags: Json = {"skips": skips} if {*skips} != {*special.skipped} else {}
     for flag in ("lstrip", "rstrip") if strips else ():
-        flags[flag] = tuple(row["content"] for row in rows if row.get(flag) and not row["content"].isspace())
+        flags[flag] = tuple(
+            row["content"] for row in rows if row.get(flag) and not row["content"].isspace()
+        )
     return replace(special, **flags)
 
 
 def flagged_rows(path: Path, data: Json) -> list[Json]:
     """Return the added tokens with their flags; a folder's configurations make more of them special."""
     named = _flags(_neighbours(path)).items()
-    special = [{"content": token, "special": True} for token, flags in named if flags.get("special")]
+    special = [
+        {"content": token, "special": True} for token, flags in named if flags.get("special")
+    ]
     return (data.get("added_tokens") or []) + special
 
 
@@ -205,7 +262,9 @@ def _flags(configs: Iterable[Json]) -> dict[str, Json]:
     result = dict[str, Json]()
     for row in _named(configs):
         known = result.get(row["content"], {})
-        result[row["content"]] = known | row | {"special": known.get("special") or row.get("special")}
+        result[row["content"]] = (
+            known | row | {"special": known.get("special") or row.get("special")}
+        )
     return result
 
 
@@ -227,7 +286,9 @@ def role_tokens(path: Path, data: Json) -> dict[str, str]:
     result = {"unk": data["model"].get("unk_token")}
     for config in _neighbours(path):
         result |= {role: value for role, value in role_names(config) if not result.get(role)}
-    with suppress(LookupError, TypeError, AttributeError, VocabularyError):  # damaged sections name no token
+    with suppress(
+        LookupError, TypeError, AttributeError, VocabularyError
+    ):  # damaged sections name no token
         result |= {role: value for role, value in _surrounding(data) if not result.get(role)}
     return {role: token for role, token in result.items() if isinstance(token, str)}
 
@@ -255,7 +316,9 @@ def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[st
     configs = _neighbours(folder / FILE)
     if any(config.get("add_prefix_space") for config in configs):
         raise VocabularyError(f"{folder / CONFIG}: add_prefix_space {ADDS_SPACE}")
-    if _class_of(folder) == "blenderbot" and not any("add_prefix_space" in config for config in configs):
+    if _class_of(folder) == "blenderbot" and not any(
+        "add_prefix_space" in config for config in configs
+    ):
         raise VocabularyError(f"{folder}: Blenderbot's add_prefix_space {ADDS_SPACE}")
     roles, added = dict[str, str](), dict[str, int]()
     configs = [_CLASSES.get(_class_of(folder), {}), *configs[::-1]]
@@ -276,14 +339,20 @@ def _class_of(folder: Path) -> str:
     """Return the name of the tokenizer's class without "Tokenizer", or the model's type; "" if no file names one."""
     data = {name: load(folder / name) for name in (CONFIG, MODEL) if (folder / name).exists()}
     model = data.get(MODEL, {})
-    names = data.get(CONFIG, {}).get("tokenizer_class"), model.get("tokenizer_class"), model.get("model_type")
+    names = (
+        data.get(CONFIG, {}).get("tokenizer_class"),
+        model.get("tokenizer_class"),
+        model.get("model_type"),
+    )
     name = next((one for one in names if isinstance(one, str)), "")
     return name.removesuffix("Fast").removesuffix("Tokenizer").lower()
 
 
 def _named(configs: Iterable[Json]) -> Iterator[Json]:
     pairs = chain.from_iterable(config.items() for config in configs)
-    for key, value in sorted(pairs, key=lambda pair: pair[0] == _DECODER):  # its flags override others
+    for key, value in sorted(
+        pairs, key=lambda pair: pair[0] == _DECODER
+    ):  # its flags override others
         listed = {"additional_special_tokens", "extra_special_tokens", _DECODER}
         several = value if key in listed else [value] if key.endswith("_token") else ()
         for row in several.values() if isinstance(several, dict) else several or ():
@@ -303,9 +372,15 @@ def can_have_role(token: str) -> bool:
 
 
 def read_tokens(
-    scheme: Scheme, model: Json, ids: Mapping[str, int], merges: Sequence[tuple[str, str]], named: Mapping[str, str],
-    added: Sequence[str], *, is_own: bool,
-) -> Json:  # fmt: skip
+    scheme: Scheme,
+    model: Json,
+    ids: Mapping[str, int],
+    merges: Sequence[tuple[str, str]],
+    named: Mapping[str, str],
+    added: Sequence[str],
+    *,
+    is_own: bool,
+) -> Json:
     """Return the arguments of Vocabulary.
 
     ids: token → id, in rising order of ids
@@ -347,7 +422,9 @@ def merging_of(merges: Sequence[tuple[str, str]]) -> Merging:
     return "steps" if joins_later(merges) or next(remade(merges), None) else "pairs"
 
 
-def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[str]) -> tuple[str, ...]:
+def order_of(
+    ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[str]
+) -> tuple[str, ...]:
     """Return the pieces by id; () if VOLT assigns the same ids by default. Pieces without an id get the next ids.
 
     >>> order_of({"a": 0, "<s>": 2}, ["<s>"], ["a"]), order_of({"a": 1, "<s>": 0}, ["<s>"], ["a"])
@@ -369,9 +446,14 @@ def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[s
 
 
 def _special(
-    named: Mapping[str, str], unmade: Sequence[str], added: Sequence[str], ids: Mapping[str, int], *, is_own: bool,
+    named: Mapping[str, str],
+    unmade: Sequence[str],
+    added: Sequence[str],
+    ids: Mapping[str, int],
+    *,
+    is_own: bool,
     whole: bool,
-) -> SpecialTokens:  # fmt: skip
+) -> SpecialTokens:
     """Return the special tokens. Other tokens that no merge makes become control tokens, unless words are whole.
 
     In a file that VOLT wrote, the ids 0 to 3 have roles if the model's unk_token has the id 0.
@@ -382,7 +464,13 @@ def _special(
     if is_own and len(firsts) == 4 and firsts == free[:4] and firsts[0] == named.get("unk"):
         named = dict(zip(ROLES, free[:4], strict=True)) | dict(named)
     known = {*unmade, *added}
-    roles = {role: token for role, token in named.items() if token in known and can_have_role(token)}
-    control = [token for token in free if token not in roles.values() and can_be_special(token) and not whole]
+    roles = {
+        role: token for role, token in named.items() if token in known and can_have_role(token)
+    }
+    control = [
+        token
+        for token in free
+        if token not in roles.values() and can_be_special(token) and not whole
+    ]
     unk, bos, eos, pad = map(roles.get, ROLES)
     return SpecialTokens(unk, bos, eos, pad, user=tuple(added), control=tuple(control))

@@ -77,7 +77,9 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     return write_with_template(vocabulary, path, chat_template=None)
 
 
-def write_with_template(vocabulary: Vocabulary, path: Path, *, chat_template: str | Path | None) -> list[str]:
+def write_with_template(
+    vocabulary: Vocabulary, path: Path, *, chat_template: str | Path | None
+) -> list[str]:
     """Write a folder with a chat template. Returns what `write` returns.
 
     chat_template: a Jinja template, or a Path to a file with one, for `apply_chat_template`
@@ -86,7 +88,9 @@ def write_with_template(vocabulary: Vocabulary, path: Path, *, chat_template: st
     """
     template = None if chat_template is None else template_text(chat_template)
     if template is not None and path.suffix == ".json":
-        raise ConfigError(f"{shown_path(path)}: a chat template needs a folder; give a path that does not end in .json")
+        raise ConfigError(
+            f"{shown_path(path)}: a chat template needs a folder; give a path that does not end in .json"
+        )
     with located(path):
         closed, tokenizer, config = contents(vocabulary)
     notes = [*closing_notes(vocabulary, closed), *_notes(closed)]
@@ -94,8 +98,14 @@ def write_with_template(vocabulary: Vocabulary, path: Path, *, chat_template: st
         write_together({path: _json(tokenizer).encode()})
         return notes
     if template is None and (path / TEMPLATE).exists():
-        notes.append(f"{shown_path(path / TEMPLATE)} is from before; transformers uses it unless you delete it.")
-    texts = {path / MAP: _json(_names(closed.special)), path / CONFIG: _json(config), path / FILE: _json(tokenizer)}
+        notes.append(
+            f"{shown_path(path / TEMPLATE)} is from before; transformers uses it unless you delete it."
+        )
+    texts = {
+        path / MAP: _json(_names(closed.special)),
+        path / CONFIG: _json(config),
+        path / FILE: _json(tokenizer),
+    }
     texts |= {} if template is None else {path / TEMPLATE: template}
     with new_folder(path):
         write_together({place: text.encode() for place, text in texts.items()})
@@ -105,10 +115,15 @@ def write_with_template(vocabulary: Vocabulary, path: Path, *, chat_template: st
 def contents(vocabulary: Vocabulary) -> tuple[Vocabulary, Json, Json]:
     """Return the closed vocabulary that the library can store, its tokenizer.json, and its tokenizer_config.json."""
     has_normalizer = vocabulary.normalizer.name != "none"
-    vocabulary = vocabulary.closed(exclude=() if has_normalizer else vocabulary.special.user)  # never made from text
+    vocabulary = vocabulary.closed(
+        exclude=() if has_normalizer else vocabulary.special.user
+    )  # never made from text
     _refuse(vocabulary)
     tokenizer = _tokenizer(vocabulary)
-    rows = [{key: row[key] for key in row if key not in ("id", FOUND)} for row in tokenizer["added_tokens"]]
+    rows = [
+        {key: row[key] for key in row if key not in ("id", FOUND)}
+        for row in tokenizer["added_tokens"]
+    ]
     numbers = (str(row["id"]) for row in tokenizer["added_tokens"])
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -121,7 +136,9 @@ def contents(vocabulary: Vocabulary) -> tuple[Vocabulary, Json, Json]:
 
 def _names(special: SpecialTokens) -> Json:
     roles: Json = {f"{role}_token": token for role, token in special.roles.items()}
-    others = [token for token in special.all if token in special.skipped and token not in roles.values()]
+    others = [
+        token for token in special.all if token in special.skipped and token not in roles.values()
+    ]
     return roles | ({"additional_special_tokens": others} if others else {})
 
 
@@ -147,15 +164,23 @@ def _refuse(vocabulary: Vocabulary) -> None:
     if cut.has_own_pattern:
         _refuse_regex(vocabulary)
     if marker == "suffix" and vocabulary.whole_words:
-        raise VocabularyError(f"this format looks words up without {SUFFIX!r}, so whole_words needs the marker 'none'")
-    if marker == "suffix" and cut.is_bytes and not {byte + SUFFIX for byte in ALPHABET} <= vocabulary.ids.keys():
+        raise VocabularyError(
+            f"this format looks words up without {SUFFIX!r}, so whole_words needs the marker 'none'"
+        )
+    if (
+        marker == "suffix"
+        and cut.is_bytes
+        and not {byte + SUFFIX for byte in ALPHABET} <= vocabulary.ids.keys()
+    ):
         what = "the vocabulary lacks tokens for bytes that end words, and this format drops unknown bytes; learn with"
         raise VocabularyError(what, hint={"marker": "none"})
     special = vocabulary.special
     spaced = (*special.spaced, *special.lstrip, *special.rstrip)
     if spaced and Scheme.of(vocabulary).normalizes_users:
         what = f"the user token {spaced[0]!r} contains or takes white space"
-        raise VocabularyError(f"{what}, which tokenizers cannot find in normalised text; export without it")
+        raise VocabularyError(
+            f"{what}, which tokenizers cannot find in normalised text; export without it"
+        )
     if marker == "prefix" and cut.keeps_spaces and not cut.is_bytes:
         what = f"this format has no marker {marker!r} for words of the pre-tokenizer {cut.name!r}; learn with"
         raise VocabularyError(what, hint={"marker": "none"})
@@ -185,9 +210,15 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
         names = ", ".join(only[:3])
         yield f"transformers finds special tokens, such as {names}, in text; VOLT finds only user tokens."
     yield from letter_notes(vocabulary)
-    if shown := [token for token in dict.fromkeys(special.roles.values()) if token not in special.skipped]:
+    if shown := [
+        token for token in dict.fromkeys(special.roles.values()) if token not in special.skipped
+    ]:
         yield f"transformers leaves out tokens with roles where VOLT's decoder does not: {named(shown)}."
-    if blank := [token for token in special.spaced if token.isspace() and token in special.lstrip + special.rstrip]:
+    if blank := [
+        token
+        for token in special.spaced
+        if token.isspace() and token in special.lstrip + special.rstrip
+    ]:
         yield f"Tokens of white space do not take more of it if the file is read back: {named(blank)}."
     if special.unk is None and not (vocabulary.byte_fallback or scheme.cut.is_bytes):
         yield "Unknown characters leave nothing, but pieces on both sides of one may join there, and not in VOLT."
@@ -215,9 +246,13 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
 
 def closing_notes(vocabulary: Vocabulary, closed: Vocabulary) -> Iterator[str]:
     if extra := [token for token in vocabulary.scaffolding if token not in vocabulary.ids]:
-        added = "token is added, with the id" if len(extra) == 1 else "tokens are added, with ids from"
+        added = (
+            "token is added, with the id" if len(extra) == 1 else "tokens are added, with ids from"
+        )
         why = "merges make what VOLT splits back, which tokenizers cannot do"
-        use = f"an embedding needs {len(closed):,} rows; from now on, encode with Vocabulary.closed()"
+        use = (
+            f"an embedding needs {len(closed):,} rows; from now on, encode with Vocabulary.closed()"
+        )
         yield f"{len(extra):,} {added} {closed.ids[extra[0]]:,}: {why}; {use}."
 
 
@@ -264,7 +299,9 @@ def _tokenizer(vocabulary: Vocabulary) -> Json:
         "merges": [list(pair) for pair in merges_of(vocabulary)],
     }
     model = model if scheme.end == SUFFIX else with_ends(model)
-    lone = (scheme.end,) * scheme.ends_users + (PREFIX,) * (scheme.spaces_users and PREFIX in vocabulary.ids)
+    lone = (scheme.end,) * scheme.ends_users + (PREFIX,) * (
+        scheme.spaces_users and PREFIX in vocabulary.ids
+    )
     return {
         "version": "1.0",
         "truncation": None,
@@ -278,12 +315,21 @@ def _tokenizer(vocabulary: Vocabulary) -> Json:
     }
 
 
-def _added_tokens(scheme: Scheme, special: SpecialTokens, ids: Json, lone: tuple[str, ...]) -> list[Json]:
+def _added_tokens(
+    scheme: Scheme, special: SpecialTokens, ids: Json, lone: tuple[str, ...]
+) -> list[Json]:
     """Return a row for each special token and each lone mark. Only user tokens are found in normalised text."""
     ours, rows = {*special.user, *lone}, list[Json]()
     for token in sorted({*special.all, *lone}, key=ids.__getitem__):
-        flags = {"single_word": False, "lstrip": token in special.lstrip, "rstrip": token in special.rstrip}
+        flags = {
+            "single_word": False,
+            "lstrip": token in special.lstrip,
+            "rstrip": token in special.rstrip,
+        }
         flags |= {"normalized": scheme.normalizes_users and token in ours}
         flags |= {"special": token not in lone and token in special.skipped}
-        rows.append({"id": ids[token], "content": token, **flags} | ({} if token in ours else {FOUND: False}))
+        rows.append(
+            {"id": ids[token], "content": token, **flags}
+            | ({} if token in ours else {FOUND: False})
+        )
     return rows

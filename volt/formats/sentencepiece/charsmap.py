@@ -59,7 +59,9 @@ def pack(replacements: Mapping[str, str]) -> bytes:
     library.set_min_log_level(_ERRORS)
     with TemporaryDirectory() as folder:
         path = Path(folder, "rules.tsv")
-        path.write_text("".join(f"{_codes(key)}\t{_codes(text)}\n" for key, text in replacements.items()))
+        path.write_text(
+            "".join(f"{_codes(key)}\t{_codes(text)}\n" for key, text in replacements.items())
+        )
         spec = library.SentencePieceNormalizer(rule_tsv=str(path)).serialized_model_proto()
     return bytes(model_class().FromString(spec).normalizer_spec.precompiled_charsmap)
 
@@ -76,7 +78,11 @@ def unpack(table: bytes, *, only: Iterable[str] | None = None) -> dict[str, str]
     units, texts = _parts(table)
     bases, waiting = _bases(units), [(b"", 0)] * bool(len(units))
     result, n_left = dict[str, str](), _MOST_NODES
-    wanted = None if only is None else {key[:n] for key in map(str.encode, only) for n in range(len(key) + 1)}
+    wanted = (
+        None
+        if only is None
+        else {key[:n] for key in map(str.encode, only) for n in range(len(key) + 1)}
+    )
     try:
         while waiting:
             key, place = waiting.pop()
@@ -99,7 +105,9 @@ def unpack(table: bytes, *, only: Iterable[str] | None = None) -> dict[str, str]
 def check(table: bytes) -> None:
     """Raise VocabularyError if a unit points outside the trie, or outside the replacements."""
     units, texts = _parts(table)
-    outside = np.where(units & _LEAF, (units & ~np.uint32(_LEAF)) >= len(texts), _bases(units) >= len(units))
+    outside = np.where(
+        units & _LEAF, (units & ~np.uint32(_LEAF)) >= len(texts), _bases(units) >= len(units)
+    )
     if outside.any() or (texts and not texts.endswith(b"\0")):
         raise VocabularyError(_DAMAGED)
 

@@ -53,7 +53,11 @@ class ImpliedMerges:
         merges = [pair for piece in ordered if (pair := joins[piece])]
         known, dropped = set(ordered), list[str]()
         for piece in sorted((piece for piece in scores if piece not in ranks), key=len):
-            cuts = (cut for cut in two_parts(piece) if all(len(part) == 1 or part in known for part in cut))
+            cuts = (
+                cut
+                for cut in two_parts(piece)
+                if all(len(part) == 1 or part in known for part in cut)
+            )
             if pair := next(cuts, None):
                 merges.append(pair)
                 known.add(piece)
@@ -72,7 +76,9 @@ class Letters:
     """
 
     def __init__(self, pieces: Iterable[str]) -> None:
-        finals = dict.fromkeys(piece.removesuffix(SUFFIX)[-1:] for piece in pieces if piece.endswith(SUFFIX))
+        finals = dict.fromkeys(
+            piece.removesuffix(SUFFIX)[-1:] for piece in pieces if piece.endswith(SUFFIX)
+        )
         self.atoms = {final: chr(_PRIVATE + number) for number, final in enumerate(finals) if final}
 
     def short(self, piece: str) -> str:
@@ -103,7 +109,10 @@ def first_clash(scores: Mapping[str, float], late: Sequence[str]) -> tuple[str, 
         if result := next((piece for piece in group if piece in inside), None):
             return result, inside[result]
         met = Counter(piece[0] for piece in group if _is_run(piece))
-        family = {piece: piece[0] if _is_run(piece) and met[piece[0]] == n_runs[piece[0]] else piece for piece in group}
+        family = {
+            piece: piece[0] if _is_run(piece) and met[piece[0]] == n_runs[piece[0]] else piece
+            for piece in group
+        }
         if clash := _first_shared(family):
             return clash
     return None

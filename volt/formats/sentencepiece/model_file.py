@@ -37,8 +37,12 @@ FIRST_BYTE = b"\x0a"  # the tag of field 1, a piece
 _DAMAGED = "a damaged sentencepiece model, or another file; copy or train it again"
 UNIGRAM = 1
 _NORMALIZERS = {
-    "identity": "none", "": "none", "nmt_nfkc": "nfkc", "nfkc_cf": "nfkc+lowercase", "nmt_nfkc_cf": "nfkc+lowercase",
-}  # fmt: skip
+    "identity": "none",
+    "": "none",
+    "nmt_nfkc": "nfkc",
+    "nfkc_cf": "nfkc+lowercase",
+    "nmt_nfkc_cf": "nfkc+lowercase",
+}
 # How many characters below U+20000 (Unicode 15) VOLT normalises differently.
 _N_UNLIKE = {"nmt_nfkc": 46, "nfkc_cf": 191, "nmt_nfkc_cf": 237}
 
@@ -51,14 +55,22 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
     """
     model = _model(path, data, CandidateError)
     normal = [piece for piece in model.pieces if piece.type == NORMAL]
-    pieces = [piece.piece for piece in sorted(normal, key=lambda piece: (-piece.score, piece.piece))]
+    pieces = [
+        piece.piece for piece in sorted(normal, key=lambda piece: (-piece.score, piece.piece))
+    ]
     if model.trainer_spec.model_type == UNIGRAM:
         return MergeList(list(implied.merges_that_make(pieces)), "prefix")
     if model.trainer_spec.model_type != writing.BPE:
-        raise CandidateError(f"{path}: a sentencepiece model of words or characters; train it with --model_type=bpe")
+        raise CandidateError(
+            f"{path}: a sentencepiece model of words or characters; train it with --model_type=bpe"
+        )
     output, pairs = set[str](), list[tuple[str, str]]()
     for piece in pieces:
-        pairs += [cut for cut in implied.two_parts(piece) if all(len(part) == 1 or part in output for part in cut)]
+        pairs += [
+            cut
+            for cut in implied.two_parts(piece)
+            if all(len(part) == 1 or part in output for part in cut)
+        ]
         output.add(piece)
     return MergeList(pairs, "prefix")
 
@@ -91,7 +103,11 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     path = _existing(path)
     model = _load(path)
     kinds = [piece.type for piece in model.pieces]
-    if not model.HasField("trainer_spec") or not model.HasField("normalizer_spec") or kinds.count(UNKNOWN) != 1:
+    if (
+        not model.HasField("trainer_spec")
+        or not model.HasField("normalizer_spec")
+        or kinds.count(UNKNOWN) != 1
+    ):
         raise VocabularyError(f"{path}: {_DAMAGED}")
     with located(path):
         return vocabulary_of(model)
@@ -99,7 +115,9 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 def normal_pieces(path: Path) -> dict[str, int]:
     model = _load(_existing(path))
-    return {piece.piece: number for number, piece in enumerate(model.pieces) if piece.type == NORMAL}
+    return {
+        piece.piece: number for number, piece in enumerate(model.pieces) if piece.type == NORMAL
+    }
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
@@ -111,11 +129,14 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
 
     def pieces(lines: Sequence[str]) -> list[list[str]]:
         return [
-            [_ended(piece) if ends else piece for piece in row] for row in processor.encode(list(lines), out_type=str)
+            [_ended(piece) if ends else piece for piece in row]
+            for row in processor.encode(list(lines), out_type=str)
         ]
 
     return Peer(
-        f"sentencepiece {library.__version__}", pieces, lambda lines: processor.encode(list(lines), out_type=int)
+        f"sentencepiece {library.__version__}",
+        pieces,
+        lambda lines: processor.encode(list(lines), out_type=int),
     )
 
 
@@ -165,33 +186,43 @@ def vocabulary_of(model: Any) -> Vocabulary:
     joins = _joins(rows)
     if joins.clash:
         what = f"for their scores, sentencepiece joins the left of the pieces {joins.clash[0]!r} and {joins.clash[1]!r}"
-        raise VocabularyError(f"{what} first, but no list of merges can; train a model without equal scores")
+        raise VocabularyError(
+            f"{what} first, but no list of merges can; train a model without equal scores"
+        )
     marker, cut, differences = _words(model, list(map("".join, joins.merges)))
     special = _special(model)
     normalizer, notes = _normalizer(model)
     # a lone marker follows bytes and user tokens
     has_lone_end = marker == "suffix" and any(kind in (BYTE, USER) for _, _, kind in rows)
     dropped = {*joins.dropped} if has_lone_end else {*joins.dropped, SUFFIX}
-    tokens = tuple(piece for piece, _, kind in rows if kind == NORMAL and piece not in {*dropped, SUFFIX})
+    tokens = tuple(
+        piece for piece, _, kind in rows if kind == NORMAL and piece not in {*dropped, SUFFIX}
+    )
     spells_bytes, order = model.trainer_spec.byte_fallback, _order(rows, dropped)
     usual = (*special.all, *BYTE_TOKENS * spells_bytes, *(SUFFIX,) * has_lone_end, *tokens)
     unmade = [piece for piece, _, kind in rows if kind == NORMAL and piece in dropped - {SUFFIX}]
     shown = f"sentencepiece decodes {special.unk} to ' ⁇ ' and control tokens to nothing; VOLT shows both as they are."
     lost = [*notes, *differences, shown]
     if left_out:
-        lost.append(f"{writing.such(left_out, 'is')} a special token that VOLT cannot have: left out, its id not used.")
+        lost.append(
+            f"{writing.such(left_out, 'is')} a special token that VOLT cannot have: left out, its id not used."
+        )
     if spaced := special.spaced:
         lost.append(
             f"{writing.such(spaced, 'is')} found in text here, but not in sentencepiece, as it contains a space."
         )
     if unmade:
-        lost.append(f"{writing.such(unmade, 'has')} an id that VOLT does not use, because no two pieces spell it.")
+        lost.append(
+            f"{writing.such(unmade, 'has')} an id that VOLT does not use, because no two pieces spell it."
+        )
     if not spells_bytes:
         lost += writing.unknown_words(special.unk, tokens, marker=marker)
     if normalizer.form == "nfkc":
         lost.append("VOLT sorts the marks of a letter in NFKC's order; sentencepiece does not.")
     if special.user and normalizer != Normalizer():
-        lost.append("Text that normalisation turns into a user token is that token in sentencepiece, but text in VOLT.")
+        lost.append(
+            "Text that normalisation turns into a user token is that token in sentencepiece, but text in VOLT."
+        )
     return Vocabulary(
         merges=joins.merges,
         tokens=tokens,
@@ -228,13 +259,19 @@ def _can_be_special(text: str) -> bool:
 
 
 def _spelled(piece: Any, model: Any) -> str:
-    text, ends = str(piece.piece), model.trainer_spec.treat_whitespace_as_suffix and piece.type in (NORMAL, UNUSED)
+    text, ends = (
+        str(piece.piece),
+        model.trainer_spec.treat_whitespace_as_suffix and piece.type in (NORMAL, UNUSED),
+    )
     return text.removesuffix(PREFIX) + SUFFIX if ends and text.endswith(PREFIX) else text
 
 
 def _order(rows: Sequence[tuple[str, float, int]], dropped: set[str]) -> tuple[str, ...]:
     rows = list(dropwhile(lambda row: row[2] == UNUSED, reversed(rows)))[::-1]
-    return tuple("" if kind == UNUSED or (kind == NORMAL and piece in dropped) else piece for piece, _, kind in rows)
+    return tuple(
+        "" if kind == UNUSED or (kind == NORMAL and piece in dropped) else piece
+        for piece, _, kind in rows
+    )
 
 
 def _special(model: Any) -> SpecialTokens:
@@ -244,14 +281,20 @@ def _special(model: Any) -> SpecialTokens:
     )
     named = trainer.bos_piece, trainer.eos_piece, trainer.pad_piece
     bos, eos, pad = (name if name in control else None for name in named)
-    return SpecialTokens(unk, bos, eos, pad, tuple(user), tuple(name for name in control if name not in named))
+    return SpecialTokens(
+        unk, bos, eos, pad, tuple(user), tuple(name for name in control if name not in named)
+    )
 
 
 def _joins(rows: Sequence[tuple[str, float, int]]) -> implied.ImpliedMerges:
-    scores = {piece: score for piece, score, kind in rows if kind in (NORMAL, UNUSED) and piece != SUFFIX}
+    scores = {
+        piece: score for piece, score, kind in rows if kind in (NORMAL, UNUSED) and piece != SUFFIX
+    }
     letters = implied.Letters(scores)
     short = {letters.short(piece): score for piece, score in scores.items()}
-    joins = implied.ImpliedMerges.of({piece: score for piece, score in short.items() if len(piece) > 1})
+    joins = implied.ImpliedMerges.of(
+        {piece: score for piece, score in short.items() if len(piece) > 1}
+    )
     if not letters.atoms:
         return joins
     merges = tuple((letters.long(left), letters.long(right)) for left, right in joins.merges)
@@ -263,7 +306,11 @@ def _words(model: Any, texts: Sequence[str]) -> tuple[Marker, str, Sequence[str]
     if model.trainer_spec.treat_whitespace_as_suffix:
         _refuse_other_ends(model)
         pieces = {piece.piece for piece in model.pieces if piece.type in (NORMAL, UNUSED)}
-        inside = [piece for piece in sorted(pieces - {PREFIX}) if len(piece) == 1 and piece + PREFIX not in pieces]
+        inside = [
+            piece
+            for piece in sorted(pieces - {PREFIX})
+            if len(piece) == 1 and piece + PREFIX not in pieces
+        ]
         notes = (writing.END_UNKNOWN.format(writing.such(inside, "ends")),) if inside else ()
         return "suffix", _separated(spec.name, table), notes
     spans = next((piece for piece in texts if PREFIX in piece.lstrip(PREFIX)), None)
@@ -276,7 +323,9 @@ def _words(model: Any, texts: Sequence[str]) -> tuple[Marker, str, Sequence[str]
         return "none", "metaspace-line" if spans else "metaspace-runs" if runs else "metaspace", ()
     if spans:
         what = f"piece {spans!r} spans words in text with reduced spaces, which VOLT cannot do"
-        raise VocabularyError(f"{what}; train with --split_by_whitespace=true or --remove_extra_whitespaces=false")
+        raise VocabularyError(
+            f"{what}; train with --split_by_whitespace=true or --remove_extra_whitespaces=false"
+        )
     return "prefix", _separated(spec.name, table), (writing.TRIMMED,)
 
 
@@ -293,8 +342,12 @@ def _refuse_other_ends(model: Any) -> None:
     ends = {piece for piece in scores if len(piece) == 2 and piece.endswith(PREFIX)}
     others = [piece for piece in scores if len(piece) > 1 and piece not in ends]
     worst = min((scores[piece] for piece in ends), default=math.inf)
-    wrong = next((piece for piece in others if PREFIX in piece[:-1] or scores[piece] >= worst), None)
-    wrong = wrong or next((piece for piece in others if piece.endswith(PREFIX) and piece[-2:] not in ends), None)
+    wrong = next(
+        (piece for piece in others if PREFIX in piece[:-1] or scores[piece] >= worst), None
+    )
+    wrong = wrong or next(
+        (piece for piece in others if piece.endswith(PREFIX) and piece[-2:] not in ends), None
+    )
     if wrong or not (spec.add_dummy_prefix and spec.remove_extra_whitespaces):
         what = f"{PREFIX!r} ends words, but not every last character joins it first, as VOLT's '</w>' requires"
         raise VocabularyError(f"{what}; train it without --treat_whitespace_as_suffix")
@@ -302,29 +355,45 @@ def _refuse_other_ends(model: Any) -> None:
 
 def _refuse_other_kinds(trainer: Any, spec: Any) -> None:
     if trainer.model_type == UNIGRAM:
-        raise VocabularyError("a unigram model; search with its pieces as candidates, or train with --model_type=bpe")
+        raise VocabularyError(
+            "a unigram model; search with its pieces as candidates, or train with --model_type=bpe"
+        )
     if trainer.model_type != writing.BPE:
         kind = {3: "word", 4: "character"}.get(trainer.model_type, "word or character")
-        raise VocabularyError(f"a {kind} model, whose pieces no merges make; train it with --model_type=bpe")
+        raise VocabularyError(
+            f"a {kind} model, whose pieces no merges make; train it with --model_type=bpe"
+        )
     if not spec.escape_whitespaces:
-        raise VocabularyError(f"spaces do not become {PREFIX!r}; train it with --escape_whitespaces")
+        raise VocabularyError(
+            f"spaces do not become {PREFIX!r}; train it with --escape_whitespaces"
+        )
 
 
 def _refuse_pieces(model: Any) -> None:
     first = dict[str, int]()
     for number, piece in enumerate(model.pieces):
         if not piece.piece or math.isnan(piece.score):
-            raise VocabularyError(f"piece {number} is empty or has no score; copy or train the model again")
+            raise VocabularyError(
+                f"piece {number} is empty or has no score; copy or train the model again"
+            )
         if "\0" in piece.piece:
-            raise VocabularyError(f"piece {number}, {piece.piece!r}, contains U+0000; train the model again")
+            raise VocabularyError(
+                f"piece {number}, {piece.piece!r}, contains U+0000; train the model again"
+            )
         if first.setdefault(piece.piece, number) != number:
-            raise VocabularyError(f"piece {number}, {piece.piece!r}, repeats piece {first[piece.piece]}; remove one")
+            raise VocabularyError(
+                f"piece {number}, {piece.piece!r}, repeats piece {first[piece.piece]}; remove one"
+            )
         if piece.type == CONTROL and len(piece.piece) == 1:
-            raise VocabularyError(f"piece {number}: control token {piece.piece!r} is one character; train with another")
+            raise VocabularyError(
+                f"piece {number}: control token {piece.piece!r} is one character; train with another"
+            )
     result = {piece.piece for piece in model.pieces if piece.type == BYTE}
     if result != set(BYTE_TOKENS * model.trainer_spec.byte_fallback):
         what = f"{len(result)} of the 256 byte pieces, but byte_fallback is {bool(model.trainer_spec.byte_fallback)}"
-        raise VocabularyError(f"{what}: true needs all, false needs none; copy or train the model again")
+        raise VocabularyError(
+            f"{what}: true needs all, false needs none; copy or train the model again"
+        )
 
 
 def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
@@ -334,16 +403,24 @@ def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
         known = Normalizer.parse(_NORMALIZERS.get(name, name))
     if known is None or (known == Normalizer() and table):
         known, pairs = known or Normalizer(), charsmap.unpack(table).items()
-        others = [(key, text) for key, text in pairs if key != PREFIX and not (key in SPLIT_SPACE and text == " ")]
+        others = [
+            (key, text)
+            for key, text in pairs
+            if key != PREFIX and not (key in SPLIT_SPACE and text == " ")
+        ]
         if not others:
             return known, ()
         key, text = others[0]
-        return known, (f"{len(others):,} replacements of text are dropped, such as {text!r} for {key!r}.",)
+        return known, (
+            f"{len(others):,} replacements of text are dropped, such as {text!r} for {key!r}.",
+        )
     if name not in _N_UNLIKE:
         return known, ()
     unlike = list[str]()
     if name.startswith("nmt_"):
-        unlike.append("control characters, such as tabs between kept spaces, stay, and zero-width ones are not spaces")
+        unlike.append(
+            "control characters, such as tabs between kept spaces, stay, and zero-width ones are not spaces"
+        )
     if name.endswith("_cf"):
         unlike.append("case is lowered, not folded (ß stays ß)")
     note = f"{_N_UNLIKE[name]} characters are normalised differently: {' and '.join(unlike)}"

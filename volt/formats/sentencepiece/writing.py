@@ -16,7 +16,16 @@ from typing import Any
 from volt.errors import VocabularyError
 from volt.formats.sentencepiece import charsmap
 from volt.formats.sentencepiece.charsmap import load_library, model_class
-from volt.formats.sentencepiece.merges import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER, Letters, last_join
+from volt.formats.sentencepiece.merges import (
+    BYTE,
+    CONTROL,
+    NORMAL,
+    UNKNOWN,
+    UNUSED,
+    USER,
+    Letters,
+    last_join,
+)
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
 from volt.text.special_tokens import ROLES
@@ -24,8 +33,15 @@ from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
 
 BPE = 2  # model type
-_UNKNOWN = ("\ufffd", "\U0010ffff")  # one of these replaces a "▁" in text, which sentencepiece would read as a space
-CHANGED = (range(1, 0xD800), range(0xE000, 0x20000), range(0x2F800, 0x2FA20))  # normal forms change no others
+_UNKNOWN = (
+    "\ufffd",
+    "\U0010ffff",
+)  # one of these replaces a "▁" in text, which sentencepiece would read as a space
+CHANGED = (
+    range(1, 0xD800),
+    range(0xE000, 0x20000),
+    range(0x2F800, 0x2FA20),
+)  # normal forms change no others
 
 
 @lru_cache(maxsize=4)
@@ -75,9 +91,18 @@ RUNS_UNMARKED, UNMARKED_LINE = "split: +[^ ]*|[^ ]+", r"split:[\s\S]+"
 REDUCING = ("whitespace", ONLY_SPACES)  # pre-tokenizers that treat several spaces as one
 _SCHEMES = {
     *((name, marker) for name in REDUCING for marker in ("prefix", "suffix")),
-    *((name, "none") for name in ("metaspace", "metaspace-runs", "metaspace-line", RUNS_UNMARKED, UNMARKED_LINE)),
+    *(
+        (name, "none")
+        for name in ("metaspace", "metaspace-runs", "metaspace-line", RUNS_UNMARKED, UNMARKED_LINE)
+    ),
 }
-_TYPES = {"unk": UNKNOWN, "user": USER, "byte": BYTE, "token": NORMAL, "marker": NORMAL}  # others: control
+_TYPES = {
+    "unk": UNKNOWN,
+    "user": USER,
+    "byte": BYTE,
+    "token": NORMAL,
+    "marker": NORMAL,
+}  # others: control
 TRIMMED = f"sentencepiece drops a {PREFIX!r} in text next to a space, to another {PREFIX!r}, or to an end of the line."
 END_UNKNOWN = (
     "{} no word of the vocabulary: at the end of a word in text, it is unknown here, but itself and a lone "
@@ -101,9 +126,13 @@ def check_scheme(vocabulary: Vocabulary) -> None:
             f"{such(vocabulary.unmade, 'is')} not made by merges, and sentencepiece does not look words up; remove it"
         )
     if bad := next((token for token in vocabulary.special.user if PREFIX in token), None):
-        raise VocabularyError(f"user token {bad!r} contains {PREFIX!r}, a space in sentencepiece; rename it")
+        raise VocabularyError(
+            f"user token {bad!r} contains {PREFIX!r}, a space in sentencepiece; rename it"
+        )
     if len(vocabulary.merges) >= _MAX_RANK:
-        raise VocabularyError(f"{len(vocabulary.merges)} merges; sentencepiece can rank {_MAX_RANK}: search for fewer")
+        raise VocabularyError(
+            f"{len(vocabulary.merges)} merges; sentencepiece can rank {_MAX_RANK}: search for fewer"
+        )
     tokens = (*vocabulary.atoms, *vocabulary.made) if vocabulary.marker == "suffix" else ()
     if bad := next((token for token in tokens if PREFIX in token), None):
         what = f"token {bad!r} contains {PREFIX!r}, which ends words in sentencepiece"
@@ -118,22 +147,33 @@ def model_rows(vocabulary: Vocabulary) -> Iterator[tuple[str, float, int]]:
     >>> list(model_rows(Vocabulary(merges=(("▁", "l"),), tokens=("▁", "l", "▁l"), marker="prefix")))[-1]
     ('▁l', -0.0, 1)
     """
-    scores, atoms = _scores(vocabulary.merges), vocabulary.atoms if vocabulary.marker == "suffix" else ()
+    scores, atoms = (
+        _scores(vocabulary.merges),
+        vocabulary.atoms if vocabulary.marker == "suffix" else (),
+    )
     ends = dict.fromkeys(atom for atom in atoms if atom.endswith(SUFFIX) and atom != SUFFIX)
     below = count(-float(len(vocabulary.merges)), -1.0)
     for number, (piece, kind) in enumerate(zip(vocabulary.pieces, vocabulary.kinds, strict=True)):
         if kind == "unused":
             yield _filler(number, vocabulary), 0.0, UNUSED
         elif kind in ("token", "marker"):
-            score = _FIRST_OF_ALL if piece in ends else scores.get(piece, max(next(below), -float(_MAX_RANK)))
+            score = (
+                _FIRST_OF_ALL
+                if piece in ends
+                else scores.get(piece, max(next(below), -float(_MAX_RANK)))
+            )
             yield spelled(piece, vocabulary), score, NORMAL
         else:
             yield piece, 0.0, _TYPES.get(kind, CONTROL)
     if "unk" not in vocabulary.kinds:
         yield _filler(len(vocabulary.pieces), vocabulary, "unk"), 0.0, UNKNOWN
     known = set(vocabulary.tokens)
-    yield from ((spelled(atom, vocabulary), _FIRST_OF_ALL, UNUSED) for atom in ends if atom not in known)
-    yield from ((spelled(token, vocabulary), scores[token], UNUSED) for token in vocabulary.scaffolding)
+    yield from (
+        (spelled(atom, vocabulary), _FIRST_OF_ALL, UNUSED) for atom in ends if atom not in known
+    )
+    yield from (
+        (spelled(token, vocabulary), scores[token], UNUSED) for token in vocabulary.scaffolding
+    )
 
 
 def spelled(piece: str, vocabulary: Vocabulary) -> str:
@@ -155,10 +195,14 @@ def check_spellings(rows: Sequence[tuple[str, float, int]]) -> None:
     first = dict[str, int]()
     for number, (piece, _, kind) in enumerate(rows):
         if first.setdefault(piece, number) != number:
-            raise VocabularyError(f"{piece!r} is a special token, but merges also make it; rename the special token")
+            raise VocabularyError(
+                f"{piece!r} is a special token, but merges also make it; rename the special token"
+            )
         if "\0" in piece:
             name = "intermediate token" if kind == UNUSED else "token"
-            raise VocabularyError(f"{name} {piece!r} contains U+0000; remove it from the corpus and search again")
+            raise VocabularyError(
+                f"{name} {piece!r} contains U+0000; remove it from the corpus and search again"
+            )
 
 
 def to_proto(vocabulary: Vocabulary, rows: Sequence[tuple[str, float, int]]) -> Any:
@@ -170,7 +214,11 @@ def to_proto(vocabulary: Vocabulary, rows: Sequence[tuple[str, float, int]]) -> 
         vocabulary.special,
         {piece for piece, _, kind in rows if kind == CONTROL},
     )
-    trainer.model_type, trainer.vocab_size, trainer.byte_fallback = BPE, len(rows), vocabulary.byte_fallback
+    trainer.model_type, trainer.vocab_size, trainer.byte_fallback = (
+        BPE,
+        len(rows),
+        vocabulary.byte_fallback,
+    )
     trainer.treat_whitespace_as_suffix = vocabulary.marker == "suffix"
     unknown = next(number for number, (_, _, kind) in enumerate(rows) if kind == UNKNOWN)
     for role in ROLES:
@@ -180,7 +228,9 @@ def to_proto(vocabulary: Vocabulary, rows: Sequence[tuple[str, float, int]]) -> 
             setattr(trainer, name, token)
         elif getattr(trainer, name) in control:  # its usual name would give it the role
             setattr(trainer, name, f"<no {role}>")
-        setattr(trainer, f"{role}_id", unknown if role == "unk" else vocabulary.ids.get(token or "", -1))
+        setattr(
+            trainer, f"{role}_id", unknown if role == "unk" else vocabulary.ids.get(token or "", -1)
+        )
     trainer.unk_surface = rows[unknown][0]
     trainer.user_defined_symbols.extend(special.user)
     trainer.control_symbols.extend(special.control)
@@ -207,8 +257,15 @@ def differences(vocabulary: Vocabulary) -> Iterator[str]:
     if vocabulary.counts:
         yield "The counts of tokens are not exported."
     name = vocabulary.pretokenizer.of_lines.name
-    takes_runs, takes_all = name in ("metaspace-runs", RUNS_UNMARKED), name in ("metaspace-line", UNMARKED_LINE)
-    inner = [token for token in vocabulary.made if PREFIX in (token.lstrip(PREFIX) if takes_runs else token[1:])]
+    takes_runs, takes_all = (
+        name in ("metaspace-runs", RUNS_UNMARKED),
+        name in ("metaspace-line", UNMARKED_LINE),
+    )
+    inner = [
+        token
+        for token in vocabulary.made
+        if PREFIX in (token.lstrip(PREFIX) if takes_runs else token[1:])
+    ]
     if inner and not takes_all:
         yield f"{such(inner)} a {PREFIX!r} inside, which is a space in sentencepiece, where it will join words."
     if odd := list(_other_joins(vocabulary)):
@@ -226,7 +283,11 @@ def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
     if vocabulary.marker == "prefix":
         yield TRIMMED
     if vocabulary.marker == "suffix":
-        if inside := [char for char in vocabulary.tokens if len(char) == 1 and char + SUFFIX not in vocabulary.ids]:
+        if inside := [
+            char
+            for char in vocabulary.tokens
+            if len(char) == 1 and char + SUFFIX not in vocabulary.ids
+        ]:
             yield END_UNKNOWN.format(such(inside, "ends"))
         if SUFFIX in vocabulary.ids and not vocabulary.byte_fallback:
             yield f"An unknown character at the end of a word leaves {PREFIX!r} after it in sentencepiece."
@@ -247,12 +308,18 @@ def _other_joins(vocabulary: Vocabulary) -> Iterator[str]:
     """Yield each token that sentencepiece joins from other parts than the token's first merge does."""
     if vocabulary.merging == "ranks":
         return
-    scores, first = _scores(vocabulary.merges), {"".join(pair): pair for pair in reversed(vocabulary.merges)}
+    scores, first = (
+        _scores(vocabulary.merges),
+        {"".join(pair): pair for pair in reversed(vocabulary.merges)},
+    )
     letters = Letters(scores if vocabulary.marker == "suffix" else ())
     short = {letters.short(token): score for token, score in scores.items()}
     for token in dict.fromkeys(vocabulary.made):
         left, right = first[token]
-        if last_join(letters.short(token), short) not in (None, (letters.short(left), letters.short(right))):
+        if last_join(letters.short(token), short) not in (
+            None,
+            (letters.short(left), letters.short(right)),
+        ):
             yield token
 
 

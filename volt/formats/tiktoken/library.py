@@ -21,18 +21,27 @@ GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     """Load the file in tiktoken with its pattern and these special tokens; only user tokens are found in text."""
     ranks, cut = _ranks_and_cut(path, None)
-    return _renumbered(path, cut, ranks, special, shares_ids=min(ranks.values()) >= len(special.all))
+    return _renumbered(
+        path, cut, ranks, special, shares_ids=min(ranks.values()) >= len(special.all)
+    )
 
 
 def peer_of(path: Path, vocabulary: Vocabulary) -> Peer:
     """Load an exported file in tiktoken with the pattern and the special tokens of its vocabulary."""
-    ranks, cut = read_ranks(path, read_bytes(path, kind=VocabularyError)), pattern_of(vocabulary.pretokenizer)
-    if all(vocabulary.ids.get(to_characters(token)) == rank for token, rank in ranks.items() if token):
+    ranks, cut = (
+        read_ranks(path, read_bytes(path, kind=VocabularyError)),
+        pattern_of(vocabulary.pretokenizer),
+    )
+    if all(
+        vocabulary.ids.get(to_characters(token)) == rank for token, rank in ranks.items() if token
+    ):
         return peer_of_ranks(path.name, cut, ranks, vocabulary)
     return _renumbered(path, cut, ranks, vocabulary.special, shares_ids=False)
 
 
-def _renumbered(path: Path, cut: str, ranks: Mapping[bytes, int], special: SpecialTokens, *, shares_ids: bool) -> Peer:
+def _renumbered(
+    path: Path, cut: str, ranks: Mapping[bytes, int], special: SpecialTokens, *, shares_ids: bool
+) -> Peer:
     first = 0 if shares_ids else max(ranks.values()) + 1
     special_ids = {token: number for number, token in enumerate(special.all, first)}
     return _peer(path.name, cut, ranks, special_ids, special, shares_ids)
@@ -47,7 +56,9 @@ def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) 
     return peer_of_ranks(path.name, cut, ranks, vocabulary)
 
 
-def peer_of_ranks(name: str, pattern: str, ranks: Mapping[bytes, int], vocabulary: Vocabulary) -> Peer:
+def peer_of_ranks(
+    name: str, pattern: str, ranks: Mapping[bytes, int], vocabulary: Vocabulary
+) -> Peer:
     """Load these ranks in tiktoken with a vocabulary's special tokens; only user tokens are found in text."""
     special_ids = {token: vocabulary.ids[token] for token in vocabulary.special.all}
     return _peer(name, pattern, ranks, special_ids, vocabulary.special, True)
@@ -59,7 +70,9 @@ def pattern_of(pretokenizer: PreTokenizer) -> str:
     if not splits and pretokenizer.is_bytes:
         return GPT2_PATTERN
     if len(splits) != 1 or splits[0].from_end or not pretokenizer.is_bytes:
-        raise VocabularyError(f"tiktoken cuts bytes by one pattern, so it cannot use {quoted(pretokenizer.name)}")
+        raise VocabularyError(
+            f"tiktoken cuts bytes by one pattern, so it cannot use {quoted(pretokenizer.name)}"
+        )
     return splits[0].pattern
 
 
@@ -72,23 +85,35 @@ def _ranks_and_cut(path: Path, pattern: str | None) -> tuple[Mapping[bytes, int]
 
 
 def _peer(
-    name: str, pattern: str, ranks: Mapping[bytes, int], special_ids: dict[str, int], special: SpecialTokens,
+    name: str,
+    pattern: str,
+    ranks: Mapping[bytes, int],
+    special_ids: dict[str, int],
+    special: SpecialTokens,
     shares_ids: bool,
-) -> Peer:  # fmt: skip
+) -> Peer:
     with needs("tiktoken"):
         import tiktoken
     names, allowed = {number: token for token, number in special_ids.items()}, set(special.user)
     try:
-        encoding = tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=dict(ranks), special_tokens=special_ids)
+        encoding = tiktoken.Encoding(
+            name, pat_str=pattern, mergeable_ranks=dict(ranks), special_tokens=special_ids
+        )
     except ValueError as error:
-        raise ConfigError(f"tiktoken cannot read the pattern {quoted(pattern, 200)}: {error}") from None
+        raise ConfigError(
+            f"tiktoken cannot read the pattern {quoted(pattern, 200)}: {error}"
+        ) from None
 
     def ids(lines: Sequence[str]) -> list[list[int]]:
-        return [encoding.encode(line, allowed_special=allowed, disallowed_special=()) for line in lines]
+        return [
+            encoding.encode(line, allowed_special=allowed, disallowed_special=()) for line in lines
+        ]
 
     def spelled(number: int) -> str:
         return names.get(number) or to_characters(encoding.decode_single_token_bytes(number))
 
     return Peer(
-        "tiktoken", lambda lines: [list(map(spelled, line)) for line in ids(lines)], ids if shares_ids else None
+        "tiktoken",
+        lambda lines: [list(map(spelled, line)) for line in ids(lines)],
+        ids if shares_ids else None,
     )

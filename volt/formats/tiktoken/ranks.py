@@ -32,7 +32,17 @@ from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.validation import MOST_IDS
 
-PUBLISHED = ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "qwen3.5", "tekken", "deepseek3", "kimi2")
+PUBLISHED = (
+    "gpt2",
+    "cl100k",
+    "o200k",
+    "llama3",
+    "qwen2",
+    "qwen3.5",
+    "tekken",
+    "deepseek3",
+    "kimi2",
+)
 MOST_CUT = 0.001  # share of tokens that a fitting pattern may split: one in 10,000 of Whisper's multilingual file
 TELLING = 10_000  # tokens, among which there are enough numbers and signs to tell patterns apart
 KNOWN = {  # the first digits of the SHA-256 of a file → what it is, and its pattern
@@ -74,7 +84,10 @@ def choose(path: Path, data: bytes, ranks: Iterable[bytes], pattern: str | None)
 
     Raises ConfigError for an invalid pattern, VocabularyError if no pattern is given and the tokens do not fit GPT-2's.
     """
-    known, tokens = KNOWN.get(sha256(data).hexdigest()[:_N_DIGITS]), [token for token in ranks if token]
+    known, tokens = (
+        KNOWN.get(sha256(data).hexdigest()[:_N_DIGITS]),
+        [token for token in ranks if token],
+    )
     if pattern is not None:
         return _given(tokens, pattern, known)
     if known is not None:
@@ -88,8 +101,12 @@ def choose(path: Path, data: bytes, ranks: Iterable[bytes], pattern: str | None)
         fit = f"which splits {n_gpt2:,} of the file's {len(tokens):,} tokens"
         also = f", as do {', '.join(others)}" if others else ""
         note = f"The file names no pattern: VOLT splits text by GPT-2's, {fit}{also}. If the publisher names another, "
-        return SplitChoice(PreTokenizer("bytes"), "assumed", (f"{note}give its name or regex as the pattern.",))
-    hints = ", ".join(f"{name} {n_cuts[name]:,}" for name in sorted(n_cuts, key=n_cuts.__getitem__)[:_N_HINTS])
+        return SplitChoice(
+            PreTokenizer("bytes"), "assumed", (f"{note}give its name or regex as the pattern.",)
+        )
+    hints = ", ".join(
+        f"{name} {n_cuts[name]:,}" for name in sorted(n_cuts, key=n_cuts.__getitem__)[:_N_HINTS]
+    )
     fit = "several patterns fit"
     if cut := cut_tokens(tokens, NAMED["gpt2"]):
         fit = f"GPT-2's splits {len(cut):,} of its {len(tokens):,} tokens, such as {_shown(cut[0])}"
@@ -105,10 +122,16 @@ def _given(tokens: Sequence[bytes], pattern: str, known: tuple[str, str] | None)
     splits, notes = pretokenizer.splits or NAMED["gpt2"], list[str]()
     if known is None:
         notes += _cut_notes(tokens, pattern, pretokenizer)
-    elif len(splits) > 1 or not any(cut_alike(splits[0], NAMED[name][0]) for name in _ALIKE.get(known[1], known[1:])):
-        notes.append(f"The file is {known[0]}, known by its SHA-256, whose pattern is {known[1]}: ids differ.")
+    elif len(splits) > 1 or not any(
+        cut_alike(splits[0], NAMED[name][0]) for name in _ALIKE.get(known[1], known[1:])
+    ):
+        notes.append(
+            f"The file is {known[0]}, known by its SHA-256, whose pattern is {known[1]}: ids differ."
+        )
     if drops_text(pretokenizer):
-        notes.append(f"The pattern {pattern} may leave some text unmatched, which tiktoken drops, and so does VOLT.")
+        notes.append(
+            f"The pattern {pattern} may leave some text unmatched, which tiktoken drops, and so does VOLT."
+        )
         pretokenizer = PreTokenizer(of_matches(pretokenizer.name))
     return SplitChoice(pretokenizer, "given", tuple(notes))
 
@@ -131,7 +154,9 @@ def _cut_notes(tokens: Sequence[bytes], pattern: str, pretokenizer: PreTokenizer
         what = f"splits {len(cut) / len(some):.1%} of the tokens, such as {_shown(cut[0])}, so that they never occur"
         yield f"The pattern {pattern} {what}: {_MAKE_SURE}"
     elif pretokenizer.splits:
-        n_cuts = n_cut(some, {name: NAMED[name] for name in PUBLISHED if NAMED[name] != pretokenizer.splits})
+        n_cuts = n_cut(
+            some, {name: NAMED[name] for name in PUBLISHED if NAMED[name] != pretokenizer.splits}
+        )
         if others := [name for name, n in n_cuts.items() if n <= len(cut)]:
             yield f"The tokens fit {', '.join(others)} as well as {pattern}: {_MAKE_SURE}"
 
@@ -148,13 +173,18 @@ def joins(tokens: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
     >>> joins([b"a", b"b", b"c", b"abc", b"bc", b"abcdef"])
     [(b'a', b'bc'), (b'b', b'c')]
     """
-    output, result = {token for token in tokens if len(token) == 1}, dict[bytes, tuple[bytes, bytes]]()
+    output, result = (
+        {token for token in tokens if len(token) == 1},
+        dict[bytes, tuple[bytes, bytes]](),
+    )
     waiting, n_before = [token for token in tokens if len(token) > 1], -1
     while len(result) > n_before:
         n_before, later = len(result), list[bytes]()
         for token in waiting:
             pairs = ((token[:middle], token[middle:]) for middle in range(len(token) - 1, 0, -1))
-            if pair := next((pair for pair in pairs if pair[0] in output and pair[1] in output), None):
+            if pair := next(
+                (pair for pair in pairs if pair[0] in output and pair[1] in output), None
+            ):
                 result[token] = pair
                 output.add(token)
             else:
@@ -190,7 +220,10 @@ def _parts(token: bytes, ranks: Mapping[bytes, int]) -> tuple[bytes, ...]:
     """
     parts = [token[i : i + 1] for i in range(len(token))]
     while len(parts) > 1:
-        result = ((ranks.get(left + right, len(ranks)), place) for place, (left, right) in enumerate(pairwise(parts)))
+        result = (
+            (ranks.get(left + right, len(ranks)), place)
+            for place, (left, right) in enumerate(pairwise(parts))
+        )
         rank, place = min(result)
         if rank == len(ranks):
             break
@@ -202,9 +235,14 @@ NO_SPECIAL = SpecialTokens(None, None, None, None)
 
 
 def vocabulary_of(
-    path: Path, ranks: Mapping[bytes, int], pretokenizer: PreTokenizer, *, special: SpecialTokens = NO_SPECIAL,
-    special_ids: Mapping[str, int] | None = None, provenance: Mapping[str, object],
-) -> Vocabulary:  # fmt: skip
+    path: Path,
+    ranks: Mapping[bytes, int],
+    pretokenizer: PreTokenizer,
+    *,
+    special: SpecialTokens = NO_SPECIAL,
+    special_ids: Mapping[str, int] | None = None,
+    provenance: Mapping[str, object],
+) -> Vocabulary:
     """Return the vocabulary of ranked tokens. A rank is an id, and a place in the order of merging.
 
     path: the file that errors name
@@ -229,9 +267,15 @@ def vocabulary_of(
         )
 
 
-_MOSTLY, _PADDED = 0.9, 0.25  # the least shares of valid lines, and of padded ones, in the first lines
+_MOSTLY, _PADDED = (
+    0.9,
+    0.25,
+)  # the least shares of valid lines, and of padded ones, in the first lines
 _N_TELLING = 32  # lines that are checked; an invalid line after them is damage
-_NO_BYTES = (b"=", b"==")  # tiktoken's reader decodes these to a token without bytes, which occurs in no text
+_NO_BYTES = (
+    b"=",
+    b"==",
+)  # tiktoken's reader decodes these to a token without bytes, which occurs in no text
 
 
 def looks_like(head: bytes) -> bool:
@@ -252,7 +296,9 @@ def looks_like(head: bytes) -> bool:
 def check_bytes(tokens: Container[bytes]) -> None:
     """Raise VocabularyError if a byte is not a token, so that not all text could be encoded."""
     if missing := [byte for byte in range(256) if bytes([byte]) not in tokens]:
-        raise VocabularyError(f"no token for the byte 0x{missing[0]:02X}: cut short or damaged; download it again")
+        raise VocabularyError(
+            f"no token for the byte 0x{missing[0]:02X}: cut short or damaged; download it again"
+        )
 
 
 def bytes_of(token: bytes) -> bytes:
@@ -277,10 +323,18 @@ def read_ranks(path: Path, data: bytes) -> dict[bytes, int]:
             what = f"found {line[:60].decode(errors='replace')!r} instead of a token in base64 and a rank, 0 or more"
             raise VocabularyError(f"{path}:{number}: {what}; download the file again")
         if (rank := int(text)) >= MOST_IDS:
-            raise VocabularyError(f"{path}:{number}: the rank {rank} is not an id: ids are below {MOST_IDS:,}; fix it")
+            raise VocabularyError(
+                f"{path}:{number}: the rank {rank} is not an id: ids are below {MOST_IDS:,}; fix it"
+            )
         if token in ranks or rank in of_rank:
-            what = f"the token {token!r}" if token in ranks else f"the rank {rank} of line {of_rank[rank]}"
-            raise VocabularyError(f"{path}:{number}: repeats {what}; remove one line, or download the file again")
+            what = (
+                f"the token {token!r}"
+                if token in ranks
+                else f"the rank {rank} of line {of_rank[rank]}"
+            )
+            raise VocabularyError(
+                f"{path}:{number}: repeats {what}; remove one line, or download the file again"
+            )
         ranks[token], of_rank[rank] = rank, number
     with located(path):
         check_bytes(ranks)

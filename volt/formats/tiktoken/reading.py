@@ -24,7 +24,15 @@ from volt.files.small_files import read_bytes
 from volt.formats.huggingface.pipeline_writing import Json
 from volt.formats.huggingface.tokens import load
 from volt.formats.protocol import HEAD_SIZE, MergeList, located
-from volt.formats.tiktoken.ranks import bytes_of, check_bytes, choose, looks_like, merges_of, read_ranks, vocabulary_of
+from volt.formats.tiktoken.ranks import (
+    bytes_of,
+    check_bytes,
+    choose,
+    looks_like,
+    merges_of,
+    read_ranks,
+    vocabulary_of,
+)
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -35,10 +43,27 @@ _KEYS = (b'"default_num_special_tokens"', b'"token_bytes"')
 _UNNAMED = "<SPECIAL_{}>"
 _ROLES = ("<unk>", "<s>", "</s>", "<pad>")
 _USUAL = (
-    "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]",
-    "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]",
-    "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]",
-)  # fmt: skip
+    "<unk>",
+    "<s>",
+    "</s>",
+    "[INST]",
+    "[/INST]",
+    "[AVAILABLE_TOOLS]",
+    "[/AVAILABLE_TOOLS]",
+    "[TOOL_RESULTS]",
+    "[/TOOL_RESULTS]",
+    "[TOOL_CALLS]",
+    "[IMG]",
+    "<pad>",
+    "[IMG_BREAK]",
+    "[IMG_END]",
+    "[PREFIX]",
+    "[MIDDLE]",
+    "[SUFFIX]",
+    "[SYSTEM_PROMPT]",
+    "[/SYSTEM_PROMPT]",
+    "[TOOL_CONTENT]",
+)
 
 
 def looks_like_tekken(head: bytes) -> bool:
@@ -59,7 +84,9 @@ def read_file(path: Path, data: bytes, *, pattern: str | None = None) -> RanksFi
     if not looks_like_tekken(data[:HEAD_SIZE]):
         return RanksFile(read_ranks(path, data))
     if pattern is not None:
-        raise ConfigError(f"{shown_path(path)}: a tekken.json defines how text is split into words; remove the pattern")
+        raise ConfigError(
+            f"{shown_path(path)}: a tekken.json defines how text is split into words; remove the pattern"
+        )
     content = load(path, data)
     with located(shown_path(path)):
         return _read_tekken(content)
@@ -67,7 +94,9 @@ def read_file(path: Path, data: bytes, *, pattern: str | None = None) -> RanksFi
 
 def _read_tekken(data: Json) -> RanksFile:
     config, rows = _entry(data, "config", dict), _entry(data, "vocab", list)
-    n_ids, n_special = (_entry(config, key, int) for key in ("default_vocab_size", "default_num_special_tokens"))
+    n_ids, n_special = (
+        _entry(config, key, int) for key in ("default_vocab_size", "default_num_special_tokens")
+    )
     if not 0 <= n_special <= n_ids <= min(MOST_IDS, n_special + len(rows)):
         numbers = f"{shown(n_ids)} ids, {shown(n_special)} of them special, do not match its {len(rows):,} tokens"
         raise VocabularyError(f"{numbers}; download or export it again")
@@ -75,7 +104,9 @@ def _read_tekken(data: Json) -> RanksFile:
     for rank, row in enumerate(rows[: n_ids - n_special]):
         token = _token(rank, row)
         if token in ranks:
-            raise VocabularyError(f"vocab, row {rank + 1}: repeats {token!r} of row {ranks[token] - n_special + 1}")
+            raise VocabularyError(
+                f"vocab, row {rank + 1}: repeats {token!r} of row {ranks[token] - n_special + 1}"
+            )
         ranks[token] = n_special + rank
     check_bytes(ranks)
     return RanksFile(ranks, _entry(config, "pattern", str), _special(data, n_special))
@@ -93,27 +124,41 @@ def _token(rank: int, row: Any) -> bytes:
             return token
     except (LookupError, TypeError, AttributeError, ValueError):
         pass
-    what = f"found {quoted(json.dumps(row), 100)} instead of the rank {rank} and token_bytes in base64"
+    what = (
+        f"found {quoted(json.dumps(row), 100)} instead of the rank {rank} and token_bytes in base64"
+    )
     raise VocabularyError(f"vocab, row {rank + 1}: {what}; download or export it again")
 
 
 def _special(data: Json, n_special: int) -> tuple[str, ...]:
     rows = data.get("special_tokens")
     try:
-        names = dict(enumerate(_USUAL)) if rows is None else {row["rank"]: row["token_str"] for row in rows}
-        is_sound = (rows is None or len(names) == len(rows)) and all(type(number) is int for number in names)
+        names = (
+            dict(enumerate(_USUAL))
+            if rows is None
+            else {row["rank"]: row["token_str"] for row in rows}
+        )
+        is_sound = (rows is None or len(names) == len(rows)) and all(
+            type(number) is int for number in names
+        )
     except (LookupError, TypeError):
         names, is_sound = {}, False
     special = tuple(names.pop(number, _UNNAMED.format(number)) for number in range(n_special))
     is_sound = is_sound and not names and all(isinstance(token, str) for token in special)
     if not is_sound or len(set(special)) < n_special:
-        raise VocabularyError(f"'special_tokens' must list each rank below {n_special:,} at most once; export it again")
+        raise VocabularyError(
+            f"'special_tokens' must list each rank below {n_special:,} at most once; export it again"
+        )
     return special
 
 
 def recognises(path: Path, head: bytes) -> bool:
     """Check whether a file's name or first bytes are typical of ranks files."""
-    return (".tiktoken" in path.suffixes[-2:] and bool(head)) or looks_like(head) or looks_like_tekken(head)
+    return (
+        (".tiktoken" in path.suffixes[-2:] and bool(head))
+        or looks_like(head)
+        or looks_like_tekken(head)
+    )
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
@@ -121,7 +166,9 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     return read_with_pattern(path, merges=merges)
 
 
-def read_with_pattern(path: Path, *, merges: Path | None = None, pattern: str | None = None) -> Vocabulary:
+def read_with_pattern(
+    path: Path, *, merges: Path | None = None, pattern: str | None = None
+) -> Vocabulary:
     """Read ranks with a pattern that splits text: the name of a published pattern, or a regular expression."""
     if merges is not None:
         raise VocabularyError(f"{merges}: ranks imply the merges; remove the merges file")
@@ -130,7 +177,11 @@ def read_with_pattern(path: Path, *, merges: Path | None = None, pattern: str | 
     if file.pattern is not None:
         return _vocabulary_of_tekken(path, file)
     choice = choose(path, data, file.ranks, pattern)
-    provenance = {"format": "tiktoken", "pattern": choice.source, "lost": [*choice.notes, NAMES_NONE]}
+    provenance = {
+        "format": "tiktoken",
+        "pattern": choice.source,
+        "lost": [*choice.notes, NAMES_NONE],
+    }
     return vocabulary_of(path, file.ranks, choice.pretokenizer, provenance=provenance)
 
 
@@ -143,7 +194,12 @@ def _vocabulary_of_tekken(path: Path, file: RanksFile) -> Vocabulary:
     special_ids = {token: number for number, token in enumerate(file.special)}
     provenance = {"format": "tekken", "lost": []}
     return vocabulary_of(
-        path, file.ranks, pretokenizer, special=special, special_ids=special_ids, provenance=provenance
+        path,
+        file.ranks,
+        pretokenizer,
+        special=special,
+        special_ids=special_ids,
+        provenance=provenance,
     )
 
 
@@ -155,7 +211,11 @@ def read_merges(path: Path) -> MergeList:
         cut = f"the pattern {quoted(file.pattern, 60)}"
     tokens = sorted(filter(None, file.ranks), key=file.ranks.__getitem__)
     pairs = merges_of(tokens)
-    notes = [f"only its merges are taken, which were made for words cut by {cut}; its ids are not used"]
+    notes = [
+        f"only its merges are taken, which were made for words cut by {cut}; its ids are not used"
+    ]
     if left := len(tokens) - 256 - len(pairs):
-        notes.append(f"{counted(left, 'token')} that no two tokens spell {'are' if left > 1 else 'is'} left out")
+        notes.append(
+            f"{counted(left, 'token')} that no two tokens spell {'are' if left > 1 else 'is'} left out"
+        )
     return MergeList(pairs, "none", spells_bytes=True, notes=tuple(notes))

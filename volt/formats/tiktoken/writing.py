@@ -28,7 +28,9 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     with located(path):
         _refuse(vocabulary)
     output = [vocabulary.ids[token] for token in dict.fromkeys(vocabulary.made)]
-    keeps_ids = output == sorted(output) and (not vocabulary.unmade or vocabulary.merging == "ranks")
+    keeps_ids = output == sorted(output) and (
+        not vocabulary.unmade or vocabulary.merging == "ranks"
+    )
     tokens = list(vocabulary.tokens) if keeps_ids else _in_merge_order(vocabulary)
     ranks = vocabulary.ids if keeps_ids else {token: rank for rank, token in enumerate(tokens)}
     lines = (f"{base64.b64encode(to_bytes(token)).decode()} {ranks[token]}\n" for token in tokens)
@@ -41,9 +43,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 def _refuse(vocabulary: Vocabulary) -> None:
     cut = vocabulary.pretokenizer
     if not cut.is_bytes or vocabulary.marker != "none":
-        needs = (
-            f"tiktoken needs the pre-tokenizer bytes and the marker none, not {cut.name!r} and {vocabulary.marker!r}"
-        )
+        needs = f"tiktoken needs the pre-tokenizer bytes and the marker none, not {cut.name!r} and {vocabulary.marker!r}"
         raise VocabularyError(f"{needs}; count with", hint={"pretokenizer": "bytes"})
     try:
         pattern_of(cut)
@@ -60,7 +60,9 @@ def _refuse(vocabulary: Vocabulary) -> None:
         return
     if crossing := cut_tokens([to_bytes(token) for token in vocabulary.tokens], NAMED["gpt2"]):
         what = f"splits {len(crossing):,} of the tokens, such as {to_characters(crossing[0])!r}, so they never occur"
-        raise VocabularyError(f"GPT-2's pattern, which VOLT uses, {what}; remove them and their merges")
+        raise VocabularyError(
+            f"GPT-2's pattern, which VOLT uses, {what}; remove them and their merges"
+        )
 
 
 def _in_merge_order(vocabulary: Vocabulary) -> list[str]:
@@ -69,7 +71,9 @@ def _in_merge_order(vocabulary: Vocabulary) -> list[str]:
     return sorted(vocabulary.tokens, key=lambda token: last.get(token, output.get(token, -1)))
 
 
-def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids: bool) -> Iterator[str]:
+def _notes(
+    vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids: bool
+) -> Iterator[str]:
     special = vocabulary.special
     yield _snippet(vocabulary, path, keeps_ids)
     if vocabulary.counts:

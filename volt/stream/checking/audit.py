@@ -51,7 +51,12 @@ class SourceAudit:
     @property
     def exact(self) -> bool:
         """True if each line is read once per epoch, and ranks' numbers of lines differ by at most one."""
-        return not self.missing and not self.repeated and self.uneven <= 1 and self.content is not False
+        return (
+            not self.missing
+            and not self.repeated
+            and self.uneven <= 1
+            and self.content is not False
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,9 @@ class Audit:
     deviation: float
 
     def __repr__(self) -> str:
-        verdict = f"{'exact' if self.exact else 'not exact'}, {counted(len(self.sources), 'source')}"
+        verdict = (
+            f"{'exact' if self.exact else 'not exact'}, {counted(len(self.sources), 'source')}"
+        )
         return f"<Audit: {verdict}, {counted(self.n_turns, 'turn')}, at most {self.deviation:.3g} lines off>"
 
     @property
@@ -85,7 +92,9 @@ class Audit:
         return {**asdict(self), "exact": self.exact}
 
 
-def audit(stream: Stream, *, epochs: int = 1, turns: int = 1_000_000, content: bool = False) -> Audit:
+def audit(
+    stream: Stream, *, epochs: int = 1, turns: int = 1_000_000, content: bool = False
+) -> Audit:
     r"""Check that each line is read once per epoch, ranks read equally many lines, and sources keep their shares.
 
     stream: the stream to check; its transforms do not run, and its position does not change.
@@ -102,21 +111,33 @@ def audit(stream: Stream, *, epochs: int = 1, turns: int = 1_000_000, content: b
     """
     arguments.instance(stream, Stream, "stream")
     epochs, turns = arguments.whole(epochs, "epochs", low=1), arguments.whole(turns, "turns", low=0)
-    sources = tuple(_audit_source(source, epochs, stream.world, content) for source in stream.sources)
-    return Audit(sources, turns, deviation([source.source.weight for source in stream.sources], turns))
+    sources = tuple(
+        _audit_source(source, epochs, stream.world, content) for source in stream.sources
+    )
+    return Audit(
+        sources, turns, deviation([source.source.weight for source in stream.sources], turns)
+    )
 
 
 def _audit_source(source: OpenSource, epochs: int, world: int, content: bool) -> SourceAudit:
     epochs = min(epochs, source.source.epochs or epochs)
     ranks = [
-        list(parts(source.n_lines, source.block_lines, rank=rank, world=world, epochs=epochs)) for rank in range(world)
+        list(parts(source.n_lines, source.block_lines, rank=rank, world=world, epochs=epochs))
+        for rank in range(world)
     ]
-    by_epoch = [[part for own in ranks for part in own if part.epoch == epoch] for epoch in range(epochs)]
+    by_epoch = [
+        [part for own in ranks for part in own if part.epoch == epoch] for epoch in range(epochs)
+    ]
     missing, repeated = map(sum, zip(*(_uncovered(source, own) for own in by_epoch), strict=True))
     same = all(_has_content_of_files(source, own) for own in by_epoch) if content else None
-    lines = [[sum(part.n_lines for part in own if part.epoch == epoch) for own in ranks] for epoch in range(epochs)]
+    lines = [
+        [sum(part.n_lines for part in own if part.epoch == epoch) for own in ranks]
+        for epoch in range(epochs)
+    ]
     uneven = int(np.ptp(np.cumsum(lines, axis=0), axis=1).max())
-    return SourceAudit(source.name, source.n_lines, epochs, sum(map(len, ranks)), missing, repeated, uneven, same)
+    return SourceAudit(
+        source.name, source.n_lines, epochs, sum(map(len, ranks)), missing, repeated, uneven, same
+    )
 
 
 def _uncovered(source: OpenSource, own: Iterable[BlockRange]) -> tuple[int, int]:
@@ -127,7 +148,9 @@ def _uncovered(source: OpenSource, own: Iterable[BlockRange]) -> tuple[int, int]
         spans += [(int(source.line_starts[one.piece]) + one.first, one.n_lines) for one in slices]
         n = sum(one.n_lines for one in slices)
         order = line_order(source, part, n)
-        lost = 0 if order is None else n - len(np.unique(order))  # for each missing line, another is repeated
+        lost = (
+            0 if order is None else n - len(np.unique(order))
+        )  # for each missing line, another is repeated
         missing, repeated = missing + lost, repeated + lost
     end = 0
     for start, count in sorted(spans):
@@ -153,7 +176,10 @@ def _lines(batch: Batch) -> list[bytes]:
 def _file_lines(source: OpenSource) -> Iterator[bytes]:
     for shard in source.shards:
         paths = [path for path in shard.paths if not path.endswith(IDX)]
-        texts = [_id_lines(path) if are_ids(path) else _text_lines(path, source.source.max_line) for path in paths]
+        texts = [
+            _id_lines(path) if are_ids(path) else _text_lines(path, source.source.max_line)
+            for path in paths
+        ]
         if not shard.names:
             yield from texts[0]
         elif len(texts) > 1:
@@ -191,7 +217,9 @@ def deviation(weights: Iterable[Any], turns: int) -> float:
         dealt = mixture.turns(min(_WINDOW, turns - start, int(lengths[0])))
         places = np.argsort(dealt, kind="stable")
         sources = dealt[places]
-        earlier = np.arange(len(dealt)) - np.searchsorted(sources, sources)  # turns of the same source
+        earlier = np.arange(len(dealt)) - np.searchsorted(
+            sources, sources
+        )  # turns of the same source
         before = lags[sources] + places * rates[sources] - earlier
         after = before + rates[sources] - 1
         at_end = lags + len(dealt) * rates - np.bincount(dealt, minlength=len(lags))

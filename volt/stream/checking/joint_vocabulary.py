@@ -53,12 +53,16 @@ class SubwordCounts:
         """
         is_special = _WORD.is_in(self.special)
         n_others = max(0, arguments.whole(n, "n", low=1) - len(self.special))
-        return replace(self, table=self.table.filter(is_special | ((~is_special).cum_sum() <= n_others)))
+        return replace(
+            self, table=self.table.filter(is_special | ((~is_special).cum_sum() <= n_others))
+        )
 
     def to_bytes(self) -> bytes:
         """Return the content of the file."""
         output = BytesIO()
-        self.table.select(_COUNT, _WORD).write_csv(output, include_header=False, separator="\t", quote_style="never")
+        self.table.select(_COUNT, _WORD).write_csv(
+            output, include_header=False, separator="\t", quote_style="never"
+        )
         return output.getvalue()
 
 
@@ -91,10 +95,14 @@ def count_subwords(
                 progress(stream.n - first)
 
     total = summed(parts()).table
-    special = special_tokens(transform for source in stream.sources for transform in source.source.transforms)
+    special = special_tokens(
+        transform for source in stream.sources for transform in source.source.transforms
+    )
     missing = pl.DataFrame({"word": special, "count": [1] * len(special)}, schema=total.schema)
     table = pl.concat([total, missing.join(total, on="word", how="anti")])
-    return SubwordCounts(table.sort(_COUNT, _WORD, descending=[True, False]), special, stream.n - first)
+    return SubwordCounts(
+        table.sort(_COUNT, _WORD, descending=[True, False]), special, stream.n - first
+    )
 
 
 def _counted(column: Column) -> CountedPart:

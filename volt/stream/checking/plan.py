@@ -115,7 +115,11 @@ class Plan:
     epoch_lines: int | None = None
 
     def __repr__(self) -> str:
-        speed = "" if self.lines_per_second is None else f", {self.lines_per_second:,.0f} lines per second"
+        speed = (
+            ""
+            if self.lines_per_second is None
+            else f", {self.lines_per_second:,.0f} lines per second"
+        )
         scope = f"{counted(len(self.sources), 'source')} up to line {self.at:,}"
         return f"<Plan: {scope}, {self.memory / 1e6:,.0f} MB{speed}>"
 
@@ -143,11 +147,18 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
     seconds = arguments.number(seconds, "seconds")
     owed = shares_of([source.source.weight for source in stream.sources]).owed
     epoch = stream.epoch_lines
-    inputs = [(units / UNIT, more / UNIT / max(1, at)) for units, more in zip(owed(at), owed(max(1, at)), strict=True)]
+    inputs = [
+        (units / UNIT, more / UNIT / max(1, at))
+        for units, more in zip(owed(at), owed(max(1, at)), strict=True)
+    ]
     for source in stream.sources:  # code and models are loaded before memory is measured
-        compute_block(copy(source), Address(BlockRange(0, 0, min(_FEW, source.n_lines)), 0), stream.policy)
+        compute_block(
+            copy(source), Address(BlockRange(0, 0, min(_FEW, source.n_lines)), 0), stream.policy
+        )
     gc.collect()
-    with suppress(OSError, AttributeError):  # return free memory to the system; only glibc has malloc_trim
+    with suppress(
+        OSError, AttributeError
+    ):  # return free memory to the system; only glibc has malloc_trim
         ctypes.CDLL(None).malloc_trim(0)
     with watched() as memory:
         first = [_first_block(source, stream) for source in stream.sources]
@@ -156,7 +167,9 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
         source.name: _source_plan(source, block, lines=lines, share=share, epoch=epoch)
         for source, (lines, share), block in zip(stream.sources, inputs, first, strict=True)
     }
-    return Plan(at, sources, max(int(_GROWTH * memory.peak), _memory_bound(stream, first)), speed, epoch)
+    return Plan(
+        at, sources, max(int(_GROWTH * memory.peak), _memory_bound(stream, first)), speed, epoch
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +182,13 @@ class _Block:
 
 def _first_block(source: OpenSource, stream: Stream) -> _Block:
     with watched() as memory:
-        if source.chunk_lines < source.block_lines < source.n_lines:  # a part is cached until the next one is read
+        if (
+            source.chunk_lines < source.block_lines < source.n_lines
+        ):  # a part is cached until the next one is read
             n_lines = min(source.block_lines, source.n_lines - source.block_lines)
-            compute_block(source, Address(BlockRange(0, source.block_lines, n_lines), 0), stream.policy)
+            compute_block(
+                source, Address(BlockRange(0, source.block_lines, n_lines), 0), stream.policy
+            )
         first = Address(BlockRange(0, 0, min(source.block_lines, source.n_lines)), 0)
         block = compute_block(source, first, stream.policy)
     if block.error:
@@ -180,14 +197,18 @@ def _first_block(source: OpenSource, stream: Stream) -> _Block:
     return _Block(block.n_lines, block.n_read, size, max(memory.peak, size))
 
 
-def _source_plan(source: OpenSource, block: _Block, *, lines: float, share: float, epoch: int | None) -> SourcePlan:
+def _source_plan(
+    source: OpenSource, block: _Block, *, lines: float, share: float, epoch: int | None
+) -> SourcePlan:
     out = block.n_lines / block.n_read
 
     def passes(lines: float) -> float:
         return lines / out / source.n_lines if out else float("inf")
 
     virtual = (None, None) if epoch is None else (epoch * share, passes(epoch * share))
-    return SourcePlan(lines, source.n_lines, out, passes(lines), source.block_lines, share, *virtual)
+    return SourcePlan(
+        lines, source.n_lines, out, passes(lines), source.block_lines, share, *virtual
+    )
 
 
 def _memory_bound(stream: Stream, first: Sequence[_Block]) -> int:
@@ -209,7 +230,9 @@ def _measure(stream: Stream, *, seconds: float) -> float | None:
         for blocks, most, limit in ((first, 1, 0.0), (rest, ahead, seconds), (rest, None, seconds)):
             _read(blocks, rehearsal, most=most, seconds=limit)
             marks.append((rehearsal.n, time.perf_counter()))
-    rates = [(n - before) / (end - start) for (before, start), (n, end) in pairwise(marks) if n > before]
+    rates = [
+        (n - before) / (end - start) for (before, start), (n, end) in pairwise(marks) if n > before
+    ]
     return rates[-1] if rates else None
 
 

@@ -19,7 +19,14 @@ from volt.display import counted
 from volt.errors import StreamError, visible
 from volt.stream.reading.distributed_sampler import BlockRange
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.block_computation import Address, Traced, most_of, n_chunks, shown_lines, trace_block
+from volt.stream.running.block_computation import (
+    Address,
+    Traced,
+    most_of,
+    n_chunks,
+    shown_lines,
+    trace_block,
+)
 from volt.stream.running.state import State
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.line_batch import Batch
@@ -74,7 +81,9 @@ class Trace:
         return asdict(self)
 
 
-def trace(stream: Stream, numbers: Iterable[int], *, state: Mapping[str, Any] | None = None) -> Iterator[Trace]:
+def trace(
+    stream: Stream, numbers: Iterable[int], *, state: Mapping[str, Any] | None = None
+) -> Iterator[Trace]:
     r"""Trace lines of a stream. Raises StreamError if the stream ends before a line.
 
     stream: its position does not change
@@ -101,18 +110,31 @@ def trace(stream: Stream, numbers: Iterable[int], *, state: Mapping[str, Any] | 
             rehearsal.skip(n - rehearsal.n)
             place = rehearsal.place()
             if place is None:
-                raise StreamError(f"line {n}: the stream has only {rehearsal.n} lines; ask for an earlier one")
+                raise StreamError(
+                    f"line {n}: the stream has only {rehearsal.n} lines; ask for an earlier one"
+                )
             index, address, offset = place
             source, part = rehearsal.sources[index], address.part
             block = blocks.get((source.name, address), partial(trace_block, source, address))
             origin = int(block.output.origins[offset])
             position = part.epoch, part.start, address.chunk, offset
             raw, [text] = _lines_of(block.raw, origin)[0], block.output.take([offset]).lines
-            yield Trace(n, source.name, *source.place_of(origin), *position, raw, _steps_of(block, origin), text)
+            yield Trace(
+                n,
+                source.name,
+                *source.place_of(origin),
+                *position,
+                raw,
+                _steps_of(block, origin),
+                text,
+            )
 
 
 def _steps_of(result: Traced, origin: int) -> tuple[TraceStep, ...]:
-    return tuple(TraceStep(name, _lines_of(old, origin), _lines_of(new, origin)) for name, old, new in result.steps)
+    return tuple(
+        TraceStep(name, _lines_of(old, origin), _lines_of(new, origin))
+        for name, old, new in result.steps
+    )
 
 
 def _lines_of(batch: Batch, origin: int) -> tuple[str, ...]:
@@ -157,7 +179,9 @@ class DebugLine:
     @property
     def dropped_by(self) -> str:
         """The step that dropped the line; empty if no step did."""
-        return self.steps[-1].name if self.steps and not self.text and not self.steps[-1].after else ""
+        return (
+            self.steps[-1].name if self.steps and not self.text and not self.steps[-1].after else ""
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the line as JSON values."""
@@ -186,14 +210,18 @@ def _first_lines(source: OpenSource, n_lines: int) -> Iterator[DebugLine]:
     left = min(n_lines, source.n_lines)
     for address in _addresses(source, left):
         result = trace_block(source, address)
-        reasons = defaultdict[tuple[str, int], dict[str, None]](dict)  # copies of a line may share a reason
+        reasons = defaultdict[tuple[str, int], dict[str, None]](
+            dict
+        )  # copies of a line may share a reason
         for fault in result.faults:
             reasons[fault.path, fault.line][fault.reason] = None
         for origin in result.raw.origins[:left].tolist():
             place, [raw] = source.place_of(origin), _lines_of(result.raw, origin)
             faults = tuple(reasons[place])
             steps = _reached(source, _steps_of(result, origin), raw, faults)
-            yield DebugLine(source.name, *place, raw, steps, faults, _lines_of(result.output, origin))
+            yield DebugLine(
+                source.name, *place, raw, steps, faults, _lines_of(result.output, origin)
+            )
         left -= min(left, len(result.raw))
         if not left:
             return
@@ -208,7 +236,9 @@ def _addresses(source: OpenSource, n_lines: int) -> Iterator[Address]:
             yield Address(part, chunk)
 
 
-def _reached(source: OpenSource, steps: Sequence[TraceStep], raw: str, faults: Sequence[str]) -> tuple[TraceStep, ...]:
+def _reached(
+    source: OpenSource, steps: Sequence[TraceStep], raw: str, faults: Sequence[str]
+) -> tuple[TraceStep, ...]:
     reached = tuple(takewhile(lambda step: step.before, steps))
     left = reached[-1].after if reached else (raw,)
     for transform in source.transforms[len(reached) : len(reached) + 1]:
@@ -229,13 +259,22 @@ def compared(step: TraceStep) -> tuple[list[Fields], list[Fields]]:
     """Return the lines before and after a step, split into fields and tokens, with changed tokens marked."""
     if not step.before or not step.after:
         return plain(step.before), plain(step.after)
-    left = [_pair(line, step.after[min(k, len(step.after) - 1)])[0] for k, line in enumerate(step.before)]
-    right = [_pair(step.before[min(k, len(step.before) - 1)], line)[1] for k, line in enumerate(step.after)]
+    left = [
+        _pair(line, step.after[min(k, len(step.after) - 1)])[0]
+        for k, line in enumerate(step.before)
+    ]
+    right = [
+        _pair(step.before[min(k, len(step.before) - 1)], line)[1]
+        for k, line in enumerate(step.after)
+    ]
     return left, right
 
 
 def plain(lines: Sequence[str]) -> list[Fields]:
-    return [[[Token(token, False) for token in field.split(" ")] for field in line.split("\t")] for line in lines]
+    return [
+        [[Token(token, False) for token in field.split(" ")] for field in line.split("\t")]
+        for line in lines
+    ]
 
 
 def _pair(before: str, after: str) -> tuple[Fields, Fields]:
@@ -248,10 +287,14 @@ def _pair(before: str, after: str) -> tuple[Fields, Fields]:
 def _marked(left: list[str], right: list[str]) -> tuple[list[Token], list[Token]]:
     if len(left) * len(right) > _MOST_COMPARED:
         ours, theirs = set(left), set(right)
-        return [Token(text, text not in theirs) for text in left], [Token(text, text not in ours) for text in right]
+        return [Token(text, text not in theirs) for text in left], [
+            Token(text, text not in ours) for text in right
+        ]
     values, others = [Token(text, True) for text in left], [Token(text, True) for text in right]
     for first, other, n in SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks():
-        values[first : first + n] = others[other : other + n] = [Token(text, False) for text in left[first : first + n]]
+        values[first : first + n] = others[other : other + n] = [
+            Token(text, False) for text in left[first : first + n]
+        ]
     return values, others
 
 
@@ -264,7 +307,9 @@ def debug_page(lines: Sequence[DebugLine], *, title: str) -> str:
     from jinja2 import Environment, StrictUndefined
 
     template = files("volt.stream.checking").joinpath("debug_page.html").read_text(encoding="utf-8")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     environment.filters["visible"] = visible
     n_dropped = sum(not line.text for line in lines)
     summary = f"{counted(len(lines), 'line')}, {n_dropped:,} dropped"

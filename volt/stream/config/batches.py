@@ -24,12 +24,27 @@ if TYPE_CHECKING:
 _SECTION: Place = ("batches",)
 _SAMPLES = ("holds", "bos", "eos", "max_length", "beyond", "unknown")
 _LAYOUT = ("pad_to_multiple", "left_pad_source", "left_pad_target", "dtype")
-_PADDING = ("pad_to_multiple", "left_pad_source", "left_pad_target")  # only for rows of different lengths
-_KEYS = {"longest": "max_length", "shortest": "min_length"}  # key of the file → argument of `token_batches`
+_PADDING = (
+    "pad_to_multiple",
+    "left_pad_source",
+    "left_pad_target",
+)  # only for rows of different lengths
+_KEYS = {
+    "longest": "max_length",
+    "shortest": "min_length",
+}  # key of the file → argument of `token_batches`
 _BY_TOKENS = (
-    "max_tokens", "max_sentences", "multiple", "sort", "noise", "longest", "shortest", "buckets", "on_long",
+    "max_tokens",
+    "max_sentences",
+    "multiple",
+    "sort",
+    "noise",
+    "longest",
+    "shortest",
+    "buckets",
+    "on_long",
     "shuffle",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +107,25 @@ def batches_of(options: BatchesOptions, maker: Sources, sources: Sequence[Source
         by_tokens if options.pack is None else None,
         None if options.pack is None else {**options.pack.model_dump(), "shuffle": options.shuffle},
         {key: getattr(options, key) for key in _LAYOUT},
-        options.pad, options.window, notes.document,
-    )  # fmt: skip
+        options.pad,
+        options.window,
+        notes.document,
+    )
 
 
 def _check_epoch(sources: Sequence[Source], notes: Notes) -> None:
     ends = {source.epochs is not None for source in sources}
     moves = [source.name for source in sources if not isinstance(source.weight, float | int)]
     if len(sources) > 1 and (len(ends) > 1 or (moves and ends == {False})):
-        reason = f"the weight of {moves[0]} changes" if len(ends) == 1 else "some sources end and some do not"
-        notes.add((*_SECTION, "window"), f"is epoch, but {reason}, so there is no epoch; give a number of samples")
+        reason = (
+            f"the weight of {moves[0]} changes"
+            if len(ends) == 1
+            else "some sources end and some do not"
+        )
+        notes.add(
+            (*_SECTION, "window"),
+            f"is epoch, but {reason}, so there is no epoch; give a number of samples",
+        )
 
 
 def _check_kind(options: BatchesOptions, notes: Notes) -> None:
@@ -110,39 +134,68 @@ def _check_kind(options: BatchesOptions, notes: Notes) -> None:
             place = notes.document.nearest((*_SECTION, "max_tokens"))
             notes.add(place, "key 'max_tokens' is missing; give it, or pack: {length: N, rows: N}")
         if len(options.fields) == 1 and "left_pad_source" in options.model_fields_set:
-            notes.add((*_SECTION, "left_pad_source"), "works only with two fields; use left_pad_target for one")
+            notes.add(
+                (*_SECTION, "left_pad_source"),
+                "works only with two fields; use left_pad_target for one",
+            )
         return
     for key in ({*_BY_TOKENS, *_PADDING} - {"shuffle"}) & options.model_fields_set:
         instead = ", or write it into pack" * (key == "on_long")
-        notes.add((*_SECTION, key), f"cannot be used with pack, whose rows have one length; remove one{instead}")
+        notes.add(
+            (*_SECTION, key),
+            f"cannot be used with pack, whose rows have one length; remove one{instead}",
+        )
 
 
 def _check_values(options: BatchesOptions, notes: Notes) -> None:
     if options.beyond == "truncate" and options.max_length is None:
-        notes.add((*_SECTION, "beyond"), "needs max_length, beyond which samples are truncated; give it")
+        notes.add(
+            (*_SECTION, "beyond"), "needs max_length, beyond which samples are truncated; give it"
+        )
     if options.noise and options.sort == "sides":
-        notes.add((*_SECTION, "noise"), "cannot be used with sort: sides, which takes no noise; remove one of them")
+        notes.add(
+            (*_SECTION, "noise"),
+            "cannot be used with sort: sides, which takes no noise; remove one of them",
+        )
     if options.noise and not options.shuffle:
         notes.add((*_SECTION, "noise"), "is random, but shuffle is false; remove one of them")
     values = options.buckets or []
     for place, (before, after) in enumerate(pairwise(values), 1):
         if after <= before:
-            notes.add((*_SECTION, "buckets", place), f"is {after:,}, after {before:,}; give rising lengths")
+            notes.add(
+                (*_SECTION, "buckets", place),
+                f"is {after:,}, after {before:,}; give rising lengths",
+            )
     if values and values[-1] > (most := options.max_tokens or values[-1]):
-        notes.add((*_SECTION, "buckets"), f"the last is {values[-1]:,}, above max_tokens, {most:,}; remove it")
+        notes.add(
+            (*_SECTION, "buckets"),
+            f"the last is {values[-1]:,}, above max_tokens, {most:,}; remove it",
+        )
     for key in ("longest", "max_tokens"):
         if options.shortest > (limit := getattr(options, key) or options.shortest):
-            notes.add((*_SECTION, "shortest"), f"is {options.shortest}, more than {key}, {limit}; lower it")
+            notes.add(
+                (*_SECTION, "shortest"),
+                f"is {options.shortest}, more than {key}, {limit}; lower it",
+            )
 
 
 def _check_names(names: Sequence[str], sources: Sequence[Source], notes: Notes) -> None:
     place: Place = (*_SECTION, "fields")
     if len(names) > (most := 1 if (*_SECTION, "pack") in notes.document.lines else 2):
-        message = "packs contain one field" if most == 1 else "batches have a source and a target, or one field"
-        notes.add(place, f"{', '.join(names)} are {len(names)} fields, but {message}; remove the others")
+        message = (
+            "packs contain one field"
+            if most == 1
+            else "batches have a source and a target, or one field"
+        )
+        notes.add(
+            place, f"{', '.join(names)} are {len(names)} fields, but {message}; remove the others"
+        )
     notes.check_names(names, place)
     for source in sources:
         known = [name for name in source.names if name in names]
         if known != [name for name in names if name in source.names]:
-            notes.add(place, f"source {source.name!r} has the order {', '.join(source.names)}; use this order")
+            notes.add(
+                place,
+                f"source {source.name!r} has the order {', '.join(source.names)}; use this order",
+            )
             return

@@ -70,7 +70,11 @@ class Configuration:
     def options(self) -> dict[str, Any]:
         """The arguments of a `Stream`, by name."""
         others = ("tasks", "shards", "named", "batches")
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in others}
+        return {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in others
+        }
 
 
 def files_at(paths: Sequence[str]) -> Sequence[str]:
@@ -82,9 +86,15 @@ def files_at(paths: Sequence[str]) -> Sequence[str]:
 
 
 def load_config(
-    path: str | Path, *, user_code: bool = True, values: Mapping[str, object] | None = None, split: Split = "train",
-    tasks: Sequence[str] | None = None, use_shards: bool = True, check_files: bool = True,
-) -> Configuration:  # fmt: skip
+    path: str | Path,
+    *,
+    user_code: bool = True,
+    values: Mapping[str, object] | None = None,
+    split: Split = "train",
+    tasks: Sequence[str] | None = None,
+    use_shards: bool = True,
+    check_files: bool = True,
+) -> Configuration:
     """Read and check a configuration file. Raises ConfigError with the line of every mistake.
 
     user_code: whether the file may name Python files; checking runs them
@@ -95,13 +105,20 @@ def load_config(
     check_files: whether files of sources, tasks and shards must exist
     """
     document = read(path, values=values)
-    return _configuration(document, split, tasks, check_files=check_files, user_code=user_code, use_shards=use_shards)
+    return _configuration(
+        document, split, tasks, check_files=check_files, user_code=user_code, use_shards=use_shards
+    )
 
 
 def parse_config(
-    text: str, *, path: str = "stream.yaml", user_code: bool = True, values: Mapping[str, object] | None = None,
-    split: Split = "train", tasks: Sequence[str] | None = None,
-) -> Configuration:  # fmt: skip
+    text: str,
+    *,
+    path: str = "stream.yaml",
+    user_code: bool = True,
+    values: Mapping[str, object] | None = None,
+    split: Split = "train",
+    tasks: Sequence[str] | None = None,
+) -> Configuration:
     """Check a configuration given as text. Files of sources, tasks and shards need not exist.
 
     path: the file's path, for errors and relative paths; other options are as in `load_config`
@@ -110,7 +127,9 @@ def parse_config(
     >>> configuration.sources[0].transforms
     (Lower(fields=(1,), if_cased=None),)
     """
-    return _configuration(parse_template(text, path=path, values=values), split, tasks, user_code=user_code)
+    return _configuration(
+        parse_template(text, path=path, values=values), split, tasks, user_code=user_code
+    )
 
 
 def config_of_values(value: dict[str, Any], *, path: str) -> Configuration:
@@ -122,9 +141,14 @@ def config_of_values(value: dict[str, Any], *, path: str) -> Configuration:
 
 
 def _configuration(
-    document: Document, split: Split = "train", names: Sequence[str] | None = None, *, check_files: bool = False,
-    user_code: bool = True, use_shards: bool = True,
-) -> Configuration:  # fmt: skip
+    document: Document,
+    split: Split = "train",
+    names: Sequence[str] | None = None,
+    *,
+    check_files: bool = False,
+    user_code: bool = True,
+    use_shards: bool = True,
+) -> Configuration:
     from volt.stream.config.pydantic_models import StreamOptions
 
     arguments.choice(split, "split", get_args(Split))
@@ -141,7 +165,9 @@ def _configuration(
     cache = None if options.cache is None else Path(maker.notes.file(options.cache, ("cache",)))
     shards = None if options.shards is None else Path(maker.notes.file(options.shards, ("shards",)))
     named = options.sources.items()
-    others = [maker.source(name, source, options.transforms, ("sources", name)) for name, source in named]
+    others = [
+        maker.source(name, source, options.transforms, ("sources", name)) for name, source in named
+    ]
     others += sources_by_pattern(maker, options, cache)
     pairs = Tasks(maker, options, shards if use_shards else None).with_sources()
     sources = selected(pairs, [*filter(None, others)], notes, split=split, names=names)
@@ -156,9 +182,20 @@ def _configuration(
     paths = _named([*filter(None, others), *(source for _, source in pairs)], tasks, batches)
     ends: Ends = "drop" if split == "valid" else options.ends
     return Configuration(
-        tuple(sources), options.seed, ends, options.workers, options.time_limit, policy, cache, files, tasks,
-        shards, paths, mix if split == "train" else None, batches,
-    )  # fmt: skip
+        tuple(sources),
+        options.seed,
+        ends,
+        options.workers,
+        options.time_limit,
+        policy,
+        cache,
+        files,
+        tasks,
+        shards,
+        paths,
+        mix if split == "train" else None,
+        batches,
+    )
 
 
 def _check_that_lines_come(value: object, notes: Notes) -> None:
@@ -174,7 +211,9 @@ def _check_transforms(value: object, maker: Sources) -> None:
     """Check the transforms of a configuration that is invalid elsewhere, to report all mistakes at once."""
     if not isinstance(value, dict):
         return
-    defaults = defaults_of(value["defaults"], maker) if isinstance(value.get("defaults"), dict) else {}
+    defaults = (
+        defaults_of(value["defaults"], maker) if isinstance(value.get("defaults"), dict) else {}
+    )
     listed = [(key, value[key]) for key in ("sources", "tasks") if isinstance(value.get(key), dict)]
     places = [((key, name), source) for key, values in listed for name, source in values.items()]
     for place, source in [*places, (("each",), value.get("each"))]:
@@ -204,15 +243,24 @@ def _policy(options: StreamOptions, maker: Sources) -> ErrorPolicy | None:
 
 def _check_together(sources: Sequence[Source], policy: ErrorPolicy | None, maker: Sources) -> None:
     keys = ("sources", "each", "tasks")
-    with maker.notes.catching(next(((key,) for key in keys if (key,) in maker.notes.document.lines), ())):
+    with maker.notes.catching(
+        next(((key,) for key in keys if (key,) in maker.notes.document.lines), ())
+    ):
         Mixture([source.weight for source in sources]).shares()
     if policy is not None and policy.quarantine is not None and maker.check_files:
         with maker.notes.catching(("errors", "quarantine")):
-            check_distinct([policy.quarantine], [path for source in sources for path in files_at(source.paths)])
+            check_distinct(
+                [policy.quarantine], [path for source in sources for path in files_at(source.paths)]
+            )
 
 
-def _named(sources: Sequence[Source], tasks: Sequence[Task], batches: Batches | None) -> tuple[str, ...]:
+def _named(
+    sources: Sequence[Source], tasks: Sequence[Task], batches: Batches | None
+) -> tuple[str, ...]:
     paths = [path for source in sources for path in source.paths]
     paths += [path for task in tasks for inputs in task.inputs for path in inputs.paths]
-    paths += map(str, files_of([step for kind in (sources, tasks) for one in kind for step in one.transforms]))
+    paths += map(
+        str,
+        files_of([step for kind in (sources, tasks) for one in kind for step in one.transforms]),
+    )
     return tuple(dict.fromkeys([*paths, *(batches.vocabularies.values() if batches else ())]))

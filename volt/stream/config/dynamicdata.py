@@ -28,18 +28,37 @@ from volt.urls import url_of
 
 
 def _optional(model: str, /, **kinds: Any) -> Any:
-    return create_model(model, __base__=Model, **{key: (kind | None, None) for key, kind in kinds.items()})  # type: ignore[call-overload]
+    return create_model(
+        model, __base__=Model, **{key: (kind | None, None) for key, kind in kinds.items()}
+    )  # type: ignore[call-overload]
 
 
 OldShard = _optional(
-    "OldShard", rootdir=str, share_vocab=bool, shard_size=int, initial_shards=int, compress=bool, pretokenize=bool,
+    "OldShard",
+    rootdir=str,
+    share_vocab=bool,
+    shard_size=int,
+    initial_shards=int,
+    compress=bool,
+    pretokenize=bool,
     predetokenize=bool,
-)  # fmt: skip
+)
 OldTrain = _optional(
-    "OldTrain", name=str, vocab_path=str, segmentation_model=str, mixing_weight_schedule=int | list[int], reverse=bool,
-    drop_temperature=float, reorder_max_dist=float, switchout_temperature=float, wb_noise_temperature=float,
-    insertion_temperature=float, seg_n_samples=int, seg_theta=float, max_len=int,
-)  # fmt: skip
+    "OldTrain",
+    name=str,
+    vocab_path=str,
+    segmentation_model=str,
+    mixing_weight_schedule=int | list[int],
+    reverse=bool,
+    drop_temperature=float,
+    reorder_max_dist=float,
+    switchout_temperature=float,
+    wb_noise_temperature=float,
+    insertion_temperature=float,
+    seg_n_samples=int,
+    seg_theta=float,
+    max_len=int,
+)
 
 
 OldTaskMeta = _optional("OldTaskMeta", src_lang=str, trg_lang=str, tgt_lang=str, extra_prefix=str)
@@ -79,9 +98,15 @@ _MORFESSOR = ("morfessor_em", "morfessor_em_taboo", "morfessor_em_taboo_reordere
 _SAMPLERS = ("sentencepiece", *_MORFESSOR)
 _TAKES_VOCABULARY = ("switchout", "wb_noise", "insertion")
 _NAMES = (
-    "duplicate_mono", "reorder", "drop", *_TAKES_VOCABULARY, "lang_prefix_both", "deterministic_segmentation",
-    "filter_too_long", *_SAMPLERS,
-)  # fmt: skip
+    "duplicate_mono",
+    "reorder",
+    "drop",
+    *_TAKES_VOCABULARY,
+    "lang_prefix_both",
+    "deterministic_segmentation",
+    "filter_too_long",
+    *_SAMPLERS,
+)
 # A parameter of the original → the transforms of VOLT that take it → their option.
 PARAMETERS: dict[str, dict[str, str]] = {
     "drop_temperature": {"drop": "temperature"},
@@ -92,7 +117,10 @@ PARAMETERS: dict[str, dict[str, str]] = {
     "max_len": {"filter_too_long": "max_len"},
     "seg_n_samples": {"sentencepiece": "nbest", **dict.fromkeys(_MORFESSOR, "n_samples")},
     "seg_theta": dict.fromkeys(_SAMPLERS, "theta"),
-    "segmentation_model": {**dict.fromkeys(_SAMPLERS, "model"), "deterministic_segmentation": "table"},
+    "segmentation_model": {
+        **dict.fromkeys(_SAMPLERS, "model"),
+        "deterministic_segmentation": "table",
+    },
     "vocab_path": dict.fromkeys(_TAKES_VOCABULARY, "vocabulary"),
 }
 _PATHS = ("segmentation_model", "vocab_path")
@@ -122,9 +150,14 @@ class Imported(NamedTuple):
 
 
 def imported(
-    text: str, *, path: str, values: Mapping[str, object] | None = None, folder: str | Path = "",
-    batch_samples: int | None = None, check_files: bool = False,
-) -> Imported:  # fmt: skip
+    text: str,
+    *,
+    path: str,
+    values: Mapping[str, object] | None = None,
+    folder: str | Path = "",
+    batch_samples: int | None = None,
+    check_files: bool = False,
+) -> Imported:
     """Convert a configuration of dynamicdata. Raises ConfigError with the line of every mistake.
 
     path: the original's name in errors
@@ -152,14 +185,19 @@ def imported(
         for index, (place, _) in enumerate(notes.problems):
             if place[:1] == ("tasks",) and place[2:] == ("inputs",):
                 entry = f"{{NAME: {{src: FILE, tgt: FILE, task: {place[1]}}}}}"
-                notes.problems[index] = place, f"inputs belong at the top level, as in inputs: {entry}; move them there"
+                notes.problems[index] = (
+                    place,
+                    f"inputs belong at the top level, as in inputs: {entry}; move them there",
+                )
         raise notes.error()
     reader = _Reader(options, notes, Path(folder), batch_samples, check_files)
     data = {key: value for key, value in reader.converted() if value}
     if notes.problems:
         raise notes.error()
     comments = "".join(f"# {remark}\n" for remark in reader.remarks)
-    new = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+    new = yaml.safe_dump(
+        data, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120
+    )
     return Imported(comments + new, tuple(reader.remarks))
 
 
@@ -180,13 +218,20 @@ class _Reader:
 
     def converted(self) -> Iterator[tuple[str, Any]]:
         meta = self.options.meta
-        for where, notes, values in (("shard", _SHARD_NOTES, meta.shard), ("train", _TRAIN_NOTES, meta.train)):
+        for where, notes, values in (
+            ("shard", _SHARD_NOTES, meta.shard),
+            ("train", _TRAIN_NOTES, meta.train),
+        ):
             used = (key for key in notes if getattr(values, key) not in (None, False))
             self.remarks += (f"meta.{where}.{key}: {notes[key]}" for key in used)
         yield "defaults", self._defaults()
         if points := self._points:
             size = self.batch_samples or 64
-            guess = "" if self.batch_samples else ", which is a guess: set batch_samples to the size of yours"
+            guess = (
+                ""
+                if self.batch_samples
+                else ", which is a guess: set batch_samples to the size of yours"
+            )
             unit = f"minibatches of {counted(size, 'sample')}{guess}"
             self.remarks.append(f"meta.train.mixing_weight_schedule: its points count {unit}")
             yield "schedule", {"points": points, "unit": "batches", "batch_samples": size}
@@ -197,7 +242,12 @@ class _Reader:
                 self.notes.add(("inputs", name, "task"), f"no task {one.task!r}; {known}")
 
     def _path(self, path: str) -> str:
-        if url_of(path) or os.path.isabs(path) or path.startswith(("~", "$")) or self.folder == Path():
+        if (
+            url_of(path)
+            or os.path.isabs(path)
+            or path.startswith(("~", "$"))
+            or self.folder == Path()
+        ):
             return path
         return os.path.relpath(path, self.folder)
 
@@ -208,11 +258,15 @@ class _Reader:
         for key, takers in PARAMETERS.items():
             value, names = getattr(self.options.meta.train, key), sorted(used & takers.keys())
             if value is not None and not names:
-                self.remarks.append(f"meta.train.{key}: no transform of a task uses this parameter; it is omitted")
+                self.remarks.append(
+                    f"meta.train.{key}: no transform of a task uses this parameter; it is omitted"
+                )
             for name in names:
                 option = takers[name]
                 if value is not None:
-                    result.setdefault(name, {})[option] = self._path(value) if key in _PATHS else _plain(value)
+                    result.setdefault(name, {})[option] = (
+                        self._path(value) if key in _PATHS else _plain(value)
+                    )
                 elif key in _PATHS:
                     remedy = f"add defaults: {{{name}: {{{option}: FILE}}}}"
                     missing.append(f"meta.train.{key}: is missing, but {name} needs it; {remedy}")
@@ -226,48 +280,86 @@ class _Reader:
 
     def _task(self, name: str, task: OldTask) -> dict[str, Any]:
         place: Place = ("tasks", name)
-        inputs = {key: self._files(key, one, task) for key, one in self.options.inputs.items() if one.task == name}
+        inputs = {
+            key: self._files(key, one, task)
+            for key, one in self.options.inputs.items()
+            if one.task == name
+        }
         if not inputs and task.share_inputs is None:
-            self.notes.add(place, "has no inputs; make it the task of an input, or give share_inputs")
-        if task.share_inputs is not None and (inputs or task.share_inputs not in self.options.tasks):
-            message = "cannot be used with the task's own inputs" if inputs else f"no task {task.share_inputs!r}"
-            self.notes.add((*place, "share_inputs"), f"{message}; name a task that has inputs, or remove it")
+            self.notes.add(
+                place, "has no inputs; make it the task of an input, or give share_inputs"
+            )
+        if task.share_inputs is not None and (
+            inputs or task.share_inputs not in self.options.tasks
+        ):
+            message = (
+                "cannot be used with the task's own inputs"
+                if inputs
+                else f"no task {task.share_inputs!r}"
+            )
+            self.notes.add(
+                (*place, "share_inputs"), f"{message}; name a task that has inputs, or remove it"
+            )
         for index, step in enumerate(task.transforms or ()):
             if step not in _NAMES:
-                self.notes.add((*place, "transforms", index), f"unknown transform {step!r}; {near(step, _NAMES)}")
+                self.notes.add(
+                    (*place, "transforms", index),
+                    f"unknown transform {step!r}; {near(step, _NAMES)}",
+                )
         meta: Any = task.meta or OldTaskMeta()
         if meta.trg_lang is not None and meta.tgt_lang is not None:
-            self.notes.add((*place, "meta"), "trg_lang and tgt_lang mean the same; remove one of them")
+            self.notes.add(
+                (*place, "meta"), "trg_lang and tgt_lang mean the same; remove one of them"
+            )
         has_shards = task.share_inputs is None
         if task.n_shards is not None and not has_shards:
-            self.remarks.append(f"tasks.{name}.n_shards: the shards belong to {task.share_inputs}; n_shards is omitted")
+            self.remarks.append(
+                f"tasks.{name}.n_shards: the shards belong to {task.share_inputs}; n_shards is omitted"
+            )
         values = {
-            "type": task.type, "split": task.split if task.split != "train" else None, "inputs": inputs,
-            "share_inputs": task.share_inputs, "weight": self._weight(name, task), "src_lang": meta.src_lang,
-            "tgt_lang": meta.trg_lang or meta.tgt_lang, "extra_prefix": meta.extra_prefix,
-            "n_shards": task.n_shards if has_shards else None, "transforms": task.transforms,
-        }  # fmt: skip
+            "type": task.type,
+            "split": task.split if task.split != "train" else None,
+            "inputs": inputs,
+            "share_inputs": task.share_inputs,
+            "weight": self._weight(name, task),
+            "src_lang": meta.src_lang,
+            "tgt_lang": meta.trg_lang or meta.tgt_lang,
+            "extra_prefix": meta.extra_prefix,
+            "n_shards": task.n_shards if has_shards else None,
+            "transforms": task.transforms,
+        }
         return {key: value for key, value in values.items() if value not in (None, {}, [])}
 
     def _weight(self, name: str, task: OldTask) -> Any:
         if task.split == "valid":
             if task.weight is not None:
-                self.remarks.append(f"tasks.{name}.weight: VOLT reads every line of a valid task once; it is omitted")
+                self.remarks.append(
+                    f"tasks.{name}.weight: VOLT reads every line of a valid task once; it is omitted"
+                )
             return None
         if not isinstance(task.weight, list):
             return _plain(task.weight)
         if len(task.weight) != len(self._points) + 1:
-            message = f"{counted(len(task.weight), 'weight')} for {counted(len(self._points), 'point')}"
-            self.notes.add(("tasks", name, "weight"), f"{message} of mixing_weight_schedule; give one more weight")
+            message = (
+                f"{counted(len(task.weight), 'weight')} for {counted(len(self._points), 'point')}"
+            )
+            self.notes.add(
+                ("tasks", name, "weight"),
+                f"{message} of mixing_weight_schedule; give one more weight",
+            )
         weights = [_plain(weight) for weight in task.weight]
         return weights if self._points else weights[0]
 
     def _files(self, name: str, one: OldInput, task: OldTask) -> dict[str, str]:
         inputs = {"src": one.src, "tgt": one.tgt or one.trg, "mono": one.mono}
         wanted = SIDES[task.type]
-        if {side for side, path in inputs.items() if path is not None} != set(wanted) or (one.tgt and one.trg):
+        if {side for side, path in inputs.items() if path is not None} != set(wanted) or (
+            one.tgt and one.trg
+        ):
             sides = " and ".join(wanted)
-            self.notes.add(("inputs", name), f"task {one.task} is of type {task.type}; give only {sides}")
+            self.notes.add(
+                ("inputs", name), f"task {one.task} is of type {task.type}; give only {sides}"
+            )
         if one.size not in ("auto", None):
             self.remarks.append(f"inputs.{name}.size: VOLT counts the lines; the size is omitted")
         if self.options.meta.train.reverse and task.type == "para":
@@ -278,5 +370,7 @@ class _Reader:
             with suppress(ConfigError):  # the path contains a variable without a value
                 is_file = is_file or exists(expand_user(path))
             if not is_file:
-                self.remarks.append(f"inputs.{name}.{side}: {shown_path(path)}: no such file; fix the path")
+                self.remarks.append(
+                    f"inputs.{name}.{side}: {shown_path(path)}: no such file; fix the path"
+                )
         return {side: self._path(path) for side, path in result.items()}

@@ -14,10 +14,23 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from volt.stream.config.pydantic_models import FIELD, STEPS, ChoiceOptions, SourceOptions, StreamOptions
+from volt.stream.config.pydantic_models import (
+    FIELD,
+    STEPS,
+    ChoiceOptions,
+    SourceOptions,
+    StreamOptions,
+)
 from volt.stream.transforms.registry import TRANSFORMS
 
-FIELD_OPTIONS = ("fields", "field", "id_field", "if_cased", "from", "to")  # of transforms, if their values are numbers
+FIELD_OPTIONS = (
+    "fields",
+    "field",
+    "id_field",
+    "if_cased",
+    "from",
+    "to",
+)  # of transforms, if their values are numbers
 
 
 @cache
@@ -48,7 +61,9 @@ def _integers(node: object) -> Iterator[dict[str, Any]]:
 def _mappings(node: object) -> Iterator[dict[str, Any]]:
     if isinstance(node, dict):
         yield node
-    for inner in list(node.values()) if isinstance(node, dict) else node if isinstance(node, list) else ():
+    for inner in (
+        list(node.values()) if isinstance(node, dict) else node if isinstance(node, list) else ()
+    ):
         yield from _mappings(inner)
 
 
@@ -79,7 +94,10 @@ def json_schema() -> dict[str, Any]:
         own = deepcopy(transform_schema(name))
         definitions |= own.pop("$defs", {})
         definitions[name] = own
-    definitions["step"] = {"oneOf": [_step(name) for name in TRANSFORMS], "description": "A transform or filter."}
+    definitions["step"] = {
+        "oneOf": [_step(name) for name in TRANSFORMS],
+        "description": "A transform or filter.",
+    }
     schema["properties"]["defaults"]["propertyNames"] = {"enum": list(TRANSFORMS)}
     for node in _mappings(schema):
         if node.get("kind") == STEPS:
@@ -120,12 +138,24 @@ def _resolved(schema: dict[str, Any], nodes: list[dict[str, Any]]) -> Iterator[d
         yield node
 
 
-_NAMES = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false", "null": "null"}
+_NAMES = {
+    "integer": "whole number",
+    "number": "number",
+    "string": "text",
+    "boolean": "true or false",
+    "null": "null",
+}
 _REFERENCES = {
-    "step": "transform", "ErrorOptions": "mapping", "EachOptions": "mapping", "InputOptions": "input",
-    "TaskScheduleOptions": "mapping", "MixOptions": "mapping", "BatchesOptions": "mapping", "FieldOptions": "mapping",
+    "step": "transform",
+    "ErrorOptions": "mapping",
+    "EachOptions": "mapping",
+    "InputOptions": "input",
+    "TaskScheduleOptions": "mapping",
+    "MixOptions": "mapping",
+    "BatchesOptions": "mapping",
+    "FieldOptions": "mapping",
     "PackOptions": "mapping",
-}  # fmt: skip
+}
 
 
 def as_text(names: Sequence[str] = ()) -> str:
@@ -141,7 +171,11 @@ def _everything() -> Iterator[str]:
     for name, options in list(definitions.items()):
         if name in ("EachOptions", "TaskOptions"):
             shared = definitions["SourceOptions"]["properties"]
-            own = {key: option for key, option in options["properties"].items() if option != shared.get(key)}
+            own = {
+                key: option
+                for key, option in options["properties"].items()
+                if option != shared.get(key)
+            }
             definitions[name] = {**options, "properties": own}
     yield "A configuration is one YAML file. Relative paths are relative to it. Keys:\n"
     yield from _section("(the file)", schema)
@@ -176,7 +210,9 @@ def _section(title: str, schema: dict[str, Any]) -> Iterator[str]:
         shown = "none" if default is None else json.dumps(default, ensure_ascii=False)
         need = "required" if key in schema.get("required", []) else f"default {shown}"
         yield f"  {key}: {kind_of(option)}, {need}"
-        yield from (f"      {line.strip()}" for line in (option.get("description") or "").split("\n"))
+        yield from (
+            f"      {line.strip()}" for line in (option.get("description") or "").split("\n")
+        )
     yield ""
 
 
@@ -198,10 +234,18 @@ def kind_of(option: dict[str, Any]) -> str:
         return "field"
     if option.get("type") == "array":
         inner = option.get("prefixItems")
-        return f"[{', '.join(map(kind_of, inner))}]" if inner else f"list of {_plural(kind_of(option['items']))}"
+        return (
+            f"[{', '.join(map(kind_of, inner))}]"
+            if inner
+            else f"list of {_plural(kind_of(option['items']))}"
+        )
     if option.get("type") == "object":
         inside = option.get("additionalProperties")
-        return f"mapping of names to {_plural(kind_of(inside))}" if isinstance(inside, dict) else "mapping"
+        return (
+            f"mapping of names to {_plural(kind_of(inside))}"
+            if isinstance(inside, dict)
+            else "mapping"
+        )
     return "path" if option.get("format") == "path" else _NAMES[option["type"]]
 
 

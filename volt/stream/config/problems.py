@@ -46,9 +46,13 @@ class Notes:
     def check_names(self, names: Iterable[str], place: Place) -> None:
         for name in names:
             if not name.isidentifier():
-                self.add((*place, name), f"{name!r} is not a name for a field; give a word, such as src")
+                self.add(
+                    (*place, name), f"{name!r} is not a name for a field; give a word, such as src"
+                )
 
-    def checked(self, model: Any, value: object, place: Place, *, is_part: bool = False) -> Any | None:
+    def checked(
+        self, model: Any, value: object, place: Place, *, is_part: bool = False
+    ) -> Any | None:
         """Validate a value with pydantic, strictly: "3" is not a number. is_part: whether keys may be missing"""
         from pydantic import TypeAdapter, ValidationError
 
@@ -57,7 +61,9 @@ class Notes:
             try:
                 return adapter.validate_json(json.dumps(value), strict=True)
             except ValidationError as error:
-                self.problems += _problems(error, adapter.json_schema(), place, self.document, is_part=is_part)
+                self.problems += _problems(
+                    error, adapter.json_schema(), place, self.document, is_part=is_part
+                )
             except VoltError:
                 if not is_part:
                     raise
@@ -75,7 +81,9 @@ class Notes:
         with self.catching(place):
             if not text.strip():
                 raise ConfigError("is empty; name a file or folder")
-            return arguments.path(expand_user(text) if url_of(text) else str(folder / expand_user(plain_path(text))))
+            return arguments.path(
+                expand_user(text) if url_of(text) else str(folder / expand_user(plain_path(text)))
+            )
         return str(folder / text)
 
     def error(self) -> ConfigError:
@@ -111,7 +119,10 @@ def _problems(
         place = _place_in_file(inner, at, document)
         if kind in ("extra_forbidden", "unexpected_keyword_argument"):
             hint = near(str(inner[-1]), known_keys(schema, inner[:-1]))
-            yield (*_place_in_file(inner[:-1], at, document), str(inner[-1])), f"unknown key; {hint}"
+            yield (
+                (*_place_in_file(inner[:-1], at, document), str(inner[-1])),
+                f"unknown key; {hint}",
+            )
         elif kind in ("missing", "missing_argument"):
             if not is_part:
                 yield place, f"key {inner[-1]!r} is missing; give it"
@@ -120,7 +131,12 @@ def _problems(
         elif kind in ("model_type", "dataclass_type", "dict_type"):
             yield place, f"should be a mapping of keys to values, not {shown}"
         else:
-            expected = result["msg"].removeprefix("Input ").replace("tuple", "list").replace("array", "list")
+            expected = (
+                result["msg"]
+                .removeprefix("Input ")
+                .replace("tuple", "list")
+                .replace("array", "list")
+            )
             hint = "; quote it" * (kind == "string_type" and isinstance(value, int | float))
             yield place, f"{expected}, not {shown}{hint}"
 

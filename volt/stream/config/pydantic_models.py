@@ -15,7 +15,10 @@ from volt.files.threads import MOST_WORKERS
 from volt.stream.mixing.mixture import TEMPERATURE
 from volt.stream.reading.source_definition import BLOCK_BYTES, BLOCK_LINES, SPLIT_LINES
 
-STEPS, FIELD = "steps", "field"  # how the schema marks a list of transforms, and the number or name of a field
+STEPS, FIELD = (
+    "steps",
+    "field",
+)  # how the schema marks a list of transforms, and the number or name of a field
 
 
 class Model(BaseModel):
@@ -43,11 +46,14 @@ def _by_type(other: str, **tags: str) -> Discriminator:
 
 
 Weight = Annotated[
-    Annotated[float, Field(ge=0, allow_inf_nan=False), Tag("number")] | Annotated[ScheduleOptions, Tag("schedule")],
+    Annotated[float, Field(ge=0, allow_inf_nan=False), Tag("number")]
+    | Annotated[ScheduleOptions, Tag("schedule")],
     _by_type("number", dict="schedule"),
 ]
 _List = Annotated[list[str], Field(min_length=1)]
-Paths = Annotated[_List, BeforeValidator(lambda value: value if isinstance(value, list) else [value], str | _List)]
+Paths = Annotated[
+    _List, BeforeValidator(lambda value: value if isinstance(value, list) else [value], str | _List)
+]
 Steps = Annotated[list[Any], Field(json_schema_extra={"kind": STEPS})]
 
 

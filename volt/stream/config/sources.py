@@ -38,14 +38,19 @@ if TYPE_CHECKING:
 
 
 _WEIGHT = "cannot be used with mix, which derives the weights from the lines; remove it, or write mix: {by: weights}"
-_EPOCHS = "cannot be used with mix, whose sources have no end; remove it, or write mix: {by: weights}"
+_EPOCHS = (
+    "cannot be used with mix, whose sources have no end; remove it, or write mix: {by: weights}"
+)
 
 
 def sampling_of(options: StreamOptions, notes: Notes) -> Sampling | None:
     """Return how `mix` derives weights; None if sources set their own. Note options that contradict `mix`."""
     mix = options.mix
     if mix is not None and mix.by != "temperature" and "temperature" in mix.model_fields_set:
-        notes.add(("mix", "temperature"), f"has no effect with by: {mix.by}; remove it, or write by: temperature")
+        notes.add(
+            ("mix", "temperature"),
+            f"has no effect with by: {mix.by}; remove it, or write by: temperature",
+        )
     if mix is None or mix.by == "weights":
         return None
     mixed: dict[Place, Model] = {("sources", name): one for name, one in options.sources.items()}
@@ -66,7 +71,12 @@ def schedule_of(options: ScheduleOptions, notes: Notes, place: Place) -> Weight:
 
 
 _CHECKS = {field.name for field in fields(Checks)}
-_READING = _CHECKS | {field.name for field in fields(Source)} - {"name", "paths", "weight", "transforms"}
+_READING = _CHECKS | {field.name for field in fields(Source)} - {
+    "name",
+    "paths",
+    "weight",
+    "transforms",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,31 +95,54 @@ class Sources:
     def steps(self, names: tuple[str, ...]) -> TransformBuilder:
         return TransformBuilder(self.notes, self.files, user_code=self.user_code, names=names)
 
-    def source(self, name: str, options: SourceOptions, common: list[Any], place: Place) -> Source | None:
+    def source(
+        self, name: str, options: SourceOptions, common: list[Any], place: Place
+    ) -> Source | None:
         """Return a source, or None if its options are invalid. common: the transforms of all sources"""
-        names, keys = tuple(options.pair or options.columns or ()), tuple((options.columns or {}).values())
+        names, keys = (
+            tuple(options.pair or options.columns or ()),
+            tuple((options.columns or {}).values()),
+        )
         steps, weight = self.steps(names), options.weight
         return self.source_at(
-            place, options, name=name, names=names, keys=keys,
-            weight=weight if isinstance(weight, float) else schedule_of(weight, self.notes, (*place, "weight")),
+            place,
+            options,
+            name=name,
+            names=names,
+            keys=keys,
+            weight=weight
+            if isinstance(weight, float)
+            else schedule_of(weight, self.notes, (*place, "weight")),
             paths=self._paths(options, place),
-            transforms=steps.of(options.transforms, (*place, "transforms")) + steps.of(common, ("transforms",)),
-        )  # fmt: skip
+            transforms=steps.of(options.transforms, (*place, "transforms"))
+            + steps.of(common, ("transforms",)),
+        )
 
     def source_at(self, place: Place, options: ReadingOptions, **more: Any) -> Source | None:
         """Return a source, or None if its options are invalid. more: fields of `Source` that `options` lacks"""
         name = str(more["name"])
         if not name or any(sign < " " for sign in name):
-            self.notes.add(place, f"{name!r} is not a name of a source; give one without tabs and line breaks")
-        values = {key: getattr(options, key) for key in type(options).model_fields.keys() & _READING}
-        checks = self.notes.build(Checks, place, **{key: values.pop(key) for key in _CHECKS}) or Checks()
+            self.notes.add(
+                place, f"{name!r} is not a name of a source; give one without tabs and line breaks"
+            )
+        values = {
+            key: getattr(options, key) for key in type(options).model_fields.keys() & _READING
+        }
+        checks = (
+            self.notes.build(Checks, place, **{key: values.pop(key) for key in _CHECKS}) or Checks()
+        )
         with self.notes.catching((*place, "transforms")):
             check_order(more["transforms"], self.files)
-        return cast("Source | None", self.notes.build(Source, place, checks=checks, **values, **more))
+        return cast(
+            "Source | None", self.notes.build(Source, place, checks=checks, **values, **more)
+        )
 
     def _paths(self, options: SourceOptions, place: Place) -> tuple[str, ...]:
         if options.path is None and options.pair is None:
-            self.notes.add(self.notes.document.nearest((*place, "path")), "key 'path' is missing; give it, or pair")
+            self.notes.add(
+                self.notes.document.nearest((*place, "path")),
+                "key 'path' is missing; give it, or pair",
+            )
         if options.path is not None and options.pair is not None:
             self.notes.add(place, "path and pair are both given; remove one of them")
         if options.columns is not None and (options.pair is not None or not options.columns):
@@ -117,36 +150,49 @@ class Sources:
         if options.pair is not None:
             place = (*place, "pair")
             if len(options.pair) < 2:
-                self.notes.add(place, "has fewer than two files; write path for one, or {src: FILE, tgt: FILE}")
+                self.notes.add(
+                    place, "has fewer than two files; write path for one, or {src: FILE, tgt: FILE}"
+                )
             self.notes.check_names(options.pair, place)
             return self.groups(options.pair, place) or ("",)
         return tuple(self.files_at(options.path or (), (*place, "path"))) or ("",)
 
     def groups(self, pair: Mapping[str, list[str]], place: Place) -> tuple[str, ...]:
         """Return the paths of line-aligned files in turn: src[0], tgt[0], src[1], tgt[1], …"""
-        columns = {name: [*self.files_at(files, (*place, name), is_column=True)] for name, files in pair.items()}
+        columns = {
+            name: [*self.files_at(files, (*place, name), is_column=True)]
+            for name, files in pair.items()
+        }
         for name, paths in columns.items():
             first, least = next(iter(columns.items()))
             if len(paths) != len(least):
                 counts = f"{counted(len(paths), 'file')}, but {first} has {len(least)}"
-                self.notes.add((*place, name), f"has {counts}; give equally many files, in the same order")
+                self.notes.add(
+                    (*place, name), f"has {counts}; give equally many files, in the same order"
+                )
                 return ()
         return tuple(path for group in zip(*columns.values(), strict=True) for path in group)
 
-    def files_at(self, paths: Sequence[str], place: Place, *, is_column: bool = False) -> Iterator[str]:
+    def files_at(
+        self, paths: Sequence[str], place: Place, *, is_column: bool = False
+    ) -> Iterator[str]:
         """Yield paths relative to the current folder; note missing files and, if `is_column`, globs and folders."""
         for index, name in enumerate(paths):
             at = self.notes.document.nearest((*place, index))
             path = self.notes.file(name, at)
             if is_column and stands_for_several(path):
-                self.notes.add(at, f"{path}: a field takes one file; name it, or use `each` for many")
+                self.notes.add(
+                    at, f"{path}: a field takes one file; name it, or use `each` for many"
+                )
             elif self.check_files:
                 with self.notes.catching(at):
                     expand(bin_of(path))
             yield path
 
 
-def sources_by_pattern(maker: Sources, options: StreamOptions, cache: Path | None) -> Iterator[Source | None]:
+def sources_by_pattern(
+    maker: Sources, options: StreamOptions, cache: Path | None
+) -> Iterator[Source | None]:
     """Yield a source for each file, or pair of files, that the pattern of `each` matches."""
     each, notes = options.each, maker.notes
     if each is None:
@@ -168,7 +214,10 @@ def sources_by_pattern(maker: Sources, options: StreamOptions, cache: Path | Non
     weights = [1.0] * len(names) if is_by_size else _weights(each, paths, cache, notes, place)
     for name, weight in zip(names, weights, strict=True):
         if name in options.sources:
-            notes.add(("each",), f"source {name!r} is among sources, too; rename it there, or match fewer files")
+            notes.add(
+                ("each",),
+                f"source {name!r} is among sources, too; rename it there, or match fewer files",
+            )
         yield maker.source(name, _options_of(each, name, weight), options.transforms, ("each",))
 
 
@@ -177,11 +226,16 @@ def _pattern(notes: Notes, paths: list[str], place: Place) -> str:
     if len(paths) > 1:
         notes.add(place, "should be one pattern, not a list")
     if pattern.count("*") != 1 or re.search(r"[?\[\]]", pattern):
-        notes.add(place, f"{pattern}: does not contain exactly one *; put one where the names of the sources differ")
+        notes.add(
+            place,
+            f"{pattern}: does not contain exactly one *; put one where the names of the sources differ",
+        )
     return pattern
 
 
-def _weights(each: EachOptions, paths: list[str], cache: Path | None, notes: Notes, place: Place) -> list[float]:
+def _weights(
+    each: EachOptions, paths: list[str], cache: Path | None, notes: Notes, place: Place
+) -> list[float]:
     options: dict[str, Any] = {
         "split_lines": each.split_lines,
         "fields": each.columns,
@@ -191,7 +245,10 @@ def _weights(each: EachOptions, paths: list[str], cache: Path | None, notes: Not
         sizes = [open_shard(path, cache=cache, **options).n_lines for path in paths]
         result = shares(sizes, temperature=each.temperature)
         for path in (path for path, share in zip(paths, result, strict=True) if not share):
-            notes.add(("each", "temperature"), f"{each.temperature:g} leaves nothing to {shown_path(path)}; raise it")
+            notes.add(
+                ("each", "temperature"),
+                f"{each.temperature:g} leaves nothing to {shown_path(path)}; raise it",
+            )
         return result
     return [1.0] * len(paths)
 
@@ -201,10 +258,13 @@ def _options_of(each: EachOptions, name: str, share: float) -> SourceOptions:
     if isinstance(weight, float):
         weight = weight * share
     else:
-        weight = weight.model_copy(update={"points": [(sample, value * share) for sample, value in weight.points]})
+        weight = weight.model_copy(
+            update={"points": [(sample, value * share) for sample, value in weight.points]}
+        )
     values = {
         "path": each.path and [each.path[0].replace("*", name)],
-        "pair": each.pair and {field: [files[0].replace("*", name)] for field, files in each.pair.items()},
+        "pair": each.pair
+        and {field: [files[0].replace("*", name)] for field, files in each.pair.items()},
         "weight": weight,
         "transforms": _filled(each.transforms, name),
     }
@@ -259,7 +319,9 @@ class TransformBuilder:
         step = {item: {}} if isinstance(item, str) else item
         if not isinstance(step, dict) or len(step) != 1:
             value = f"{len(step)} keys" if isinstance(step, dict) else repr(item)
-            self.notes.add(place, f"expected a name, or one name with its indented options, not {value}")
+            self.notes.add(
+                place, f"expected a name, or one name with its indented options, not {value}"
+            )
             return None
         [(name, options)] = step.items()
         if not self._is_known(name, place):
@@ -268,7 +330,9 @@ class TransformBuilder:
         if name == "user" and not self.user_code:
             file = options.get("file") if isinstance(options, dict) else options
             shown = self.notes.document.folder / file if isinstance(file, str) else "its file"
-            self.notes.add(current, f"would run the code in {shown}; read it, then trust it (user_code)")
+            self.notes.add(
+                current, f"would run the code in {shown}; read it, then trust it (user_code)"
+            )
             return None
         return self._transform(name, options, current)
 
@@ -284,13 +348,19 @@ class TransformBuilder:
             return {}
         n_problems = len(self.notes.problems)
         named = _by_name(name, options)
-        self.notes.checked(options_of(name), self._numbered(name, named, place), place, is_part=True)
+        self.notes.checked(
+            options_of(name), self._numbered(name, named, place), place, is_part=True
+        )
         return named if len(self.notes.problems) == n_problems else {}
 
     def _transform(self, name: str, options: object, place: Place) -> Transform | None:
         from volt.stream.config.json_schema import options_of
 
-        known = {key: self.task[key] for key in getattr(TRANSFORMS[name], "from_task", ()) if key in self.task}
+        known = {
+            key: self.task[key]
+            for key in getattr(TRANSFORMS[name], "from_task", ())
+            if key in self.task
+        }
         values = {**self.defaults.get(name, {}), **known, **_by_name(name, options)}
         n_problems = len(self.notes.problems)
         numbered = self._numbered(name, values, place)
@@ -307,7 +377,9 @@ class TransformBuilder:
         if self.names and name == "where":
             options = {"names": list(self.names)} | options
         by_field = {key: options[key] for key in field_options(name) if key in options}
-        return options | {key: self._numbers(value, (*place, key)) for key, value in by_field.items()}
+        return options | {
+            key: self._numbers(value, (*place, key)) for key, value in by_field.items()
+        }
 
     def _numbers(self, value: object, place: Place) -> object:
         if isinstance(value, list):
@@ -316,18 +388,26 @@ class TransformBuilder:
             return value
         if value in self.names:
             return self.names.index(value) + 1
-        remedy = near(value, self.names) if self.names else "give a number, or name the fields by `pair` or `columns`"
+        remedy = (
+            near(value, self.names)
+            if self.names
+            else "give a number, or name the fields by `pair` or `columns`"
+        )
         self.notes.add(place, f"no field is called {value!r}; {remedy}")
         return value
 
     def _choice(self, options: Any, place: Place) -> Transform | None:
         from volt.stream.transforms.choice import Choice, Variant
 
-        within = (*place, "variants") if (*place, "variants") in self.notes.document.lines else place
+        within = (
+            (*place, "variants") if (*place, "variants") in self.notes.document.lines else place
+        )
         variants = list[Variant | None]()
         for index, variant in enumerate(options.variants):
             steps = self.of(variant.transforms, (*within, index, "transforms"))
-            variants.append(self.notes.build(Variant, (*within, index), weight=variant.weight, transforms=steps))
+            variants.append(
+                self.notes.build(Variant, (*within, index), weight=variant.weight, transforms=steps)
+            )
         if None in variants:
             return None
         return cast("Transform | None", self.notes.build(Choice, place, variants=tuple(variants)))

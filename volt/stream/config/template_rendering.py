@@ -31,10 +31,33 @@ _MARK = re.compile("\x00([0-9]*)\x00")
 _FILTERS = ("default", "int", "float", "lower", "upper", "trim", "length", "first", "last")
 _TESTS = ("defined", "undefined", "none")
 _NODES = (
-    "Template", "Output", "TemplateData", "Name", "Const", "For", "If", "CondExpr", "Filter", "Test", "Compare",
-    "Operand", "And", "Or", "Not", "Add", "Sub", "Mul", "Neg", "Pos", "Concat", "List", "Tuple", "Getitem", "Getattr",
+    "Template",
+    "Output",
+    "TemplateData",
+    "Name",
+    "Const",
+    "For",
+    "If",
+    "CondExpr",
+    "Filter",
+    "Test",
+    "Compare",
+    "Operand",
+    "And",
+    "Or",
+    "Not",
+    "Add",
+    "Sub",
+    "Mul",
+    "Neg",
+    "Pos",
+    "Concat",
+    "List",
+    "Tuple",
+    "Getitem",
+    "Getattr",
     "Call",
-)  # fmt: skip
+)
 _HINT = "write {% raw %}…{% endraw %} around braces that are plain text"
 
 
@@ -47,7 +70,9 @@ class Expanded(NamedTuple):
 
 def read(path: str | Path, *, values: Mapping[str, object] | None = None) -> Document:
     """Parse a configuration file, which may be a template. Raises ConfigError if it cannot be read or is not YAML."""
-    return parse_template(read_text(path, kind=ConfigError).removeprefix("\ufeff"), path=str(path), values=values)
+    return parse_template(
+        read_text(path, kind=ConfigError).removeprefix("\ufeff"), path=str(path), values=values
+    )
 
 
 def parse_template(text: str, *, path: str, values: Mapping[str, object] | None = None) -> Document:
@@ -64,7 +89,9 @@ def parse_template(text: str, *, path: str, values: Mapping[str, object] | None 
 
 def expanded_file(path: str | Path, *, values: Mapping[str, object] | None = None) -> Expanded:
     """Fill the placeholders of a template in a file. Raises ConfigError as `expanded` does, or if it cannot be read."""
-    return expanded(read_text(path, kind=ConfigError).removeprefix("\ufeff"), values, path=str(path))
+    return expanded(
+        read_text(path, kind=ConfigError).removeprefix("\ufeff"), values, path=str(path)
+    )
 
 
 def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str) -> Expanded:
@@ -82,7 +109,9 @@ def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str
         _refuse_unused(inputs, set(), path)
         return Expanded(text)
     if len(text) > MOST_CHARS or "\x00" in text:
-        raise ConfigError(f"{path}:1: the template is binary, or longer than {MOST_CHARS:,} characters; shorten it")
+        raise ConfigError(
+            f"{path}:1: the template is binary, or longer than {MOST_CHARS:,} characters; shorten it"
+        )
     from jinja2 import TemplateError, TemplateSyntaxError, UndefinedError, meta
 
     environment = _environment()
@@ -95,17 +124,30 @@ def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str
         return _unmarked(_joined(environment.from_string(tree).generate(inputs), path))
     except UndefinedError as error:
         key = re.match(r"'(\w+)' is undefined", str(error))
-        message = f"{{{{{key[1]}}}}} has no value; set {key[1]}" if key else f"{error}; fix the template"
+        message = (
+            f"{{{{{key[1]}}}}} has no value; set {key[1]}" if key else f"{error}; fix the template"
+        )
         raise ConfigError(f"{path}:{_line_of(error)}: {message}, or {_HINT}") from None
     except TemplateError as error:
         line = _line_of(error)
         if isinstance(error, TemplateSyntaxError):
             line = _opening(environment, text, error.lineno)
         reason = str(error.message).rstrip(".")
-        raise ConfigError(f"{path}:{line}: not a valid template: {reason}; fix it, or {_HINT}") from None
-    except (ValueError, TypeError, ArithmeticError, LookupError) as error:  # of filters and operators
+        raise ConfigError(
+            f"{path}:{line}: not a valid template: {reason}; fix it, or {_HINT}"
+        ) from None
+    except (
+        ValueError,
+        TypeError,
+        ArithmeticError,
+        LookupError,
+    ) as error:  # of filters and operators
         raise ConfigError(f"{path}:{_line_of(error)}: {error}; fix the template") from None
-    except (SyntaxError, RecursionError, MemoryError):  # Python's errors for nesting that is too deep
+    except (
+        SyntaxError,
+        RecursionError,
+        MemoryError,
+    ):  # Python's errors for nesting that is too deep
         raise ConfigError(f"{path}:1: values are nested more than 50 deep; nest less") from None
 
 
@@ -117,14 +159,18 @@ def _checked(values: Mapping[str, object]) -> dict[str, object]:
         if not isinstance(value, str | int | float):
             raise arguments.refusal(value, f"values[{key!r}]", "give text or a number")
         if len(str(value)) > MOST_CHARS or "\x00" in str(value):
-            raise ConfigError(f"values[{key!r}]: binary, or longer than {MOST_CHARS:,} characters; give a shorter text")
+            raise ConfigError(
+                f"values[{key!r}]: binary, or longer than {MOST_CHARS:,} characters; give a shorter text"
+            )
     return data
 
 
 def _refuse_unused(inputs: Mapping[str, object], wanted: Set[str], path: str) -> None:
     for key in inputs.keys() - wanted:
         remedy = near(key, sorted(wanted))
-        raise ConfigError(f"{path}: the value {key!r} is not used: the file has no {{{{{key}}}}}; {remedy}")
+        raise ConfigError(
+            f"{path}: the value {key!r} is not used: the file has no {{{{{key}}}}}; {remedy}"
+        )
 
 
 def _environment() -> Environment:
@@ -144,7 +190,9 @@ def _environment() -> Environment:
             return left * right
 
     environment = Sandbox(undefined=StrictUndefined, keep_trailing_newline=True)
-    environment.filters = {name: environment.filters[name] for name in _FILTERS} | {"rounds": _rounds()}
+    environment.filters = {name: environment.filters[name] for name in _FILTERS} | {
+        "rounds": _rounds()
+    }
     environment.tests = {name: environment.tests[name] for name in _TESTS}
     environment.globals = {"range": environment.globals["range"]}
     return environment
@@ -192,7 +240,11 @@ def _opening(environment: Environment, text: str, line: int) -> int:
 
 
 def _line_of(error: BaseException) -> int:
-    lines = [line for frame, line in walk_tb(error.__traceback__) if frame.f_code.co_filename == "<template>"]
+    lines = [
+        line
+        for frame, line in walk_tb(error.__traceback__)
+        if frame.f_code.co_filename == "<template>"
+    ]
     return lines[-1] if lines else 1
 
 
@@ -217,7 +269,9 @@ def _joined(pieces: Iterable[str], path: str) -> str:
     for piece in pieces:
         n_chars += len(piece)
         if n_chars > 2 * MOST_CHARS:  # half of it for marks
-            raise ConfigError(f"{path}:1: expands to more than {MOST_CHARS:,} characters; loop less, or split the file")
+            raise ConfigError(
+                f"{path}:1: expands to more than {MOST_CHARS:,} characters; loop less, or split the file"
+            )
         result.append(piece)
     return "".join(result)
 
@@ -230,7 +284,10 @@ def _unmarked(marked: str) -> Expanded:
         before, *rest = _MARK.split(piece)  # text, and then numbers and texts in turn
         numbers = [line, *map(int, rest[::2])]
         texts = [before, *rest[1::2]]
-        first = next((number for number, text in zip(numbers, texts, strict=True) if text.strip()), numbers[-1])
+        first = next(
+            (number for number, text in zip(numbers, texts, strict=True) if text.strip()),
+            numbers[-1],
+        )
         lines.append(first)
         line = numbers[-1]
     return Expanded(_MARK.sub("", marked), tuple(lines))

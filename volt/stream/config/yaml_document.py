@@ -55,13 +55,17 @@ class _Loader(yaml.SafeLoader):
     def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
         node = super().compose_scalar_node(anchor)
         if any("\ud800" <= sign <= "\udfff" for sign in node.value):
-            raise self._refusal(node, f"{node.value!r} contains half a character; write the whole character")
+            raise self._refusal(
+                node, f"{node.value!r} contains half a character; write the whole character"
+            )
         return node
 
     def value(self, node: yaml.Node, place: Place = ()) -> Any:
         self.n_nodes += 1
         if len(place) > _MAX_DEPTH or self.n_nodes > _MAX_NODES:
-            raise self._refusal(node, "aliases make the file endless, or far too large; write the values out")
+            raise self._refusal(
+                node, "aliases make the file endless, or far too large; write the values out"
+            )
         self.places.setdefault(place, self._line(node))
         if isinstance(node, yaml.MappingNode):
             return {key: self.value(item, (*place, key)) for key, item in self._items(node, place)}
@@ -78,10 +82,14 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key_node, yaml.ScalarNode):
                 raise self._refusal(key_node, "a key must be text; write it without brackets")
             if key in own:
-                raise self._refusal(key_node, f"key {key!r} repeats line {self._line(own[key])}; remove one")
+                raise self._refusal(
+                    key_node, f"key {key!r} repeats line {self._line(own[key])}; remove one"
+                )
             own[key] = key_node
         self.flatten_mapping(node)  # merge keys (<<) add the keys that the mapping itself lacks
-        for key_node, item in {key_node.value: (key_node, item) for key_node, item in node.value}.values():
+        for key_node, item in {
+            key_node.value: (key_node, item) for key_node, item in node.value
+        }.values():
             self.places.setdefault((*place, key_node.value), self._line(key_node))
             yield key_node.value, item
 
@@ -101,11 +109,19 @@ class _Loader(yaml.SafeLoader):
         text, is_plain = node.value, isinstance(node, yaml.ScalarNode) and node.style is None
         quoted = f"or quote it if it is text: '{text}'"
         if isinstance(value, bool) and text.lower() not in _TRUE:
-            raise self._refusal(node, f"{text} is {str(value).lower()} or text; write {str(value).lower()}, {quoted}")
+            raise self._refusal(
+                node,
+                f"{text} is {str(value).lower()} or text; write {str(value).lower()}, {quoted}",
+            )
         if isinstance(value, int | float) and ":" in text:
-            raise self._refusal(node, f"{text} is {value} in YAML 1.1 and text in YAML 1.2; write {value}, {quoted}")
+            raise self._refusal(
+                node, f"{text} is {value} in YAML 1.1 and text in YAML 1.2; write {value}, {quoted}"
+            )
         if is_plain and _ZERO.fullmatch(text):
-            raise self._refusal(node, f"{text} starts with 0, so it may be octal; write the number without 0, {quoted}")
+            raise self._refusal(
+                node,
+                f"{text} starts with 0, so it may be octal; write the number without 0, {quoted}",
+            )
 
     def _line(self, node: yaml.Node) -> int:
         return _line(self._lines, node.start_mark.line)
@@ -119,7 +135,9 @@ _Loader.yaml_implicit_resolvers = {
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 _Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
+    list("-+0123456789"),
 )
 
 
@@ -170,12 +188,16 @@ def parse(text: str, *, path: str, lines: Sequence[int] = ()) -> Document:
         loader = _Loader(text, path, lines)
         root = loader.get_single_node()
         if root is None:
-            raise ConfigError(f"{path}:1: the file is empty; `volt stream example` writes one to start from")
+            raise ConfigError(
+                f"{path}:1: the file is empty; `volt stream example` writes one to start from"
+            )
         return Document(path, loader.value(root), loader.places)
     except yaml.MarkedYAMLError as error:
         raise ConfigError(f"{path}:{_explained(error, lines)}") from None
     except RecursionError:  # raised by chains of merge keys
-        raise ConfigError(f"{path}:1: merge keys are nested too deep; write the values out") from None
+        raise ConfigError(
+            f"{path}:1: merge keys are nested too deep; write the values out"
+        ) from None
     except yaml.reader.ReaderError as error:  # characters that YAML forbids
         line = _line(lines, text.count("\n", 0, error.position))
         raise ConfigError(f"{path}:{line}: not YAML: {error.reason}") from None

@@ -49,7 +49,9 @@ class Sampling:
         arguments.choice(self.by, "by", get_args(By))
         temperature = arguments.number(self.temperature, "temperature")
         if not (math.isfinite(temperature) and temperature > 0):
-            raise ConfigError(f"temperature {temperature:g}: give a number above 0, such as {TEMPERATURE:g}")
+            raise ConfigError(
+                f"temperature {temperature:g}: give a number above 0, such as {TEMPERATURE:g}"
+            )
 
     def __str__(self) -> str:
         return f"temperature {self.temperature:g}" if self.by == "temperature" else self.by
@@ -63,11 +65,15 @@ class Sampling:
             return dict.fromkeys(sizes, 1.0)
         if self.by == "concatenation" or self.temperature == 1:
             return {name: float(size) for name, size in sizes.items()}
-        result = dict(zip(sizes, shares([*sizes.values()], temperature=self.temperature), strict=True))
+        result = dict(
+            zip(sizes, shares([*sizes.values()], temperature=self.temperature), strict=True)
+        )
         for name, share in result.items():
             if share * UNIT < 1:
                 source = f"source {name!r} ({sizes[name]:,} lines against {max(sizes.values()):,})"
-                raise ConfigError(f"{self.where}: {self} leaves nothing to {source}; raise the temperature")
+                raise ConfigError(
+                    f"{self.where}: {self} leaves nothing to {source}; raise the temperature"
+                )
         return result
 
 
@@ -86,12 +92,18 @@ def virtual_size(sizes: Sequence[int], weights: Sequence[float]) -> int:
     """
     for place, weight in enumerate(weights):
         check_weight(weight, str(place))
-    mixed = [(size, Fraction(repr(float(weight)))) for size, weight in zip(sizes, weights, strict=True) if weight]
+    mixed = [
+        (size, Fraction(repr(float(weight))))
+        for size, weight in zip(sizes, weights, strict=True)
+        if weight
+    ]
     if not mixed:
         raise ConfigError("all weights are 0; give one source a weight above 0")
     largest, its_weight = max(mixed)
     wanted = largest * sum(weight for _, weight in mixed) / its_weight
-    return min(math.floor(wanted * (1 + _ROUNDING)), math.floor(_MOST * sum(size for size, _ in mixed)))
+    return min(
+        math.floor(wanted * (1 + _ROUNDING)), math.floor(_MOST * sum(size for size, _ in mixed))
+    )
 
 
 @dataclass(slots=True)
@@ -118,7 +130,9 @@ class Mixture:
     _earlier: Mixture | None = field(init=False, default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self.weights = arguments.several(self.weights, "weights", remedy="give a list of numbers or schedules")
+        self.weights = arguments.several(
+            self.weights, "weights", remedy="give a list of numbers or schedules"
+        )
         for place, weight in enumerate(self.weights):
             check_weight(weight, str(place))
         zeros = np.zeros(len(self.weights), np.int64)
@@ -156,7 +170,9 @@ class Mixture:
 
         n: the number of samples so far; by default all turns dealt
         """
-        return [int(base) + units / UNIT for base, units in zip(self.base, self._units(n), strict=True)]
+        return [
+            int(base) + units / UNIT for base, units in zip(self.base, self._units(n), strict=True)
+        ]
 
     def shares(self) -> list[float]:
         """Return each source's share of the next sample."""
@@ -187,14 +203,18 @@ class Mixture:
         n = min(n, self.left)
         if len(self.ended) == len(self.weights) - 1:
             return np.full(n, next(i for i in range(len(self.weights)) if i not in self.ended))
-        from volt.kernels.batching import apportion  # imported late: compiled code, which a single source does not need
+        from volt.kernels.batching import (
+            apportion,
+        )  # imported late: compiled code, which a single source does not need
 
         first, lengths = self._shares.lengths(self.n)
         turns = np.empty(n, np.int64)
         dealt = (self.counts - self.base).tolist()
         lags = [owed - UNIT * count for owed, count in zip(self._units(), dealt, strict=True)]
         if any(abs(lag) > UNIT for lag in lags):
-            raise StreamError(f"counts {self.counts.tolist()} do not follow from the weights; use another state")
+            raise StreamError(
+                f"counts {self.counts.tolist()} do not follow from the weights; use another state"
+            )
         apportion(np.array(lags, np.int64), self._shares.units[first:], lengths, turns, UNIT)
         return turns
 

@@ -42,9 +42,13 @@ class Schedule:
     def __post_init__(self) -> None:
         points = list[tuple[int, float]]()
         for place, point in enumerate(arguments.several(self.points, "points")):
-            parts = arguments.several(point, f"points[{place}]", remedy="give a sample and a weight")
+            parts = arguments.several(
+                point, f"points[{place}]", remedy="give a sample and a weight"
+            )
             if len(parts) != 2:
-                raise ConfigError(f"points[{place}] has {len(parts)} parts; give a sample and a weight")
+                raise ConfigError(
+                    f"points[{place}] has {len(parts)} parts; give a sample and a weight"
+                )
             arguments.number(parts[1], f"points[{place}][1]")
             points.append((arguments.whole(parts[0], f"points[{place}][0]"), parts[1]))
         object.__setattr__(self, "points", tuple(points))  # a caller may have passed lists
@@ -77,7 +81,9 @@ Weight = float | Schedule
 
 
 def check_weight(weight: Weight, name: str) -> None:
-    for value in [value for _, value in weight.points] if isinstance(weight, Schedule) else [weight]:
+    for value in (
+        [value for _, value in weight.points] if isinstance(weight, Schedule) else [weight]
+    ):
         if not (math.isfinite(arguments.number(value, "weight")) and value >= 0):
             raise ConfigError(f"source {name!r}: weight {value} must be 0 or more, and finite")
 
@@ -92,11 +98,15 @@ class Shares:
 
     starts: tuple[int, ...]
     units: NDArray[np.int64]
-    _before: list[list[int]] = field(init=False, default_factory=list)  # units due to each source before each stretch
+    _before: list[list[int]] = field(
+        init=False, default_factory=list
+    )  # units due to each source before each stretch
 
     def __post_init__(self) -> None:
         before = [0] * self.units.shape[1]
-        for (start, end), units in zip(pairwise([*self.starts, FOREVER]), self.units.tolist(), strict=True):
+        for (start, end), units in zip(
+            pairwise([*self.starts, FOREVER]), self.units.tolist(), strict=True
+        ):
             self._before.append(before)
             before = [owed + (end - start) * unit for owed, unit in zip(before, units, strict=True)]
 
@@ -142,9 +152,15 @@ def _stairs(
     linear = [isinstance(weight, Schedule) and weight.kind == "linear" for weight in weights]
     if end is None or not any(linear):
         return [(start, first)]
-    ends = [end if moves else start for moves in linear]  # a stepped weight is constant until the end
-    last = _normalised([_weight(*pair) for pair in zip(weights, ends, strict=True)], end, may_end=may_end)
-    if not any(first) or not any(last):  # all weights rise from 0 or fall to 0: use the other point's shares
+    ends = [
+        end if moves else start for moves in linear
+    ]  # a stepped weight is constant until the end
+    last = _normalised(
+        [_weight(*pair) for pair in zip(weights, ends, strict=True)], end, may_end=may_end
+    )
+    if not any(first) or not any(
+        last
+    ):  # all weights rise from 0 or fall to 0: use the other point's shares
         return [(start, [a or b for a, b in zip(first, last, strict=True)])]
     slopes = [b - a for a, b in zip(first, last, strict=True)]
     if not any(slopes):
@@ -173,7 +189,9 @@ def _normalised(values: list[Fraction], sample: int, *, may_end: bool) -> list[F
         raise ConfigError(f"all weights are 0 at sample {sample}; give one source a weight above 0")
     for value in values:
         if value and value / total * UNIT < 1:
-            raise ConfigError(f"weight {float(value)} of {float(total)} at sample {sample} rounds to 0; raise it")
+            raise ConfigError(
+                f"weight {float(value)} of {float(total)} at sample {sample} rounds to 0; raise it"
+            )
     return [value / total for value in values]
 
 

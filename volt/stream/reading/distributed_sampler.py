@@ -59,7 +59,11 @@ def read_order(layout: EpochLayout, *, start: int, n_lines: int) -> tuple[Slice,
         begin, end = int(layout.ends[place - 1]) if place else 0, int(layout.ends[place])
         low, high = max(start, begin), min(start + n_lines, end)
         if low < high:
-            slices.append(Slice(int(layout.pieces[place]), int(layout.firsts[place]) + low - begin, high - low))
+            slices.append(
+                Slice(
+                    int(layout.pieces[place]), int(layout.firsts[place]) + low - begin, high - low
+                )
+            )
     return tuple(slices)
 
 
@@ -97,7 +101,11 @@ class BlockRange(NamedTuple):
     def left(self, offset: int) -> BlockRange:
         """Return the part without the first `offset` chosen outputs."""
         high = min(first + step * offset for first, step in self.picks)
-        low = bisect_left(range(high), offset, key=lambda output: sum(_before(pick, output) for pick in self.picks))
+        low = bisect_left(
+            range(high),
+            offset,
+            key=lambda output: sum(_before(pick, output) for pick in self.picks),
+        )
         picks = ((first + step * _before((first, step), low), step) for first, step in self.picks)
         return self._replace(picks=tuple(picks))
 
@@ -126,7 +134,11 @@ class Remains(NamedTuple):
         """Return a rank's share. The shares are disjoint and complete, and their `n_lines` differ by at most 1."""
         number = (rank + self.epoch) % world
         low, high = number * self.n_lines // world, (number + 1) * self.n_lines // world
-        return Remains(self.epoch, tuple(_between(self.spans, low, high)), tuple(_dealt(self.begun, number, world)))
+        return Remains(
+            self.epoch,
+            tuple(_between(self.spans, low, high)),
+            tuple(_dealt(self.begun, number, world)),
+        )
 
     def parts(self, block_lines: int) -> Iterator[BlockRange]:
         """Yield a rank's share: the rest of the parts already begun, then new parts of up to `block_lines` lines."""
@@ -153,7 +165,11 @@ class Remains(NamedTuple):
         if rest.begun:
             return rest._replace(begun=(part.left(offset), *rest.begun[1:]))
         first, end = start + part.n_lines, rest.spans[0][1]
-        return Remains(self.epoch, (*(((first, end),) if first < end else ()), *rest.spans[1:]), (part.left(offset),))
+        return Remains(
+            self.epoch,
+            (*(((first, end),) if first < end else ()), *rest.spans[1:]),
+            (part.left(offset),),
+        )
 
 
 Deal = tuple[Remains, ...]  # the rest of each epoch in progress, in order
@@ -180,7 +196,11 @@ def _dealt(begun: tuple[BlockRange, ...], number: int, world: int) -> Iterator[B
 
 def _every(picks: tuple[Pick, ...], number: int, world: int) -> tuple[Pick, ...]:
     """Return every `world`-th output of each pick, starting from a different output in each pick."""
-    return tuple(sorted((at + step * ((number + i) % world), step * world) for i, (at, step) in enumerate(picks)))
+    return tuple(
+        sorted(
+            (at + step * ((number + i) % world), step * world) for i, (at, step) in enumerate(picks)
+        )
+    )
 
 
 def joined(picks: Iterable[Pick]) -> tuple[Pick, ...]:
@@ -205,9 +225,15 @@ def _families(picks: set[Pick]) -> Iterator[set[Pick]]:
 
 
 def parts(
-    n_lines: int, block_lines: int, *, rank: int = 0, world: int = 1, deal: Deal = (), epochs: int | None = None,
+    n_lines: int,
+    block_lines: int,
+    *,
+    rank: int = 0,
+    world: int = 1,
+    deal: Deal = (),
+    epochs: int | None = None,
     start: tuple[int, int] | None = None,
-) -> Iterator[BlockRange]:  # fmt: skip
+) -> Iterator[BlockRange]:
     """Yield a rank's parts of a source, epoch after epoch.
 
     deal: the unread lines of epochs in progress; later epochs are read whole.
@@ -231,7 +257,9 @@ def remains_of(n_lines: int, deal: Deal, epoch: int) -> Remains:
 def check_rank(rank: int, world: int) -> tuple[int, int]:
     rank, world = arguments.whole(rank, "rank"), arguments.whole(world, "world")
     if not 0 <= rank < world:
-        raise ConfigError(f"rank {rank} of world {world}: give a rank of 0 or more, and a world above it")
+        raise ConfigError(
+            f"rank {rank} of world {world}: give a rank of 0 or more, and a world above it"
+        )
     return rank, world
 
 
@@ -263,7 +291,11 @@ def from_environment(environment: Mapping[str, str] | None = None) -> tuple[int,
                 pair = f"{rank}={variables[rank]!r}, {world}={variables[world]!r}"
                 raise ConfigError(f"{pair}: {error}; unset them") from None
         for one, other in ((rank, world), (world, rank)):
-            is_ignored = one == "SLURM_NTASKS" or (one == "SLURM_PROCID" and variables.get(one) == "0")
+            is_ignored = one == "SLURM_NTASKS" or (
+                one == "SLURM_PROCID" and variables.get(one) == "0"
+            )
             if one in variables and not is_ignored:
-                raise ConfigError(f"{one}={variables[one]!r} is set, but {other} is not; set both, or neither")
+                raise ConfigError(
+                    f"{one}={variables[one]!r} is set, but {other} is not; set both, or neither"
+                )
     return 0, 1

@@ -63,7 +63,9 @@ class ErrorPolicy:
     def __post_init__(self) -> None:
         arguments.choice(self.on_fault, "on_fault", get_args(OnFault))
         if (self.on_fault == "quarantine") != (self.quarantine is not None):
-            raise ConfigError(f"on_fault={self.on_fault!r}: give a quarantine file if, and only if, it is 'quarantine'")
+            raise ConfigError(
+                f"on_fault={self.on_fault!r}: give a quarantine file if, and only if, it is 'quarantine'"
+            )
         if self.quarantine is not None:
             arguments.path(self.quarantine, "quarantine")
         most = arguments.whole(self.max_faults or 0, "max_faults")
@@ -83,7 +85,9 @@ def check_quarantine(path: str) -> None:
         "it is a URL; name a local file": url_of(path),
         "it is a folder; name a file": os.path.isdir(path),
         "no such folder; create the folder, or name another file": not os.path.isdir(folder),
-        "permission denied; name another file": not os.access(path if os.path.exists(path) else folder, os.W_OK),
+        "permission denied; name another file": not os.access(
+            path if os.path.exists(path) else folder, os.W_OK
+        ),
     }
     for problem in (problem for problem, is_present in problems.items() if is_present):
         raise OutputError(f"{shown_path(path)}: cannot be appended to: {problem}")
@@ -116,16 +120,25 @@ class FaultCounter:
             self._quarantine(self.policy.quarantine, faults)
         last, most, share = faults[-1], self.policy.max_faults, self.policy.max_share
         exceeded = f"max_faults={most}" if most is not None and self.n_faults > most else ""
-        if not exceeded and share is not None and self.n_read >= MIN_READ and self.n_faults > share * self.n_read:
+        if (
+            not exceeded
+            and share is not None
+            and self.n_read >= MIN_READ
+            and self.n_faults > share * self.n_read
+        ):
             exceeded = f"max_share={share}"
         if exceeded:
             result = f"unfit lines: {self.n_faults} of {self.n_read}, more than {exceeded} allows"
             raise StreamError(f"{last.place}: {last.reason}; {result}; fix the data")
 
     def _quarantine(self, path: str, faults: Sequence[Fault]) -> None:
-        rows = [{"place": fault.place, "reason": fault.reason, "line": fault.text} for fault in faults]
+        rows = [
+            {"place": fault.place, "reason": fault.reason, "line": fault.text} for fault in faults
+        ]
         try:
             with Path(path).open("a", encoding="utf-8") as file:
                 file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
         except OSError as error:
-            raise OutputError(f"{path}: cannot be appended to ({error.strerror or error}); make it writable") from error
+            raise OutputError(
+                f"{path}: cannot be appended to ({error.strerror or error}); make it writable"
+            ) from error

@@ -32,9 +32,13 @@ Index = tuple[tuple[Segments, ...], Facts]
 
 
 def cached_index(
-    paths: Sequence[str], make: Callable[[Path], Index], *, cache: Path | None, max_line: int | None,
+    paths: Sequence[str],
+    make: Callable[[Path], Index],
+    *,
+    cache: Path | None,
+    max_line: int | None,
     key: Sequence[object],
-) -> Index:  # fmt: skip
+) -> Index:
     """Return the index of a shard: from the cache, or made anew if a file has changed or a line exceeds `max_line`.
 
     paths: the files; the cache lists the entry under the first file
@@ -52,7 +56,10 @@ def cached_index(
                 with suppress(OSError):  # a read-only cache can still be used
                     os.utime(entry)
                 facts, records = Facts(**stored["record"]["facts"]), stored["record"]["files"]
-                files = tuple(Segments.of_record(one, path, copy) for one, path in zip(records, paths, strict=True))
+                files = tuple(
+                    Segments.of_record(one, path, copy)
+                    for one, path in zip(records, paths, strict=True)
+                )
                 return (files, facts) if max_line is None or facts.longest <= max_line else None
         return None
 
@@ -64,7 +71,12 @@ def cached_index(
             result = make(copy)
             record = {"files": [one.record() for one in result[0]], "facts": result[1]._asdict()}
             with write_atomic(entry) as file:
-                values = {"version": VERSION, "check": _check(record), "source": source, "record": record}
+                values = {
+                    "version": VERSION,
+                    "check": _check(record),
+                    "source": source,
+                    "record": record,
+                }
                 file.write(json.dumps(values).encode())
     return result
 
@@ -72,7 +84,11 @@ def cached_index(
 def _stored(index: Path) -> dict[str, Any] | None:
     try:
         stored: dict[str, Any] = json.loads(index.read_bytes())
-        return stored if stored["version"] == VERSION and stored["check"] == _check(stored["record"]) else None
+        return (
+            stored
+            if stored["version"] == VERSION and stored["check"] == _check(stored["record"])
+            else None
+        )
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -113,7 +129,10 @@ def prune(cache: Path, *, days: float = 30) -> int:
     """
     freed = 0
     for stem, paths in _entries(cache).items():
-        with suppress(OSError), locked(cache / f"{stem}{_LOCK}", waits=False) as is_ours:  # others may remove it, too
+        with (
+            suppress(OSError),
+            locked(cache / f"{stem}{_LOCK}", waits=False) as is_ours,
+        ):  # others may remove it, too
             if is_ours and not _is_wanted(*paths[:2], days=days):
                 freed += sum(size_of(str(path)) or 0 for path in paths)
                 for path in paths:
@@ -135,7 +154,9 @@ def _is_wanted(index: Path, copy: Path, *, days: float) -> bool:
         if stored is None:
             return False
         path = stored["source"][0]
-        if url_of(path) is None and list(identity_of(path)) != stored["source"]:  # servers are not contacted
+        if (
+            url_of(path) is None and list(identity_of(path)) != stored["source"]
+        ):  # servers are not contacted
             return False
         used = max(index.stat().st_mtime, copy.stat().st_atime if copy.exists() else 0.0)
     except (OSError, ValueError, KeyError, TypeError, IndexError):

@@ -62,7 +62,9 @@ def are_ids(path: str) -> bool:
 
 def bin_of(path: str) -> str:
     """Return the .bin file of an .idx file, or of a prefix that is not itself a file; else the path itself."""
-    is_prefix = not os.path.lexists(path) and any(os.path.isfile(path + ending) for ending in (IDX, BIN))
+    is_prefix = not os.path.lexists(path) and any(
+        os.path.isfile(path + ending) for ending in (IDX, BIN)
+    )
     return prefix_of(path) + BIN if is_prefix or path.endswith(IDX) else path
 
 
@@ -80,7 +82,9 @@ def open_one(path: str, **options: Any) -> Shard:
 def open_pair(pair: Mapping[str, str], **options: Any) -> PairShard:
     """Index two or more line-aligned files. pair: field name → file; other options as for `open_shard`."""
     if len(pair) < 2:
-        raise ConfigError(f"pair: {counted(len(pair), 'file')}; name two or more, such as {{src: a.de, tgt: a.en}}")
+        raise ConfigError(
+            f"pair: {counted(len(pair), 'file')}; name two or more, such as {{src: a.de, tgt: a.en}}"
+        )
     for name, path in pair.items():
         arguments.text(name, "the name of a field")
         arguments.path(path, f"pair[{name!r}]")
@@ -88,9 +92,12 @@ def open_pair(pair: Mapping[str, str], **options: Any) -> PairShard:
     for side in sides[1:]:
         if side.n_lines != sides[0].n_lines:
             first, other = (
-                f"{shown_path(one.paths[0])} has {counted(one.n_lines, 'line')}" for one in (sides[0], side)
+                f"{shown_path(one.paths[0])} has {counted(one.n_lines, 'line')}"
+                for one in (sides[0], side)
             )
-            raise StreamError(f"{first}, {other}; files of a pair must have the same number of lines; align them")
+            raise StreamError(
+                f"{first}, {other}; files of a pair must have the same number of lines; align them"
+            )
     names = tuple(pair)
     facts = [side.facts for side in sides]
     merged = Facts(
@@ -100,7 +107,9 @@ def open_pair(pair: Mapping[str, str], **options: Any) -> PairShard:
         digest=_digest(names, [one.digest for one in facts]),
         is_utf8=all(one.is_utf8 for one in facts),
     )
-    return PairShard(tuple(file for side in sides for file in side.files), merged, names, tuple(sides))
+    return PairShard(
+        tuple(file for side in sides for file in side.files), merged, names, tuple(sides)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +119,18 @@ class IdShard(Shard):
     def read(self, piece: int) -> tuple[Column, ...]:
         data, index = self.files
         sizes = np.frombuffer(index.read(piece)[-4 * self.counts[piece] :], "<i4").astype(np.int64)
-        ids = np.frombuffer(data.read(piece), dtype_of(self.facts.dtype)).astype(np.int32, copy=False)
+        ids = np.frombuffer(data.read(piece), dtype_of(self.facts.dtype)).astype(
+            np.int32, copy=False
+        )
         return (Column(ids, np.cumsum(sizes) - sizes, sizes),)
 
 
 def open_id_shard(
-    path: str, *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
+    path: str,
+    *,
+    split_lines: int | None,
+    cache: Path | None = None,
+    max_line: int | None = MAX_LINE,
 ) -> IdShard:
     """Index sentences of ids, or load their index from the cache; options as for `open_shard`.
 
@@ -125,14 +140,24 @@ def open_id_shard(
     with as_stream_errors(data):
         if not exists(index):
             remedy = "restore it, or write both with `volt binarize`"
-            raise StreamError(f"{shown_path(data)}: its index {shown_path(index)} is missing; {remedy}")
+            raise StreamError(
+                f"{shown_path(data)}: its index {shown_path(index)} is missing; {remedy}"
+            )
         check_is_file(index)
         make = partial(_indexed, data, index, split_lines, max_line)
-        return IdShard(*cached_index([data, index], make, cache=cache, max_line=max_line, key=["ids", split_lines]))
+        return IdShard(
+            *cached_index(
+                [data, index], make, cache=cache, max_line=max_line, key=["ids", split_lines]
+            )
+        )
 
 
-def _indexed(data: str, index: str, split_lines: int | None, max_line: int | None, _: Path) -> Index:
-    with local_copy(data, kind=CorpusError, beside=lambda copy: [Path(prefix_of(copy) + IDX)]) as copy:
+def _indexed(
+    data: str, index: str, split_lines: int | None, max_line: int | None, _: Path
+) -> Index:
+    with local_copy(
+        data, kind=CorpusError, beside=lambda copy: [Path(prefix_of(copy) + IDX)]
+    ) as copy:
         ids = open_ids(copy)
         ids.check()
         scan = _Scan(ids, data, max_line)
@@ -143,7 +168,9 @@ def _indexed(data: str, index: str, split_lines: int | None, max_line: int | Non
         return (pieces, sizes), scan.facts()
 
 
-def _sizes(index: str, ids: IndexedIds, spans: list[tuple[int, int]]) -> Iterator[tuple[bytes, int]]:
+def _sizes(
+    index: str, ids: IndexedIds, spans: list[tuple[int, int]]
+) -> Iterator[tuple[bytes, int]]:
     head = HEAD.size + 8 * (ids.documents is not None)
     with open(index, "rb") as file:
         for first, last in spans:
@@ -188,9 +215,13 @@ _SHARDED = re.compile(r"\d{5,}\.(src|tgt|mono)(\.zst|\.gz)?")
 
 
 def open_shard(
-    path: str, *, split_lines: int | None, fields: Mapping[str, str] | None = None, cache: Path | None = None,
+    path: str,
+    *,
+    split_lines: int | None,
+    fields: Mapping[str, str] | None = None,
+    cache: Path | None = None,
     max_line: int | None = MAX_LINE,
-) -> Shard:  # fmt: skip
+) -> Shard:
     """Index a file, or load its index from the cache. Raises StreamError if that fails.
 
     split_lines: lines per piece, or None to leave files whole.
@@ -199,7 +230,9 @@ def open_shard(
     """
     if fields is not None:
         if are_ids(path):
-            raise StreamError(f"{shown_path(path)}: contains indexed ids, which have no columns; remove `columns`")
+            raise StreamError(
+                f"{shown_path(path)}: contains indexed ids, which have no columns; remove `columns`"
+            )
         from volt.stream.reading.tables import open_table
 
         return open_table(path, fields, split_lines=split_lines, cache=cache, max_line=max_line)
@@ -209,7 +242,13 @@ def open_shard(
 def remedy_of(path: str, error: StreamError) -> str:
     """Return the remedy for a damaged file written by `volt shard`; empty for other files and errors."""
     folder, name = os.path.split(path)
-    is_damaged = isinstance(error.__cause__, CorpusError) and not isinstance(error.__cause__, LongLineError)
-    if not (is_damaged and _SHARDED.fullmatch(name) and os.path.isfile(os.path.join(folder, "manifest.json"))):
+    is_damaged = isinstance(error.__cause__, CorpusError) and not isinstance(
+        error.__cause__, LongLineError
+    )
+    if not (
+        is_damaged
+        and _SHARDED.fullmatch(name)
+        and os.path.isfile(os.path.join(folder, "manifest.json"))
+    ):
         return ""
     return f"; make the shards again: volt shard CONFIG -o {shown_path(os.path.dirname(folder) or '.')}"

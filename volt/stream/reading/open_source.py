@@ -16,7 +16,13 @@ from volt.display import counted
 from volt.errors import CorpusError, StreamError
 from volt.files.paths import expand, size_of
 from volt.files.threads import available_cores, in_order
-from volt.stream.reading.distributed_sampler import BlockRange, EpochLayout, Slice, permutation, read_order
+from volt.stream.reading.distributed_sampler import (
+    BlockRange,
+    EpochLayout,
+    Slice,
+    permutation,
+    read_order,
+)
 from volt.stream.reading.error_policy import ErrorPolicy, Fault
 from volt.stream.reading.open_shard import bin_of, bins_of, open_pair, open_shard, remedy_of
 from volt.stream.reading.segments import Stamp, stamp_of
@@ -70,13 +76,21 @@ class OpenSource:
     def __post_init__(self) -> None:
         sizes = [np.array(shard.counts, np.int64) for shard in self.shards]
         self.sizes: NDArray[np.int64] = np.concatenate(sizes)  # (n_pieces,) lines
-        self.shard_starts: NDArray[np.int64] = np.cumsum([0, *map(len, sizes)])  # (n_shards + 1,) first pieces
-        self.line_starts: NDArray[np.int64] = np.cumsum([0, *self.sizes])  # (n_pieces + 1,) first lines
+        self.shard_starts: NDArray[np.int64] = np.cumsum(
+            [0, *map(len, sizes)]
+        )  # (n_shards + 1,) first pieces
+        self.line_starts: NDArray[np.int64] = np.cumsum(
+            [0, *self.sizes]
+        )  # (n_pieces + 1,) first lines
         self.n_lines = int(self.sizes.sum())  # in an epoch
         self.n_bytes = sum(shard.facts.n_bytes for shard in self.shards)
         self.is_utf8 = all(shard.facts.is_utf8 for shard in self.shards)
         self.is_clean = all(shard.is_clean for shard in self.shards)
-        self.layouts, self.parts, self.epochs = SharedCache(most=4), SharedCache(most=1), SharedCache(most=2)
+        self.layouts, self.parts, self.epochs = (
+            SharedCache(most=4),
+            SharedCache(most=1),
+            SharedCache(most=2),
+        )
         self._pieces = SharedCache(most=1)
 
     def __reduce__(self) -> tuple[type[OpenSource], tuple[object, ...]]:
@@ -86,7 +100,9 @@ class OpenSource:
     def transforms(self) -> tuple[Transform, ...]:
         """The transforms with their files loaded. Raises VoltError if one cannot be loaded."""
         added = special_tokens(self.source.transforms)
-        return tuple(loaded(excluding(transform, added), self.files) for transform in self.source.transforms)
+        return tuple(
+            loaded(excluding(transform, added), self.files) for transform in self.source.transforms
+        )
 
     @property
     def name(self) -> str:
@@ -150,7 +166,9 @@ class OpenSource:
     def check_files(self) -> None:
         for path, stamp in self.stamps:
             if stamp_of(path) != stamp:
-                raise StreamError(f"{path}: changed while the stream was running; start the stream anew")
+                raise StreamError(
+                    f"{path}: changed while the stream was running; start the stream anew"
+                )
 
     def piece_place(self, piece: int) -> tuple[Shard, int]:
         shard = int(np.searchsorted(self.shard_starts, piece, side="right")) - 1
@@ -158,18 +176,24 @@ class OpenSource:
 
     def layout(self, epoch: int) -> EpochLayout:
         """Return the pieces in an epoch's order; appended lines come last."""
-        n_lines = min((n_lines for last, n_lines in self.grown if epoch <= last), default=self.n_lines)
+        n_lines = min(
+            (n_lines for last, n_lines in self.grown if epoch <= last), default=self.n_lines
+        )
         n_pieces = int(np.searchsorted(self.line_starts, n_lines))
         order = np.arange(n_pieces)
         if self.source.shuffle != "none" and n_pieces > 1:
             order = permutation(n_pieces, self.seed, self.name, epoch)
-        cut = int(self.line_starts[n_pieces]) - n_lines  # appended lines in the last of these pieces
+        cut = (
+            int(self.line_starts[n_pieces]) - n_lines
+        )  # appended lines in the last of these pieces
         sizes = np.concatenate([self.sizes[:n_pieces], [cut], self.sizes[n_pieces:]])
         sizes[n_pieces - 1] -= cut
         pieces = np.concatenate([order, [n_pieces - 1], np.arange(n_pieces, len(self.sizes))])
         firsts = np.zeros(len(pieces), np.int64)
         firsts[n_pieces] = sizes[n_pieces - 1]
-        return EpochLayout(pieces, firsts, np.cumsum(np.concatenate([sizes[order], sizes[n_pieces:]])))
+        return EpochLayout(
+            pieces, firsts, np.cumsum(np.concatenate([sizes[order], sizes[n_pieces:]]))
+        )
 
     def place_of(self, origin: int) -> tuple[str, int]:
         """Return a line's file and its number in that file, from 1. origin: the line's number in the source, from 0"""
@@ -194,9 +218,13 @@ class OpenSource:
 
 
 def open_source(
-    source: Source, *, seed: int, cache: Path | None = None, policy: ErrorPolicy | None = None,
+    source: Source,
+    *,
+    seed: int,
+    cache: Path | None = None,
+    policy: ErrorPolicy | None = None,
     files: LoadedFiles | None = None,
-) -> OpenSource:  # fmt: skip
+) -> OpenSource:
     """Find and index a source's files. Raises StreamError if there are no lines, or a file cannot be read."""
     shards, faults, groups = list[Shard](), list[Fault](), groups_of(source)
     is_slow = any(url_of(path) or (size_of(path) or 0) >= SMALL for path in groups[0])
@@ -207,7 +235,9 @@ def open_source(
             shards.append(result)
             continue
         if policy is None or policy.on_fault == "raise":
-            raise StreamError(f"source {source.name!r}: {result}{remedy_of(paths[0], result)}") from result
+            raise StreamError(
+                f"source {source.name!r}: {result}{remedy_of(paths[0], result)}"
+            ) from result
         faults.append(Fault(bare(paths[0]), 0, f"unreadable shard: {result}"))
     filled = tuple(shard for shard in shards if shard.n_lines)
     if not filled:
@@ -232,11 +262,17 @@ def groups_of(source: Source) -> list[tuple[str, ...]]:
 
 
 def _shard(source: Source, paths: tuple[str, ...], *, cache: Path | None) -> Shard | StreamError:
-    options: dict[str, Any] = {"split_lines": source.split_lines, "cache": cache, "max_line": source.max_line or None}
+    options: dict[str, Any] = {
+        "split_lines": source.split_lines,
+        "cache": cache,
+        "max_line": source.max_line or None,
+    }
     try:
         if source.names and not source.keys:
             return open_pair(dict(zip(source.names, paths, strict=True)), **options)
-        return open_shard(paths[0], fields=dict(zip(source.names, source.keys, strict=True)) or None, **options)
+        return open_shard(
+            paths[0], fields=dict(zip(source.names, source.keys, strict=True)) or None, **options
+        )
     except StreamError as error:
         return error
 
@@ -261,7 +297,9 @@ def read_part(source: OpenSource, part: BlockRange) -> Batch:
     return batch if order is None else batch.take(order)
 
 
-def permuted_late(source: OpenSource, part: BlockRange, read: NDArray[np.int64], batch: Batch) -> Batch:
+def permuted_late(
+    source: OpenSource, part: BlockRange, read: NDArray[np.int64], batch: Batch
+) -> Batch:
     """Return the transformed lines of a part, permuted. read: (n_lines,) the origins of the lines read"""
     from volt.kernels.columns import permuted
 
@@ -270,5 +308,7 @@ def permuted_late(source: OpenSource, part: BlockRange, read: NDArray[np.int64],
         return batch
     places, firsts = np.empty(len(batch), np.int64), np.empty(len(read) + 1, np.int64)
     if permuted(read, batch.origins, order, firsts, places) != len(batch):
-        raise StreamError(f"source {source.name!r}: a transform has changed the order of lines; set joins_lines in it")
+        raise StreamError(
+            f"source {source.name!r}: a transform has changed the order of lines; set joins_lines in it"
+        )
     return batch.take(places)

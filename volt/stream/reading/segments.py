@@ -54,15 +54,21 @@ class Segments:
             raise self.changed()
 
     def changed(self) -> StreamError:
-        return StreamError(f"{shown_path(self.data_path)}: changed while the stream was running; start the stream anew")
+        return StreamError(
+            f"{shown_path(self.data_path)}: changed while the stream was running; start the stream anew"
+        )
 
     def record(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if name not in ("path", "data_path")}
+        return {
+            name: value for name, value in asdict(self).items() if name not in ("path", "data_path")
+        }
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any], path: str, copy: Path) -> Segments:
         """Return the stored segments. Raises StreamError if the file or its copy has changed."""
-        values: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in record.items()}
+        values: dict[str, Any] = {
+            key: tuple(one) if isinstance(one, list) else one for key, one in record.items()
+        }
         result = cls(path, str(copy) if record["packing"] == "frames" else path, **values)
         result.check_unchanged()
         return result
@@ -75,7 +81,9 @@ class Segments:
                 if stamp_of(file.fileno() if file else self.data_path) != self.stamp:
                     raise self.changed()
                 if self.packing == "whole":
-                    return b"".join(read_raw(self.data_path, max_line=None))  # indexing has checked its lines
+                    return b"".join(
+                        read_raw(self.data_path, max_line=None)
+                    )  # indexing has checked its lines
                 if file:
                     file.seek(start)
                 data = file.read(size) if file else read_range(self.data_path, start, size)
@@ -98,10 +106,14 @@ class Segments:
         first = sum(self.counts[:piece]) + 1
         lines = f"lines {first:,} to {first - 1 + self.counts[piece]:,}"
         result = f"{lines} have changed since indexing, but its size and modification time have not"
-        return StreamError(f"{shown_path(self.path)}: {result}; touch the file, and start the stream anew")
+        return StreamError(
+            f"{shown_path(self.path)}: {result}; touch the file, and start the stream anew"
+        )
 
 
-def noted(path: str, packing: Packing, cut: Iterable[tuple[bytes, int]], *, copy: Path | None = None) -> Segments:
+def noted(
+    path: str, packing: Packing, cut: Iterable[tuple[bytes, int]], *, copy: Path | None = None
+) -> Segments:
     """Index the pieces of a file in one pass, and write each piece to `copy`, if given, as an LZ4 frame.
 
     cut: for each piece its bytes and its number of lines
@@ -119,9 +131,13 @@ def noted(path: str, packing: Packing, cut: Iterable[tuple[bytes, int]], *, copy
             if file is not None:
                 file.write(stored)
     if stamp_of(path) != before:
-        raise StreamError(f"{shown_path(path)}: changed while it was being indexed; wait until it is complete")
+        raise StreamError(
+            f"{shown_path(path)}: changed while it was being indexed; wait until it is complete"
+        )
     data_path = str(copy or path)
-    return Segments(path, data_path, packing, tuple(ends), tuple(counts), tuple(checks), stamp_of(data_path))
+    return Segments(
+        path, data_path, packing, tuple(ends), tuple(counts), tuple(checks), stamp_of(data_path)
+    )
 
 
 def crc32(data: bytes) -> int:
@@ -134,7 +150,9 @@ def crc32(data: bytes) -> int:
 def _frame(piece: bytes) -> bytes:
     import pyarrow as pa
 
-    return len(piece).to_bytes(8, "little") + bytes(pa.compress(piece, codec="lz4_raw", asbytes=True))
+    return len(piece).to_bytes(8, "little") + bytes(
+        pa.compress(piece, codec="lz4_raw", asbytes=True)
+    )
 
 
 def _unpacked(frame: bytes) -> bytes:

@@ -102,7 +102,9 @@ def as_stream_errors(path: str) -> Iterator[None]:
         check_is_file(path)
         yield
     except CorpusError as error:
-        raise StreamError(str(error).replace("raise max_line", "raise the source's max_line")) from error
+        raise StreamError(
+            str(error).replace("raise max_line", "raise the source's max_line")
+        ) from error
     except (OutputError, OSError) as error:
         problem = f"its index cannot be stored ({error}); name another cache folder"
         raise StreamError(f"{shown_path(path)}: {problem}") from error

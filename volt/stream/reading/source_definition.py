@@ -58,15 +58,23 @@ class Checks:
 
         batch: the lines to check
         """
-        return dict(sorted((self._blank(batch) | self._too_long(batch) | self._columns(batch)).items()))
+        return dict(
+            sorted((self._blank(batch) | self._too_long(batch) | self._columns(batch)).items())
+        )
 
     def _columns(self, batch: Batch) -> dict[int, str]:
         if self.min_fields <= 1 and self.max_fields is None:
             return {}
         n_fields = np.maximum(batch.n_fields, 1)
-        few = _numbered(n_fields < self.min_fields, n_fields, f"columns: {{}} fields, needs at least {self.min_fields}")
+        few = _numbered(
+            n_fields < self.min_fields,
+            n_fields,
+            f"columns: {{}} fields, needs at least {self.min_fields}",
+        )
         most = np.inf if self.max_fields is None else self.max_fields
-        return few | _numbered(n_fields > most, n_fields, f"columns: {{}} fields, allows {self.max_fields}")
+        return few | _numbered(
+            n_fields > most, n_fields, f"columns: {{}} fields, allows {self.max_fields}"
+        )
 
     def _too_long(self, batch: Batch) -> dict[int, str]:
         if self.max_chars is None:
@@ -75,7 +83,9 @@ class Checks:
         for column in _columns_of(batch):
             n_chars += lengths(column, "characters") + column.present
         n_chars = np.maximum(n_chars, 0)
-        return _numbered(n_chars > self.max_chars, n_chars, f"too long: {{}} characters, allows {self.max_chars}")
+        return _numbered(
+            n_chars > self.max_chars, n_chars, f"too long: {{}} characters, allows {self.max_chars}"
+        )
 
     def _blank(self, batch: Batch) -> dict[int, str]:
         if self.blank:
@@ -142,8 +152,16 @@ class Source:
     keys: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        weight = f"weight {self.weight:g}" if isinstance(self.weight, float | int) else "a schedule of weights"
-        parts = [counted(len(self.paths), "path"), weight, counted(len(self.transforms), "transform")]
+        weight = (
+            f"weight {self.weight:g}"
+            if isinstance(self.weight, float | int)
+            else "a schedule of weights"
+        )
+        parts = [
+            counted(len(self.paths), "path"),
+            weight,
+            counted(len(self.transforms), "transform"),
+        ]
         return f"<Source {arguments.shortened(repr(self.name))}: {', '.join(parts)}>"
 
     def __post_init__(self) -> None:
@@ -161,27 +179,42 @@ class Source:
         n_paths = len(paths)
         n_names = len(arguments.several(self.names, "names"))
         n_keys = len(arguments.several(self.keys, "keys"))
-        weights = [weight for _, weight in self.weight.points] if isinstance(self.weight, Schedule) else [1]
+        weights = (
+            [weight for _, weight in self.weight.points]
+            if isinstance(self.weight, Schedule)
+            else [1]
+        )
         problems = {
-            f"shuffle={self.shuffle!r}: choose lines, outputs or none": self.shuffle not in get_args(Shuffle),
+            f"shuffle={self.shuffle!r}: choose lines, outputs or none": self.shuffle
+            not in get_args(Shuffle),
             f"paths is empty; {_PATHS}": not paths,
-            f"its transforms turn one line into more than {MOST_COPIES:,} lines; remove or lower some `repeat`":
-                max_copies(steps) > MOST_COPIES,
-            f"{n_names} names and {n_paths} paths; give one file for each field, or keys of tables":
-                n_names and not n_keys and n_paths % n_names,
-            f"{n_names} names and {n_keys} keys; give one key for each name": n_keys and n_keys != n_names,
+            f"its transforms turn one line into more than {MOST_COPIES:,} lines; remove or lower some `repeat`": max_copies(
+                steps
+            )
+            > MOST_COPIES,
+            f"{n_names} names and {n_paths} paths; give one file for each field, or keys of tables": n_names
+            and not n_keys
+            and n_paths % n_names,
+            f"{n_names} names and {n_keys} keys; give one key for each name": n_keys
+            and n_keys != n_names,
             "every weight of its schedule is 0; give one above 0, or remove it": not any(weights),
-        }  # fmt: skip
+        }
         for problem in (problem for problem, is_present in problems.items() if is_present):
             raise ConfigError(f"source {self.name!r}: {problem}")
-        arguments.instance(self.checks, Checks, "checks", remedy="give volt.stream.Checks: Checks(min_fields=2)")
+        arguments.instance(
+            self.checks, Checks, "checks", remedy="give volt.stream.Checks: Checks(min_fields=2)"
+        )
         message = tuple(arguments.path(path, f"paths[{place}]") for place, path in enumerate(paths))
         for name, value in (("paths", message), ("transforms", tuple(steps))):
-            object.__setattr__(self, name, value)  # the only way to set fields of a frozen dataclass
+            object.__setattr__(
+                self, name, value
+            )  # the only way to set fields of a frozen dataclass
         check_weight(self.weight, self.name)
         checked_max_line(self.max_line)
 
 
 def check_names(names: Sequence[str]) -> None:
     if not names or len(set(names)) != len(names):
-        raise ConfigError(f"sources {list(names)}: a stream needs one or more sources, with distinct names")
+        raise ConfigError(
+            f"sources {list(names)}: a stream needs one or more sources, with distinct names"
+        )

@@ -50,13 +50,19 @@ def column_of(table: pyarrow.Table, path: str) -> pyarrow.Array:
     if name not in table.schema.names:
         raise StreamError(f"no column {quoted(name)}; there are {listed(table.schema.names)}")
     if table.schema.names.count(name) > 1:
-        raise StreamError(f"column {quoted(name)} occurs {table.schema.names.count(name)} times; write it once")
+        raise StreamError(
+            f"column {quoted(name)} occurs {table.schema.names.count(name)} times; write it once"
+        )
     result = table.column(name)
     for part in inner:
         if not pa.types.is_struct(result.type) or result.type.get_field_index(part) < 0:
-            stored = [field.name for field in result.type] if pa.types.is_struct(result.type) else []
+            stored = (
+                [field.name for field in result.type] if pa.types.is_struct(result.type) else []
+            )
             remedy = f"; there are {listed(stored)}" if stored else ""
-            raise StreamError(f"no column {quoted(path)}: {quoted(name)} contains no {quoted(part)}{remedy}")
+            raise StreamError(
+                f"no column {quoted(path)}: {quoted(name)} contains no {quoted(part)}{remedy}"
+            )
         name = part
         result = pc.struct_field(result, part)
     column = result.combine_chunks().cast(_kind_of(result.type, path))
@@ -72,7 +78,10 @@ def _kind_of(kind: pyarrow.DataType, path: str) -> pyarrow.DataType:
 
     types = pa.types
     inner = kind.value_type if types.is_dictionary(kind) else kind
-    if any(is_text(inner) for is_text in (types.is_string, types.is_large_string, types.is_string_view, types.is_null)):
+    if any(
+        is_text(inner)
+        for is_text in (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
+    ):
         return pa.large_string()
     is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
     if is_list and types.is_integer(kind.value_type):
@@ -104,9 +113,13 @@ def parquet_rows(
                 arrays = [_column(table, column, path, n_rows) for column in columns]
                 batch = pa.RecordBatch.from_arrays(arrays, names=list(columns))
                 n_rows += len(batch)
-                yield from (batch.slice(start, n) for start in range(0, len(batch), n or len(batch) or 1))
+                yield from (
+                    batch.slice(start, n) for start in range(0, len(batch), n or len(batch) or 1)
+                )
     except (pa.ArrowException, OSError) as error:
-        raise StreamError(f"{shown_path(path)}: cannot be read as Parquet ({error}); write or copy it again") from error
+        raise StreamError(
+            f"{shown_path(path)}: cannot be read as Parquet ({error}); write or copy it again"
+        ) from error
 
 
 def _column(table: pyarrow.Table, column: str, path: str, n_before: int = 0) -> pyarrow.Array:
@@ -117,7 +130,9 @@ def _column(table: pyarrow.Table, column: str, path: str, n_before: int = 0) -> 
     except pa.ArrowInvalid as error:
         is_unfit = partial(_is_unfit, table, column)
         row = n_before + bisect_left(range(len(table)), True, hi=len(table) - 1, key=is_unfit) + 1
-        raise StreamError(f"{shown_path(path)}:{row}: column {quoted(column)}: {error}; fix the row") from error
+        raise StreamError(
+            f"{shown_path(path)}:{row}: column {quoted(column)}: {error}; fix the row"
+        ) from error
     except StreamError as error:
         raise StreamError(f"{shown_path(path)}: {error}; name other columns") from error
 
@@ -137,7 +152,9 @@ _OPEN, _CLOSE = b"{}"
 _MISSING = object()
 
 
-def json_rows(path: str, keys: Sequence[str], *, n: int | None, max_line: int | None) -> Iterator[pyarrow.RecordBatch]:
+def json_rows(
+    path: str, keys: Sequence[str], *, n: int | None, max_line: int | None
+) -> Iterator[pyarrow.RecordBatch]:
     """Yield the rows of a file, n at a time. Raises StreamError for invalid lines and missing keys."""
     import pyarrow as pa
 
@@ -150,30 +167,42 @@ def json_rows(path: str, keys: Sequence[str], *, n: int | None, max_line: int | 
         first_row = first_row or data.partition(b"\n")[0]
         are_ids |= _kinds(data, [key for key in keys if are_ids.get(key) is None])
         try:
-            yield pa.RecordBatch.from_arrays(_columns(data, n_lines, keys, are_ids), names=list(keys))
+            yield pa.RecordBatch.from_arrays(
+                _columns(data, n_lines, keys, are_ids), names=list(keys)
+            )
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
             for number, line in enumerate(split_lines(data), first_line):
                 if problem := _problem(line, keys, are_ids):
                     raise StreamError(f"{shown_path(path)}:{number}: {problem}") from error
-            raise StreamError(f"{shown_path(path)}:{first_line}: not JSON lines ({error}); fix them") from error
+            raise StreamError(
+                f"{shown_path(path)}:{first_line}: not JSON lines ({error}); fix them"
+            ) from error
         except StreamError as error:
             raise StreamError(f"{shown_path(path)}: {error}") from error
         first_line += n_lines
     for key in keys if first_row else ():
         if key not in are_ids:
             stored = listed(list(json.loads(first_row))) or "none"
-            raise StreamError(f"{shown_path(path)}: no line has {quoted(key)}; line 1 has {stored}; name another key")
+            raise StreamError(
+                f"{shown_path(path)}: no line has {quoted(key)}; line 1 has {stored}; name another key"
+            )
 
 
-def _columns(data: bytes, n_lines: int, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> list[pyarrow.Array]:
+def _columns(
+    data: bytes, n_lines: int, keys: Sequence[str], are_ids: Mapping[str, bool | None]
+) -> list[pyarrow.Array]:
     import pyarrow as pa
     from pyarrow import json as reader
 
     kinds = {key: pa.list_(pa.int32()) if are_ids.get(key) else pa.string() for key in keys}
     table = reader.read_json(
         pa.BufferReader(data),
-        read_options=reader.ReadOptions(use_threads=False, block_size=min(len(data) + 1, (1 << 31) - 1)),
-        parse_options=reader.ParseOptions(explicit_schema=_schema(kinds), unexpected_field_behavior="ignore"),
+        read_options=reader.ReadOptions(
+            use_threads=False, block_size=min(len(data) + 1, (1 << 31) - 1)
+        ),
+        parse_options=reader.ParseOptions(
+            explicit_schema=_schema(kinds), unexpected_field_behavior="ignore"
+        ),
     )
     if len(table) != n_lines or not _are_braced(data):
         raise pa.ArrowInvalid(f"{counted(len(table), 'object')} on {counted(n_lines, 'line')}")
@@ -187,14 +216,20 @@ def _schema(kinds: Mapping[str, pyarrow.DataType]) -> pyarrow.Schema:
     for path, kind in kinds.items():
         name, _, rest = path.partition(".")
         groups.setdefault(name, {})[rest] = kind
-    return pa.schema([(name, inner.get("") or pa.struct(_schema(inner))) for name, inner in groups.items()])
+    return pa.schema(
+        [(name, inner.get("") or pa.struct(_schema(inner))) for name, inner in groups.items()]
+    )
 
 
 def _are_braced(data: bytes) -> bool:
     lines = lines_of(data, is_first=False)
     first = lines.starts
     last = lines.starts + lines.sizes - 1
-    if lines.sizes.all() and (lines.data[first] == _OPEN).all() and (lines.data[last] == _CLOSE).all():
+    if (
+        lines.sizes.all()
+        and (lines.data[first] == _OPEN).all()
+        and (lines.data[last] == _CLOSE).all()
+    ):
         return True
     bare = [line.strip() for line in split_lines(data)]
     return all(line.startswith(b"{") and line.endswith(b"}") for line in bare)
@@ -206,9 +241,14 @@ def _kinds(data: bytes, keys: Sequence[str]) -> dict[str, bool | None]:
     for line in split_lines(data) if keys else ():
         with suppress(ValueError, RecursionError):
             row = json.loads(line)
-            values = {key: _value(row, key, missing=_MISSING) for key in keys if result.get(key) is None}
+            values = {
+                key: _value(row, key, missing=_MISSING) for key in keys if result.get(key) is None
+            }
             stored = {key: value for key, value in values.items() if value is not _MISSING}
-            result |= {key: None if value is None else isinstance(value, list) for key, value in stored.items()}
+            result |= {
+                key: None if value is None else isinstance(value, list)
+                for key, value in stored.items()
+            }
         if all(result.get(key) is not None for key in keys):
             break
     return result
@@ -245,13 +285,20 @@ class TableShard(Shard):
 
 
 def open_table(
-    path: str, fields: Mapping[str, str], *, split_lines: int | None, cache: Path | None = None,
+    path: str,
+    fields: Mapping[str, str],
+    *,
+    split_lines: int | None,
+    cache: Path | None = None,
     max_line: int | None = MAX_LINE,
-) -> TableShard:  # fmt: skip
+) -> TableShard:
     """Index a table, or load its index from the cache; options as for `open_shard`. split_lines: rows per piece"""
     if not arguments.mapping(fields, "fields", remedy=_FIELDS):
         raise ConfigError(f"fields is empty; {_FIELDS}")
-    values = {arguments.text(name, "fields"): arguments.text(key, f"fields[{name!r}]") for name, key in fields.items()}
+    values = {
+        arguments.text(name, "fields"): arguments.text(key, f"fields[{name!r}]")
+        for name, key in fields.items()
+    }
     with as_stream_errors(path):
 
         def make(copy: Path) -> Index:
@@ -259,11 +306,20 @@ def open_table(
             with local_copy(path, kind=CorpusError) if is_parquet else nullcontext(path) as place:
                 rows = parquet_rows if is_parquet else json_rows
                 look = _Look(path, max_line)
-                cut = look.at(rows(str(place), tuple(values.values()), n=split_lines, max_line=max_line))
+                cut = look.at(
+                    rows(str(place), tuple(values.values()), n=split_lines, max_line=max_line)
+                )
                 return (noted(path, "frames", cut, copy=copy),), look.facts()
 
-        key = ["table", split_lines, max_line, list(values.values())]  # JSON lines are longer than their values
-        return TableShard(*cached_index([path], make, cache=cache, max_line=max_line, key=key), tuple(values))
+        key = [
+            "table",
+            split_lines,
+            max_line,
+            list(values.values()),
+        ]  # JSON lines are longer than their values
+        return TableShard(
+            *cached_index([path], make, cache=cache, max_line=max_line, key=key), tuple(values)
+        )
 
 
 class _Look:
@@ -296,7 +352,9 @@ class _Look:
             raise long_line_error(self.path, self.n_rows + int(np.argmax(sizes)) + 1, self.max_line)
 
     def _digest(self, columns: list[Column]) -> None:
-        self.hashes = self.hashes or [(blake2b(digest_size=16), blake2b(digest_size=16)) for _ in columns]
+        self.hashes = self.hashes or [
+            (blake2b(digest_size=16), blake2b(digest_size=16)) for _ in columns
+        ]
         for column, (values, sizes) in zip(columns, self.hashes, strict=True):
             values.update(column.text().data)
             sizes.update(column.sizes.tobytes())

@@ -25,7 +25,9 @@ from volt.stream.reading.shard import Facts, Shard, as_stream_errors
 from volt.stream.transforms.column import Column, line_ends_of
 from volt.urls import url_of
 
-SMALL = 1 << 20  # bytes; indexing a smaller plain file is faster than reading its index from the cache
+SMALL = (
+    1 << 20
+)  # bytes; indexing a smaller plain file is faster than reading its index from the cache
 _READ_SIZE = 1 << 20
 _RETURN = 0x0D
 PARQUET = b"PAR1"  # the first bytes of a Parquet file
@@ -78,25 +80,37 @@ def split_lines(data: bytes) -> list[bytes]:
 
 
 def open_text(
-    path: str, *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
+    path: str,
+    *,
+    split_lines: int | None,
+    cache: Path | None = None,
+    max_line: int | None = MAX_LINE,
 ) -> TextShard:
     """Index a text file, or load its index from the cache; options as for `open_shard`."""
     with as_stream_errors(path):
         head, url = read_start(path, 8), url_of(path)
         if head.startswith(PARQUET):
-            raise StreamError(f"{shown_path(path)}: is a Parquet file; name its columns, as in columns: {{src: NAME}}")
+            raise StreamError(
+                f"{shown_path(path)}: is a Parquet file; name its columns, as in columns: {{src: NAME}}"
+            )
         packing: Packing = "frames" if split_lines else "whole"
-        if find_decoder(head) is None and (url is None or has_ranges(url)):  # some servers send only whole files
+        if find_decoder(head) is None and (
+            url is None or has_ranges(url)
+        ):  # some servers send only whole files
             packing = "plain"
 
         def make(copy: Path | None = None) -> Index:
             scan = TextScan()
             pieces = scan.of(cut_lines(path, split_lines, max_line=max_line))
-            return (noted(path, packing, pieces, copy=copy if packing == "frames" else None),), scan.facts()
+            return (
+                noted(path, packing, pieces, copy=copy if packing == "frames" else None),
+            ), scan.facts()
 
         if packing == "plain" and stamp_of(path)[0] < SMALL:
             return TextShard(*make())
-        return TextShard(*cached_index([path], make, cache=cache, max_line=max_line, key=["text", split_lines]))
+        return TextShard(
+            *cached_index([path], make, cache=cache, max_line=max_line, key=["text", split_lines])
+        )
 
 
 class TextScan:
@@ -121,7 +135,9 @@ class TextScan:
             yield piece, len(lines)
 
     def facts(self) -> Facts:
-        return Facts(self.n_bytes, self.longest, self.first_tab, self.hash.hexdigest(), not self.first_bad)
+        return Facts(
+            self.n_bytes, self.longest, self.first_tab, self.hash.hexdigest(), not self.first_bad
+        )
 
 
 def cut_lines(path: str, n: int | None, *, max_line: int | None) -> Iterator[bytes]:
@@ -135,7 +151,10 @@ class LineCutter:
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks, self._block, self._start = blocks, b"", 0
-        self._ends, self._line = np.zeros(0, np.int64), 0  # ends of the lines in the block; the next line
+        self._ends, self._line = (
+            np.zeros(0, np.int64),
+            0,
+        )  # ends of the lines in the block; the next line
 
     def cut(self, n: int) -> Generator[bytes, None, int]:
         """Yield the next n lines in segments; return how many are missing if the blocks end early."""

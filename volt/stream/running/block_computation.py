@@ -69,7 +69,9 @@ def invalid_lines(batch: Batch) -> dict[int, str]:
     for column in (*batch.columns, *([] if batch.rest is None else [batch.rest])):
         if column.is_ids or is_utf8_array(column.data):
             continue
-        for index, (start, size) in enumerate(zip(column.starts.tolist(), column.sizes.tolist(), strict=True)):
+        for index, (start, size) in enumerate(
+            zip(column.starts.tolist(), column.sizes.tolist(), strict=True)
+        ):
             if reason := _utf8_fault(column.data[start : start + max(size, 0)].tobytes()):
                 reasons.setdefault(index, reason)
     return reasons
@@ -90,7 +92,11 @@ def unwritable_lines(batch: Batch) -> dict[int, str]:
     if np.count_nonzero(data == ord("\n")) == len(ends) and is_utf8_array(data):
         return {}
     message = "unwritable: a transform left a line end or a lone surrogate"
-    return {index: message for index, line in enumerate(_lines(batch)) if b"\n" in line or _utf8_fault(line)}
+    return {
+        index: message
+        for index, line in enumerate(_lines(batch))
+        if b"\n" in line or _utf8_fault(line)
+    }
 
 
 def _lines(batch: Batch) -> Iterator[bytes]:
@@ -103,7 +109,9 @@ N_SAMPLED = 256  # maximum lines of a block whose fields are counted
 Form = Literal["lines", "columns"]  # the content of blocks
 _NO_LINES = np.zeros(0, np.uint8), np.zeros(0, np.int64)
 Step = tuple[str, Batch, Batch]  # name, lines before and after it
-_MISTAKES = re.compile(r": (TypeError|NameError|AttributeError|UnboundLocalError|ImportError|ModuleNotFoundError): ")
+_MISTAKES = re.compile(
+    r": (TypeError|NameError|AttributeError|UnboundLocalError|ImportError|ModuleNotFoundError): "
+)
 _REMEDY = "fix the line, or write errors: {on_fault: skip} at the top level of the configuration"
 _MANY = 8  # lines; if all lines of a block, at least so many, fail with one such error, the program has a bug
 
@@ -131,8 +139,18 @@ class ComputedBlock:
     def n_lines(self) -> int:
         return len(self.ends) if self.batch is None else len(self.batch)
 
-    def __reduce__(self) -> tuple[type[ComputedBlock], tuple[object, ...]]:  # faster than a dataclass's own state
-        return ComputedBlock, (self.data, self.ends, self.n_read, self.faults, self.error, self.fields, self.batch)
+    def __reduce__(
+        self,
+    ) -> tuple[type[ComputedBlock], tuple[object, ...]]:  # faster than a dataclass's own state
+        return ComputedBlock, (
+            self.data,
+            self.ends,
+            self.n_read,
+            self.faults,
+            self.error,
+            self.fields,
+            self.batch,
+        )
 
 
 @dataclass(slots=True)
@@ -166,9 +184,13 @@ class _Run:
 
 
 def compute_block(
-    source: OpenSource, address: Address, policy: ErrorPolicy, on_step: Callable[[int], object] | None = None, *,
+    source: OpenSource,
+    address: Address,
+    policy: ErrorPolicy,
+    on_step: Callable[[int], object] | None = None,
+    *,
     form: Form = "lines",
-) -> ComputedBlock:  # fmt: skip
+) -> ComputedBlock:
     """Return a chunk, with its faults and error. on_step: called with a transform's position before it runs"""
     run = _Run(source, address, keep_text=policy.on_fault == "quarantine", on_step=on_step)
     try:
@@ -232,7 +254,10 @@ def transformed(run: _Run) -> tuple[Batch, int]:
     else:
         batch, read, faults = cached
         run.faults += faults
-    if source.source.shuffle == "outputs" and (order := line_order(source, part, len(batch))) is not None:
+    if (
+        source.source.shuffle == "outputs"
+        and (order := line_order(source, part, len(batch))) is not None
+    ):
         batch = batch.take(order)
     if source.permutes_late:
         batch = permuted_late(source, part, read, batch)
@@ -253,7 +278,9 @@ def _unordered(run: _Run) -> tuple[Batch, NDArray[np.int64]]:
     return batch, read
 
 
-def _of_any_epoch(source: OpenSource, run: _Run) -> tuple[Batch, NDArray[np.int64], tuple[Fault, ...]] | None:
+def _of_any_epoch(
+    source: OpenSource, run: _Run
+) -> tuple[Batch, NDArray[np.int64], tuple[Fault, ...]] | None:
     """Return what all epochs share: lines after all steps, origins read, and faults; None if a step is random."""
     trial = _Run(source, run.address, run.keep_text, draws=[])
     batch, read = _unordered(trial)
@@ -275,7 +302,10 @@ def _step(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch
             done = _called(run, position, transform, batch)
             break
         except LineFault as fault:
-            result, reasons = fault.result, {index: f"{transform.name}: {why}" for index, why in fault.reasons.items()}
+            result, reasons = (
+                fault.result,
+                {index: f"{transform.name}: {why}" for index, why in fault.reasons.items()},
+            )
         except Exception as error:
             result, reasons = None, _failing_lines(run, position, transform, batch)
             if not reasons:
@@ -297,7 +327,9 @@ def _step(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch
 def _called(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch:
     done = transform(batch, run.rng(position))
     if not isinstance(done, Batch) or any(len(column) != len(done) for column in done.columns):
-        raise StreamError(f"transform {transform.name!r} must return a Batch with an origin for each line")
+        raise StreamError(
+            f"transform {transform.name!r} must return a Batch with an origin for each line"
+        )
     return done
 
 
@@ -310,7 +342,11 @@ def _failing_lines(run: _Run, position: int, transform: Transform, batch: Batch)
             _called(run, position, transform, batch.take(indices))
         except Exception as error:
             if len(indices) == 1:
-                why = error.reasons[0] if isinstance(error, LineFault) else f"{type(error).__name__}: {error}"
+                why = (
+                    error.reasons[0]
+                    if isinstance(error, LineFault)
+                    else f"{type(error).__name__}: {error}"
+                )
                 reasons[int(indices[0])] = f"{transform.name}: {why}"
             else:
                 halves += [indices[len(indices) // 2 :], indices[: len(indices) // 2]]

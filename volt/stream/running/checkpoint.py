@@ -27,7 +27,9 @@ ACCEPTABLE = ("weights", "sources", "data")
 _OF_LINES = (".lines", ".n_lines", ".block_lines", ".chunk_lines")
 
 
-def differences(stored: Mapping[str, Any], current: Mapping[str, Any], *, at: str = "") -> list[str]:
+def differences(
+    stored: Mapping[str, Any], current: Mapping[str, Any], *, at: str = ""
+) -> list[str]:
     """Return the differences between two configurations, one line for each value."""
     lines = list[str]()
     for name in sorted({*stored, *current}):
@@ -43,7 +45,11 @@ def differences(stored: Mapping[str, Any], current: Mapping[str, Any], *, at: st
 
 
 def refuse_difference(
-    stored: Mapping[str, Any], current: Mapping[str, Any], *, accept: Collection[str] = (), grown: Collection[str] = ()
+    stored: Mapping[str, Any],
+    current: Mapping[str, Any],
+    *,
+    accept: Collection[str] = (),
+    grown: Collection[str] = (),
 ) -> tuple[str, ...]:
     """Raise StreamError if configurations differ in ways that `accept` does not allow. Return the kinds of differences.
 
@@ -65,7 +71,11 @@ def _refusal(refused: Sequence[str], needed: Collection[str]) -> StreamError:
         remedy = "restore it there, or merge the states of all ranks and restore the result"
         return StreamError(f"the state belongs to another rank: {message}; {remedy}")
     message = f"the state belongs to another stream: {message}; {remedy}"
-    return StreamError(message) if "" in needed else StreamError(f"{message}, or pass", hint={"accept": sorted(needed)})
+    return (
+        StreamError(message)
+        if "" in needed
+        else StreamError(f"{message}, or pass", hint={"accept": sorted(needed)})
+    )
 
 
 def _acceptable(difference: str, grown: Collection[str]) -> str:
@@ -94,8 +104,12 @@ def n_lines_before(source: OpenSource, stored: Mapping[str, Any]) -> int | None:
 
 def grown_by(state: State, grown: Mapping[str, tuple[int, int]]) -> State:
     """Add appended lines to the unread lines of a merged state. grown: source name → (lines before, lines now)"""
-    cursors = state.cursors | {name: _grown(state.cursors[name], *sizes) for name, sizes in grown.items()}
-    return replace(state, cursors=cursors, ended=tuple(name for name in state.ended if name not in grown))
+    cursors = state.cursors | {
+        name: _grown(state.cursors[name], *sizes) for name, sizes in grown.items()
+    }
+    return replace(
+        state, cursors=cursors, ended=tuple(name for name in state.ended if name not in grown)
+    )
 
 
 def _grown(cursor: Cursor, before: int, now: int) -> Cursor:
@@ -140,9 +154,13 @@ def load_state(path: str | Path) -> dict[str, Any]:
     try:
         stored = json.loads(read_bytes(path, kind=StreamError, most=_MOST))
     except (ValueError, RecursionError) as error:
-        raise StreamError(f"{place}: not JSON ({error}); give a file that a stream has written") from error
+        raise StreamError(
+            f"{place}: not JSON ({error}); give a file that a stream has written"
+        ) from error
     if not isinstance(stored, dict):
-        raise StreamError(f"{place}: not a state of a stream; give a file that a stream has written")
+        raise StreamError(
+            f"{place}: not a state of a stream; give a file that a stream has written"
+        )
     try:
         State.from_json(stored)
     except StreamError as error:
@@ -160,4 +178,6 @@ def check_own(path: str | Path, rank: int, world: int) -> None:
         return
     if stored.get("world") == world and stored.get("rank", rank) != rank:
         owner = f"is the state of rank {stored['rank']} of {world}, but this is rank {rank}"
-        raise StreamError(f"{shown_path(path)}: {owner}; give each rank its own file, or remove this one")
+        raise StreamError(
+            f"{shown_path(path)}: {owner}; give each rank its own file, or remove this one"
+        )

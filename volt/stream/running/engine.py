@@ -33,7 +33,15 @@ from volt.stream.running.block_computation import Address, Form, most_of, n_chun
 from volt.stream.running.prefetch import Pool, Prefetcher, ThisThread, Threads, computed
 from volt.stream.running.processes import Processes, StartMethod
 from volt.stream.running.source_buffer import Longs, SourceBuffer, by_source
-from volt.stream.running.state import Cursor, FaultCounts, Opening, State, advanced, check_cursor, reached
+from volt.stream.running.state import (
+    Cursor,
+    FaultCounts,
+    Opening,
+    State,
+    advanced,
+    check_cursor,
+    reached,
+)
 from volt.stream.running.summary import VirtualEpoch, epoch_lines, virtual_epoch
 
 Ends = Literal["stop", "drop"]
@@ -47,10 +55,23 @@ class Engine:
     """The reading part of a `Stream`: its position, and the buffers of its sources."""
 
     def __init__(
-        self, sources: tuple[OpenSource, ...], *, ends: Ends, policy: ErrorPolicy, recall: int, n_workers: int,
-        start_method: StartMethod, time_limit: float | None, configuration: dict[str, Any],
-    ) -> None:  # fmt: skip
-        self.sources, self.ends, self.policy, self.configuration = sources, ends, policy, configuration
+        self,
+        sources: tuple[OpenSource, ...],
+        *,
+        ends: Ends,
+        policy: ErrorPolicy,
+        recall: int,
+        n_workers: int,
+        start_method: StartMethod,
+        time_limit: float | None,
+        configuration: dict[str, Any],
+    ) -> None:
+        self.sources, self.ends, self.policy, self.configuration = (
+            sources,
+            ends,
+            policy,
+            configuration,
+        )
         self.rank, self.world = configuration["rank"], configuration["world"]
         self.n_workers, self.start_method, self.time_limit = n_workers, start_method, time_limit
         self._mixture = Mixture(self._weights())
@@ -64,7 +85,10 @@ class Engine:
 
     def _weights(self) -> list[Weight]:
         weights = [source.source.weight for source in self.sources]
-        return [weight.of_rank(self.rank, self.world) if isinstance(weight, Schedule) else weight for weight in weights]
+        return [
+            weight.of_rank(self.rank, self.world) if isinstance(weight, Schedule) else weight
+            for weight in weights
+        ]
 
     @property
     def epoch_lines(self) -> int | None:
@@ -81,7 +105,13 @@ class Engine:
         with self._lock:
             cursors = [*self._state().cursors.values()]
             return virtual_epoch(
-                self.sources, self._in_use(), cursors, self._mixture, n_lines=n_lines, rank=self.rank, world=self.world
+                self.sources,
+                self._in_use(),
+                cursors,
+                self._mixture,
+                n_lines=n_lines,
+                rank=self.rank,
+                world=self.world,
             )
 
     # position
@@ -93,14 +123,22 @@ class Engine:
         self.sources = tuple(source.growing(cursors[source.name].grown) for source in self.sources)
         for source in self.sources:
             check_cursor(
-                cursors[source.name], source.name, n_lines=source.n_lines, block_lines=source.block_lines,
-                rank=self.rank, world=self.world,
-            )  # fmt: skip
+                cursors[source.name],
+                source.name,
+                n_lines=source.n_lines,
+                block_lines=source.block_lines,
+                rank=self.rank,
+                world=self.world,
+            )
         base = {name: state.base.get(name, 0) for name in names}
-        self._settled = replace(state, cursors=cursors, base=base, configuration=self.configuration, merged=0)
+        self._settled = replace(
+            state, cursors=cursors, base=base, configuration=self.configuration, merged=0
+        )
         ended = frozenset(names.index(name) for name in state.ended if name in names)
         counts = np.array([cursor.lines for cursor in cursors.values()])
-        self._mixture = Mixture(self._weights(), counts, ended, state.since, np.array([*base.values()]))
+        self._mixture = Mixture(
+            self._weights(), counts, ended, state.since, np.array([*base.values()])
+        )
         self._over = len(ended) == len(names) or (self.ends == "stop" and bool(ended))
         self._turns, self._n_given = np.empty(0, np.int64), 0
         self._run += 1
@@ -113,8 +151,12 @@ class Engine:
         settled = self._settled
         self._buffers = [SourceBuffer(name, cursor) for name, cursor in settled.cursors.items()]
         self._openings = list[Opening]()
-        self._failure: tuple[int, VoltError] | None = None  # a later block's error; the line before which to raise it
-        self._tally = FaultCounter(self.policy, settled.n_read, settled.n_faults, Counter(settled.reasons))
+        self._failure: tuple[int, VoltError] | None = (
+            None  # a later block's error; the line before which to raise it
+        )
+        self._tally = FaultCounter(
+            self.policy, settled.n_read, settled.n_faults, Counter(settled.reasons)
+        )
 
     def _state(self, n: int | None = None) -> State:
         n_turns = self._n_given if n is None else n - self._settled.n
@@ -136,7 +178,9 @@ class Engine:
         self._openings = [opening for opening in self._openings if id(opening) not in done]
         self._recall.add(before, turns, opened)
         self._mixture.advance(turns)
-        for buffer, n in zip(self._buffers, np.bincount(turns, minlength=len(self._buffers)).tolist(), strict=True):
+        for buffer, n in zip(
+            self._buffers, np.bincount(turns, minlength=len(self._buffers)).tolist(), strict=True
+        ):
             if n:
                 buffer.drain(n)
 
@@ -155,8 +199,12 @@ class Engine:
             self._started = time.monotonic()
             for source in self.sources if self._first == 0 else ():  # shards that could not be read
                 self._tally.charge(n_read=0, faults=source.faults)
-                self._settled = FaultCounts(0, Counter(map(kind_of, source.faults))).added_to(self._settled)
-        most = min(most or WINDOW, WINDOW if self._compiled else _FEW)  # Python code computes small blocks
+                self._settled = FaultCounts(0, Counter(map(kind_of, source.faults))).added_to(
+                    self._settled
+                )
+        most = min(
+            most or WINDOW, WINDOW if self._compiled else _FEW
+        )  # Python code computes small blocks
         while not self._over:
             if len(self._turns) < min(most, _FEW):
                 self._turns = self._mixture.peek(WINDOW)
@@ -190,7 +238,9 @@ class Engine:
         while needs:
             place, source = needs[0]
             is_ready = self._blocks is not None and self._blocks.is_ready(source)
-            is_prompt = self.sources[source].is_compiled or is_ready  # nobody knows how long Python code runs
+            is_prompt = (
+                self.sources[source].is_compiled or is_ready
+            )  # nobody knows how long Python code runs
             waits = place and (time.monotonic() > deadline or not is_prompt)
             if waits or not self._load(source, n + place):
                 return place
@@ -222,12 +272,16 @@ class Engine:
             raise StreamError(block.error)
         opening = buffer.load(address, block, source=source, n=n)
         self._openings.append(opening)
-        if not opening.counts.n_read and not opening.counts.reasons:  # the state already counts its lines
+        if (
+            not opening.counts.n_read and not opening.counts.reasons
+        ):  # the state already counts its lines
             return True
         self._fields.update(block.fields)
         try:
             self._tally.charge(n_read=opening.counts.n_read, faults=block.faults)
-            most_empty = 2 * self.sources[source].n_lines  # from an epoch's first line to the next epoch's last
+            most_empty = (
+                2 * self.sources[source].n_lines
+            )  # from an epoch's first line to the next epoch's last
             if buffer.n_empty >= most_empty:
                 raise self._nothing_passes(buffer.name)
         except VoltError as error:
@@ -254,13 +308,17 @@ class Engine:
         self._mixture, self._turns = mixture, np.empty(0, np.int64)
         names = [*self._settled.cursors]
         self._settled = replace(
-            self._settled, since=mixture.since, base=dict(zip(names, mixture.base.tolist(), strict=True)),
+            self._settled,
+            since=mixture.since,
+            base=dict(zip(names, mixture.base.tolist(), strict=True)),
             ended=tuple(names[index] for index in sorted(mixture.ended)),
-        )  # fmt: skip
+        )
 
     def _counts(self) -> tuple[int, dict[str, int]]:
         n = self._settled.n + self._n_given
-        ahead = [] if self._over else [opening.counts for opening in self._openings if opening.n >= n]
+        ahead = (
+            [] if self._over else [opening.counts for opening in self._openings if opening.n >= n]
+        )
         reasons = Counter(self._tally.reasons)
         for counts in ahead:
             reasons.subtract(counts.reasons)
@@ -277,15 +335,21 @@ class Engine:
         compiled = [source.is_compiled for source in self.sources]
         self._compiled = all(compiled)
         n_workers = self.n_workers or int(self.time_limit is not None and not all(compiled))
-        pools = dict[bool, Pool]()  # keys: are all transforms compiled? Python code would block threads
+        pools = dict[
+            bool, Pool
+        ]()  # keys: are all transforms compiled? Python code would block threads
         compute = partial(computed, sources=self.sources, policy=self.policy, form=self._form)
         if not n_workers:
             pools = dict.fromkeys((True, False), ThisThread(compute))
         elif not self._compiled:
             pools[False] = Processes(
-                self.sources, self.policy, n=n_workers, start_method=self.start_method, time_limit=self.time_limit,
+                self.sources,
+                self.policy,
+                n=n_workers,
+                start_method=self.start_method,
+                time_limit=self.time_limit,
                 form=self._form,
-            )  # fmt: skip
+            )
         if n_workers and any(compiled):
             pools[True] = Threads(compute, n=n_workers)
         own = [pools[is_compiled] for is_compiled in compiled]
@@ -325,9 +389,14 @@ class Engine:
 
 def addresses(source: OpenSource, cursor: Cursor, *, rank: int, world: int) -> Iterator[Address]:
     ranges = parts(
-        source.n_lines, source.block_lines, rank=rank, world=world, deal=cursor.deal, epochs=source.source.epochs,
+        source.n_lines,
+        source.block_lines,
+        rank=rank,
+        world=world,
+        deal=cursor.deal,
+        epochs=source.source.epochs,
         start=cursor.address,
-    )  # fmt: skip
+    )
     for part in ranges:
         first = cursor.chunk if part.address == cursor.address else 0
         for chunk in range(first, n_chunks(part.n_lines, most=most_of(source, part))):
@@ -358,7 +427,10 @@ class StateHistory:
         if not self._n_lines:
             return
         last = self._runs[-1] if self._runs else None
-        is_changed = last is None or (last.state.since, last.state.ended) != (state.since, state.ended)
+        is_changed = last is None or (last.state.since, last.state.ended) != (
+            state.since,
+            state.ended,
+        )
         if last is None or is_changed or len(last.openings) >= _RUN_OPENINGS:
             last = _Run(state, bytearray(), [])
             self._runs.append(last)
@@ -367,7 +439,9 @@ class StateHistory:
         self._n_openings += len(openings)
         oldest = state.n + len(turns) - self._n_lines
         while len(self._runs) > 1 and (
-            self._runs[1].state.n <= oldest or len(self._runs) > self._most or self._n_openings > _MOST_OPENINGS
+            self._runs[1].state.n <= oldest
+            or len(self._runs) > self._most
+            or self._n_openings > _MOST_OPENINGS
         ):
             self._n_openings -= len(self._runs.popleft().openings)
 
@@ -376,6 +450,12 @@ class StateHistory:
         for run in reversed(self._runs if n - sample <= self._n_lines else ()):
             first, n_turns = run.state.n, len(run.turns) // self._kind.itemsize
             if first < sample <= first + n_turns or (first == sample and run is self._runs[0]):
-                return advanced(run.state, np.frombuffer(bytes(run.turns), self._kind, sample - first), run.openings)
+                return advanced(
+                    run.state,
+                    np.frombuffer(bytes(run.turns), self._kind, sample - first),
+                    run.openings,
+                )
         oldest = max(self._runs[0].state.n, n - self._n_lines) if self._runs else n
-        raise StreamError(f"line {sample} cannot be recalled; give a line from {oldest} to {n}, or raise recall")
+        raise StreamError(
+            f"line {sample} cannot be recalled; give a line from {oldest} to {n}, or raise recall"
+        )

@@ -14,7 +14,15 @@ from typing import Any
 from volt import arguments
 from volt.display import counted
 from volt.errors import StreamError
-from volt.stream.reading.distributed_sampler import BlockRange, Deal, Pick, Remains, Span, joined, remains_of
+from volt.stream.reading.distributed_sampler import (
+    BlockRange,
+    Deal,
+    Pick,
+    Remains,
+    Span,
+    joined,
+    remains_of,
+)
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.running.checkpoint import differences, grown_by, n_lines_before, refuse_difference
 from volt.stream.running.state import Cursor, State, check_cursor
@@ -37,7 +45,9 @@ def merge_states(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         ...
     volt.errors.StreamError: no states to merge; give the states of all ranks
     """
-    inputs = [State.from_json(state) for state in arguments.several(states, "states", remedy=_STATES)]
+    inputs = [
+        State.from_json(state) for state in arguments.several(states, "states", remedy=_STATES)
+    ]
     if not inputs:
         raise StreamError("no states to merge; give the states of all ranks")
     _check_one_run(inputs)
@@ -54,7 +64,9 @@ def _merged(states: Sequence[State]) -> State:
             name: Cursor(lines[name], deal[0].epoch, deal=deal, grown=first.cursors[name].grown)
             for name, deal in ((name, _merged_deal(name, states)) for name in first.cursors)
         },
-        configuration={name: value for name, value in first.configuration.items() if name not in _OWN},
+        configuration={
+            name: value for name, value in first.configuration.items() if name not in _OWN
+        },
         since=n,
         base=lines,
         ended=tuple(name for name in first.cursors if all(name in state.ended for state in states)),
@@ -68,26 +80,49 @@ def _merged(states: Sequence[State]) -> State:
 
 def _check_one_run(states: Sequence[State]) -> None:
     if any(state.merged for state in states):
-        raise StreamError("one of the states is already merged; give the states that the ranks have written")
-    places = [tuple(whole(state.configuration.get(name), f"configuration.{name}") for name in _OWN) for state in states]
+        raise StreamError(
+            "one of the states is already merged; give the states that the ranks have written"
+        )
+    places = [
+        tuple(whole(state.configuration.get(name), f"configuration.{name}") for name in _OWN)
+        for state in states
+    ]
     worlds, ranks = {world for _, world in places}, sorted(rank for rank, _ in places)
     if len(worlds) > 1 or ranks != list(range(max(worlds))):
         message = ", ".join(f"{rank} of {world}" for rank, world in sorted(places))
-        raise StreamError(f"the states are of ranks {arguments.shortened(message)}; give one state per rank of one run")
-    starts = [[(name, cursor.deal, cursor.grown) for name, cursor in state.cursors.items()] for state in states]
+        raise StreamError(
+            f"the states are of ranks {arguments.shortened(message)}; give one state per rank of one run"
+        )
+    starts = [
+        [(name, cursor.deal, cursor.grown) for name, cursor in state.cursors.items()]
+        for state in states
+    ]
     first = states[0]
     for state, start in zip(states, starts, strict=True):
-        lines = [one for one in differences(first.configuration, state.configuration) if not one.startswith("rank: ")]
+        lines = [
+            one
+            for one in differences(first.configuration, state.configuration)
+            if not one.startswith("rank: ")
+        ]
         if lines or start != starts[0]:
-            message = "; ".join(lines) or "they began with different sources, or from different states"
-            raise StreamError(f"the states are not of one run: {message}; give the states that one run has written")
+            message = (
+                "; ".join(lines) or "they began with different sources, or from different states"
+            )
+            raise StreamError(
+                f"the states are not of one run: {message}; give the states that one run has written"
+            )
 
 
 def _merged_deal(name: str, states: Sequence[State]) -> Deal:
     place, deal = f"configuration.sources.{name}", states[0].cursors[name].deal
     values = states[0].configuration.get("sources", {}).get(name, {})
-    n_lines, block_lines = (whole(values.get(key), f"{place}.{key}", low=1) for key in ("n_lines", "block_lines"))
-    world, cursors = len(states), [(state.configuration["rank"], state.cursors[name]) for state in states]
+    n_lines, block_lines = (
+        whole(values.get(key), f"{place}.{key}", low=1) for key in ("n_lines", "block_lines")
+    )
+    world, cursors = (
+        len(states),
+        [(state.configuration["rank"], state.cursors[name]) for state in states],
+    )
     for rank, cursor in cursors:
         check_cursor(cursor, name, n_lines=n_lines, block_lines=block_lines, rank=rank, world=world)
     epochs = [cursor.epoch for _, cursor in cursors]
@@ -105,7 +140,9 @@ def _merged_deal(name: str, states: Sequence[State]) -> Deal:
                 spans += own.spans
                 begun += own.begun
         if left or spans or begun or remains.epoch == last:
-            left.append(Remains(remains.epoch, tuple(_side_by_side(spans)), tuple(_gathered(begun))))
+            left.append(
+                Remains(remains.epoch, tuple(_side_by_side(spans)), tuple(_gathered(begun)))
+            )
     return tuple(left)
 
 
@@ -130,12 +167,19 @@ def rank_state(merged: State, rank: int, world: int) -> State:
     reasons = _divided(merged.reasons, rank, world)
     n = sum(lines.values())
     return replace(
-        merged, n=n, since=n, base=lines, merged=0,
-        cursors={name: replace(cursor, lines=lines[name]) for name, cursor in merged.cursors.items()},
+        merged,
+        n=n,
+        since=n,
+        base=lines,
+        merged=0,
+        cursors={
+            name: replace(cursor, lines=lines[name]) for name, cursor in merged.cursors.items()
+        },
         configuration={**merged.configuration, "rank": rank, "world": world},
-        n_read=_divided({"": merged.n_read}, rank, world)[""], n_faults=sum(reasons.values()),
+        n_read=_divided({"": merged.n_read}, rank, world)[""],
+        n_faults=sum(reasons.values()),
         reasons={kind: count for kind, count in reasons.items() if count},
-    )  # fmt: skip
+    )
 
 
 def _divided(totals: Mapping[str, int], rank: int, world: int) -> dict[str, int]:
@@ -151,7 +195,11 @@ def _divided(totals: Mapping[str, int], rank: int, world: int) -> dict[str, int]
 
 
 def continued(
-    state: State, configuration: Mapping[str, Any], *, sources: Sequence[OpenSource] = (), accept: Collection[str] = ()
+    state: State,
+    configuration: Mapping[str, Any],
+    *,
+    sources: Sequence[OpenSource] = (),
+    accept: Collection[str] = (),
 ) -> tuple[State, tuple[str, ...]]:
     """Return the state to continue from, and texts that name each accepted difference and the first line it affects.
 
@@ -160,7 +208,11 @@ def continued(
     accept: see `refuse_difference`
     """
     rank, world = configuration["rank"], configuration["world"]
-    stored = state.configuration if not state.merged else {**state.configuration, "rank": rank, "world": world}
+    stored = (
+        state.configuration
+        if not state.merged
+        else {**state.configuration, "rank": rank, "world": world}
+    )
     old = stored.get("sources", {})
     grown = {
         source.name: (n, source.n_lines)
@@ -174,12 +226,18 @@ def continued(
             problem = f"lines were appended to source {next(iter(grown))!r}, but the state is of one rank of {world}"
             raise StreamError(f"{problem}; merge the states of all ranks and restore the result")
         whole = state if state.merged else _merged([state])
-        state = replace(state, cursors={**state.cursors, **{name: whole.cursors[name] for name in grown}})
+        state = replace(
+            state, cursors={**state.cursors, **{name: whole.cursors[name] for name in grown}}
+        )
         state = grown_by(state, grown)
     if state.merged:
         state = rank_state(state, rank, world)
     if "weights" in names or new or grown:
-        state = replace(state, since=state.n, base={name: cursor.lines for name, cursor in state.cursors.items()})
+        state = replace(
+            state,
+            since=state.n,
+            base={name: cursor.lines for name, cursor in state.cursors.items()},
+        )
     accepted = [f"changed weights from line {n:,} on"] if "weights" in names else []
     accepted += [f"source {name!r} from line {n:,} on" for name in new]
     accepted += [
@@ -188,7 +246,10 @@ def continued(
         for name, (before, now) in grown.items()
     ]
     state = replace(
-        state, configuration=dict(configuration), accepted=tuple(sorted({*state.accepted, *names})),
-        base={**dict.fromkeys(new, 0), **state.base}, cursors={**dict.fromkeys(new, Cursor()), **state.cursors},
-    )  # fmt: skip
+        state,
+        configuration=dict(configuration),
+        accepted=tuple(sorted({*state.accepted, *names})),
+        base={**dict.fromkeys(new, 0), **state.base},
+        cursors={**dict.fromkeys(new, Cursor()), **state.cursors},
+    )
     return state, tuple(accepted)

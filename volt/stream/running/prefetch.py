@@ -30,7 +30,10 @@ from volt.stream.running.block_computation import Address, ComputedBlock, Form, 
 
 PATIENCE = 0.1  # maximum seconds per wait, because signals do not interrupt waits in some libraries
 _GRACE = 2.0  # seconds for threads to finish their blocks
-_FULL, _LEAST = 1 << 20, 1 / 8  # bytes of a block that counts as one requested block; what smaller ones count as
+_FULL, _LEAST = (
+    1 << 20,
+    1 / 8,
+)  # bytes of a block that counts as one requested block; what smaller ones count as
 Job = tuple[int, Address]  # the number of a source, and the address of one of its blocks
 Done = tuple[int, Address, ComputedBlock]
 Compute = Callable[[Job], Done]
@@ -90,14 +93,22 @@ class Prefetcher:
     """
 
     def __init__(
-        self, sources: Sequence[OpenSource], queues: Sequence[Iterator[Address]], pools: Sequence[Pool], *, most: int
+        self,
+        sources: Sequence[OpenSource],
+        queues: Sequence[Iterator[Address]],
+        pools: Sequence[Pool],
+        *,
+        most: int,
     ) -> None:
         parts = zip(queues, pools, sources, strict=True)
         self._queues = [
-            _Queue(queue, pool, source.chunk_lines, source.n_bytes / source.n_lines) for queue, pool, source in parts
+            _Queue(queue, pool, source.chunk_lines, source.n_bytes / source.n_lines)
+            for queue, pool, source in parts
         ]
         self._pools = list(dict.fromkeys(pools))
-        self._needs = dict[Pool, list[tuple[float, int]]]()  # heaps of (lines until a source's blocks run out, source)
+        self._needs = dict[
+            Pool, list[tuple[float, int]]
+        ]()  # heaps of (lines until a source's blocks run out, source)
         self._n_requested, self._most, self._closed = 0.0, most + len(self._queues), False
         self._shares = list[float]()
 
@@ -113,7 +124,9 @@ class Prefetcher:
             for source, (queue, share) in enumerate(zip(self._queues, shares, strict=True)):
                 queue.share = share
                 if share > 0:
-                    heapq.heappush(self._needs[queue.pool], (queue.samples(queue.requested), source))
+                    heapq.heappush(
+                        self._needs[queue.pool], (queue.samples(queue.requested), source)
+                    )
         self._receive()
 
     def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
@@ -121,7 +134,9 @@ class Prefetcher:
         queue = self._queues[source]
         while True:
             if self._closed:
-                raise StreamError("the workers have ended; read the stream itself, which starts new ones")
+                raise StreamError(
+                    "the workers have ended; read the stream itself, which starts new ones"
+                )
             if self.is_ready(source):
                 break
             if not queue.requested and self._request(source) is None:
@@ -134,7 +149,9 @@ class Prefetcher:
         return address, block
 
     def _fill(self) -> None:
-        is_low = self._n_requested <= self._most - 1  # small blocks are requested eight or more at a time
+        is_low = (
+            self._n_requested <= self._most - 1
+        )  # small blocks are requested eight or more at a time
         while is_low and self._n_requested < self._most:
             heaps = [heap for pool, heap in self._needs.items() if heap and pool.has_room]
             if not heaps:
@@ -198,7 +215,9 @@ class Threads:
         self._compute, self._n = compute, n
         self._jobs, self._done = SimpleQueue[Job | None](), SimpleQueue[Done | str]()
         self._n_requested, self._closed, self._pid = 0, False, os.getpid()
-        self._threads = [threading.Thread(target=self._work, daemon=True, name="volt-stream") for _ in range(n)]
+        self._threads = [
+            threading.Thread(target=self._work, daemon=True, name="volt-stream") for _ in range(n)
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -242,6 +261,8 @@ class Threads:
             self._jobs.put(None)
         deadline = time.monotonic() + _GRACE
         for thread in self._threads:
-            if thread is not threading.current_thread():  # a worker may be the thread that garbage-collects the stream
+            if (
+                thread is not threading.current_thread()
+            ):  # a worker may be the thread that garbage-collects the stream
                 thread.join(max(0, deadline - time.monotonic()))
         self._threads = []

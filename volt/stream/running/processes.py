@@ -34,7 +34,10 @@ from volt.stream.running.prefetch import Done, Job
 
 StartMethod = Literal["spawn", "fork"]
 _OUTSTANDING = 32  # blocks requested from a worker: one in progress, the others queued
-_COLLECT, _GAP = 0.05, 0.01  # seconds in which a reader that waits for a block also receives others; between two
+_COLLECT, _GAP = (
+    0.05,
+    0.01,
+)  # seconds in which a reader that waits for a block also receives others; between two
 _LARGE = 1 << 18  # bytes of an array that is sent without copying it into a message
 _GRACE = 2.0  # seconds to wait for a dead or killed worker to exit
 _LOOK = 0.5  # seconds between a worker's checks that the stream's process is alive
@@ -56,9 +59,15 @@ class Processes:
     """A `Pool` of processes. time_limit: seconds per block"""
 
     def __init__(
-        self, sources: Sequence[OpenSource], policy: ErrorPolicy, *, n: int, start_method: StartMethod = "spawn",
-        time_limit: float | None = None, form: Form = "lines",
-    ) -> None:  # fmt: skip
+        self,
+        sources: Sequence[OpenSource],
+        policy: ErrorPolicy,
+        *,
+        n: int,
+        start_method: StartMethod = "spawn",
+        time_limit: float | None = None,
+        form: Form = "lines",
+    ) -> None:
         self._sources, self._limit = sources, math.inf if time_limit is None else time_limit
         self._workers, self._pid = list[_Worker](), os.getpid()
         self._is_spawned = start_method == "spawn"
@@ -105,7 +114,9 @@ class Processes:
         links = [worker.link for worker in self._workers]
         while ready := wait(links, timeout):
             result += [self._taken(worker) for worker in self._workers if worker.link in ready]
-            is_late = time.monotonic() > late or not any(worker.requested for worker in self._workers)
+            is_late = time.monotonic() > late or not any(
+                worker.requested for worker in self._workers
+            )
             timeout = 0.0 if is_late else _GAP
         for worker in self._workers:
             if worker.step.value == _STARTING:
@@ -113,7 +124,9 @@ class Processes:
             elif worker.requested and time.monotonic() - worker.since > self._limit:
                 problem = f"{self._place_of(worker)} has taken more than {self._limit:g} seconds"
                 self.close()
-                raise StreamError(f"{problem}; fix it, or raise time_limit at the top level of the configuration")
+                raise StreamError(
+                    f"{problem}; fix it, or raise time_limit at the top level of the configuration"
+                )
         return result
 
     def _taken(self, worker: _Worker) -> Done:
@@ -137,9 +150,16 @@ class Processes:
 
     def _raise_death(self, worker: _Worker) -> NoReturn:
         worker.process.join(_GRACE)
-        code, place = worker.process.exitcode, f"{self._place_of(worker)}: " if worker.requested else ""
+        code, place = (
+            worker.process.exitcode,
+            f"{self._place_of(worker)}: " if worker.requested else "",
+        )
         self.close()
-        how = f"was killed by {signal.Signals(-code).name}" if (code or 0) < 0 else f"ended with status {code}"
+        how = (
+            f"was killed by {signal.Signals(-code).name}"
+            if (code or 0) < 0
+            else f"ended with status {code}"
+        )
         hint = "; if memory ran out, make blocks smaller" if code == -signal.SIGKILL else ""
         hint += _UNGUARDED * (self._is_spawned and code == 1 and worker.step.value == _STARTING)
         raise StreamError(f"{place}worker process {worker.process.pid} {how}{hint}") from None
@@ -158,14 +178,21 @@ class Processes:
 def _started(context: SpawnContext | ForkContext, task: bytes) -> _Worker:
     ours, theirs = context.Pipe()
     step = context.RawValue("i", _STARTING)
-    process = context.Process(target=_serve, args=(task, theirs, os.getpid(), step), daemon=True, name="volt-stream")
+    process = context.Process(
+        target=_serve, args=(task, theirs, os.getpid(), step), daemon=True, name="volt-stream"
+    )
     process.start()
     theirs.close()
     return _Worker(process, ours, step)
 
 
 def _serve(task: bytes, link: Connection, parent: int, step: Any) -> None:
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):  # the parent handles these
+    for number in (
+        signal.SIGINT,
+        signal.SIGHUP,
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+    ):  # the parent handles these
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with contextlib.suppress(OSError):
@@ -199,7 +226,10 @@ def _work(link: Connection, task: bytes, step: Any) -> None:
             sources[source].is_compiled  # noqa: B018 (opens the transforms, before the time limit applies)
         note(_READING)
         block = compute_block(sources[source], address, policy, note, form=form)
-        block, large = replace(block, batch=block.batch and block.batch.compact()), list[pickle.PickleBuffer]()
+        block, large = (
+            replace(block, batch=block.batch and block.batch.compact()),
+            list[pickle.PickleBuffer](),
+        )
         data = pickle.dumps(block, protocol=5, buffer_callback=partial(_is_small, large))
         link.send((data, len(large)))
         for buffer in large:

@@ -66,17 +66,27 @@ class SourceBuffer:
         """Append a block that was loaded for line `n` of the stream. Return the record of its opening."""
         part, end = address.part, self.end
         where = (part.epoch, part.start, address.chunk)
-        is_resumed = self._is_fresh and end.inside > 0 and where == (end.epoch, end.start, end.chunk)
+        is_resumed = (
+            self._is_fresh and end.inside > 0 and where == (end.epoch, end.start, end.chunk)
+        )
         self._is_fresh = False
         if is_resumed:
             if not 0 <= end.inside <= block.n_lines:
-                raise refusal(f"the state's sources.{self.name}.offset {end.offset:,} exceeds {block.n_lines:,} lines")
+                raise refusal(
+                    f"the state's sources.{self.name}.offset {end.offset:,} exceeds {block.n_lines:,} lines"
+                )
             cursor, self._offset = end, end.inside % block.n_lines
         else:
             before = end.offset if end.address == part.address else 0
-            cursor = Cursor(end.lines, *part.address, before, address.chunk, before, end.deal, end.grown)
+            cursor = Cursor(
+                end.lines, *part.address, before, address.chunk, before, end.deal, end.grown
+            )
         is_counted = is_resumed or part.is_begun
-        counts = FaultCounts() if is_counted else FaultCounts(block.n_read, Counter(map(kind_of, block.faults)))
+        counts = (
+            FaultCounts()
+            if is_counted
+            else FaultCounts(block.n_read, Counter(map(kind_of, block.faults)))
+        )
         n_left = block.n_lines - cursor.inside
         self.end, self.left = cursor.moved(n_left), self.left + n_left
         self.n_empty = 0 if block.n_lines else self.n_empty + counts.n_read
@@ -110,7 +120,11 @@ def next_stretches(buffers: Sequence[SourceBuffer], turns: Longs) -> list[tuple[
     """Return (source, slice of a block) pairs that supply these turns, sorted by source."""
     counts = np.bincount(turns, minlength=len(buffers))
     sources = np.flatnonzero(counts).tolist()
-    return [(source, stretch) for source in sources for stretch in buffers[source].stretches(int(counts[source]))]
+    return [
+        (source, stretch)
+        for source in sources
+        for stretch in buffers[source].stretches(int(counts[source]))
+    ]
 
 
 def by_source(turns: Longs, n_sources: int) -> Longs:

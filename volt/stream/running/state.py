@@ -68,7 +68,9 @@ class Cursor:
 
     def moved(self, n: int) -> Cursor:
         lines, offset = self.lines + n, self.offset + n  # `replace` takes six times as long
-        return Cursor(lines, self.epoch, self.start, offset, self.chunk, self.before, self.deal, self.grown)
+        return Cursor(
+            lines, self.epoch, self.start, offset, self.chunk, self.before, self.deal, self.grown
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,21 +100,32 @@ class State:
     def to_json(self) -> dict[str, Any]:
         rest = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "cursors"}
         sources = {name: _cursor_to_json(cursor) for name, cursor in self.cursors.items()}
-        head = {"format": FORMAT, "version": VERSION, "volt": _volt(), "n": rest.pop("n"), "sources": sources}
+        head = {
+            "format": FORMAT,
+            "version": VERSION,
+            "volt": _volt(),
+            "n": rest.pop("n"),
+            "sources": sources,
+        }
         values: dict[str, Any] = json.loads(json.dumps({**head, **rest}))
         return {**values, "checksum": checksum(values)}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> State:
         """Rebuild a state from the result of `to_json`. Raises StreamError for any other value."""
-        arguments.mapping(stored, "state", remedy="give the result of Stream.state or volt.stream.load_state")
+        arguments.mapping(
+            stored, "state", remedy="give the result of Stream.state or volt.stream.load_state"
+        )
         _check_version(stored)
         check_keys(stored, ("format", "version", "volt", "sources", *_READERS, "checksum"))
         check_checksum(stored)
         sources = mapping(stored["sources"], "sources")
         try:
             cursors = {name: _cursor(source, f"sources.{name}") for name, source in sources.items()}
-            return cls(cursors=cursors, **{name: read(stored[name], name) for name, read in _READERS.items()})
+            return cls(
+                cursors=cursors,
+                **{name: read(stored[name], name) for name, read in _READERS.items()},
+            )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise refusal(f"the state contains values that no stream writes ({error!r})") from None
 
@@ -134,7 +147,9 @@ def _check_version(stored: Mapping[str, Any]) -> None:
         )
     if kind != FORMAT or version != VERSION or type(version) is not int:
         message = f"a state of {arguments.shortened(repr(kind))}, version {arguments.shortened(str(version))}"
-        raise StreamError(f"{message}, cannot be continued; version {VERSION} is needed; start the stream anew")
+        raise StreamError(
+            f"{message}, cannot be continued; version {VERSION} is needed; start the stream anew"
+        )
 
 
 def _cursor_to_json(cursor: Cursor) -> dict[str, Any]:
@@ -142,7 +157,10 @@ def _cursor_to_json(cursor: Cursor) -> dict[str, Any]:
     deal = [
         {
             **remains._asdict(),
-            "begun": [{"start": part.start, "n_lines": part.n_lines, "picks": part.picks} for part in remains.begun],
+            "begun": [
+                {"start": part.start, "n_lines": part.n_lines, "picks": part.picks}
+                for part in remains.begun
+            ],
         }
         for remains in cursor.deal
     ]
@@ -162,14 +180,17 @@ def _cursor(stored: Mapping[str, Any], place: str) -> Cursor:
         start=None if stored["start"] is None else whole(stored["start"], f"{place}.start"),
         deal=tuple(_remains(remains, f"{place}.deal") for remains in stored["deal"]),
         grown=_pairs(stored.get("grown", ()), f"{place}.grown", low=1),
-    )  # fmt: skip
+    )
 
 
 def _remains(stored: Mapping[str, Any], place: str) -> Remains:
     epoch = whole(stored["epoch"], place)
     begun = [
         BlockRange(
-            epoch, whole(part["start"], place), whole(part["n_lines"], place), _pairs(part["picks"], place, low=1)
+            epoch,
+            whole(part["start"], place),
+            whole(part["n_lines"], place),
+            _pairs(part["picks"], place, low=1),
         )
         for part in stored["begun"]
     ]
@@ -177,7 +198,10 @@ def _remains(stored: Mapping[str, Any], place: str) -> Remains:
 
 
 def _pairs(stored: object, place: str, *, low: int = 0) -> tuple[tuple[int, int], ...]:
-    return tuple((whole(first, place), whole(second, place, low=low)) for first, second in listed(stored, place))
+    return tuple(
+        (whole(first, place), whole(second, place, low=low))
+        for first, second in listed(stored, place)
+    )
 
 
 def _configuration(stored: object, place: str) -> dict[str, Any]:
@@ -195,10 +219,20 @@ def _texts(stored: object, place: str) -> tuple[str, ...]:
     return tuple(text(value, place) for value in listed(stored, place))
 
 
-_READERS: dict[str, Callable[[Any, str], Any]] = {  # a saved value's name → the function that checks the value
-    "n": whole, "configuration": _configuration, "since": whole, "base": _counts, "ended": _texts, "n_read": whole,
-    "n_faults": whole, "reasons": _counts, "accepted": _texts, "merged": whole,
-}  # fmt: skip
+_READERS: dict[
+    str, Callable[[Any, str], Any]
+] = {  # a saved value's name → the function that checks the value
+    "n": whole,
+    "configuration": _configuration,
+    "since": whole,
+    "base": _counts,
+    "ended": _texts,
+    "n_read": whole,
+    "n_faults": whole,
+    "reasons": _counts,
+    "accepted": _texts,
+    "merged": whole,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +241,9 @@ class FaultCounts:
     reasons: Mapping[str, int] = field(default_factory=dict)
 
     def added_to(self, state: State) -> State:
-        reasons = dict(Counter(state.reasons) + Counter(self.reasons)) if self.reasons else state.reasons
+        reasons = (
+            dict(Counter(state.reasons) + Counter(self.reasons)) if self.reasons else state.reasons
+        )
         n_faults = state.n_faults + sum(self.reasons.values())
         return replace(state, n_read=state.n_read + self.n_read, n_faults=n_faults, reasons=reasons)
 
@@ -229,26 +265,41 @@ class Opening(NamedTuple):
 
 def check_cursor(
     cursor: Cursor, name: str, *, n_lines: int, block_lines: int, rank: int = 0, world: int = 1
-) -> None:  # fmt: skip
+) -> None:
     """Raise StreamError if the cursor's deal exceeds the source, or the cursor is not at the start of a rank's part."""
     for remains in cursor.deal:
-        ends = [*(end for _, end in remains.spans), *(part.start + part.n_lines for part in remains.begun)]
+        ends = [
+            *(end for _, end in remains.spans),
+            *(part.start + part.n_lines for part in remains.begun),
+        ]
         if max(ends, default=0) > n_lines:
-            raise refusal(f"the state's sources.{name}.deal goes beyond the {n_lines:,} lines of the source")
+            raise refusal(
+                f"the state's sources.{name}.deal goes beyond the {n_lines:,} lines of the source"
+            )
     if cursor.start is not None:
         try:
-            remains_of(n_lines, cursor.deal, cursor.epoch).share(rank, world).since(cursor.start, block_lines)
+            remains_of(n_lines, cursor.deal, cursor.epoch).share(rank, world).since(
+                cursor.start, block_lines
+            )
         except StreamError as error:
             raise refusal(f"the state's sources.{name}.start: {error}") from None
 
 
 def reached(openings: Sequence[Opening], n: int) -> list[Opening]:
     """Return each source's openings up to its last non-empty block that was opened before line n."""
-    last = {opening.source: place for place, opening in enumerate(openings) if opening.n < n and opening.size}
-    return [opening for place, opening in enumerate(openings) if place <= last.get(opening.source, -1)]
+    last = {
+        opening.source: place
+        for place, opening in enumerate(openings)
+        if opening.n < n and opening.size
+    }
+    return [
+        opening for place, opening in enumerate(openings) if place <= last.get(opening.source, -1)
+    ]
 
 
-def advanced(state: State, turns: NDArray[np.integer[Any]], openings: Sequence[Opening] = ()) -> State:
+def advanced(
+    state: State, turns: NDArray[np.integer[Any]], openings: Sequence[Opening] = ()
+) -> State:
     """Return the state after these turns. openings: the blocks opened for these and later turns"""
     n, names = state.n + len(turns), [*state.cursors]
     opened = reached(openings, n)
@@ -256,7 +307,9 @@ def advanced(state: State, turns: NDArray[np.integer[Any]], openings: Sequence[O
     for index, count in enumerate(np.bincount(turns, minlength=len(names)).tolist()):
         if count:
             name = names[index]
-            cursors[name] = cursors[name].moved(state.cursors[name].lines + count - cursors[name].lines)
+            cursors[name] = cursors[name].moved(
+                state.cursors[name].lines + count - cursors[name].lines
+            )
     state = replace(state, n=n, cursors=cursors)
     reasons = Counter[str]()
     for opening in opened:

@@ -21,11 +21,15 @@ _MOST = 1 << 62  # counts are below it
 
 
 def refusal(problem: str) -> StreamError:
-    return StreamError(f"{problem}; use a state that a stream has written, or start the stream anew")
+    return StreamError(
+        f"{problem}; use a state that a stream has written, or start the stream anew"
+    )
 
 
 def _wrong(value: object, place: str, wanted: str) -> StreamError:
-    return refusal(f"the state's {shown(place)} is {arguments.shortened(repr(value))}, not {wanted}")
+    return refusal(
+        f"the state's {shown(place)} is {arguments.shortened(repr(value))}, not {wanted}"
+    )
 
 
 def whole(value: object, place: str, *, low: int = 0) -> int:
@@ -75,4 +79,6 @@ def check_checksum(stored: Mapping[str, Any]) -> None:
     except (TypeError, ValueError, RecursionError) as error:
         raise refusal(f"the state contains values that are not JSON ({error})") from None
     if stored["checksum"] != expected:
-        raise refusal("the state's checksum does not match its values: the state was damaged, or edited by hand")
+        raise refusal(
+            "the state's checksum does not match its values: the state was damaged, or edited by hand"
+        )

@@ -85,48 +85,91 @@ class Stream(Engine):
         recall: int = 1 << 23,
         files: LoadedFiles | None = None,
     ) -> None:
-        one, remedy = "did you mean volt.Stream.from_config(path)?", "give a list of volt.stream.Source"
+        one, remedy = (
+            "did you mean volt.Stream.from_config(path)?",
+            "give a list of volt.stream.Source",
+        )
         if isinstance(sources, Source | OpenSource | os.PathLike):
             remedy = one if isinstance(sources, os.PathLike) else "did you mean [source]?"
         sources = [
-            source if isinstance(source, OpenSource)
-            else arguments.instance(source, Source, f"sources[{place}]", remedy="give volt.stream.Source(name, paths)")
-            for place, source in enumerate(arguments.several(sources, "sources", one=one, remedy=remedy))
-        ]  # fmt: skip
-        seed, recall = arguments.whole(seed, "seed", low=0), arguments.whole(recall, "recall", low=0)
-        policy = ErrorPolicy() if policy is None else arguments.instance(policy, ErrorPolicy, "policy", remedy=_POLICY)
+            source
+            if isinstance(source, OpenSource)
+            else arguments.instance(
+                source, Source, f"sources[{place}]", remedy="give volt.stream.Source(name, paths)"
+            )
+            for place, source in enumerate(
+                arguments.several(sources, "sources", one=one, remedy=remedy)
+            )
+        ]
+        seed, recall = (
+            arguments.whole(seed, "seed", low=0),
+            arguments.whole(recall, "recall", low=0),
+        )
+        policy = (
+            ErrorPolicy()
+            if policy is None
+            else arguments.instance(policy, ErrorPolicy, "policy", remedy=_POLICY)
+        )
         folder = None if cache is None else Path(arguments.path(cache, "cache"))
         mix = None if mix is None else arguments.instance(mix, Sampling, "mix", remedy=_MIX)
         check_names([source.name for source in sources])
-        if not 0 <= arguments.whole(n_workers, "n_workers") <= MOST_WORKERS or start_method not in ("spawn", "fork"):
-            raise ConfigError(f"{n_workers=}, {start_method=}: give 0 to {MOST_WORKERS} workers, and spawn or fork")
+        if not 0 <= arguments.whole(n_workers, "n_workers") <= MOST_WORKERS or start_method not in (
+            "spawn",
+            "fork",
+        ):
+            raise ConfigError(
+                f"{n_workers=}, {start_method=}: give 0 to {MOST_WORKERS} workers, and spawn or fork"
+            )
         if time_limit is not None and not 0 < arguments.number(time_limit, "time_limit") < math.inf:
-            raise ConfigError(f"time_limit={time_limit}: give seconds above 0, or None for no limit")
+            raise ConfigError(
+                f"time_limit={time_limit}: give seconds above 0, or None for no limit"
+            )
         arguments.choice(ends, "ends", ("stop", "drop"))
         rank, world = check_rank(rank, world)
         files = files or LoadedFiles()
         opened = tuple(
-            source if isinstance(source, OpenSource)
+            source
+            if isinstance(source, OpenSource)
             else open_source(source, seed=seed, cache=folder, policy=policy, files=files)
             for source in sources
-        )  # fmt: skip
+        )
         opened = opened if mix is None else mixed_by_size(opened, mix)
         if policy.quarantine is not None:
-            check_distinct([policy.quarantine], [path for source in opened for path in source.paths])
+            check_distinct(
+                [policy.quarantine], [path for source in opened for path in source.paths]
+            )
         fingerprints = {source.name: source.fingerprints for source in opened}
-        values: dict[str, Any] = {"seed": seed, "ends": ends, "rank": rank, "world": world, "sources": fingerprints}
+        values: dict[str, Any] = {
+            "seed": seed,
+            "ends": ends,
+            "rank": rank,
+            "world": world,
+            "sources": fingerprints,
+        }
         values |= {} if mix is None else {"mix": str(mix)}
         self.seed, self.accepted = seed, tuple[str, ...]()
         super().__init__(
-            opened, ends=ends, policy=policy, recall=recall, n_workers=n_workers, start_method=start_method,
-            time_limit=time_limit, configuration=values,
-        )  # fmt: skip
+            opened,
+            ends=ends,
+            policy=policy,
+            recall=recall,
+            n_workers=n_workers,
+            start_method=start_method,
+            time_limit=time_limit,
+            configuration=values,
+        )
 
     @classmethod
     def from_config(
-        cls, path: str | os.PathLike[str], *, user_code: bool = True, values: Mapping[str, object] | None = None,
-        split: Split = "train", tasks: Sequence[str] | None = None, **options: Any,
-    ) -> Self:  # fmt: skip
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        user_code: bool = True,
+        values: Mapping[str, object] | None = None,
+        split: Split = "train",
+        tasks: Sequence[str] | None = None,
+        **options: Any,
+    ) -> Self:
         """Return the stream that a YAML file describes.
 
         path: the file's path
@@ -172,7 +215,9 @@ class Stream(Engine):
                 for line in lines[start : min(start + _WATCH, size)]:
                     with self._lock:
                         if self._run != run:
-                            raise StreamError("the stream was read or restored meanwhile; make a new iterator")
+                            raise StreamError(
+                                "the stream was read or restored meanwhile; make a new iterator"
+                            )
                         self._n_given += 1
                     yield line
                 with self._lock:
@@ -191,7 +236,9 @@ class Stream(Engine):
         limit: the maximum number of lines; lines count as delivered when their batch is yielded
         """
         return self._taken(
-            "columns", limit, lambda turns: mixed_columns(self._buffers, turns, first=self.n, opened=self.sources)
+            "columns",
+            limit,
+            lambda turns: mixed_columns(self._buffers, turns, first=self.n, opened=self.sources),
         )
 
     def _taken(self, form: Form, limit: int | None, take: Callable[[Longs], T]) -> Iterator[T]:
@@ -234,7 +281,9 @@ class Stream(Engine):
         """
         settled, at = self._settled, self.n if at is None else arguments.whole(at, "at", low=0)
         if at > self.n:
-            raise StreamError(f"line {at} is ahead of the stream, which has given {self.n} lines; give an earlier one")
+            raise StreamError(
+                f"line {at} is ahead of the stream, which has given {self.n} lines; give an earlier one"
+            )
         return (self._state(at) if at >= settled.n else self._recall.at(at, n=settled.n)).to_json()
 
     def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
@@ -247,7 +296,9 @@ class Stream(Engine):
         Raises StreamError if the state is invalid or belongs to another stream; the error names the differences.
         """
         current = State.from_json(state)
-        current, accepted = continued(current, self.configuration, sources=self.sources, accept=accept)
+        current, accepted = continued(
+            current, self.configuration, sources=self.sources, accept=accept
+        )
         self._stand_at(current)
         self.accepted = accepted
 
@@ -255,24 +306,40 @@ class Stream(Engine):
         """Return the statistics of the stream so far."""
         n_read, reasons = self._counts()
         return Summary(
-            n=self.n, n_lines=self.n - self._first,
+            n=self.n,
+            n_lines=self.n - self._first,
             seconds=time.monotonic() - self._started if self._started else 0.0,
-            n_read=n_read, n_faults=sum(reasons.values()), reasons=reasons, fields=dict(self._fields),
-            sources=source_summaries(self.sources, [*self._state().cursors.values()], self._mixture, self._in_use()),
+            n_read=n_read,
+            n_faults=sum(reasons.values()),
+            reasons=reasons,
+            fields=dict(self._fields),
+            sources=source_summaries(
+                self.sources, [*self._state().cursors.values()], self._mixture, self._in_use()
+            ),
             left_out=tuple(fault.path for source in self.sources for fault in source.faults),
             epoch_lines=self.epoch_lines,
-        )  # fmt: skip
+        )
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a Stream cannot be sent to another process; create one there, and restore this one's state()")
+        raise TypeError(
+            "a Stream cannot be sent to another process; create one there, and restore this one's state()"
+        )
 
     def rehearsal(self) -> Stream:
         """Return a copy of this stream at its start, for a dry run that neither records nor limits unfit lines."""
         policy = ErrorPolicy("raise" if self.policy.on_fault == "raise" else "skip")
         return Stream(
-            self.sources, seed=self.seed, ends=self.ends, policy=policy, rank=self.rank, world=self.world,
-            n_workers=self.n_workers, start_method=self.start_method, time_limit=self.time_limit, recall=0,
-        )  # fmt: skip
+            self.sources,
+            seed=self.seed,
+            ends=self.ends,
+            policy=policy,
+            rank=self.rank,
+            world=self.world,
+            n_workers=self.n_workers,
+            start_method=self.start_method,
+            time_limit=self.time_limit,
+            recall=0,
+        )
 
     def close(self) -> None:
         """Stop the workers. Reading again starts new ones."""

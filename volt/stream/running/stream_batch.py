@@ -58,7 +58,11 @@ class StreamBatch:
 
 
 def mixed_columns(
-    buffers: Sequence[SourceBuffer], turns: Longs, *, first: int, opened: tuple[OpenSource, ...] = ()
+    buffers: Sequence[SourceBuffer],
+    turns: Longs,
+    *,
+    first: int,
+    opened: tuple[OpenSource, ...] = (),
 ) -> StreamBatch:
     stretches = next_stretches(buffers, turns)
     parts = [
@@ -69,12 +73,20 @@ def mixed_columns(
     epochs = [stretch.address.part.epoch for _, stretch in stretches]
     if len(parts) == 1:
         return StreamBatch(parts[0], first, turns.copy(), np.full(len(turns), epochs[0]), opened)
-    _check_kinds([(buffers[source].name, part) for (source, _), part in zip(stretches, parts, strict=True)])
+    _check_kinds(
+        [(buffers[source].name, part) for (source, _), part in zip(stretches, parts, strict=True)]
+    )
     order, line_epochs = np.empty(len(turns), np.int64), np.empty(len(turns), np.int64)
     sorted_turns = by_source(turns, len(buffers))
     order[sorted_turns] = np.arange(len(turns))
     line_epochs[sorted_turns] = np.repeat(epochs, [len(part) for part in parts])
-    return StreamBatch(together([part.compact() for part in parts], order), first, turns.copy(), line_epochs, opened)
+    return StreamBatch(
+        together([part.compact() for part in parts], order),
+        first,
+        turns.copy(),
+        line_epochs,
+        opened,
+    )
 
 
 def _check_kinds(parts: Sequence[tuple[str, Batch]]) -> None:
@@ -85,4 +97,6 @@ def _check_kinds(parts: Sequence[tuple[str, Batch]]) -> None:
                 kinds.setdefault(column.is_ids, name)
         if len(kinds) > 1:
             names = f"ids in source {kinds[True]!r} and text in source {kinds[False]!r}"
-            raise StreamError(f"field {index + 1} is {names}; encode it in both sources, or in neither")
+            raise StreamError(
+                f"field {index + 1} is {names}; encode it in both sources, or in neither"
+            )

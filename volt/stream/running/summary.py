@@ -71,21 +71,29 @@ class Summary:
     def to_json(self) -> dict[str, Any]:
         """Return the summary as JSON values. `fields_sampled` says that `fields` is a sample."""
         fields = {str(number): count for number, count in sorted(self.fields.items())}
-        rounded = {"seconds": round(self.seconds, 3), "lines_per_second": round(self.lines_per_second, 1)}
+        rounded = {
+            "seconds": round(self.seconds, 3),
+            "lines_per_second": round(self.lines_per_second, 1),
+        }
         sampled = {"fields": fields, "fields_sampled": True}
         return {**asdict(self), **rounded, **sampled, "left_out": list(self.left_out)}
 
 
 def epochs_read(source: OpenSource, cursor: Cursor, opening: Opening | None) -> float:
     """Return how often a source was read, as a fraction. opening: the block that contains its last line, if known"""
-    part = opening.part if opening else BlockRange(cursor.epoch, cursor.start or 0, source.block_lines)
+    part = (
+        opening.part if opening else BlockRange(cursor.epoch, cursor.start or 0, source.block_lines)
+    )
     low, high = rows_of(cursor.chunk, n_lines=part.n_lines, most=most_of(source, part))
     inside = cursor.inside / opening.size * (high - low) if opening and opening.size else 0.0
     return cursor.epoch + (part.start + low + inside) / source.n_lines
 
 
 def source_summaries(
-    sources: Sequence[OpenSource], cursors: Sequence[Cursor], mixture: Mixture, in_use: Mapping[int, Opening]
+    sources: Sequence[OpenSource],
+    cursors: Sequence[Cursor],
+    mixture: Mixture,
+    in_use: Mapping[int, Opening],
 ) -> dict[str, SourceSummary]:
     owed = mixture.owed(sum(cursor.lines for cursor in cursors))
     return {
@@ -139,9 +147,14 @@ def mixed_by_size(sources: Sequence[OpenSource], mix: Sampling) -> tuple[OpenSou
     for source in (opened.source for opened in sources):
         for name, default in (("weight", 1), ("epochs", None)):
             if (value := getattr(source, name)) != default:
-                raise ConfigError(f"source {source.name!r}: {name}={value} cannot be used with mix; remove one of them")
+                raise ConfigError(
+                    f"source {source.name!r}: {name}={value} cannot be used with mix; remove one of them"
+                )
     weights = mix.weights({source.name: source.n_lines for source in sources})
-    return tuple(replace(source, source=replace(source.source, weight=weights[source.name])) for source in sources)
+    return tuple(
+        replace(source, source=replace(source.source, weight=weights[source.name]))
+        for source in sources
+    )
 
 
 def epoch_lines(sources: Sequence[OpenSource]) -> int | None:
@@ -150,23 +163,39 @@ def epoch_lines(sources: Sequence[OpenSource]) -> int | None:
         return sources[0].n_lines
     weights = [opened.source.weight for opened in sources if opened.source.epochs is None]
     fixed = [weight for weight in weights if isinstance(weight, float | int)]
-    return virtual_size([source.n_lines for source in sources], fixed) if len(fixed) == len(sources) else None
+    return (
+        virtual_size([source.n_lines for source in sources], fixed)
+        if len(fixed) == len(sources)
+        else None
+    )
 
 
 def virtual_epoch(
-    sources: Sequence[OpenSource], in_use: Mapping[int, Opening], cursors: Sequence[Cursor], mixture: Mixture,
-    *, n_lines: int, rank: int = 0, world: int = 1,
-) -> VirtualEpoch:  # fmt: skip
+    sources: Sequence[OpenSource],
+    in_use: Mapping[int, Opening],
+    cursors: Sequence[Cursor],
+    mixture: Mixture,
+    *,
+    n_lines: int,
+    rank: int = 0,
+    world: int = 1,
+) -> VirtualEpoch:
     """Return the virtual epoch that contains the last line. n_lines: the epoch's lines for all ranks together"""
     n = sum(cursor.lines for cursor in cursors)
     number = max(0, (n - mixture.since) * world - 1 - rank) // n_lines
-    start, end = (mixture.since + (epoch * n_lines + rank) // world for epoch in (number, number + 1))
+    start, end = (
+        mixture.since + (epoch * n_lines + rank) // world for epoch in (number, number + 1)
+    )
     before, wanted = mixture.counts_at(start).tolist(), mixture.shares()
     parts = {
         source.name: SourcePasses(
-            lines := cursor.lines - count, int(epochs_read(source, cursor, in_use.get(index))), share,
+            lines := cursor.lines - count,
+            int(epochs_read(source, cursor, in_use.get(index))),
+            share,
             lines / max(1, n - start),
         )
-        for index, (source, cursor, count, share) in enumerate(zip(sources, cursors, before, wanted, strict=True))
-    }  # fmt: skip
+        for index, (source, cursor, count, share) in enumerate(
+            zip(sources, cursors, before, wanted, strict=True)
+        )
+    }
     return VirtualEpoch(number, end - start, n - start, parts)

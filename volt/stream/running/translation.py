@@ -61,13 +61,23 @@ class Translation:
     """
 
     def __init__(
-        self, config: str | os.PathLike[str], task: str, *, values: Mapping[str, object] | None = None,
+        self,
+        config: str | os.PathLike[str],
+        task: str,
+        *,
+        values: Mapping[str, object] | None = None,
         user_code: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         arguments.instance(user_code, bool, "user_code", remedy="give True or False")
         path, name = Path(arguments.path(config, "config")), arguments.text(task, "task")
         data = load_config(
-            path, values=values, user_code=user_code, split="valid", tasks=[name], use_shards=False, check_files=False
+            path,
+            values=values,
+            user_code=user_code,
+            split="valid",
+            tasks=[name],
+            use_shards=False,
+            check_files=False,
         )
         self._named = data.named
         [self.task] = [task for task in data.tasks if task.name == name]
@@ -80,7 +90,9 @@ class Translation:
         inverses = tuple(
             loaded(step, data.files)
             for step in inverse(self.task.transforms)
-            if side != SOURCE or not decodes(step) or SOURCE in decoded_fields(step)  # else it decodes only field 2
+            if side != SOURCE
+            or not decodes(step)
+            or SOURCE in decoded_fields(step)  # else it decodes only field 2
         )
         self._after = _Passage(inverses, place, side, side == TARGET)
 
@@ -92,7 +104,11 @@ class Translation:
     @property
     def files(self) -> tuple[str, ...]:
         """The files that the configuration names, including corpora, which are not read."""
-        return tuple(path for named in self._named for path in (*files_at([named]), *map(str, files_read(named))))
+        return tuple(
+            path
+            for named in self._named
+            for path in (*files_at([named]), *map(str, files_read(named)))
+        )
 
     def input(self, lines: Sequence[str]) -> list[str]:
         """Convert text to the system's input.
@@ -144,7 +160,9 @@ class _Passage:
     def lines(self, lines: Sequence[str]) -> list[str]:
         texts = arguments.texts(lines, "lines", one="give a list of lines")
         _check_lines(texts)
-        output = b"".join(self._translated(Column.of(texts), lambda index: f"line {index + 1}", first=0))
+        output = b"".join(
+            self._translated(Column.of(texts), lambda index: f"line {index + 1}", first=0)
+        )
         return output.decode().split("\n")[:-1]
 
     def blocks(self, blocks: Iterable[Block]) -> Iterator[bytes]:
@@ -163,7 +181,9 @@ class _Passage:
     def _translated(self, column: Column, place: Place, *, first: int) -> Iterator[bytes]:
         if (tab := min(shifting_lines([column]), default=None)) is not None:
             yield from self._translated(column.take(np.arange(tab)), place, first=first)
-            raise StreamError(f"{place(tab)}: contains a tab, which separates fields; write a space instead")
+            raise StreamError(
+                f"{place(tab)}: contains a tab, which separates fields; write a space instead"
+            )
         empty = (Column.repeated("", len(column)),) * self.has_both
         columns = (column, *empty) if self.side == SOURCE else (*empty, column)
         batch = Batch(columns, None, np.arange(first, first + len(column)))
@@ -210,8 +230,12 @@ def _check_origins(before: Batch, done: object) -> None:
     if not isinstance(done, Batch):
         raise StreamError(f"returns a {type(done).__name__}, not a Batch")
     if len(done) != len(before) or not np.array_equal(done.origins, before.origins):
-        message = "drops the line" if len(done) < len(before) else "returns more lines, or other lines"
-        raise StreamError(f"{message}; each input line needs one output line; fix the step, or name another task")
+        message = (
+            "drops the line" if len(done) < len(before) else "returns more lines, or other lines"
+        )
+        raise StreamError(
+            f"{message}; each input line needs one output line; fix the step, or name another task"
+        )
 
 
 def _check_lines(lines: list[str]) -> None:
@@ -219,13 +243,19 @@ def _check_lines(lines: list[str]) -> None:
         if "\n" in line:
             raise StreamError(f"line {index + 1}: contains a line end; pass each line separately")
         if not line.isascii() and _SURROGATE.search(line):
-            raise StreamError(f"line {index + 1}: contains a lone surrogate, which is not text; fix it")
+            raise StreamError(
+                f"line {index + 1}: contains a lone surrogate, which is not text; fix it"
+            )
 
 
 def _check_steps(steps: Iterable[Transform]) -> None:
     for step in steps:
         if joins_lines(step):
-            raise ConfigError(f"step {step.name!r} joins lines, but lines are translated one by one; name another task")
+            raise ConfigError(
+                f"step {step.name!r} joins lines, but lines are translated one by one; name another task"
+            )
         is_swap = isinstance(step, KeepFields) and step.fields[0] != SOURCE
         if is_swap or (isinstance(step, Copy) and step.to == SOURCE != step.from_):
-            raise ConfigError(f"step {step.name!r} fills field 1 from another field; swap src and tgt of the inputs")
+            raise ConfigError(
+                f"step {step.name!r} fills field 1 from another field; swap src and tgt of the inputs"
+            )

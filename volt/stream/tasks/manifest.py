@@ -25,7 +25,15 @@ from volt.files.atomic import write_atomic
 from volt.files.paths import size_of
 from volt.stream.reading.open_source import fingerprint
 from volt.stream.reading.segments import stamp_of
-from volt.stream.tasks.task import InputFile, ReadInput, Task, expanded, look_at, names_of, paths_by_side
+from volt.stream.tasks.task import (
+    InputFile,
+    ReadInput,
+    Task,
+    expanded,
+    look_at,
+    names_of,
+    paths_by_side,
+)
 
 T = TypeVar("T")
 VERSION = 1
@@ -34,7 +42,14 @@ PROGRESS = ".progress"
 Compression = Literal["zstd", "gz", "none"]
 SUFFIXES: dict[Compression, str] = {"zstd": ".zst", "gz": ".gz", "none": ""}
 Record = dict[str, Any]
-_BAD_RECORD = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)  # missing or damaged records
+_BAD_RECORD = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+)  # missing or damaged records
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +134,18 @@ class Manifest:
 
     def _first(self, what: str) -> str:
         files = (file for read in self.inputs for file in read.files)
-        return next((f"{shown_path(file.path)}:{line}" for file in files if (line := getattr(file, what))), "")
+        return next(
+            (f"{shown_path(file.path)}:{line}" for file in files if (line := getattr(file, what))),
+            "",
+        )
 
     @property
     def word_paths(self) -> dict[str, str]:
         """Side → its word table, which `volt.count_words(…, word_counts=True)` reads."""
-        return {side: str(self.folder / file.name) for side, file in zip(self.sides, self.words, strict=True)}
+        return {
+            side: str(self.folder / file.name)
+            for side, file in zip(self.sides, self.words, strict=True)
+        }
 
 
 def shard_name(number: int, side: str, compress: Compression) -> str:
@@ -135,8 +156,14 @@ def shard_name(number: int, side: str, compress: Compression) -> str:
 def task_folder(folder: str | Path, task: Task) -> Path:
     """Return the folder of a task's shards; a task that shares the inputs of another uses its folder."""
     name = task.shares or task.name
-    if not name or name.startswith(".") or any(not letter.isprintable() or letter in "/\\" for letter in name):
-        raise ConfigError(f"task {quoted(name)}: cannot be the name of a folder; use letters, digits, - and _")
+    if (
+        not name
+        or name.startswith(".")
+        or any(not letter.isprintable() or letter in "/\\" for letter in name)
+    ):
+        raise ConfigError(
+            f"task {quoted(name)}: cannot be the name of a folder; use letters, digits, - and _"
+        )
     return Path(folder) / name
 
 
@@ -159,14 +186,20 @@ def read_manifest(folder: str | Path, task: Task) -> Manifest:
         for fault in chain(_damage(manifest), stale):
             raise StreamError(f"{fault}; make the shards again")
     except FileNotFoundError:
-        state, advice = ("unfinished", "continue") if (place / PROGRESS).is_dir() else ("no", "make them")
-        raise StreamError(f"{shown_path(place)}: {state} shards of task {task.name!r}; {advice}: {remedy}") from None
+        state, advice = (
+            ("unfinished", "continue") if (place / PROGRESS).is_dir() else ("no", "make them")
+        )
+        raise StreamError(
+            f"{shown_path(place)}: {state} shards of task {task.name!r}; {advice}: {remedy}"
+        ) from None
     except StreamError as error:
         raise StreamError(f"{shown_path(place)}: {error}: {remedy}") from None
     except OSError as error:
         raise unreadable(place / MANIFEST, error, kind=StreamError) from None
     except _BAD_RECORD:
-        raise StreamError(f"{shown_path(place / MANIFEST)}: damaged; make the shards again: {remedy}") from None
+        raise StreamError(
+            f"{shown_path(place / MANIFEST)}: damaged; make the shards again: {remedy}"
+        ) from None
     return manifest
 
 
@@ -183,7 +216,12 @@ def store_manifest(manifest: Manifest) -> None:
 
 def store_record(path: Path, record: Record) -> None:
     """Write a record with a checksum, completely or not at all."""
-    values = {"format": "volt shards", "version": VERSION, "check": fingerprint(record), "record": record}
+    values = {
+        "format": "volt shards",
+        "version": VERSION,
+        "check": fingerprint(record),
+        "record": record,
+    }
     with write_atomic(path) as file:
         file.write(json.dumps(values, indent=1).encode())
 
@@ -233,7 +271,12 @@ def _difference(manifest: Manifest, task: Task) -> Iterator[str]:
     if requested != len(manifest.shards) and not task.shares:
         yield f"there are {len(manifest.shards)}, but task {task.name!r} asks for {requested}"
     if not task.inputs:  # it shares the inputs of another task
-        yield from (change for read in manifest.inputs for file in read.files for change in _change(file, file.path))
+        yield from (
+            change
+            for read in manifest.inputs
+            for file in read.files
+            for change in _change(file, file.path)
+        )
         return
     before, now = [read.name for read in manifest.inputs], [inputs.name for inputs in task.inputs]
     if before != now:

@@ -42,7 +42,7 @@ from volt.stream.tasks.manifest import (
     store_record,
     stored,
     stored_manifest,
-)  # fmt: skip
+)
 from volt.stream.tasks.task import InputFile, ReadInput
 from volt.urls import url_of
 
@@ -70,7 +70,10 @@ class ShardInputs:
     @property
     def signature(self) -> tuple[object, ...]:
         """Everything that determines the bytes of the shards: the inputs' texts, not their paths."""
-        texts = tuple((read.name, tuple((file.side, file.digest) for file in read.files)) for read in self.inputs)
+        texts = tuple(
+            (read.name, tuple((file.side, file.digest) for file in read.files))
+            for read in self.inputs
+        )
         return self.task, self.layout, texts
 
 
@@ -106,7 +109,11 @@ class TaskFolder:
     def finished(self, plan: ShardInputs) -> Manifest | None:
         """Return the manifest if all shards of the plan are up to date, else None."""
         manifest = stored_manifest(self.folder)
-        if manifest is None or ShardInputs(manifest.task, manifest.layout, manifest.inputs).signature != plan.signature:
+        if (
+            manifest is None
+            or ShardInputs(manifest.task, manifest.layout, manifest.inputs).signature
+            != plan.signature
+        ):
             return None
         if not all(is_whole(self.folder, file) for file in manifest.files):
             return None
@@ -119,11 +126,17 @@ class TaskFolder:
             shutil.rmtree(self.progress, ignore_errors=True)
             make_folder(self.progress)
         store_record(self.progress / _PLAN, asdict(plan))
-        retained = {number: shard for number in range(plan.layout.n_shards) if (shard := self._finished_shard(number))}
+        retained = {
+            number: shard
+            for number in range(plan.layout.n_shards)
+            if (shard := self._finished_shard(number))
+        }
         names = {file.name for shard in retained.values() for file in shard.files}
         manifest = stored_manifest(self.folder)
         _remove_all_but(names, self.progress)
-        _remove_all_but(names.union(file.name for file in (manifest.files if manifest else ())), self.folder)
+        _remove_all_but(
+            names.union(file.name for file in (manifest.files if manifest else ())), self.folder
+        )
         return retained
 
     def note(self, number: int, shard: WrittenShard, tables: Iterable[CountedPart]) -> None:
@@ -138,7 +151,9 @@ class TaskFolder:
     def write_words(self, n_shards: int) -> tuple[WrittenFile, ...]:
         result = list[WrittenFile]()
         for side in self.sides:
-            tables = (pl.read_ipc(BytesIO(self._word_note(i, side).read_bytes())) for i in range(n_shards))
+            tables = (
+                pl.read_ipc(BytesIO(self._word_note(i, side).read_bytes())) for i in range(n_shards)
+            )
             total, buffer = summed(CountedPart(table, 0, 0, 0) for table in tables), BytesIO()
             total.table.write_csv(buffer, include_header=False, separator="\t", quote_style="never")
             result.append(_written(self.progress / f"words.{side}.tsv", buffer))
@@ -166,7 +181,10 @@ class TaskFolder:
         created.
         """
         _refuse_inputs(self.folder, read)
-        new, lock = [folder for folder in (self.folder, self.folder.parent) if not folder.exists()], self.folder / _LOCK
+        new, lock = (
+            [folder for folder in (self.folder, self.folder.parent) if not folder.exists()],
+            self.folder / _LOCK,
+        )
         make_folder(self.folder)
         try:
             _refuse_others(self.folder)
@@ -178,7 +196,9 @@ class TaskFolder:
                     raise OutputError(f"{problem}; choose another folder") from None
                 if not is_ours:
                     place = shown_path(self.folder)
-                    raise StreamError(f"{place}: another process is writing shards there; wait, or name another folder")
+                    raise StreamError(
+                        f"{place}: another process is writing shards there; wait, or name another folder"
+                    )
                 stack.callback(lock.unlink, missing_ok=True)
                 yield
         finally:
@@ -195,7 +215,9 @@ class TaskFolder:
             message = str(error).removesuffix(UNCHANGED)
             if message == str(error):
                 raise
-            before = "" if stored_manifest(self.folder) is None else "; the earlier shards are unchanged"
+            before = (
+                "" if stored_manifest(self.folder) is None else "; the earlier shards are unchanged"
+            )
             remedy = "make room, or name another folder; a second run continues after the finished shards"
             raise OutputError(f"{message}{before}; {remedy}") from None
 
@@ -206,7 +228,10 @@ class TaskFolder:
         note = stored(_Finished, self._shard_note(number))
         if note is None or not all(is_whole(self.progress, file) for file in note.words):
             return None
-        is_complete = all(is_whole(self.progress, file) or is_whole(self.folder, file) for file in note.shard.files)
+        is_complete = all(
+            is_whole(self.progress, file) or is_whole(self.folder, file)
+            for file in note.shard.files
+        )
         return note.shard if is_complete else None
 
 
@@ -221,10 +246,14 @@ def _remove_all_but(names: set[str], folder: Path) -> None:
 def _refuse_inputs(folder: Path, read: Iterable[str]) -> None:
     place = os.path.join(os.path.realpath(folder), "")
     for path in (path for path in read if not url_of(path)):
-        in_real_folder = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        in_real_folder = os.path.join(
+            os.path.realpath(os.path.dirname(path)), os.path.basename(path)
+        )
         if in_real_folder.startswith(place) or os.path.realpath(path).startswith(place):
             output = f"the output folder {shown_path(folder)}"
-            raise ConfigError(f"{shown_path(path)}: is an input, but lies in {output}; name another folder")
+            raise ConfigError(
+                f"{shown_path(path)}: is an input, but lies in {output}; name another folder"
+            )
 
 
 def _refuse_others(folder: Path) -> None:
@@ -232,7 +261,9 @@ def _refuse_others(folder: Path) -> None:
     is_ours = MANIFEST in names or PROGRESS in names
     for name in sorted(names):
         if not (_is_ours(folder / name) and (is_ours or not _SHARD.fullmatch(name))):
-            lost = f", or its {MANIFEST} is missing" if _SHARD.fullmatch(name) and not is_ours else ""
+            lost = (
+                f", or its {MANIFEST} is missing" if _SHARD.fullmatch(name) and not is_ours else ""
+            )
             message = f"{shown_path(folder)}: contains {quoted(name)}, which is not one of its shards{lost}"
             raise OutputError(f"{message}; name another folder, or move it away")
 
@@ -245,5 +276,7 @@ def _is_ours(path: Path) -> bool:
         return True
     if path.name == PROGRESS:
         return stat.S_ISDIR(mode)
-    is_named = path.name in (MANIFEST, _LOCK) or _SHARD.fullmatch(path.name) or _PART.fullmatch(path.name)
+    is_named = (
+        path.name in (MANIFEST, _LOCK) or _SHARD.fullmatch(path.name) or _PART.fullmatch(path.name)
+    )
     return bool(is_named) and stat.S_ISREG(mode)

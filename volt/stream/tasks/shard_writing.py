@@ -41,7 +41,7 @@ from volt.stream.tasks.manifest import (
     WrittenShard,
     shard_name,
     task_folder,
-)  # fmt: skip
+)
 from volt.stream.tasks.output_folder import ShardInputs, TaskFolder
 from volt.stream.tasks.task import (
     InputFile,
@@ -53,7 +53,7 @@ from volt.stream.tasks.task import (
     expanded,
     look_at,
     paths_by_side,
-)  # fmt: skip
+)
 from volt.stream.transforms.column import Column, concatenated
 from volt.urls import url_of
 
@@ -67,7 +67,9 @@ def number_of_shards(n_lines: int, *, requested: int | None, lines: int) -> int:
 
 def dealt(sizes: Sequence[int] | Longs, n_shards: int) -> Longs:
     """Deal the lines of inputs evenly to shards. Return (n_shards, n_inputs), numbers of lines."""
-    return np.diff((np.cumsum([0, *sizes]) + n_shards - 1 - np.arange(n_shards)[:, None]) // n_shards, axis=1)
+    return np.diff(
+        (np.cumsum([0, *sizes]) + n_shards - 1 - np.arange(n_shards)[:, None]) // n_shards, axis=1
+    )
 
 
 def in_a_row(sizes: Sequence[int] | Longs, n_parts: int) -> Longs:
@@ -86,7 +88,9 @@ def mixed_chunks(counts: Longs, n_chunks: int) -> Longs:
     >>> mixed_chunks(np.array([4, 1]), 2).tolist()
     [[2, 0], [2, 1]]
     """
-    return np.diff((2 * counts * np.arange(n_chunks + 1)[:, None] + n_chunks - 1) // (2 * n_chunks), axis=0)
+    return np.diff(
+        (2 * counts * np.arange(n_chunks + 1)[:, None] + n_chunks - 1) // (2 * n_chunks), axis=0
+    )
 
 
 def mixed_order(first: Longs, n_lines: Longs, counts: Longs) -> Longs:
@@ -142,11 +146,16 @@ class Packed(NamedTuple):
     words: tuple[CountedPart, ...]
 
 
-def chunks_of(plan: ShardPlan, *, without: Container[int] = (), ahead: bool = False) -> Iterator[ShardChunk]:
+def chunks_of(
+    plan: ShardPlan, *, without: Container[int] = (), ahead: bool = False
+) -> Iterator[ShardChunk]:
     """Yield the chunks of all shards except `without`, in order. If `ahead`, threads read the files in advance."""
     n_open = len(plan.inputs) * len(plan.task.sides)
     readers = [
-        [LineReader([file.path for file in files], n_open=n_open, ahead=ahead) for files in read.sides]
+        [
+            LineReader([file.path for file in files], n_open=n_open, ahead=ahead)
+            for files in read.sides
+        ]
         for read in plan.inputs
     ]
     wanted = [number for number in range(len(plan.counts)) if number not in without]
@@ -159,16 +168,23 @@ def chunks_of(plan: ShardPlan, *, without: Container[int] = (), ahead: bool = Fa
             yield from _shard_chunks(plan, number, counts, readers)
 
 
-def _shard_chunks(plan: ShardPlan, number: int, counts: Longs, readers: list[list[LineReader]]) -> Iterator[ShardChunk]:
+def _shard_chunks(
+    plan: ShardPlan, number: int, counts: Longs, readers: list[list[LineReader]]
+) -> Iterator[ShardChunk]:
     n_chunks = -(-int(counts.sum()) // plan.chunk_lines)
     is_mixed = plan.layout.order == "mixed"
     cut = mixed_chunks if is_mixed else in_a_row
     first = np.zeros_like(counts)
     for n_lines in cut(counts, n_chunks):
         order = mixed_order(first, n_lines, counts) if is_mixed and len(counts) > 1 else None
-        taken = [[reader.take(n) for reader in sides] for sides, n in zip(readers, n_lines.tolist(), strict=True)]
+        taken = [
+            [reader.take(n) for reader in sides]
+            for sides, n in zip(readers, n_lines.tolist(), strict=True)
+        ]
         if n_lines.any():
-            yield ShardChunk(number, not first.any(), int(n_lines.sum()), tuple(zip(*taken, strict=True)), order)
+            yield ShardChunk(
+                number, not first.any(), int(n_lines.sum()), tuple(zip(*taken, strict=True)), order
+            )
         first = first + n_lines
 
 
@@ -178,8 +194,15 @@ def packed(chunk: ShardChunk, *, compress: Compression) -> Packed:
     for parts in chunk.sides:
         text = b"".join(parts)
         if chunk.order is not None:
-            text = concatenated([Column.cut(part) for part in parts]).take(chunk.order).text().tobytes()
-        if chunk.is_first:  # readers drop one byte order mark: write a second if the first line has one
+            text = (
+                concatenated([Column.cut(part) for part in parts])
+                .take(chunk.order)
+                .text()
+                .tobytes()
+            )
+        if (
+            chunk.is_first
+        ):  # readers drop one byte order mark: write a second if the first line has one
             text = BYTE_ORDER_MARK * text.startswith(BYTE_ORDER_MARK) + text
         data.append(_compressed(text, compress))
         block = checked_block(Block("", 1, chunk.n_lines, text, len(text)), "skip")
@@ -243,28 +266,50 @@ def shard(
     chosen = _selected(tasks, names)
     lines = arguments.whole(lines, "lines", low=1)
     arguments.choice(compress, "compress", get_args(Compression))
-    n_threads = available_cores() if workers is None else arguments.whole(workers, "workers", low=1, high=MOST_WORKERS)
-    most, place = checked_max_line(max_line), Path(arguments.path(folder, "folder", remedy="name a folder"))
+    n_threads = (
+        available_cores()
+        if workers is None
+        else arguments.whole(workers, "workers", low=1, high=MOST_WORKERS)
+    )
+    most, place = (
+        checked_max_line(max_line),
+        Path(arguments.path(folder, "folder", remedy="name a folder")),
+    )
     if url_of(place):
-        raise ConfigError(f"{shown_path(place)}: shards cannot be written to a URL; name a local folder")
+        raise ConfigError(
+            f"{shown_path(place)}: shards cannot be written to a URL; name a local folder"
+        )
     with ExitStack() as stack:
-        files = {task.name: [expanded(paths_by_side(task, source)) for source in task.inputs] for task in chosen}
-        read = [path for inputs in files.values() for sides in inputs for side in sides for path in side]
+        files = {
+            task.name: [expanded(paths_by_side(task, source)) for source in task.inputs]
+            for task in chosen
+        }
+        read = [
+            path for inputs in files.values() for sides in inputs for side in sides for path in side
+        ]
         works = [TaskFolder(task_folder(place, task), task.sides) for task in chosen]
         for work in works:
             stack.enter_context(work.held(read))
         tally = _Tally("count lines", None, progress)
         plans = [
-            _plan(task, _read(task, files[task.name], work, n_threads, most, tally), lines, compress)
+            _plan(
+                task, _read(task, files[task.name], work, n_threads, most, tally), lines, compress
+            )
             for task, work in zip(chosen, works, strict=True)
         ]
         tally = _Tally("shard", sum(plan.n_lines for plan in plans), progress)
-        return tuple(_made(plan, work, n_threads, tally) for plan, work in zip(plans, works, strict=True))
+        return tuple(
+            _made(plan, work, n_threads, tally) for plan, work in zip(plans, works, strict=True)
+        )
 
 
 class _Tally:
     def __init__(self, step: str, total: int | None, progress: Progress | None) -> None:
-        self._step, self._total, self._progress = step, total, arguments.function(progress, "progress")
+        self._step, self._total, self._progress = (
+            step,
+            total,
+            arguments.function(progress, "progress"),
+        )
         self._done, self._lock = 0, Lock()
 
     def add(self, n: int) -> None:
@@ -279,7 +324,9 @@ def _selected(tasks: Any, names: Sequence[str]) -> list[Task]:
     result = arguments.several(getattr(tasks, "tasks", tasks), "tasks", remedy=remedy)
     known = {arguments.instance(task, Task, "a task").name: task for task in result}
     if len(known) < len(result) or not known:
-        raise ConfigError(f"tasks {[task.name for task in result]}: give one or more, with distinct names")
+        raise ConfigError(
+            f"tasks {[task.name for task in result]}: give one or more, with distinct names"
+        )
     for name in names:
         if name not in known:
             raise ConfigError(f"no task {quoted(name)}; there are {', '.join(known)}")
@@ -292,28 +339,43 @@ def _selected(tasks: Any, names: Sequence[str]) -> list[Task]:
 
 
 def _read(
-    task: Task, inputs: list[tuple[tuple[str, ...], ...]], work: TaskFolder, n_threads: int, max_line: int | None,
+    task: Task,
+    inputs: list[tuple[tuple[str, ...], ...]],
+    work: TaskFolder,
+    n_threads: int,
+    max_line: int | None,
     tally: _Tally,
-) -> tuple[ReadInput, ...]:  # fmt: skip
+) -> tuple[ReadInput, ...]:
     known = work.files_read()
 
     def read(place: tuple[str, str]) -> InputFile:
         try:
-            return known.get(place) or look_at(place[1], side=place[0], max_line=max_line, progress=tally.add)
+            return known.get(place) or look_at(
+                place[1], side=place[0], max_line=max_line, progress=tally.add
+            )
         except VoltError as error:
             raise error.reworded(f"task {task.name!r}: {error.message}") from error
 
-    wanted = [(side, path) for sides in inputs for side, paths in zip(task.sides, sides, strict=True) for path in paths]
+    wanted = [
+        (side, path)
+        for sides in inputs
+        for side, paths in zip(task.sides, sides, strict=True)
+        for path in paths
+    ]
     result = in_order(read, wanted, n_threads=min(n_threads, max(1, len(wanted))))
     files = iter([*result])  # all of them, so that the threads end
     looked = [tuple(tuple(islice(files, len(paths))) for paths in sides) for sides in inputs]
-    done = tuple(ReadInput(source.name, sides) for source, sides in zip(task.inputs, looked, strict=True))
+    done = tuple(
+        ReadInput(source.name, sides) for source, sides in zip(task.inputs, looked, strict=True)
+    )
     for one in done:
         check_input(task, one)
     return done
 
 
-def _plan(task: Task, inputs: tuple[ReadInput, ...], lines: int, compress: Compression) -> ShardPlan:
+def _plan(
+    task: Task, inputs: tuple[ReadInput, ...], lines: int, compress: Compression
+) -> ShardPlan:
     sizes = [read.n_lines for read in inputs]
     n_shards = number_of_shards(sum(sizes), requested=task.n_shards, lines=lines)
     is_valid = task.split == "valid"
@@ -341,14 +403,22 @@ def _made(plan: ShardPlan, work: TaskFolder, n_threads: int, tally: _Tally) -> M
                 check_unchanged(file.path, file.stamp)
         in_turn = tuple(shards[number] for number in range(plan.layout.n_shards))
         words = work.write_words(len(in_turn))
-        return work.finish(Manifest(work.folder, planned.task, work.sides, plan.layout, plan.inputs, in_turn, words))
+        return work.finish(
+            Manifest(
+                work.folder, planned.task, work.sides, plan.layout, plan.inputs, in_turn, words
+            )
+        )
 
 
 def _write_shard(
     work: TaskFolder, number: int, chunks: Iterable[Packed], compress: Compression, tally: _Tally
 ) -> WrittenShard:
     names = [shard_name(number, side, compress) for side in work.sides]
-    digests, parts, n_lines = [blake2b(digest_size=16) for _ in names], list[tuple[CountedPart, ...]](), 0
+    digests, parts, n_lines = (
+        [blake2b(digest_size=16) for _ in names],
+        list[tuple[CountedPart, ...]](),
+        0,
+    )
     with ExitStack() as stack:
         files = [stack.enter_context(write_atomic(work.progress / name)) for name in names]
         for chunk in chunks:

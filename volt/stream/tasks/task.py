@@ -83,7 +83,10 @@ def names_of(sides: tuple[str, ...]) -> tuple[str, ...]:
     return sides if len(sides) > 1 else ()
 
 
-_BLOCK, _ALL_BLOCKS = 1 << 20, 64 << 20  # bytes to read at a time, from one file and from all open files
+_BLOCK, _ALL_BLOCKS = (
+    1 << 20,
+    64 << 20,
+)  # bytes to read at a time, from one file and from all open files
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +132,23 @@ class ReadInput:
 
 def paths_by_side(task: Task, source: Input) -> tuple[tuple[str, ...], ...]:
     """Return the paths of an input, by side. Raises ConfigError if the sides' numbers of files differ."""
-    result = tuple(tuple(path for side, path in source.files if side == wanted) for wanted in task.sides)
+    result = tuple(
+        tuple(path for side, path in source.files if side == wanted) for wanted in task.sides
+    )
     where = f"task {task.name!r}, input {source.name!r}"
     if {side for side, _ in source.files} != {*task.sides}:
         has = " and ".join(sorted({side for side, _ in source.files})) or "no file"
-        raise ConfigError(f"{where}: has {has}; a task of type {task.kind} needs {' and '.join(task.sides)}")
+        raise ConfigError(
+            f"{where}: has {has}; a task of type {task.kind} needs {' and '.join(task.sides)}"
+        )
     if len({*map(len, result)}) > 1:
-        counts = (f"{counted(len(paths), 'file')} of {side}" for side, paths in zip(task.sides, result, strict=True))
-        raise ConfigError(f"{where}: {' and '.join(counts)}; give the same number, in the same order")
+        counts = (
+            f"{counted(len(paths), 'file')} of {side}"
+            for side, paths in zip(task.sides, result, strict=True)
+        )
+        raise ConfigError(
+            f"{where}: {' and '.join(counts)}; give the same number, in the same order"
+        )
     return result
 
 
@@ -144,13 +156,21 @@ def expanded(sides: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
     """Replace globs and folders by their files. Raises CorpusError if there are none."""
 
     def files_at(path: str) -> list[str]:
-        return expand(path) if os.path.isdir(path) or stands_for_several(path) or url_of(path) else [path]
+        return (
+            expand(path)
+            if os.path.isdir(path) or stands_for_several(path) or url_of(path)
+            else [path]
+        )
 
     return tuple(tuple(chain.from_iterable(map(files_at, paths))) for paths in sides)
 
 
 def look_at(
-    path: str, *, side: str = "mono", max_line: int | None = MAX_LINE, progress: Callable[[int], object] | None = None
+    path: str,
+    *,
+    side: str = "mono",
+    max_line: int | None = MAX_LINE,
+    progress: Callable[[int], object] | None = None,
 ) -> InputFile:
     """Read a file to its end; `progress` is called with the number of lines of each block.
 
@@ -158,14 +178,18 @@ def look_at(
     """
     check_is_file(path)
     if are_ids(path):
-        raise StreamError(f"{shown_path(path)}: contains indexed ids, but shards contain text; remove `shards`")
+        raise StreamError(
+            f"{shown_path(path)}: contains indexed ids, but shards contain text; remove `shards`"
+        )
     stamp, scan = stamp_of(path), TextScan()
     for _, n_lines in scan.of(read_raw(path, block_size=_BLOCK, max_line=max_line)):
         if progress:
             progress(n_lines)
     check_unchanged(path, stamp)
     digest = scan.hash.hexdigest()
-    return InputFile(side, path, *stamp, digest, scan.n_lines, scan.n_bytes, scan.first_bad, scan.first_tab)
+    return InputFile(
+        side, path, *stamp, digest, scan.n_lines, scan.n_bytes, scan.first_bad, scan.first_tab
+    )
 
 
 def check_unchanged(path: str, stamp: Stamp) -> None:
@@ -180,8 +204,13 @@ def check_input(task: Task, read: ReadInput) -> None:
     for files in zip(*read.sides, strict=True):
         for file in files[1:]:
             if file.n_lines != files[0].n_lines:
-                counts = (f"{shown_path(one.path)} has {counted(one.n_lines, 'line')}" for one in (files[0], file))
-                raise StreamError(f"{where}: {', '.join(counts)}; source and target need the same number; align them")
+                counts = (
+                    f"{shown_path(one.path)} has {counted(one.n_lines, 'line')}"
+                    for one in (files[0], file)
+                )
+                raise StreamError(
+                    f"{where}: {', '.join(counts)}; source and target need the same number; align them"
+                )
     if not read.n_lines:
         names = ", ".join(shown_path(file.path) for file in read.files)
         raise StreamError(f"{where}: no line in {names}; remove the input, or name other files")
@@ -221,4 +250,6 @@ def _blocks(path: str, size: int) -> Iterator[bytes]:
 
 
 def _changed(path: str) -> StreamError:
-    return StreamError(f"{shown_path(path)}: changed while it was read; wait until it is complete, and start again")
+    return StreamError(
+        f"{shown_path(path)}: changed while it was read; wait until it is complete, and start again"
+    )

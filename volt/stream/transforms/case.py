@@ -44,9 +44,16 @@ class _Case(LineTransform):
         try:
             part, numbers = with_fields(batch.take(chosen), self.fields)
         except LineFault as fault:
-            raise LineFault({int(chosen[index]): reason for index, reason in fault.reasons.items()}) from None
-        part, batch = map_columns(part, self._changed, fields=self.fields), batch.split(max(numbers))
-        return batch.with_columns({k: batch.columns[k - 1].replaced(chosen, part.columns[k - 1]) for k in numbers})
+            raise LineFault(
+                {int(chosen[index]): reason for index, reason in fault.reasons.items()}
+            ) from None
+        part, batch = (
+            map_columns(part, self._changed, fields=self.fields),
+            batch.split(max(numbers)),
+        )
+        return batch.with_columns(
+            {k: batch.columns[k - 1].replaced(chosen, part.columns[k - 1]) for k in numbers}
+        )
 
     def _changed(self, column: Column) -> Column:
         from volt.kernels.string_functions import change_case
@@ -54,13 +61,17 @@ class _Case(LineTransform):
         column, is_hard = column.as_text(), np.empty(len(column), bool)
         starts = np.cumsum(column.sizes) - column.sizes
         out = np.empty(int(column.sizes.sum()), np.uint8)
-        change_case(column.data, column.starts, column.sizes, *_tables(self.name), out, starts, is_hard)
+        change_case(
+            column.data, column.starts, column.sizes, *_tables(self.name), out, starts, is_hard
+        )
         output = Column(out, starts, column.sizes)
         if not is_hard.any():
             return output
         hard = np.flatnonzero(is_hard)
         text = column.take(hard).text().tobytes().decode("utf-8", "surrogatepass")
-        return output.replaced(hard, Column.cut(_METHODS[self.name](text).encode("utf-8", "surrogatepass")))
+        return output.replaced(
+            hard, Column.cut(_METHODS[self.name](text).encode("utf-8", "surrogatepass"))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +94,11 @@ def titled(text: str) -> str:
     return _FIRST_LETTER.sub(lambda letter: letter[0].title(), text.lower())
 
 
-_METHODS: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "title": titled}
+_METHODS: dict[str, Callable[[str], str]] = {
+    "lower": str.lower,
+    "upper": str.upper,
+    "title": titled,
+}
 
 
 def has_case(text: str) -> bool:
@@ -119,7 +134,9 @@ class _Tables(NamedTuple):
 def _tables(name: str) -> _Tables:
     if name == "title":
         opening, inner = re.compile(f"[{_OPENING}]"), _tables("lower").inner
-        opens = np.fromiter((bool(opening.match(chr(code))) for code in range(_N_CODES)), np.uint8, _N_CODES)
+        opens = np.fromiter(
+            (bool(opening.match(chr(code))) for code in range(_N_CODES)), np.uint8, _N_CODES
+        )
         return _Tables(0, inner, np.where(inner == 0, np.uint16(0), _table(titled)), opens)
     inner = _table(_METHODS[name])
     if name == "lower":
@@ -141,5 +158,7 @@ def _table(function: Callable[[str], str]) -> NDArray[Any]:
     output = [function(chr(code)) for code in range(_N_CODES)]
     codes = np.fromiter((ord(text) if len(text) == 1 else 0 for text in output), np.int64, _N_CODES)
     bounds = [0x80, 0x800, 0x10000]  # the first code points with more bytes in UTF-8
-    same = np.searchsorted(bounds, codes, side="right") == np.searchsorted(bounds, np.arange(_N_CODES), side="right")
+    same = np.searchsorted(bounds, codes, side="right") == np.searchsorted(
+        bounds, np.arange(_N_CODES), side="right"
+    )
     return np.where(same, codes, 0).astype(np.uint16)

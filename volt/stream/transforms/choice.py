@@ -47,9 +47,13 @@ class Choice(ConfiguredTransform):
     def check(self) -> None:
         variants = arguments.several(self.variants, "variants", remedy="give a tuple of Variant")
         for place, variant in enumerate(variants):
-            arguments.instance(variant, Variant, f"variants[{place}]", remedy="give Variant(weight, transforms)")
+            arguments.instance(
+                variant, Variant, f"variants[{place}]", remedy="give Variant(weight, transforms)"
+            )
         if not sum(variant.weight for variant in self.variants) > 0:
-            raise ConfigError("choice: the weights of the variants sum to 0; give at least one a weight above 0")
+            raise ConfigError(
+                "choice: the weights of the variants sum to 0; give at least one a weight above 0"
+            )
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         bounds = np.cumsum([variant.weight for variant in self.variants])
@@ -61,10 +65,14 @@ class Choice(ConfiguredTransform):
         for number in changing:
             chosen = np.flatnonzero(drawn == number)
             if len(chosen):
-                parts.append(_through(numbered.take(chosen), self.variants[number], within.at(number)))
+                parts.append(
+                    _through(numbered.take(chosen), self.variants[number], within.at(number))
+                )
         if len(parts) == 1:
             return batch
-        merged = together(parts, np.argsort(np.concatenate([part.origins for part in parts]), kind="stable"))
+        merged = together(
+            parts, np.argsort(np.concatenate([part.origins for part in parts]), kind="stable")
+        )
         return Batch(merged.columns, merged.rest, batch.origins[merged.origins])
 
     def opened(self, files: LoadedFiles) -> Transform:
@@ -74,7 +82,10 @@ class Choice(ConfiguredTransform):
         return self._each(lambda step: steps.excluding(step, tokens))
 
     def _each(self, function: Callable[[Transform], Transform]) -> Choice:
-        variants = [replace(variant, transforms=tuple(map(function, variant.transforms))) for variant in self.variants]
+        variants = [
+            replace(variant, transforms=tuple(map(function, variant.transforms)))
+            for variant in self.variants
+        ]
         return replace(self, variants=tuple(variants))
 
     def deterministic(self) -> Transform | None:
@@ -88,7 +99,11 @@ class Choice(ConfiguredTransform):
 
     @staticmethod
     def in_a_row(transforms: tuple[Transform, ...]) -> Transform | None:
-        return Choice((Variant(1.0, transforms),)) if len(transforms) > 1 else next(iter(transforms), None)
+        return (
+            Choice((Variant(1.0, transforms),))
+            if len(transforms) > 1
+            else next(iter(transforms), None)
+        )
 
     @property
     def heaviest(self) -> tuple[Transform, ...]:
@@ -134,5 +149,7 @@ def _through(part: Batch, variant: Variant, rng: LineRng) -> Batch:
         try:
             part = transform(part, rng.at(step))
         except LineFault as fault:
-            raise LineFault({int(part.origins[index]): reason for index, reason in fault.reasons.items()}) from None
+            raise LineFault(
+                {int(part.origins[index]): reason for index, reason in fault.reasons.items()}
+            ) from None
     return part

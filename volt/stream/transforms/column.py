@@ -65,8 +65,13 @@ class Column:
         result = arguments.several(values, "values", one="did you mean Column.of([value])?")
         if not set(map(type, result)) <= {str, type(None)}:
             places = enumerate(result)
-            result = [None if text is None else str(arguments.text(text, f"values[{i}]")) for i, text in places]
-        encoded = [b"" if value is None else value.encode("utf-8", "surrogatepass") for value in result]
+            result = [
+                None if text is None else str(arguments.text(text, f"values[{i}]"))
+                for i, text in places
+            ]
+        encoded = [
+            b"" if value is None else value.encode("utf-8", "surrogatepass") for value in result
+        ]
         sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
         starts = np.cumsum(sizes) - sizes
         if None in result:
@@ -126,7 +131,9 @@ class Column:
         indices: value indices, repeats allowed, or a boolean mask
         """
         chosen = np.asarray(indices)
-        chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64, copy=False)
+        chosen = (
+            np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64, copy=False)
+        )
         memo = {name: measured.take(chosen) for name, measured in self.memo.items()}
         return Column(self.data, self.starts.take(chosen), self.sizes.take(chosen), memo)
 
@@ -158,7 +165,12 @@ class Column:
         column = self.as_text()
         starts, sizes, data = column.starts, column.sizes, column.data
         ends = starts + sizes + 1
-        is_packed = len(ends) and sizes.min() >= 0 and ends[-1] <= len(data) and (starts[1:] == ends[:-1]).all()
+        is_packed = (
+            len(ends)
+            and sizes.min() >= 0
+            and ends[-1] <= len(data)
+            and (starts[1:] == ends[:-1]).all()
+        )
         if not is_packed or (data[ends - 1] != end).any():
             return column._copied(end)
         first = int(starts[0])
@@ -189,7 +201,9 @@ class Column:
             return text.split("\n")[:-1]
         data, column = self.as_text().data.tobytes(), self.as_text()
         spans = zip(column.starts.tolist(), np.maximum(column.sizes, 0).tolist(), strict=True)
-        return [data[start : start + size].decode("utf-8", "surrogatepass") for start, size in spans]
+        return [
+            data[start : start + size].decode("utf-8", "surrogatepass") for start, size in spans
+        ]
 
     def replaced(self, indices: Chosen, values: Column) -> Column:
         """Return the column with some values replaced. If old or new values are text, all become text.
@@ -213,11 +227,15 @@ class Column:
         buffers = [valid, pa.py_buffer(offsets)]
         if self.is_ids:
             ids = pa.array(self.compact().data, pa.int32())
-            return pa.Array.from_buffers(pa.large_list(pa.int32()), len(self), buffers, children=[ids])
+            return pa.Array.from_buffers(
+                pa.large_list(pa.int32()), len(self), buffers, children=[ids]
+            )
         text, ends = self.packed()
         retained = np.ones(len(text), bool)
         retained[ends - 1] = False
-        return pa.Array.from_buffers(pa.large_string(), len(self), [*buffers, pa.py_buffer(text[retained])])
+        return pa.Array.from_buffers(
+            pa.large_string(), len(self), [*buffers, pa.py_buffer(text[retained])]
+        )
 
     @classmethod
     def from_arrow(cls, array: pyarrow.Array | pyarrow.ChunkedArray) -> Column:
@@ -233,8 +251,14 @@ class Column:
         is_list = pa.types.is_list(array.type) or pa.types.is_large_list(array.type)
         array = array.cast(pa.large_list(pa.int32()) if is_list else pa.large_string())
         first, last = array.offset, array.offset + len(array) + 1
-        offsets = np.frombuffer(array.buffers()[1], np.int64)[first:last].copy()  # writable, like other columns' starts
-        data = array.values.to_numpy() if is_list else np.frombuffer(array.buffers()[2] or b"", np.uint8)
+        offsets = np.frombuffer(array.buffers()[1], np.int64)[
+            first:last
+        ].copy()  # writable, like other columns' starts
+        data = (
+            array.values.to_numpy()
+            if is_list
+            else np.frombuffer(array.buffers()[2] or b"", np.uint8)
+        )
         sizes = np.diff(offsets)
         if array.null_count:
             sizes = np.where(array.is_valid().to_numpy(zero_copy_only=False), sizes, -1)
@@ -273,7 +297,9 @@ def concatenated_fields(fields: Sequence[Sequence[Column]]) -> list[Column]:
     first, pools = dict[int, int](), dict[bool, NDArray[Any]]()
     several = [columns for columns in fields if len({id(column.data) for column in columns}) > 1]
     for is_ids in {columns[0].is_ids for columns in several}:
-        buffers = {id(one.data): one.data for columns in several for one in columns if one.is_ids == is_ids}
+        buffers = {
+            id(one.data): one.data for columns in several for one in columns if one.is_ids == is_ids
+        }
         ends = np.cumsum(list(map(len, buffers.values()))).tolist()
         first |= {key: end - len(buffers[key]) for key, end in zip(buffers, ends, strict=True)}
         pools[is_ids] = frozen(np.concatenate(list(buffers.values())))
@@ -283,7 +309,11 @@ def concatenated_fields(fields: Sequence[Sequence[Column]]) -> list[Column]:
         if any(column.data is not data for column in columns):
             data = pools[columns[0].is_ids]
             starts = [column.starts + first[id(column.data)] for column in columns]
-        result.append(Column(data, np.concatenate(starts), np.concatenate([column.sizes for column in columns])))
+        result.append(
+            Column(
+                data, np.concatenate(starts), np.concatenate([column.sizes for column in columns])
+            )
+        )
     return result
 
 
@@ -292,7 +322,10 @@ def _of_one_kind(columns: Sequence[Column]) -> list[Column]:
     filled = [column for column in columns if column.present.any()] or columns[:1]
     if len({column.is_ids for column in filled}) > 1:
         return _of_one_kind([column.as_text() for column in columns])
-    return [one if one.present.any() else Column(filled[0].data, one.starts, one.sizes) for one in columns]
+    return [
+        one if one.present.any() else Column(filled[0].data, one.starts, one.sizes)
+        for one in columns
+    ]
 
 
 Unit = Literal["words", "characters", "bytes"]

@@ -14,7 +14,14 @@ from volt.stream.transforms.column import Column, Longs, lengths
 from volt.stream.transforms.fields import with_fields
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.options import Copies, FieldNumber, Fields, FieldText, Number, Probability
+from volt.stream.transforms.options import (
+    Copies,
+    FieldNumber,
+    Fields,
+    FieldText,
+    Number,
+    Probability,
+)
 from volt.stream.transforms.transform import ConfiguredTransform
 
 _MOST = 1 << 53  # no text has as many words
@@ -53,7 +60,9 @@ class Documents(ConfiguredTransform):
         ids = batch.columns[self.id_field - 1].as_text()
         most_lines = len(batch) if self.max_lines is None else min(self.max_lines, len(batch))
         starts, totals = np.empty(len(batch), np.int64), np.empty(len(self.fields), np.int64)
-        n = find_starts(n_tokens, joins, limits, most_lines, ids.data, ids.starts, ids.sizes, totals, starts)
+        n = find_starts(
+            n_tokens, joins, limits, most_lines, ids.data, ids.starts, ids.sizes, totals, starts
+        )
         bounds = np.append(starts[:n], len(batch))
         columns = {field: self._joined(batch.columns[field - 1], bounds) for field in self.fields}
         return batch.take(starts[:n]).with_columns(columns)
@@ -61,7 +70,9 @@ class Documents(ConfiguredTransform):
     def _joined(self, column: Column, bounds: Longs) -> Column:
         if column.is_ids and not self.separator:
             return joined_runs(column, bounds)
-        return joined_runs(column.as_text(), bounds, separator=f" {self.separator} " if self.separator else " ")
+        return joined_runs(
+            column.as_text(), bounds, separator=f" {self.separator} " if self.separator else " "
+        )
 
     def deterministic(self) -> None: ...
 
@@ -77,7 +88,9 @@ def joined_runs(column: Column, bounds: Longs, *, separator: str = "") -> Column
     sizes = np.diff(total[bounds]) + (np.diff(bounds) - 1) * len(between)
     out = np.empty(int(sizes.sum()), column.data.dtype)
     data = np.ascontiguousarray(column.data).view(np.uint8)
-    write_runs(data, column.starts * width, column.sizes * width, bounds, between, out.view(np.uint8))
+    write_runs(
+        data, column.starts * width, column.sizes * width, bounds, between, out.view(np.uint8)
+    )
     return Column(out, np.cumsum(sizes) - sizes, sizes)
 
 

@@ -62,7 +62,11 @@ class Copy(LineTransform):
 def _filled(column: Column, empty: Column) -> Column:
     if column.present.all():
         return column
-    return Column(column.data, column.starts, np.maximum(column.sizes, 0)) if column.present.any() else empty
+    return (
+        Column(column.data, column.starts, np.maximum(column.sizes, 0))
+        if column.present.any()
+        else empty
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,9 @@ class DuplicateMono(LineTransform):
         batch = batch.split(2)
         lines = np.flatnonzero(batch.columns[1].present).tolist()
         if lines:
-            raise LineFault(dict.fromkeys(lines, "has a second field already; duplicate_mono makes one"))
+            raise LineFault(
+                dict.fromkeys(lines, "has a second field already; duplicate_mono makes one")
+            )
         return batch.with_columns({2: batch.columns[0]})
 
 

@@ -34,7 +34,9 @@ def with_fields(batch: Batch, fields: Fields | None) -> tuple[Batch, Fields]:
     if not batch.columns[last - 1].present.all():
         short = np.flatnonzero(~batch.columns[last - 1].present)
         n_fields = batch.take(short).n_fields
-        raise LineFault({int(i): missing(int(n), last) for i, n in zip(short, n_fields, strict=True)})
+        raise LineFault(
+            {int(i): missing(int(n), last) for i, n in zip(short, n_fields, strict=True)}
+        )
     return batch, fields
 
 
@@ -42,7 +44,9 @@ def missing(n_fields: int, field: int) -> str:
     return f"field {field} is missing: the line has {n_fields} field{'s' * (n_fields != 1)} (fields count from 1)"
 
 
-def map_columns(batch: Batch, function: Callable[[Column], Column], *, fields: Fields | None = None) -> Batch:
+def map_columns(
+    batch: Batch, function: Callable[[Column], Column], *, fields: Fields | None = None
+) -> Batch:
     r"""Return a batch with `function` applied to the chosen fields, by default 1 and 2.
 
     function: takes a column without missing values; returns a column of equal length
@@ -55,16 +59,26 @@ def map_columns(batch: Batch, function: Callable[[Column], Column], *, fields: F
         inputs = column if (present := column.present).all() else column.take(present)
         output = function(inputs)
         if len(output) != len(inputs):
-            raise StreamError(f"a function returned {len(output)} values for {len(inputs)}; return one for each")
+            raise StreamError(
+                f"a function returned {len(output)} values for {len(inputs)}; return one for each"
+            )
         return output if inputs is column else column.replaced(present, output)
 
     return _with_changed(batch, changed, fields)
 
 
-def _with_changed(batch: Batch, function: Callable[[Column, int], Column], fields: Fields | None) -> Batch:
+def _with_changed(
+    batch: Batch, function: Callable[[Column, int], Column], fields: Fields | None
+) -> Batch:
     batch, numbers = with_fields(batch, fields)
-    columns = {number: batch.columns[number - 1] for number in numbers if batch.columns[number - 1].present.any()}
-    return batch.with_columns({number: function(column, number) for number, column in columns.items()})
+    columns = {
+        number: batch.columns[number - 1]
+        for number in numbers
+        if batch.columns[number - 1].present.any()
+    }
+    return batch.with_columns(
+        {number: function(column, number) for number, column in columns.items()}
+    )
 
 
 class Draws(NamedTuple):
@@ -80,7 +94,11 @@ class Draws(NamedTuple):
 
 
 def each_field(
-    batch: Batch, rng: LineRng, function: Callable[[Column, Draws], Column], *, fields: Fields | None
+    batch: Batch,
+    rng: LineRng,
+    function: Callable[[Column, Draws], Column],
+    *,
+    fields: Fields | None,
 ) -> Batch:
     """Return a batch with `function` applied to the chosen fields, with independent random numbers for each.
 
@@ -91,7 +109,13 @@ def each_field(
     def changed(column: Column, number: int) -> Column:
         output = function(column, Draws(number, rng.at(number), batch.origins))
         if len(output) != len(column):
-            raise LineFault({i: "contains a line end" for i, value in enumerate(column.strings()) if "\n" in value})
+            raise LineFault(
+                {
+                    i: "contains a line end"
+                    for i, value in enumerate(column.strings())
+                    if "\n" in value
+                }
+            )
         if output is column or column.present.all():
             return output
         return Column(output.data, output.starts, np.where(column.present, output.sizes, -1))
@@ -99,7 +123,9 @@ def each_field(
     return _with_changed(batch, changed, fields)
 
 
-def map_strings(batch: Batch, function: Callable[[list[str]], Sequence[str]], *, fields: Fields | None = None) -> Batch:
+def map_strings(
+    batch: Batch, function: Callable[[list[str]], Sequence[str]], *, fields: Fields | None = None
+) -> Batch:
     """Like `map_columns`, for a function of lists of strings."""
     return map_columns(batch, lambda column: Column.of(function(column.strings())), fields=fields)
 
@@ -109,6 +135,10 @@ def check_values(columns: Sequence[Column]) -> None:
     for column in columns:
         if not column.is_ids and len(breaking := np.flatnonzero(holding_bytes(column, b"\t\n"))):
             values = zip(breaking.tolist(), column.take(breaking).strings(), strict=True)
-            reasons |= {i: f"made a tab or a line feed: {value!r}" for i, value in values if i not in reasons}
+            reasons |= {
+                i: f"made a tab or a line feed: {value!r}"
+                for i, value in values
+                if i not in reasons
+            }
     if reasons:
         raise LineFault(reasons)

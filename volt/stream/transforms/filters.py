@@ -43,7 +43,9 @@ _PARTS = re.compile(
 )
 _ONCE = re.compile(r"\+|\{0*[1-9]\d*(,\d*)?\}")  # quantifiers that need their part at least once
 _FLAGS = re.compile(r"\A\(\?[a-zA-Z]+\)")  # flags of the whole pattern
-_UNCLEAR = re.compile(r"\\[xuUN0-9]|\(\?#|\(\?[a-zA-Z-]*[ixu]")  # escapes of several characters, comments and flags
+_UNCLEAR = re.compile(
+    r"\\[xuUN0-9]|\(\?#|\(\?[a-zA-Z-]*[ixu]"
+)  # escapes of several characters, comments and flags
 
 
 def matching(column: Column, compiled: re.Pattern[str]) -> Mask:
@@ -79,7 +81,9 @@ def first_bytes(part: str, flags: int) -> bytes:
     is_plain = part.isascii() and "\\" not in part and not flags & re.IGNORECASE
     characters = _characters(128 if is_plain else sys.maxunicode + 1)
     result = np.array([ord(match) for match in re.findall(part, characters, flags)], np.int64)
-    heads = np.unique(np.where(result < 128, result, result & ~63))  # 64 adjacent characters differ in the last byte
+    heads = np.unique(
+        np.where(result < 128, result, result & ~63)
+    )  # 64 adjacent characters differ in the last byte
     return bytes(sorted({chr(code).encode("utf-8", "surrogatepass")[0] for code in heads.tolist()}))
 
 
@@ -94,7 +98,9 @@ def needed_text(runs: list[list[str]]) -> str:
 
 
 def _is_character(part: str) -> bool:
-    return len(part) == 1 or (len(part) == 2 and part[0] == "\\" and not part[1].isalnum() and part[1] != "\n")
+    return len(part) == 1 or (
+        len(part) == 2 and part[0] == "\\" and not part[1].isalnum() and part[1] != "\n"
+    )
 
 
 def needed(compiled: re.Pattern[str]) -> list[list[str]]:
@@ -109,7 +115,11 @@ def needed(compiled: re.Pattern[str]) -> list[list[str]]:
             return []
         depth += (kind == "open") - (kind == "close")
         is_choice = text == r"\d" or (text[0] == "[" and not text.startswith("[^"))
-        if depth == 0 and kind in ("escape", "class", "character") and (_is_character(text) or is_choice):
+        if (
+            depth == 0
+            and kind in ("escape", "class", "character")
+            and (_is_character(text) or is_choice)
+        ):
             runs[-1].append(text)
             continue
         if kind == "quantifier" and not _ONCE.fullmatch(text):
@@ -122,7 +132,9 @@ def check_pattern(pattern: str, option: str) -> str:
     try:
         re.compile(arguments.text(pattern, option))
     except re.error as error:
-        raise ConfigError(f"{option}: {pattern!r} is not a regular expression: {error}; fix it") from None
+        raise ConfigError(
+            f"{option}: {pattern!r} is not a regular expression: {error}; fix it"
+        ) from None
     if not pattern:
         raise ConfigError(f"{option}: is empty, so every line matches; give a regular expression")
     return pattern
@@ -213,10 +225,16 @@ class Match(Filter):
         batch, numbers = with_fields(batch, self.fields)
         left, right = (batch.columns[number - 1] for number in numbers)
         compiled, same = re.compile(self.pattern), np.ones(len(batch), bool)
-        looked_at = np.flatnonzero(matching(left, compiled) | matching(right, compiled))  # elsewhere, no matches
+        looked_at = np.flatnonzero(
+            matching(left, compiled) | matching(right, compiled)
+        )  # elsewhere, no matches
 
         def matches(text: str) -> list[str]:
-            return sorted([one[0] for one in compiled.finditer(text)] if compiled.groups else compiled.findall(text))
+            return sorted(
+                [one[0] for one in compiled.finditer(text)]
+                if compiled.groups
+                else compiled.findall(text)
+            )
 
         pairs = zip(left.take(looked_at).strings(), right.take(looked_at).strings(), strict=True)
         same[looked_at] = [matches(one) == matches(other) for one, other in pairs]
@@ -254,10 +272,15 @@ class Length(FieldFilter):
 
     def check(self) -> None:
         if self.max is not None and self.max < self.min:
-            raise ConfigError(f"length: min is {self.min} and max is {self.max}; no line could be kept, so change one")
+            raise ConfigError(
+                f"length: min is {self.min} and max is {self.max}; no line could be kept, so change one"
+            )
 
     def fits(self, column: Column) -> Mask:
-        sizes, high = lengths(column, self.unit), _MOST if self.max is None else min(self.max, _MOST)
+        sizes, high = (
+            lengths(column, self.unit),
+            _MOST if self.max is None else min(self.max, _MOST),
+        )
         return (min(self.min, _MOST) <= sizes) & (sizes <= high)
 
 
@@ -288,7 +311,9 @@ class Ratio(Filter):
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch, numbers = with_fields(batch, self.fields)
         one, other = (lengths(batch.columns[number - 1], self.unit) for number in numbers)
-        return selected(batch, np.maximum(one, other) <= float(min(self.max, _MOST)) * np.minimum(one, other))
+        return selected(
+            batch, np.maximum(one, other) <= float(min(self.max, _MOST)) * np.minimum(one, other)
+        )
 
 
 # Functions of one line, so that other lines do not influence whether a line is kept
@@ -324,7 +349,9 @@ class Where(Filter):
         except pl.exceptions.PolarsError as error:
             raise self._refusal(_first_line(error)) from None
         if kind != pl.Boolean():
-            raise self._refusal(f"it gives {kind}, not true or false; compare the result with a value")
+            raise self._refusal(
+                f"it gives {kind}, not true or false; compare the result with a value"
+            )
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         import polars as pl
@@ -333,20 +360,29 @@ class Where(Filter):
         expression = self._expression()
         numbers = self._numbers(expression)
         batch = batch.split(max(numbers.values()))
-        arrays = {name: batch.columns[number - 1].as_text().to_arrow() for name, number in numbers.items()}
+        arrays = {
+            name: batch.columns[number - 1].as_text().to_arrow() for name, number in numbers.items()
+        }
         frame = pl.DataFrame({name: pl.from_arrow(array) for name, array in arrays.items()})
         try:
             wanted = frame.select(expression.fill_null(False)).to_series()
         except pl.exceptions.PolarsError as error:
-            raise StreamError(f"where: {self.condition!r} fails for some line: {_first_line(error)}") from None
+            raise StreamError(
+                f"where: {self.condition!r} fails for some line: {_first_line(error)}"
+            ) from None
         return selected(batch, wanted.to_numpy())
 
     def _expression(self) -> pl.Expr:
         import polars as pl
 
         bare = _QUOTED.sub("''", arguments.text(self.condition, "condition"))
-        if others := sorted({name.lower() for name in _CALLED.findall(bare)} - {*_FUNCTIONS.split(), *_WORDS.split()}):
-            raise self._refusal(f"{others[0]} is not a function of one line; use one of {' '.join(_FUNCTIONS.split())}")
+        if others := sorted(
+            {name.lower() for name in _CALLED.findall(bare)}
+            - {*_FUNCTIONS.split(), *_WORDS.split()}
+        ):
+            raise self._refusal(
+                f"{others[0]} is not a function of one line; use one of {' '.join(_FUNCTIONS.split())}"
+            )
         try:
             return pl.sql_expr(self.condition)
         except (pl.exceptions.PolarsError, UnicodeEncodeError) as error:
@@ -360,7 +396,9 @@ class Where(Filter):
             elif numbered := _NUMBERED.fullmatch(name):
                 numbers[name] = field_number(int(numbered[1]), "condition")
             else:
-                raise self._refusal(f"there is no field {name!r}; field 1 is {' or '.join([*self.names[:1], 'f1'])}")
+                raise self._refusal(
+                    f"there is no field {name!r}; field 1 is {' or '.join([*self.names[:1], 'f1'])}"
+                )
         if not numbers:
             raise self._refusal("it does not name a field; field 1 is f1")
         return numbers

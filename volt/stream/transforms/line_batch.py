@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.display import counted
 from volt.errors import StreamError
-from volt.stream.transforms.column import Chosen, Column, Longs, concatenated_fields, count_bytes, from_ends
+from volt.stream.transforms.column import (
+    Chosen,
+    Column,
+    Longs,
+    concatenated_fields,
+    count_bytes,
+    from_ends,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -65,11 +72,16 @@ class Batch:
             return Batch((*self.columns, *[Column.missing(len(self))] * more), None, self.origins)
         from volt.kernels.columns import cut
 
-        starts, sizes = np.empty((more + 1, len(self)), np.int64), np.empty((more + 1, len(self)), np.int64)
+        starts, sizes = (
+            np.empty((more + 1, len(self)), np.int64),
+            np.empty((more + 1, len(self)), np.int64),
+        )
         data = self.rest.data
         has_rest = cut(data, self.rest.starts, self.rest.sizes, starts, sizes)
         columns = [Column(data, *views) for views in zip(starts, sizes, strict=True)]
-        return Batch((*self.columns, *columns[:-1]), columns[-1] if has_rest else None, self.origins)
+        return Batch(
+            (*self.columns, *columns[:-1]), columns[-1] if has_rest else None, self.origins
+        )
 
     def column(self, field: int) -> Column:
         """Return the values of a field.
@@ -105,7 +117,9 @@ class Batch:
         chosen = np.asarray(indices)
         chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
         rest = None if self.rest is None else self.rest.take(chosen)
-        return Batch(tuple(column.take(chosen) for column in self.columns), rest, self.origins[chosen])
+        return Batch(
+            tuple(column.take(chosen) for column in self.columns), rest, self.origins[chosen]
+        )
 
     def compact(self) -> Batch:
         """Return the lines in new, unshared buffers."""
@@ -119,9 +133,14 @@ class Batch:
             return columns[0].packed()
         from volt.kernels.columns import put_values
 
-        sizes = sum((np.maximum(column.sizes + 1, 0) for column in columns), np.zeros(len(self), np.int64))
+        sizes = sum(
+            (np.maximum(column.sizes + 1, 0) for column in columns), np.zeros(len(self), np.int64)
+        )
         ends = np.cumsum(np.maximum(sizes, 1))
-        out, places = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8), ends - np.maximum(sizes, 1)
+        out, places = (
+            np.empty(int(ends[-1]) if len(ends) else 0, np.uint8),
+            ends - np.maximum(sizes, 1),
+        )
         for number, column in enumerate(columns):
             put_values(column.data, column.starts, column.sizes, number == 0, out, places)
         out[places] = 0x0A
@@ -156,7 +175,9 @@ class Batch:
         lines: a new line for each old line
         """
         if len(lines) != len(self):
-            raise StreamError(f"{len(lines)} lines were made from {len(self)}; first drop or repeat lines with take()")
+            raise StreamError(
+                f"{len(lines)} lines were made from {len(self)}; first drop or repeat lines with take()"
+            )
         return Batch((), Column.of(lines), self.origins)
 
     def keep(self, wanted: Callable[[str], bool]) -> Batch:
@@ -174,7 +195,10 @@ class Batch:
         import pyarrow as pa
 
         batch = self.split(int(self.n_fields.max(initial=0)))
-        values = [*names, *(str(number) for number in range(len(names) + 1, len(batch.columns) + 1))]
+        values = [
+            *names,
+            *(str(number) for number in range(len(names) + 1, len(batch.columns) + 1)),
+        ]
         arrays = [*(column.to_arrow() for column in batch.columns), pa.array(self.origins)]
         return pa.RecordBatch.from_arrays(arrays, names=[*values[: len(batch.columns)], "row"])
 
@@ -191,7 +215,9 @@ def together(parts: Sequence[Batch], order: Longs) -> Batch:
     parts = [part.split(width) for part in parts]
     fields = [[part.columns[k] for part in parts] for k in range(width)]
     if any(part.rest is not None for part in parts):
-        fields.append([Column.missing(len(part)) if part.rest is None else part.rest for part in parts])
+        fields.append(
+            [Column.missing(len(part)) if part.rest is None else part.rest for part in parts]
+        )
     columns = [column.take(order) for column in concatenated_fields(fields)]
     origins = np.concatenate([part.origins for part in parts])[order]
     return Batch(tuple(columns[:width]), columns[width] if len(columns) > width else None, origins)

@@ -27,7 +27,9 @@ def key(*place: Place) -> int:
 
 
 def as_uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
-    result: NDArray[np.float64] = np.ldexp((words >> np.uint64(64 - _BITS)).astype(np.float64), -_BITS)
+    result: NDArray[np.float64] = np.ldexp(
+        (words >> np.uint64(64 - _BITS)).astype(np.float64), -_BITS
+    )
     return result
 
 
@@ -97,7 +99,9 @@ class LineRng:
 
         origins: (n,) the `Batch`'s origins
         """
-        bits = np.random.SFC64(0)  # one for all lines: making a generator takes ten times as long as setting its state
+        bits = np.random.SFC64(
+            0
+        )  # one for all lines: making a generator takes ten times as long as setting its state
         generator, state = np.random.Generator(bits), bits.state
         words = state["state"]["state"]
         words[3] = 1  # the generator's counter

@@ -38,7 +38,10 @@ class PieceTrie:
     def __init__(self, numbers: Mapping[str, int]) -> None:
         from volt.kernels.bpe_tables import ranked_merges
 
-        symbols = {character: place for place, character in enumerate(sorted(set(chain.from_iterable(numbers))))}
+        symbols = {
+            character: place
+            for place, character in enumerate(sorted(set(chain.from_iterable(numbers))))
+        }
         steps, pieces = dict[tuple[int, int], int](), [-1]
         for text, number in numbers.items():
             state = 0
@@ -68,10 +71,14 @@ def check_size(n_rows: int) -> None:
     from volt.kernels.bpe_tables import MOST
 
     if n_rows > MOST:
-        raise VocabularyError(f"its table would have {n_rows:,} rows, and the limit is {MOST:,}; use a smaller model")
+        raise VocabularyError(
+            f"its table would have {n_rows:,} rows, and the limit is {MOST:,}; use a smaller model"
+        )
 
 
-_UNKNOWN_PENALTY = 10.0  # log score of an unknown character: this much below the least of the lexicon
+_UNKNOWN_PENALTY = (
+    10.0  # log score of an unknown character: this much below the least of the lexicon
+)
 _MOST = 1e300  # maximum count, so that sums of counts are finite
 _MOST_DIGITS = 300  # maximum number of digits of a count that is a whole number
 _PICKLE = b"\x80"  # the first byte of a pickle
@@ -112,7 +119,9 @@ class UnigramLexicon(Segmenter):
         costs = math.log(math.fsum(counts.values())) - np.log(np.fromiter(counts.values(), float))
         numbers = {piece: number for number, piece in enumerate(counts)}
         unknown, marks = float(costs.max()) + _UNKNOWN_PENALTY, _has_marks(counts)
-        return cls(numbers, costs, unknown, PieceTrie(numbers), fingerprint=fingerprint, has_marks=marks)
+        return cls(
+            numbers, costs, unknown, PieceTrie(numbers), fingerprint=fingerprint, has_marks=marks
+        )
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
         """Return the n best segmentations. In a tie, the last pieces that differ decide: the longer one comes first."""
@@ -121,16 +130,25 @@ class UnigramLexicon(Segmenter):
 
         codes, ends = codes_of(words)
         shape = longest(ends) + 1, n
-        paths = Paths(np.empty(shape[0], np.int64), np.empty(shape), *np.empty((2, *shape), np.int32))
+        paths = Paths(
+            np.empty(shape[0], np.int64), np.empty(shape), *np.empty((2, *shape), np.int32)
+        )
         n_paths, cuts = np.empty(len(words), np.int64), np.empty(n * len(codes), np.int32)
         costs, sizes = np.empty(n * len(words)), np.empty(n * len(words), np.int64)
         trie = Trie(self.trie.steps, self.trie.pieces, self.costs, self.unknown)
-        n_scored = best_paths(self.trie.symbol_of[codes], ends, trie, paths, n_paths, costs, sizes, cuts)
-        scored, cut = zip(costs[:n_scored].tolist(), sizes[:n_scored].tolist(), strict=True), iter(cuts.tolist())
+        n_scored = best_paths(
+            self.trie.symbol_of[codes], ends, trie, paths, n_paths, costs, sizes, cuts
+        )
+        scored, cut = (
+            zip(costs[:n_scored].tolist(), sizes[:n_scored].tolist(), strict=True),
+            iter(cuts.tolist()),
+        )
 
         def pieces_of(word: str, n_pieces: int) -> tuple[str, ...]:
             starts = list(islice(cut, n_pieces))[::-1]  # the last piece comes first
-            return tuple(word[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True))
+            return tuple(
+                word[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)
+            )
 
         return [
             [Scored(pieces_of(word, n_pieces), -cost) for cost, n_pieces in islice(scored, size)]
@@ -154,7 +172,9 @@ class SegmentTable(Segmenter):
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
         result = map(self.segmentations.get, words)
-        return [[] if pieces is None else [Scored(tuple(pieces.split(" ")), 0.0)] for pieces in result]
+        return [
+            [] if pieces is None else [Scored(tuple(pieces.split(" ")), 0.0)] for pieces in result
+        ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,7 +188,10 @@ class Marked(Segmenter):
         if self.first:
             return self.segmenter.best([SPACE + word for word in words], n)
         result = self.segmenter.best(words, n)
-        return [[Scored((SPACE + one.pieces[0], *one.pieces[1:]), one.score) for one in scored] for scored in result]
+        return [
+            [Scored((SPACE + one.pieces[0], *one.pieces[1:]), one.score) for one in scored]
+            for scored in result
+        ]
 
     def characters(self, word: str) -> tuple[str, ...]:
         return self.segmenter.characters(SPACE + word)
@@ -198,14 +221,20 @@ def read_table(path: Path) -> SegmentTable:
         word, tab, rest = line.partition("\t")
         pieces = [piece for piece in rest.split(" ") if piece]
         if not tab or not pieces or not word or " " in word or "\t" in rest:
-            raise _fault(path, number, f"{quoted(line)} is not `word<TAB>subword subword …`; fix the line")
+            raise _fault(
+                path, number, f"{quoted(line)} is not `word<TAB>subword subword …`; fix the line"
+            )
         if word in places:
-            raise _fault(path, number, f"the word {quoted(word)} repeats line {places[word]}; remove one")
+            raise _fault(
+                path, number, f"the word {quoted(word)} repeats line {places[word]}; remove one"
+            )
         if not _spells(pieces, word):
             message = f"the pieces {quoted(' '.join(pieces))} do not spell the word {quoted(word)}"
             raise _fault(path, number, f"{message}; give pieces that spell the word when joined")
         result[word], places[word] = " ".join(pieces), number
-    return SegmentTable(result, fingerprint=blake2b(data, digest_size=8).hexdigest(), has_marks=_has_marks(result))
+    return SegmentTable(
+        result, fingerprint=blake2b(data, digest_size=8).hexdigest(), has_marks=_has_marks(result)
+    )
 
 
 def _has_marks(texts: Iterable[str]) -> bool:
@@ -229,7 +258,9 @@ def _bare(word: str) -> str:
 
 def _lines_of(path: Path, data: bytes, *, needs: str) -> list[tuple[int, str]]:
     text = decoded(path, data, kind=VocabularyError)
-    lines = enumerate((line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")), 1)
+    lines = enumerate(
+        (line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")), 1
+    )
     result = [(number, line) for number, line in lines if line]
     if not result:
         raise VocabularyError(f"{shown_path(path)}: the file is empty; give one with lines {needs}")
@@ -247,9 +278,17 @@ def _counts_of(path: Path, lines: Sequence[tuple[int, str]]) -> dict[str, float]
         if not 0 <= count < math.inf or not piece or " " in piece or "\t" in piece:
             raise _fault(path, number, f"{quoted(line)} is not `count<TAB>subword`; fix the line")
         if count > _MOST:
-            raise _fault(path, number, f"the count {quoted(first)} is above {_MOST:g}; divide all counts by a number")
+            raise _fault(
+                path,
+                number,
+                f"the count {quoted(first)} is above {_MOST:g}; divide all counts by a number",
+            )
         if piece in places:
-            raise _fault(path, number, f"the subword {quoted(piece)} repeats line {places[piece]}; remove one")
+            raise _fault(
+                path,
+                number,
+                f"the subword {quoted(piece)} repeats line {places[piece]}; remove one",
+            )
         places[piece] = number
         if count:
             counts[piece] = count
@@ -268,7 +307,11 @@ def _morfessor(path: Path, lines: Sequence[tuple[int, str]]) -> Any:
         count, _, analysis = line.strip(" ").partition(" ")
         morphs = tuple(analysis.split(" + "))
         if not count.isdecimal() or len(count) > _MOST_DIGITS or not int(count) or not all(morphs):
-            raise _fault(path, number, f"{quoted(line)} is neither `count morph + morph …` nor `count<TAB>subword`")
+            raise _fault(
+                path,
+                number,
+                f"{quoted(line)} is neither `count morph + morph …` nor `count<TAB>subword`",
+            )
         rows.append((int(count), "".join(morphs), morphs))
     if not rows:
         raise VocabularyError(f"{shown_path(path)}: no segmentations; check the path")

@@ -27,11 +27,20 @@ from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Amount, Fields, Probability, number_between
 from volt.stream.transforms.transform import LineTransform
-from volt.stream.transforms.word_types import NO_OTHERS, Tokens, cut, token_counts, with_values, written
+from volt.stream.transforms.word_types import (
+    NO_OTHERS,
+    Tokens,
+    cut,
+    token_counts,
+    with_values,
+    written,
+)
 
 USUAL_TEMPERATURE = 2.0
 _FLAT, _STEEP = 1e-100, 100.0  # temperatures below and above which results do not change in 53 bits
-Kind = Literal["swap", "drop", "insert", "replace"]  # in the order of the numbers in volt.kernels.noise
+Kind = Literal[
+    "swap", "drop", "insert", "replace"
+]  # in the order of the numbers in volt.kernels.noise
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _N_CODES = 1 << 16
 _N_AT_ONCE = 256  # characters that share one random number
@@ -68,16 +77,24 @@ class Typos(Noise):
     """The fields to misspell."""
 
     def check(self) -> None:
-        kinds = arguments.several(self.kinds, "kinds", remedy=f"give a tuple of some of {', '.join(KINDS)}")
+        kinds = arguments.several(
+            self.kinds, "kinds", remedy=f"give a tuple of some of {', '.join(KINDS)}"
+        )
         if not kinds or not all(kind in KINDS for kind in kinds) or len({*kinds}) < len(kinds):
             raise ConfigError(f"kinds: {kinds}; give some of {', '.join(KINDS)}, each once")
 
     def changed(self, column: Column, draws: Draws) -> Column:
         from volt.kernels.noise import MOST_GROWTH, misspell
 
-        column, kinds = column.as_text(), np.array([KINDS.index(kind) for kind in self.kinds], np.uint8)
+        column, kinds = (
+            column.as_text(),
+            np.array([KINDS.index(kind) for kind in self.kinds], np.uint8),
+        )
         powers = np.cumprod(np.full(_N_AT_ONCE, 1.0 - self.rate))
-        out, ends = np.empty(MOST_GROWTH * int(column.sizes.sum()), np.uint8), np.empty(len(column), np.int64)
+        out, ends = (
+            np.empty(MOST_GROWTH * int(column.sizes.sum()), np.uint8),
+            np.empty(len(column), np.int64),
+        )
         misspell(column.data, column.starts, column.sizes, draws.words, powers, kinds, out, ends)
         return from_ends(out[: ends.max(initial=0)], ends)
 
@@ -99,7 +116,10 @@ class Punctuation(Noise):
 
         column, n = column.as_text(), len(column)
         out, ends = np.empty(int(column.sizes.sum()) + 3 * n, np.uint8), np.empty(n, np.int64)
-        views, rates = (column.data, column.starts, column.sizes), (float(self.drop), float(self.final))
+        views, rates = (
+            (column.data, column.starts, column.sizes),
+            (float(self.drop), float(self.final)),
+        )
         change_marks(*views, draws.words, *rates, _marks(), out, ends)
         return from_ends(out[: ends.max(initial=0)], ends)
 
@@ -109,7 +129,9 @@ def _marks() -> NDArray[np.uint8]:
     from volt.kernels.noise import FINAL, INNER, MARK, WIDE
 
     is_mark = np.array([unicodedata.category(chr(code))[0] == "P" for code in range(_N_CODES)])
-    is_wide = [unicodedata.name(chr(code), "").startswith(_WIDE_SCRIPTS) for code in range(_N_CODES)]
+    is_wide = [
+        unicodedata.name(chr(code), "").startswith(_WIDE_SCRIPTS) for code in range(_N_CODES)
+    ]
     values = np.where(is_mark, MARK, np.where(is_wide, WIDE, 0)).astype(np.uint8)
     values[[*np.flatnonzero(is_mark[:128]), ord(_APOSTROPHE)]] |= INNER
     values[[ord(mark) for mark in _FINAL]] |= FINAL
@@ -123,18 +145,24 @@ class TokenNoise(Noise):
 
     def check(self) -> None:
         if self.temperature is not None and self.rate is not None:
-            raise ConfigError(f"temperature: {self.temperature} and rate: {self.rate}; give one of them")
+            raise ConfigError(
+                f"temperature: {self.temperature} and rate: {self.rate}; give one of them"
+            )
         if self.rate is None and self.temperature is None:
             object.__setattr__(self, "temperature", USUAL_TEMPERATURE)
 
-    def hit(self, column: Column, draws: Draws, *, spared: int = 0, n_choices: int = 1) -> Hit | None:
+    def hit(
+        self, column: Column, draws: Draws, *, spared: int = 0, n_choices: int = 1
+    ) -> Hit | None:
         """Choose tokens, and draw a number below `n_choices` for each. In each line, at least `spared` are not hit."""
         from volt.kernels.noise import count_hits, hit_tokens
 
         counts = token_counts(column)
         if self.rate is None:
             assert self.temperature is not None
-            n_hits = truncated_geometric(draws.rng.uniform(draws.origins), counts, temperature=self.temperature)
+            n_hits = truncated_geometric(
+                draws.rng.uniform(draws.origins), counts, temperature=self.temperature
+            )
         else:
             n_hits = np.empty(len(counts), np.int64)
             count_hits(counts, float(self.rate), draws.words, n_hits)
@@ -144,7 +172,13 @@ class TokenNoise(Noise):
             return None
         tokens = cut(column.take(lines), counts[lines])
         drawn = np.empty(len(tokens), np.int64)
-        hit_tokens(tokens.ends, n_hits[lines], n_choices, draws.rng.at("tokens").words(draws.origins)[lines], drawn)
+        hit_tokens(
+            tokens.ends,
+            n_hits[lines],
+            n_choices,
+            draws.rng.at("tokens").words(draws.origins)[lines],
+            drawn,
+        )
         return Hit(lines, tokens, drawn)
 
 
@@ -165,7 +199,9 @@ class Drop(TokenNoise):
             return column
         stay = hit.drawn < 0
         ends = np.cumsum(stay, dtype=np.int64)[hit.tokens.ends - 1]
-        return with_values(column, hit.lines, written(hit.tokens, np.flatnonzero(stay), ends, NO_OTHERS))
+        return with_values(
+            column, hit.lines, written(hit.tokens, np.flatnonzero(stay), ends, NO_OTHERS)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +239,9 @@ class Hit(NamedTuple):
     drawn: Longs
 
 
-def truncated_geometric(uniform: NDArray[np.float64], counts: Longs, *, temperature: float) -> Longs:
+def truncated_geometric(
+    uniform: NDArray[np.float64], counts: Longs, *, temperature: float
+) -> Longs:
     """Return (n,) int64, numbers k with P(k) ∝ exp(−temperature k), by inversion of `uniform`."""
     n = np.maximum(counts, 1)
     if temperature < _FLAT:

@@ -12,7 +12,9 @@ from volt import arguments
 from volt.errors import ConfigError
 
 MOST_COPIES = 10_000  # maximum number of copies of a line, or of a field
-MOST_FIELDS = 1 << 16  # largest number of a field; `copy` adds all missing fields before the field that it writes
+MOST_FIELDS = (
+    1 << 16
+)  # largest number of a field; `copy` adds all missing fields before the field that it writes
 
 
 def field_number(value: int, option: str = "field") -> int:
@@ -23,7 +25,9 @@ def field_number(value: int, option: str = "field") -> int:
     return field
 
 
-def check_fields(fields: tuple[int, ...], option: str = "fields", *, n_fields: int | None = None) -> tuple[int, ...]:
+def check_fields(
+    fields: tuple[int, ...], option: str = "fields", *, n_fields: int | None = None
+) -> tuple[int, ...]:
     """Return the fields. Raises ConfigError if they are not `n_fields` distinct numbers from 1 on."""
     if not isinstance(fields, tuple | list):
         raise arguments.refusal(fields, option, "give a tuple of numbers, such as (1, 2)")
@@ -41,9 +45,14 @@ def _field_text(text: str, option: str) -> str:
     return text
 
 
-def number_between(value: float, option: str, *, low: float = 0, high: float = sys.float_info.max) -> float:
+def number_between(
+    value: float, option: str, *, low: float = 0, high: float = sys.float_info.max
+) -> float:
     if not low <= arguments.number(value, option) <= high:
-        noun, limit = "probability" if high == 1 else "number", f"to {high:,g}" if high < sys.float_info.max else "up"
+        noun, limit = (
+            "probability" if high == 1 else "number",
+            f"to {high:,g}" if high < sys.float_info.max else "up",
+        )
         raise ConfigError(f"{option}: {value}; give a {noun} from {low:g} {limit}")
     return value
 

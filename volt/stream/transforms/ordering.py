@@ -13,7 +13,14 @@ from volt.errors import ConfigError, quoted
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.registry import TRANSFORMS
-from volt.stream.transforms.transform import LineFault, LoadedFiles, Transform, decodes, deterministic, loaded
+from volt.stream.transforms.transform import (
+    LineFault,
+    LoadedFiles,
+    Transform,
+    decodes,
+    deterministic,
+    loaded,
+)
 from volt.text.atoms import SPACE, SUFFIX
 
 BOTH = (1, 2)  # the fields of a transform whose options do not name fields
@@ -42,10 +49,15 @@ def check_order(transforms: Iterable[Transform], files: LoadedFiles) -> None:
 def _after(transforms: Iterable[Any], fields: _Fields, files: LoadedFiles) -> _Fields:
     for transform in transforms:
         if transform.name == "choice":
-            variants, fields = [_after(variant.transforms, fields, files) for variant in transform.variants], {}
+            variants, fields = (
+                [_after(variant.transforms, fields, files) for variant in transform.variants],
+                {},
+            )
             for number, content in (item for variant in variants for item in variant.items()):
                 before = fields.get(number, _Content())
-                fields[number] = _Content({**before.tags, **content.tags}, before.pieces or content.pieces)
+                fields[number] = _Content(
+                    {**before.tags, **content.tags}, before.pieces or content.pieces
+                )
         elif transform.name == "user" or transform.name not in TRANSFORMS:
             fields = {}  # the effect of user code is unknown
         else:
@@ -57,7 +69,9 @@ def _after(transforms: Iterable[Any], fields: _Fields, files: LoadedFiles) -> _F
                 n = getattr(transform, "n", 2)
                 fields = fields | dict.fromkeys(range(1, n + 1), fields.get(1, _Content()))
             elif transform.name == "keep_fields":
-                fields = {new: fields.get(old, _Content()) for new, old in enumerate(transform.fields, 1)}
+                fields = {
+                    new: fields.get(old, _Content()) for new, old in enumerate(transform.fields, 1)
+                }
             fields = _output(transform, fields)
     return fields
 
@@ -71,7 +85,9 @@ def _numbers(transform: Any) -> tuple[int, ...]:
 def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -> None:
     if content.pieces and getattr(transform, "changes", "") == "spelling":
         effect = f"splits field {number} into pieces, and {transform.name} after it changes their spelling"
-        raise ConfigError(f"{content.pieces} {effect}; put {transform.name} before {content.pieces}")
+        raise ConfigError(
+            f"{content.pieces} {effect}; put {transform.name} before {content.pieces}"
+        )
     changes = hasattr(transform, "changes") or decodes(transform)
     for tag, step in content.tags.items() if changes else ():
         if (broken := _broken(transform, number, tag, files)) is not None:
@@ -79,7 +95,9 @@ def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -
             remedy = f"put {step} after {transform.name}"
             if transform.name in ("encode", "spm_encode", "sentencepiece"):
                 remedy += f", or give {transform.name} a vocabulary that contains {tag} as a token"
-            raise ConfigError(f"{step} adds {tag} to field {number}, and {transform.name} after it {effect}; {remedy}")
+            raise ConfigError(
+                f"{step} adds {tag} to field {number}, and {transform.name} after it {effect}; {remedy}"
+            )
 
 
 def _broken(transform: Any, number: int, tag: str, files: LoadedFiles) -> str | None:
@@ -94,7 +112,11 @@ def _broken(transform: Any, number: int, tag: str, files: LoadedFiles) -> str | 
         output = call(Batch.of([line]), LineRng(0, 0)).column(number).strings()[0]
     except LineFault:  # a table lacks the tag
         return ""
-    return None if tag in (piece.removeprefix(SPACE).removesuffix(SUFFIX) for piece in output.split(" ")) else output
+    return (
+        None
+        if tag in (piece.removeprefix(SPACE).removesuffix(SUFFIX) for piece in output.split(" "))
+        else output
+    )
 
 
 def _output(transform: Any, fields: _Fields) -> _Fields:

@@ -58,7 +58,11 @@ class Segmenting(FileTransform, LineTransform):
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         segmenter = self._segmenter(files)
         types = word_types(
-            disjoint if self.is_disjoint else sampled, segmenter, self.marks, n=self.n_samples, theta=self.theta
+            disjoint if self.is_disjoint else sampled,
+            segmenter,
+            self.marks,
+            n=self.n_samples,
+            theta=self.theta,
         )
         return partial(self._segmented, types), {"model": segmenter.fingerprint}
 
@@ -105,7 +109,9 @@ class DeterministicSegmentation(FileTransform, LineTransform):
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         segmenter = files.load(self.table, read_table)
         types = word_types(sampled, segmenter, self.marks, n=1, theta=BEST)
-        return partial(_cut_fields, types, self.table, self.fields), {"table": segmenter.fingerprint}
+        return partial(_cut_fields, types, self.table, self.fields), {
+            "table": segmenter.fingerprint
+        }
 
     def inverse(self) -> Transform:
         return JoinPieces(self.fields)
@@ -154,7 +160,9 @@ class JoinPieces(LineTransform):
         return map_columns(batch, joined, fields=self.fields)
 
 
-def _cut_fields(types: WordTypes, path: Path, fields: Fields | None, batch: Batch, rng: LineRng) -> Batch:
+def _cut_fields(
+    types: WordTypes, path: Path, fields: Fields | None, batch: Batch, rng: LineRng
+) -> Batch:
     def changed(column: Column, draws: Draws) -> Column:
         words = known(types.find(column), path)
         return words.written(words.drawn(draws.words), side=SOURCE)
@@ -167,7 +175,9 @@ def sampled(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float)
     for segmentations in segmenter.best(words, n):
         shares = shares_of([one.score for one in segmentations], theta)
         texts = [" ".join(one.pieces) for one in segmentations]
-        result.append(Choices(texts, [(number, number) for number in range(len(texts))], _bounds(shares)))
+        result.append(
+            Choices(texts, [(number, number) for number in range(len(texts))], _bounds(shares))
+        )
     return result
 
 
@@ -180,12 +190,18 @@ def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float
         sides, shares = list[tuple[int, int]](), list[float]()
         for first, share in enumerate(shares_of([one.score for one in segmentations], theta)):
             others = [other for other in range(len(long)) if long[first].isdisjoint(long[other])]
-            seconds = shares_of([segmentations[other].score for other in others], theta) if others else [1.0]
+            seconds = (
+                shares_of([segmentations[other].score for other in others], theta)
+                if others
+                else [1.0]
+            )
             for second, its_share in zip(others or [len(long)], seconds, strict=True):
                 if share * its_share:
                     sides.append((first, second))
                     shares.append(share * its_share)
-        texts = [" ".join(pieces) for pieces in (*(one.pieces for one in segmentations), characters)]
+        texts = [
+            " ".join(pieces) for pieces in (*(one.pieces for one in segmentations), characters)
+        ]
         result.append(Choices(texts, sides, _bounds(shares)))
     return result
 
@@ -210,7 +226,12 @@ def _bounds(shares: Sequence[float]) -> list[float]:
 
 
 def word_types(
-    choices: Callable[..., list[Choices]], segmenter: Segmenter, marks: Marks, *, n: int, theta: float
+    choices: Callable[..., list[Choices]],
+    segmenter: Segmenter,
+    marks: Marks,
+    *,
+    n: int,
+    theta: float,
 ) -> WordTypes:
     prepare = marked_where_none_is if marks == "auto" and segmenter.has_marks else None
     if marks in ("word", "pieces"):
@@ -235,5 +256,12 @@ def known(words: ColumnWords, path: Path) -> ColumnWords:
         return words
     lines = np.searchsorted(words.ends, places, side="right").tolist()
     texts = [words.unknown[number] for number in words.numbers[places].tolist()]
-    reasons = dict(zip(reversed(lines), reversed(texts), strict=True))  # the first word of each line
-    raise LineFault({line: f"{shown_path(path)} lacks the word {quoted(word)}" for line, word in reasons.items()})
+    reasons = dict(
+        zip(reversed(lines), reversed(texts), strict=True)
+    )  # the first word of each line
+    raise LineFault(
+        {
+            line: f"{shown_path(path)} lacks the word {quoted(word)}"
+            for line, word in reasons.items()
+        }
+    )

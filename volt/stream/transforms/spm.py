@@ -48,7 +48,11 @@ class OwnEncoder(NamedTuple):
         rest = column.text().tobytes().translate(None, plain)  # faster than a set of all characters
         if self.plain.issuperset(rest.decode("utf-8", "surrogatepass")):
             return []
-        return [number for number, value in enumerate(column.strings()) if not self.plain.issuperset(value)]
+        return [
+            number
+            for number, value in enumerate(column.strings())
+            if not self.plain.issuperset(value)
+        ]
 
 
 @dataclass(frozen=True)
@@ -76,12 +80,18 @@ class SentencePieceModel:
             vocabulary = vocabulary_of(self.proto)
             keeps_spaces = not spec.remove_extra_whitespaces
             if spec.name in _NORMALIZATIONS and (vocabulary.marker == "prefix" or keeps_spaces):
-                return OwnEncoder(Encoder(replace(vocabulary, normalizer=Normalizer())), self._plain_characters())
+                return OwnEncoder(
+                    Encoder(replace(vocabulary, normalizer=Normalizer())), self._plain_characters()
+                )
         return None
 
     def _plain_characters(self) -> frozenset[str]:
         """Return the characters of pieces that normalisation leaves as they are, in whatever order."""
-        pieces = {piece.piece for piece in self.proto.pieces if piece.type == NORMAL and len(piece.piece) == 1}
+        pieces = {
+            piece.piece
+            for piece in self.proto.pieces
+            if piece.type == NORMAL and len(piece.piece) == 1
+        }
         changed = unpack(self.proto.normalizer_spec.precompiled_charsmap, only=pieces)
         plain = {one for one in pieces if unicodedata.category(one)[0] != "M" and one not in _JAMO}
         return frozenset(plain - changed.keys() - {PREFIX} | {" "})
@@ -119,7 +129,9 @@ class SpmEncode(FileTransform):
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         model = files.load(self.model, read_model)
-        encode = partial(self._sampled, model.sampler) if self.sampled else partial(self._encoded, model)
+        encode = (
+            partial(self._sampled, model.sampler) if self.sampled else partial(self._encoded, model)
+        )
         return partial(each_field, function=encode, fields=self.fields), model.fingerprints
 
     def deterministic(self) -> SpmEncode:
@@ -136,11 +148,17 @@ class SpmEncode(FileTransform):
             return self._by_library(model, column)
         result = encode_column(model.own_encoder.encoder, column, self.to)
         others = model.own_encoder.unlike(column)
-        return result.replaced(others, self._by_library(model, column.take(others))) if others else result
+        return (
+            result.replaced(others, self._by_library(model, column.take(others)))
+            if others
+            else result
+        )
 
     def _by_library(self, model: SentencePieceModel, column: Column) -> Column:
         kind = int if self.to == "ids" else str
-        return column_of_rows(model.processor.encode(column.strings(), out_type=kind, num_threads=1), self.to)
+        return column_of_rows(
+            model.processor.encode(column.strings(), out_type=kind, num_threads=1), self.to
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +186,21 @@ class SpmDecode(FileTransform, LineTransform):
             ids = ids_of(value)
             for number in ids:
                 if not 0 <= number < size:
-                    raise ValueError(f"{number} is not an id of the model; give ids from 0 to {size - 1}")
+                    raise ValueError(
+                        f"{number} is not an id of the model; give ids from 0 to {size - 1}"
+                    )
             return ids
 
         def whole(column: Column) -> Column:
             return Column.of(processor.decode(list(map(row_of, column.strings())), num_threads=1))
 
-        return decoded(batch, rng, whole, lambda value: str(processor.decode(row_of(value))), fields=self.fields)
+        return decoded(
+            batch,
+            rng,
+            whole,
+            lambda value: str(processor.decode(row_of(value))),
+            fields=self.fields,
+        )
 
 
 def read_model(path: Path) -> SentencePieceModel:
@@ -186,4 +212,6 @@ def processor_of(path: Path, data: bytes) -> Any:
     try:
         return load_library().SentencePieceProcessor(model_proto=data)
     except (RuntimeError, OSError):
-        raise VocabularyError(f"{path}: not a SentencePiece model, or damaged; copy or train it again") from None
+        raise VocabularyError(
+            f"{path}: not a SentencePiece model, or damaged; copy or train it again"
+        ) from None

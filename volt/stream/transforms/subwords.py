@@ -20,7 +20,13 @@ from volt.stream.transforms.fields import N_SIDES, Draws, check_values, each_fie
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Fields, File, Probability, Size
-from volt.stream.transforms.transform import Call, FileTransform, LineFault, LineTransform, LoadedFiles
+from volt.stream.transforms.transform import (
+    Call,
+    FileTransform,
+    LineFault,
+    LineTransform,
+    LoadedFiles,
+)
 
 if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
@@ -61,7 +67,9 @@ class Encode(FileTransform, LineTransform):
             if not self.dropout:
                 return encode_column(encoder, column, self.to)
             numbers = (draws.words >> np.uint64(1)).view(np.int64)
-            return encode_column(encoder, column, self.to, dropout=self.dropout, seed=_SEED, numbers=numbers)
+            return encode_column(
+                encoder, column, self.to, dropout=self.dropout, seed=_SEED, numbers=numbers
+            )
 
         return each_field(batch, rng, changed, fields=self.fields)
 
@@ -84,7 +92,11 @@ class Decode(FileTransform, LineTransform):
 
     def _decoded(self, encoder: Encoder, batch: Batch, rng: LineRng) -> Batch:
         def one(value: str) -> str:
-            return encoder.decode(pieces_of(value)) if self.from_ == "pieces" else encoder.decode_ids(ids_of(value))
+            return (
+                encoder.decode(pieces_of(value))
+                if self.from_ == "pieces"
+                else encoder.decode_ids(ids_of(value))
+            )
 
         whole = partial(_of_pieces if self.from_ == "pieces" else _of_ids, encoder)
         return decoded(batch, rng, whole, one, fields=self.fields)
@@ -101,7 +113,11 @@ class StripEos(LineTransform):
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch, numbers = with_fields(batch, self.fields)
-        columns = {number: batch.columns[number - 1] for number in numbers if batch.columns[number - 1].present.any()}
+        columns = {
+            number: batch.columns[number - 1]
+            for number in numbers
+            if batch.columns[number - 1].present.any()
+        }
         reasons = dict[int, str]()
         for number, column in columns.items():
             texts = () if column.is_ids else np.flatnonzero(column.present).tolist()
@@ -124,7 +140,12 @@ def encode_column(encoder: Encoder, column: Column, form: Form, **options: Any) 
 
 
 def decoded(
-    batch: Batch, rng: LineRng, whole: Callable[[Column], Column], one: Callable[[str], str], *, fields: Fields | None
+    batch: Batch,
+    rng: LineRng,
+    whole: Callable[[Column], Column],
+    one: Callable[[str], str],
+    *,
+    fields: Fields | None,
 ) -> Batch:
     """Return a batch with each column decoded by `whole`; if that fails, its values one by one, by `one`.
 

@@ -78,8 +78,13 @@ class Taboo(MorfessorEmTaboo):
     """For a vocabulary: the probability of skipping a merge; n_samples is then how often each word is sampled."""
 
     def check(self) -> None:
-        if self.marks not in ("auto", "given") and self.segmenter in ("sentencepiece", "vocabulary"):
-            raise ConfigError(f"marks: {self.marks!r}; a {self.segmenter} marks words itself; remove marks")
+        if self.marks not in ("auto", "given") and self.segmenter in (
+            "sentencepiece",
+            "vocabulary",
+        ):
+            raise ConfigError(
+                f"marks: {self.marks!r}; a {self.segmenter} marks words itself; remove marks"
+            )
 
     def _segmenter(self, files: LoadedFiles) -> Segmenter:
         if self.segmenter == "vocabulary":
@@ -97,7 +102,9 @@ class Taboo(MorfessorEmTaboo):
         return SpmDecode(self.model, None) if self.segmenter == "sentencepiece" else JoinPieces()
 
 
-def _with_sides(types: WordTypes, model: Path, batch: Batch, rng: LineRng, *, reordered: bool) -> Batch:
+def _with_sides(
+    types: WordTypes, model: Path, batch: Batch, rng: LineRng, *, reordered: bool
+) -> Batch:
     """Split field 1 into two sides; if `reordered`, split each side, with one draw for all equal words of a line."""
     bits = rng.words(batch.origins)
 
@@ -122,9 +129,14 @@ class DropoutSegmenter(Segmenter):
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
         """Return the distinct segmentations among n samples of each word, most frequent first."""
-        rows = self._encoded([word for word in words for _ in range(n)], self.dropout if n > 1 else 0.0, n)
+        rows = self._encoded(
+            [word for word in words for _ in range(n)], self.dropout if n > 1 else 0.0, n
+        )
         counts = (Counter(rows[first : first + n]) for first in range(0, len(rows), n))
-        return [[Scored(pieces, math.log(count)) for pieces, count in each.most_common()] for each in counts]
+        return [
+            [Scored(pieces, math.log(count)) for pieces, count in each.most_common()]
+            for each in counts
+        ]
 
     def characters(self, word: str) -> tuple[str, ...]:
         return self._encoded([word], 1.0, 1)[0]
@@ -132,7 +144,9 @@ class DropoutSegmenter(Segmenter):
     def _encoded(self, words: Sequence[str], dropout: float, n: int) -> list[tuple[str, ...]]:
         text = "".join(word + "\n" for word in words).encode("utf-8", "surrogatepass")
         numbers = np.tile(np.arange(n), len(words) // n)
-        options: dict[str, Any] = {"dropout": dropout, "seed": _SEED, "numbers": numbers} if dropout else {}
+        options: dict[str, Any] = (
+            {"dropout": dropout, "seed": _SEED, "numbers": numbers} if dropout else {}
+        )
         lines = self.encoder.encode_text(text, n_threads=1, **options).decode().split("\n")[:-1]
         return [tuple(line.split(" ")) for line in lines]
 
@@ -158,7 +172,9 @@ def read_encoder(path: Path) -> Encoder:
     vocabulary = encoder.vocabulary
     if (vocabulary.pretokenizer.name, vocabulary.marker) not in _SCHEMES:
         schemes = f"splits text with {vocabulary.pretokenizer.name!r} and marks words with {vocabulary.marker!r}"
-        raise ConfigError(f"{shown_path(path)}: {schemes}; give a vocabulary that splits at spaces and marks words")
+        raise ConfigError(
+            f"{shown_path(path)}: {schemes}; give a vocabulary that splits at spaces and marks words"
+        )
     return encoder
 
 

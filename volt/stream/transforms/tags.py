@@ -38,7 +38,9 @@ class Tag(LineTransform):
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         before = self.text + self.separator if self.position == "start" else ""
         after = "" if self.position == "start" else self.separator + self.text
-        return map_columns(batch, lambda column: surrounded(column, before, after), fields=self.fields)
+        return map_columns(
+            batch, lambda column: surrounded(column, before, after), fields=self.fields
+        )
 
     def special_tokens(self) -> tuple[str, ...]:
         return tuple(token for token in self.text.split(" ") if token)
@@ -58,7 +60,11 @@ class Untag(LineTransform):
 
         def without_tag(value: str) -> str:
             at_start = self.tag.position == "start"
-            rest = value.removeprefix(text + separator) if at_start else value.removesuffix(separator + text)
+            rest = (
+                value.removeprefix(text + separator)
+                if at_start
+                else value.removesuffix(separator + text)
+            )
             return "" if value == text else rest
 
         return map_strings(batch, lambda values: list(map(without_tag, values)), fields=(TARGET,))
@@ -81,19 +87,29 @@ class LangPrefixBoth(LineTransform):
             if language is None:
                 raise ConfigError(f"{option}: is missing; give it here, or as {option} of the task")
             if not language or " " in language:
-                raise ConfigError(f"{option}: {language!r}; give a language's name without spaces, such as de")
+                raise ConfigError(
+                    f"{option}: {language!r}; give a language's name without spaces, such as de"
+                )
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         before = "".join(f"{token} " for token in self.special_tokens())
 
         def prefixed(column: Column) -> Column:
             output, empty = surrounded(column, before, ""), np.flatnonzero(column.sizes == 0)
-            return output.replaced(empty, Column.repeated(before.rstrip(" "), len(empty))) if len(empty) else output
+            return (
+                output.replaced(empty, Column.repeated(before.rstrip(" "), len(empty)))
+                if len(empty)
+                else output
+            )
 
         return map_columns(batch, prefixed, fields=(1,))
 
     def special_tokens(self) -> tuple[str, ...]:
-        return f"<FROM_{self.src_lang}>", f"<TO_{self.tgt_lang}>", *filter(None, (self.extra_prefix or "").split(" "))
+        return (
+            f"<FROM_{self.src_lang}>",
+            f"<TO_{self.tgt_lang}>",
+            *filter(None, (self.extra_prefix or "").split(" ")),
+        )
 
 
 def surrounded(column: Column, before: str, after: str) -> Column:

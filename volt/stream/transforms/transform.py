@@ -15,7 +15,17 @@ from math import prod
 from pathlib import Path
 from threading import RLock
 from types import NoneType
-from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints, runtime_checkable
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+    runtime_checkable,
+)
 
 from volt import arguments
 from volt.errors import ConfigError, StreamError
@@ -84,11 +94,15 @@ class LineFault(StreamError):
     """
 
     def __init__(self, reasons: Mapping[int, str], *, result: Batch | None = None) -> None:
-        self.reasons = dict(arguments.mapping(reasons, "reasons", remedy="give a dict, index → problem"))
+        self.reasons = dict(
+            arguments.mapping(reasons, "reasons", remedy="give a dict, index → problem")
+        )
         if not self.reasons:
             raise ConfigError("reasons is empty; give the problem of at least one line")
         self.result, first = result, min(self.reasons)
-        super().__init__(f"{len(self.reasons)} unfit lines, the first at index {first}: {self.reasons[first]}")
+        super().__init__(
+            f"{len(self.reasons)} unfit lines, the first at index {first}: {self.reasons[first]}"
+        )
 
     def __reduce__(self) -> tuple[partial[LineFault], tuple[dict[int, str]]]:
         return partial(LineFault, result=self.result), (self.reasons,)
@@ -100,7 +114,10 @@ def signature(transform: object) -> object:
     if callable(own):
         return own()
     if dataclasses.is_dataclass(transform) and not isinstance(transform, type):
-        values = {field.name: signature(getattr(transform, field.name)) for field in dataclasses.fields(transform)}
+        values = {
+            field.name: signature(getattr(transform, field.name))
+            for field in dataclasses.fields(transform)
+        }
         return {"type": type(transform).__name__, **values}
     if isinstance(transform, Mapping):
         return {str(key): signature(value) for key, value in transform.items()}
@@ -119,7 +136,11 @@ def files(transform: object) -> list[Path]:
         transform = [getattr(transform, field.name) for field in dataclasses.fields(transform)]
     elif isinstance(transform, Mapping):
         transform = list(transform.values())
-    return [path for item in transform for path in files(item)] if isinstance(transform, list | tuple) else []
+    return (
+        [path for item in transform for path in files(item)]
+        if isinstance(transform, list | tuple)
+        else []
+    )
 
 
 def is_compiled(transform: object) -> bool:
@@ -153,7 +174,9 @@ def deterministic(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
     return tuple(step for step in result if step is not None)
 
 
-def inverse(transforms: Iterable[Transform], decoded: Counter[int] | None = None) -> tuple[Transform, ...]:
+def inverse(
+    transforms: Iterable[Transform], decoded: Counter[int] | None = None
+) -> tuple[Transform, ...]:
     """Return the transforms that turn a system's output back into text, in reverse order.
 
     decoded: field → how many encodings to ignore, because later steps decode the field
@@ -185,7 +208,9 @@ def special_tokens(transforms: Iterable[Transform]) -> tuple[str, ...]:
 
 
 def excluding(transform: Transform, tokens: tuple[str, ...]) -> Transform:
-    result: Transform = transform.excluding(tokens) if hasattr(transform, "excluding") else transform
+    result: Transform = (
+        transform.excluding(tokens) if hasattr(transform, "excluding") else transform
+    )
     return result
 
 
@@ -242,12 +267,22 @@ def loaded(transform: Transform, files: LoadedFiles) -> Transform:
 
 @cache
 def _checks(kind: type[Any]) -> list[tuple[str, bool, Callable[[Any, str], object]]]:
-    hints, result = get_type_hints(kind, include_extras=True), list[tuple[str, bool, Callable[[Any, str], object]]]()
+    hints, result = (
+        get_type_hints(kind, include_extras=True),
+        list[tuple[str, bool, Callable[[Any, str], object]]](),
+    )
     for option in dataclasses.fields(kind):
         args = get_args(hint := hints[option.name])
         for one in args if NoneType in args else (hint,):
-            names = [partial(arguments.choice, choices=get_args(one))] if get_origin(one) is Literal else []
-            result += [(option.name, NoneType in args, check) for check in getattr(one, "__metadata__", names)]
+            names = (
+                [partial(arguments.choice, choices=get_args(one))]
+                if get_origin(one) is Literal
+                else []
+            )
+            result += [
+                (option.name, NoneType in args, check)
+                for check in getattr(one, "__metadata__", names)
+            ]
     return result
 
 
@@ -295,7 +330,11 @@ class FileTransform(ConfiguredTransform):
     def opened(self, files: LoadedFiles) -> Opened:
         call, fingerprints = self.load(files)
         names = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
-        options = {name.rstrip("_"): signature(getattr(self, name)) for name in names if name not in fingerprints}
+        options = {
+            name.rstrip("_"): signature(getattr(self, name))
+            for name in names
+            if name not in fingerprints
+        }
         return Opened(self, call, {"type": type(self).__name__, **options, **fingerprints})
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:

@@ -28,7 +28,13 @@ from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import File
 from volt.stream.transforms.transform import FileTransform, LineFault, LoadedFiles, Opened
-from volt.stream.transforms.user_file import Function, UserFile, fault_of, pass_signal_on, printing_to_stderr
+from volt.stream.transforms.user_file import (
+    Function,
+    UserFile,
+    fault_of,
+    pass_signal_on,
+    printing_to_stderr,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -64,7 +70,9 @@ class User(FileTransform):
     def check(self) -> None:
         arguments.text(self.function, "function", remedy="give the name of a function in the file")
         if self.append and self.takes in ("stream", "batch"):
-            raise ConfigError(f"append takes a function of fields or line, not of {self.takes}; remove append")
+            raise ConfigError(
+                f"append takes a function of fields or line, not of {self.takes}; remove append"
+            )
 
     @property
     def joins_lines(self) -> bool:
@@ -73,9 +81,18 @@ class User(FileTransform):
     def opened(self, files: LoadedFiles) -> Opened:
         code = files.load(self.file, UserFile.run)
         function = code.function(self.function, self.options)
-        options = {"function": self.function, "takes": self.takes, "append": self.append, "options": dict(self.options)}
+        options = {
+            "function": self.function,
+            "takes": self.takes,
+            "append": self.append,
+            "options": dict(self.options),
+        }
         calls = {"stream": self._streamed, "batch": self._batched}
-        call = partial(calls.get(self.takes, self._called), partial(function, **self.options), code.wants_rng(function))
+        call = partial(
+            calls.get(self.takes, self._called),
+            partial(function, **self.options),
+            code.wants_rng(function),
+        )
         return Opened(self, call, {"type": "User", "code": code.fingerprint, **options})
 
     def deterministic(self) -> User | None:
@@ -84,9 +101,14 @@ class User(FileTransform):
 
     def _called(self, function: Function, wants_rng: bool, batch: Batch, rng: LineRng) -> Batch:
         lines, drawn = batch.lines, rng.generators(batch.origins)
-        inputs: Iterable[Any] = lines if self.takes == "line" else map(str.split, lines, repeat("\t"))
+        inputs: Iterable[Any] = (
+            lines if self.takes == "line" else map(str.split, lines, repeat("\t"))
+        )
         rows, origins, widths, bad = list[str](), list[int](), list[int](), dict[int, str]()
-        join, (fields, whole) = "\t".join, (self.takes == kind and not self.append for kind in ("fields", "line"))
+        join, (fields, whole) = (
+            "\t".join,
+            (self.takes == kind and not self.append for kind in ("fields", "line")),
+        )
 
         def with_rng(one: object) -> object:
             return function(one, rng=next(drawn))
@@ -142,8 +164,16 @@ class User(FileTransform):
 
     def _streamed(self, function: Function, wants_rng: bool, batch: Batch, rng: LineRng) -> Batch:
         """Run the function over the block; after an error, restart after the last line that it read."""
-        rows, origins, bad, lines, n_taken = list[str](), list[int](), dict[int, str](), batch.rows, 0
-        options = {"rng": next(rng.generators(batch.origins[:1]))} if wants_rng and len(batch) else {}
+        rows, origins, bad, lines, n_taken = (
+            list[str](),
+            list[int](),
+            dict[int, str](),
+            batch.rows,
+            0,
+        )
+        options = (
+            {"rng": next(rng.generators(batch.origins[:1]))} if wants_rng and len(batch) else {}
+        )
 
         def rest() -> Iterator[list[str]]:
             nonlocal n_taken
@@ -161,21 +191,27 @@ class User(FileTransform):
                     break
                 except (Exception, SystemExit) as error:
                     pass_signal_on(error)
-                    n_taken = max(n_taken, first + 1)  # in case it raised an error before it took a line
+                    n_taken = max(
+                        n_taken, first + 1
+                    )  # in case it raised an error before it took a line
                     bad[n_taken - 1] = self._fault(error, function, is_first=not bad)
                     while origins and origins[-1] >= n_taken - 1:
                         del rows[-1], origins[-1]
         return _batch_of(batch, Column.of(rows), origins, bad)
 
     def _batched(self, function: Function, wants_rng: bool, batch: Batch, rng: LineRng) -> Batch:
-        options = {"rng": next(rng.generators(batch.origins[:1]))} if wants_rng and len(batch) else {}
+        options = (
+            {"rng": next(rng.generators(batch.origins[:1]))} if wants_rng and len(batch) else {}
+        )
         try:
             with printing_to_stderr():
                 output = function(batch.to_arrow(), **options)
             return _batch_of_arrow(batch, output, self.function)
         except (Exception, SystemExit) as error:
             pass_signal_on(error)
-            if len(batch) > 1 or isinstance(error, LineFault):  # calls with fewer lines will find the unfit line
+            if len(batch) > 1 or isinstance(
+                error, LineFault
+            ):  # calls with fewer lines will find the unfit line
                 raise
             raise LineFault({0: self._fault(error, function, is_first=True)}) from None
 
@@ -188,7 +224,11 @@ def row_of(result: object) -> str:
         raise TypeError(f"returned {result!r}, not a list of strings")
     try:
         line = "\t".join(result)
-        if line.count("\t") == len(result) - 1 and "\n" not in line and (line.isascii() or line.encode()):
+        if (
+            line.count("\t") == len(result) - 1
+            and "\n" not in line
+            and (line.isascii() or line.encode())
+        ):
             return line
     except (TypeError, UnicodeEncodeError):
         pass
@@ -225,14 +265,20 @@ def _batch_of_arrow(batch: Batch, output: pyarrow.RecordBatch | None, function: 
         return batch.take(np.zeros(0, np.int64))
     if not isinstance(output, pa.RecordBatch | pa.Table):
         raise TypeError(f"{function} returned {type(output).__name__}, not a pyarrow RecordBatch")
-    columns = [Column.from_arrow(output.column(name)) for name in output.column_names if name != _ROW]
+    columns = [
+        Column.from_arrow(output.column(name)) for name in output.column_names if name != _ROW
+    ]
     origins = batch.origins
     if _ROW in output.column_names:
         origins = output.column(_ROW).to_numpy(zero_copy_only=False).astype(np.int64)
         if not np.isin(origins, batch.origins).all():
-            raise ValueError(f"{function} returned numbers in the column {_ROW!r} that are not in its input")
+            raise ValueError(
+                f"{function} returned numbers in the column {_ROW!r} that are not in its input"
+            )
     elif (n := output.num_rows) != len(batch):
-        raise ValueError(f"{function} returned {n} rows for {len(batch)} lines, without the column {_ROW!r}")
+        raise ValueError(
+            f"{function} returned {n} rows for {len(batch)} lines, without the column {_ROW!r}"
+        )
     try:
         check_values(columns)
     except LineFault as fault:

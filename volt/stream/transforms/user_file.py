@@ -45,7 +45,9 @@ class UserFile:
             with printing_to_stderr():
                 exec(compile(source, str(path), "exec"), vars(module))
         except SyntaxError as error:
-            raise ConfigError(f"{path}:{error.lineno}: {error.msg}; fix it, or name a Python file") from None
+            raise ConfigError(
+                f"{path}:{error.lineno}: {error.msg}; fix it, or name a Python file"
+            ) from None
         except (Exception, SystemExit) as error:
             pass_signal_on(error)
             message = f"{path}:{line_of(error, path)}: {type(error).__name__}: {error}"
@@ -59,12 +61,19 @@ class UserFile:
         if not callable(result):
             functions = [other for other, value in names.items() if inspect.isfunction(value)]
             near = get_close_matches(name, functions, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(functions) or 'none'}"
+            hint = (
+                f"did you mean {near[0]}?" if near else f"it has {', '.join(functions) or 'none'}"
+            )
             raise ConfigError(f"{self.path}: no function {name!r}; {hint}")
         candidates = (result, getattr(result, "__call__", None))  # noqa: B004 (the method of an object's class)
-        if any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in candidates):
+        if any(
+            inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one)
+            for one in candidates
+        ):
             place = place_of(first_line(result, self.path), self.path)
-            raise ConfigError(f"{place}: function {name!r} is asynchronous, but never awaited; write def, not async")
+            raise ConfigError(
+                f"{place}: function {name!r} is asynchronous, but never awaited; write def, not async"
+            )
         if fault := _misfit(result, options):
             raise ConfigError(f"{self.path}: function {name!r} {fault}")
         function: Function = result
@@ -83,7 +92,9 @@ def _misfit(function: Function, options: Mapping[str, Any]) -> str:
         parameters = inspect.signature(function).parameters
     except (ValueError, TypeError):  # some C functions do not describe their parameters
         return ""
-    first = next((name for name, parameter in parameters.items() if parameter.kind in _BY_PLACE), None)
+    first = next(
+        (name for name, parameter in parameters.items() if parameter.kind in _BY_PLACE), None
+    )
     if first is None or first == RNG:
         return "has no first parameter for the value to change; add one"
     drawn = {RNG: None} if RNG in parameters else {}
@@ -101,14 +112,21 @@ def pass_signal_on(error: BaseException) -> None:
 
 def line_of(error: BaseException, file: Path) -> int:
     return next(
-        (frame.lineno or 0 for frame in reversed(extract_tb(error.__traceback__)) if frame.filename == str(file)), 0
+        (
+            frame.lineno or 0
+            for frame in reversed(extract_tb(error.__traceback__))
+            if frame.filename == str(file)
+        ),
+        0,
     )
 
 
 def traceback_of(error: BaseException) -> str:
     """Return an error's traceback without VOLT's own frames."""
     values = TracebackException.from_exception(error)
-    values.stack = StackSummary.from_list([frame for frame in values.stack if not frame.filename.startswith(_VOLT)])
+    values.stack = StackSummary.from_list(
+        [frame for frame in values.stack if not frame.filename.startswith(_VOLT)]
+    )
     return "".join(values.format()).rstrip() if values.stack else ""
 
 
@@ -121,11 +139,17 @@ def place_of(line: int, file: Path) -> str:
     return f"{file}:{line}" if line else str(file)
 
 
-def fault_of(error: BaseException, function: Function, file: Path, *, name: str, is_first: bool = False) -> str:
+def fault_of(
+    error: BaseException, function: Function, file: Path, *, name: str, is_first: bool = False
+) -> str:
     """Describe an error and its place; the first error also gets a traceback."""
     place = place_of(line_of(error, file) or first_line(function, file), file)
     trace = traceback_of(error) if is_first else ""
-    return f"{name}: {type(error).__name__}: {error}".replace("\n", " ") + f" ({place})" + f"\n{trace}" * bool(trace)
+    return (
+        f"{name}: {type(error).__name__}: {error}".replace("\n", " ")
+        + f" ({place})"
+        + f"\n{trace}" * bool(trace)
+    )
 
 
 class _UserCode:

@@ -58,14 +58,22 @@ class VocabularyNoise(FileTransform, TokenNoise):
     def opened(self, files: LoadedFiles) -> Opened:
         vocabulary = files.load(self.vocabulary, noise_vocabulary).without(self.without)
         self.check_vocabulary(vocabulary)
-        options = {"temperature": self.temperature, "rate": self.rate, "fields": self.fields and list(self.fields)}
+        options = {
+            "temperature": self.temperature,
+            "rate": self.rate,
+            "fields": self.fields and list(self.fields),
+        }
         values = {"type": type(self).__name__, "vocabulary": vocabulary.fingerprint, **options}
         return Opened(self, partial(self._noisy, vocabulary), values)
 
     def _noisy(self, vocabulary: NoiseVocabulary, batch: Batch, rng: LineRng) -> Batch:
         def changed(column: Column, draws: Draws) -> Column:
             hit = self.hit(column, draws, n_choices=len(vocabulary))
-            return column if hit is None else with_values(column, hit.lines, self.changed_lines(hit, vocabulary))
+            return (
+                column
+                if hit is None
+                else with_values(column, hit.lines, self.changed_lines(hit, vocabulary))
+            )
 
         return each_field(batch, rng, changed, fields=self.fields)
 
@@ -101,7 +109,9 @@ class WbNoise(VocabularyNoise):
 
     def check_vocabulary(self, vocabulary: NoiseVocabulary) -> None:
         if vocabulary.marked[0] == vocabulary.marked[1]:
-            raise VocabularyError(f"{vocabulary.path}: no token starts with {SPACE!r}; remove wb_noise")
+            raise VocabularyError(
+                f"{vocabulary.path}: no token starts with {SPACE!r}; remove wb_noise"
+            )
 
     def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
         others = vocabulary.like(hit.tokens.column)
@@ -131,7 +141,9 @@ class NoiseVocabulary:
     def __init__(self, path: Path, ids: Mapping[str, int], *, has_ids: bool) -> None:
         tokens = sorted(ids)  # code points and bytes have the same order
         if not tokens:
-            raise VocabularyError(f"{path}: contains only special tokens; give the vocabulary that split the text")
+            raise VocabularyError(
+                f"{path}: contains only special tokens; give the vocabulary that split the text"
+            )
         numbers = np.array([ids[token] for token in tokens], np.int32)
         self.path, self.texts = path, Column.of(tokens)
         self.ids = Column.of_ids(numbers, np.arange(len(tokens) + 1)) if has_ids else None
@@ -148,7 +160,9 @@ class NoiseVocabulary:
 
     def like(self, column: Column) -> Column:
         if column.is_ids and self.ids is None:
-            raise VocabularyError(f"{self.path}: lists tokens without ids, but the fields contain ids; add ids")
+            raise VocabularyError(
+                f"{self.path}: lists tokens without ids, but the fields contain ids; add ids"
+            )
         return self.ids if column.is_ids and self.ids is not None else self.texts
 
     def without(self, tokens: Iterable[str]) -> NoiseVocabulary:
@@ -156,14 +170,20 @@ class NoiseVocabulary:
         if (excluded := set(tokens)).isdisjoint(texts):
             return self
         numbers = range(len(texts)) if self.ids is None else self.ids.data.tolist()
-        retained = {text: number for text, number in zip(texts, numbers, strict=True) if text not in excluded}
+        retained = {
+            text: number
+            for text, number in zip(texts, numbers, strict=True)
+            if text not in excluded
+        }
         return NoiseVocabulary(self.path, retained, has_ids=self.ids is not None)
 
 
 def noise_vocabulary(path: Path) -> NoiseVocabulary:
     """Return the tokens of a file. Raises VocabularyError if it has no usable token."""
     tokens, has_ids = _tokens(path)
-    ids = {token: number for token, number in tokens.items() if token and not _BREAKING.search(token)}
+    ids = {
+        token: number for token, number in tokens.items() if token and not _BREAKING.search(token)
+    }
     return NoiseVocabulary(path, ids, has_ids=has_ids)
 
 
@@ -176,6 +196,8 @@ def _tokens(path: Path) -> tuple[dict[str, int], bool]:
     if recognises(path, read_bytes(path, kind=VocabularyError)[:HEAD_SIZE]):
         return normal_pieces(path), True
     if (pieces := listed_pieces(path)) is not None:
-        return {piece: number for number, piece in enumerate(pieces) if not _SPECIAL.fullmatch(piece)}, False
+        return {
+            piece: number for number, piece in enumerate(pieces) if not _SPECIAL.fullmatch(piece)
+        }, False
     vocabulary, _ = read_with_format(path)
     return {token: vocabulary.ids[token] for token in vocabulary.tokens}, True

@@ -45,7 +45,12 @@ def cut(column: Column, counts: Longs) -> Tokens:
     ends = np.cumsum(counts)
     n = int(ends[-1]) if len(ends) else 0
     if column.is_ids:
-        return Tokens(column, np.repeat(column.starts - (ends - counts), counts) + np.arange(n), np.ones(n, int), ends)
+        return Tokens(
+            column,
+            np.repeat(column.starts - (ends - counts), counts) + np.arange(n),
+            np.ones(n, int),
+            ends,
+        )
     from volt.kernels.word_types import cut_tokens
 
     starts, sizes = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -63,7 +68,10 @@ def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Colum
     own, rest = (chosen, chosen[:0]) if is_own.all() else (chosen[is_own], -1 - chosen[~is_own])
     if column.is_ids:
         ids = np.empty(len(chosen), np.int32)
-        ids[is_own], ids[~is_own] = column.data[tokens.starts[own]], others.data[others.starts[rest]]
+        ids[is_own], ids[~is_own] = (
+            column.data[tokens.starts[own]],
+            others.data[others.starts[rest]],
+        )
         return Column.of_ids(ids, np.concatenate([[0], ends]))
     from volt.kernels.word_types import SPARE, write_tokens
 
@@ -106,7 +114,9 @@ class WordTypes:
     """
 
     def __init__(
-        self, choices: Callable[[list[str]], list[Choices]], prepare: Callable[[Column], Column] | None = None
+        self,
+        choices: Callable[[list[str]], list[Choices]],
+        prepare: Callable[[Column], Column] | None = None,
     ) -> None:
         self._choices, self._prepare, self._lock = choices, prepare, Lock()
         self._clear()
@@ -119,19 +129,28 @@ class WordTypes:
 
         column = column.as_text() if self._prepare is None else self._prepare(column.as_text())
         sizes = np.maximum(column.sizes, 0)
-        numbers, ends = np.empty(int((sizes + 1).sum() // 2 + len(sizes)), np.int32), np.empty(len(sizes), np.int64)
+        numbers, ends = (
+            np.empty(int((sizes + 1).sum() // 2 + len(sizes)), np.int32),
+            np.empty(len(sizes), np.int64),
+        )
         with self._lock:
             if self._state[N_TYPES] > _MOST_TYPES or len(self._bounds) > _MOST_CHOICES:
                 self._clear()
             self._state[[N_LINES, N_TOKENS]] = 0
             try:
-                while not find_words(column.data, column.starts, sizes, self._types, numbers, ends, self._state):
+                while not find_words(
+                    column.data, column.starts, sizes, self._types, numbers, ends, self._state
+                ):
                     self._grow(int(sizes[self._state[N_LINES]]))
                 self._add_choices()
             except BaseException:  # otherwise, some types would remain without choices
                 self._clear()
                 raise
-            numbers, hashes, unknown = numbers[: self._state[N_TOKENS]], self._types.hashes, dict(self._unknown)
+            numbers, hashes, unknown = (
+                numbers[: self._state[N_TOKENS]],
+                self._types.hashes,
+                dict(self._unknown),
+            )
             arrays = self._choice_starts, self._bounds, self._sides, self._text_starts, self._text
             return ColumnWords(numbers, ends, hashes, unknown, *(array.view() for array in arrays))
 
@@ -139,9 +158,14 @@ class WordTypes:
         from volt.kernels.word_types import Types
 
         slots, hashes = np.zeros(2 * _N_TYPES, np.int64), np.zeros(_N_TYPES, np.uint64)
-        self._types = Types(slots, hashes, np.zeros(_N_TYPES + 1, np.int64), np.zeros(_N_BYTES, np.uint8))
+        self._types = Types(
+            slots, hashes, np.zeros(_N_TYPES + 1, np.int64), np.zeros(_N_BYTES, np.uint8)
+        )
         self._state, self._unknown = np.zeros(4, np.int64), dict[int, str]()
-        self._choice_starts, self._text_starts = _GrowingArray([0], np.int64), _GrowingArray([0], np.int64)
+        self._choice_starts, self._text_starts = (
+            _GrowingArray([0], np.int64),
+            _GrowingArray([0], np.int64),
+        )
         self._bounds, self._sides = _GrowingArray([], float), _GrowingArray([], np.int32)
         self._text = _GrowingArray([], np.uint8)
 
@@ -166,9 +190,16 @@ class WordTypes:
         data = self._types.bytes[places[0] : places[-1]].tobytes()
         spans = [(start - places[0], end - places[0]) for start, end in pairwise(places)]
         words = [data[start:end].decode("utf-8", "surrogatepass") for start, end in spans]
-        texts, sides, bounds, n_choices = list[bytes](), list[tuple[int, int]](), list[float](), list[int]()
+        texts, sides, bounds, n_choices = (
+            list[bytes](),
+            list[tuple[int, int]](),
+            list[float](),
+            list[int](),
+        )
         first = len(self._text_starts) - 1
-        for number, (word, choices) in enumerate(zip(words, self._choices(words), strict=True), done):
+        for number, (word, choices) in enumerate(
+            zip(words, self._choices(words), strict=True), done
+        ):
             before = first + len(texts)
             texts += [text.encode("utf-8", "surrogatepass") + b" " for text in choices.texts]
             sides += [(before + one, before + other) for one, other in choices.sides]
@@ -216,13 +247,24 @@ class ColumnWords:
         from volt.kernels.word_types import choose
 
         out = np.empty(len(self.numbers), np.int32)
-        choose(words, self.ends, self.numbers, self.hashes, by_type, self.choice_starts, self.bounds, out)
+        choose(
+            words,
+            self.ends,
+            self.numbers,
+            self.hashes,
+            by_type,
+            self.choice_starts,
+            self.bounds,
+            out,
+        )
         return out
 
     def written(self, choices: Ints, *, side: int) -> Column:
         from volt.encode.batch_encoder import expanded
 
-        part = expanded(self.sides[2 * choices + (side - 1)], self.ends, self.text_starts, self.text)
+        part = expanded(
+            self.sides[2 * choices + (side - 1)], self.ends, self.text_starts, self.text
+        )
         return from_ends(part.values, part.ends, gap=1)
 
 

@@ -79,7 +79,9 @@ def determinize(tree: Node, alphabet: Alphabet) -> Automaton:
         for group in groups.values():
             takes, is_match = _reach(ways, group[0], program)
             for column in group:
-                next_ways = tuple(dict.fromkeys(take.then for take in takes if take.columns >> column & 1))
+                next_ways = tuple(
+                    dict.fromkeys(take.then for take in takes if take.columns >> column & 1)
+                )
                 if next_ways not in states:
                     states[next_ways] = len(states)
                     waiting.append(next_ways)
@@ -100,7 +102,9 @@ def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) 
             then = _assemble(part, then, program, alphabet)
         return then
     if isinstance(tree, Alternation):
-        return _add(Fork(tuple(_assemble(part, then, program, alphabet) for part in tree.parts)), program)
+        return _add(
+            Fork(tuple(_assemble(part, then, program, alphabet) for part in tree.parts)), program
+        )
     if isinstance(tree, Repetition):
         return _assemble_repeat(tree, then, program, alphabet)
     columns = alphabet.columns(tree.characters)
@@ -178,15 +182,25 @@ def is_linear(automaton: Automaton) -> bool:
     rows: Rows = automaton.moves.tolist()
     doomed = _doomed(rows)
     after_match = {move >> 1 for row in rows for move in row if move & 1 and move > 1}
-    overrunning = closure(after_match | {automaton.start}, lambda state: _silent(rows[state])) & doomed
+    overrunning = (
+        closure(after_match | {automaton.start}, lambda state: _silent(rows[state])) & doomed
+    )
 
     def following(pair: Pair, *, matching: int = 1) -> Iterable[Pair]:
         for before, now in zip(rows[pair[0]], rows[pair[1]], strict=True):
-            if before > 1 and now > 1 and not before & 1 and now & 1 <= matching and before >> 1 in doomed:
+            if (
+                before > 1
+                and now > 1
+                and not before & 1
+                and now & 1 <= matching
+                and before >> 1 in doomed
+            ):
                 yield before >> 1, now >> 1
 
     pairs = closure({(state, automaton.start) for state in overrunning}, following)
-    return not _has_circle({pair: set(following(pair, matching=0)) for pair in pairs if pair[1] in doomed})
+    return not _has_circle(
+        {pair: set(following(pair, matching=0)) for pair in pairs if pair[1] in doomed}
+    )
 
 
 def _silent(row: list[int]) -> Iterable[int]:
@@ -195,7 +209,10 @@ def _silent(row: list[int]) -> Iterable[int]:
 
 def _doomed(rows: Rows) -> set[int]:
     result = {state for state, row in enumerate(rows) if 0 in row}
-    while more := {state for state, row in enumerate(rows) if not result.isdisjoint(_silent(row))} - result:
+    while (
+        more := {state for state, row in enumerate(rows) if not result.isdisjoint(_silent(row))}
+        - result
+    ):
         result |= more
     return result
 

@@ -29,13 +29,21 @@ _INNER = bytes(range(0x80, 0xC0))  # the bytes of a character after its first
 def n_cut(tokens: Sequence[bytes], patterns: Mapping[str, tuple[Split, ...]]) -> dict[str, int]:
     """Return how many tokens each pattern splits. patterns: name → splits"""
     texts = TokenTexts.of(tokens)
-    cut = {split: _cut(texts, split) for split in dict.fromkeys(one for splits in patterns.values() for one in splits)}
-    return {name: int(_any(cut[split] for split in splits).sum()) for name, splits in patterns.items()}
+    cut = {
+        split: _cut(texts, split)
+        for split in dict.fromkeys(one for splits in patterns.values() for one in splits)
+    }
+    return {
+        name: int(_any(cut[split] for split in splits).sum()) for name, splits in patterns.items()
+    }
 
 
 def cut_tokens(tokens: Sequence[bytes], splits: Iterable[Split]) -> list[bytes]:
     texts = TokenTexts.of(tokens)
-    return [tokens[place] for place in np.flatnonzero(_any(_cut(texts, split) for split in splits)).tolist()]
+    return [
+        tokens[place]
+        for place in np.flatnonzero(_any(_cut(texts, split) for split in splits)).tolist()
+    ]
 
 
 def leaves_gaps(split: Split) -> bool:
@@ -69,8 +77,13 @@ class TokenTexts:
             np.cumsum(lengths) - lengths,
             lengths,
             np.argsort(-lengths, kind="stable"),
-            np.array([len(rest) < len(token) for rest, token in zip(bare, tokens, strict=True)], np.bool_),
-            np.array([len(text.encode()) < len(rest) for rest, text in zip(bare, texts, strict=True)], np.bool_),
+            np.array(
+                [len(rest) < len(token) for rest, token in zip(bare, tokens, strict=True)], np.bool_
+            ),
+            np.array(
+                [len(text.encode()) < len(rest) for rest, text in zip(bare, texts, strict=True)],
+                np.bool_,
+            ),
         )
 
 
@@ -81,7 +94,14 @@ def _cut(texts: TokenTexts, split: Split) -> Flags:
         forwards = Splitter.of(replace(split, from_end=False))
         matches = WordCutter(forwards, is_bytes=False, matches_only=True, reads_marks=False)
         doubtful = [texts.texts[place] for place in np.flatnonzero(cut).tolist()]
-        cut[cut] = list(map(bool, matches.cut_texts([text[::-1] for text in doubtful] if split.from_end else doubtful)))
+        cut[cut] = list(
+            map(
+                bool,
+                matches.cut_texts(
+                    [text[::-1] for text in doubtful] if split.from_end else doubtful
+                ),
+            )
+        )
     return cut
 
 
@@ -96,14 +116,22 @@ class _Ways:
     def __init__(self, splitter: Splitter) -> None:
         self._end = splitter.tables.end
         moves = splitter.tables.moves.reshape(-1, self._end + 1)
-        self._ends_match, self._next = (moves & 1).tolist(), (moves // 2 // (self._end + 1)).tolist()
+        self._ends_match, self._next = (
+            (moves & 1).tolist(),
+            (moves // 2 // (self._end + 1)).tolist(),
+        )
         self._start, self._is_backward = splitter.automata[0].start, splitter.splits[0].from_end
         inner = closure(self._after(self._start), self._after)
         states = {self._start, *inner}
         hopeful = {state for state in states if any(self._ends_match[state])}
-        while more := {state for state in states - hopeful if not hopeful.isdisjoint(self._next[state])}:
+        while more := {
+            state for state in states - hopeful if not hopeful.isdisjoint(self._next[state])
+        }:
             hopeful |= more
-        self._inner, self._hopeful = frozenset(inner), frozenset(hopeful)  # inside a match; can reach its end
+        self._inner, self._hopeful = (
+            frozenset(inner),
+            frozenset(hopeful),
+        )  # inside a match; can reach its end
 
     def _after(self, state: int) -> set[int]:
         return set(self._next[state][: self._end]) - {0}
@@ -112,7 +140,11 @@ class _Ways:
     def leave_gaps(self) -> bool:
         def open_ways(state: int) -> set[int]:
             columns = range(self._end + (state != self._start))  # at the start, the text cannot end
-            return {self._next[state][column] for column in columns if not self._ends_match[state][column]}
+            return {
+                self._next[state][column]
+                for column in columns
+                if not self._ends_match[state][column]
+            }
 
         return 0 in closure({self._start}, open_ways)
 
@@ -120,7 +152,9 @@ class _Ways:
         """Return which tokens are part of a match. columns: (n_characters,) uint8, the class of each character."""
         names, moves = self._all_at_once
         after, before = texts.behind_part, texts.before_part
-        step, place = (1, texts.starts) if not self._is_backward else (-1, texts.starts + texts.lengths - 1)
+        step, place = (
+            (1, texts.starts) if not self._is_backward else (-1, texts.starts + texts.lengths - 1)
+        )
         if self._is_backward:
             after, before = before, after
         state = np.where(after, names[self._inner], names[self._inner | {self._start}])
@@ -128,7 +162,9 @@ class _Ways:
             going = texts.order[: np.count_nonzero(texts.lengths > done)]
             state[going] = moves[state[going], columns[place[going] + step * done]]
         hope = np.array([not states.isdisjoint(self._hopeful) for states in names])
-        hope_inside = np.array([not self._read(states, range(self._end)).isdisjoint(self._hopeful) for states in names])
+        hope_inside = np.array(
+            [not self._read(states, range(self._end)).isdisjoint(self._hopeful) for states in names]
+        )
         return np.where(before, hope_inside[state], hope[state])
 
     def _read(self, states: States, columns: Iterable[int]) -> States:

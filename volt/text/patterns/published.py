@@ -41,7 +41,10 @@ from volt.text.patterns.splitter import Split, Splitter, WordCutter
 
 CONTRACTIONS = "'s|'t|'re|'ve|'m|'ll|'d"
 _GROUPED = "'(?:[sdmt]|ll|ve|re)"  # the same in fewer steps, as later files spell it
-_PLAIN, _WHITE = r"\s", rf"\s{SPACE}"  # white space in text as it is, and in text whose spaces are "▁"
+_PLAIN, _WHITE = (
+    r"\s",
+    rf"\s{SPACE}",
+)  # white space in text as it is, and in text whose spaces are "▁"
 
 
 def _words(space: str, *, contractions: str = CONTRACTIONS, others: str) -> str:
@@ -72,13 +75,17 @@ def _of_llama(*, word: str = r"\p{L}", numbers: str, others: str = r"\s\p{L}\p{N
     return rf"{_CONTRACTIONS}|{_BEFORE_WORD}{word}+|{numbers}| ?[^{others}]+[\r\n]*|{_SPACES}"
 
 
-def _of_o200k(*, behind_word: str = "", but: str = "", numbers: str, behind_others: str = r"[\r\n/]*") -> str:
+def _of_o200k(
+    *, behind_word: str = "", but: str = "", numbers: str, behind_others: str = r"[\r\n/]*"
+) -> str:
     """Return the pattern of words (capitals, then small letters), numbers, other symbols, and white space.
 
     but: the end of both classes of letters, such as "&&[^…]" to exclude some
     """
     upper, lower = f"[{_UPPER}{but}]", f"[{_LOWER}{but}]"
-    words = f"{_BEFORE_WORD}{upper}*{lower}+{behind_word}|{_BEFORE_WORD}{upper}+{lower}*{behind_word}"
+    words = (
+        f"{_BEFORE_WORD}{upper}*{lower}+{behind_word}|{_BEFORE_WORD}{upper}+{lower}*{behind_word}"
+    )
     return rf"{words}|{numbers}| ?[^\s\p{{L}}\p{{N}}]+{behind_others}|{_SPACES}"
 
 
@@ -87,7 +94,9 @@ _DEEPSEEK = (
     + _SPACES
 )
 _THREES, _EACH = r"\p{N}{1,3}", r"\p{N}"
-_KIMI = _of_o200k(behind_word=f"{_CONTRACTIONS}?", but=r"&&[^\p{Han}]", numbers=_THREES, behind_others=r"[\r\n]*")
+_KIMI = _of_o200k(
+    behind_word=f"{_CONTRACTIONS}?", but=r"&&[^\p{Han}]", numbers=_THREES, behind_others=r"[\r\n]*"
+)
 
 NAMED: dict[str, tuple[Split, ...]] = {
     "gpt2": (Split(GPT2),),
@@ -96,7 +105,9 @@ NAMED: dict[str, tuple[Split, ...]] = {
     "o200k": (Split(_of_o200k(behind_word=f"{_CONTRACTIONS}?", numbers=_THREES)),),
     "llama3": (Split(_of_llama(numbers=_THREES)),),
     "qwen2": (Split(_of_llama(numbers=_EACH)),),
-    "qwen3.5": (Split(_of_llama(word=r"[\p{L}\p{M}]", numbers=_EACH, others=r"\s\p{L}\p{M}\p{N}")),),
+    "qwen3.5": (
+        Split(_of_llama(word=r"[\p{L}\p{M}]", numbers=_EACH, others=r"\s\p{L}\p{M}\p{N}")),
+    ),
     "tekken": (Split(_of_o200k(numbers=_EACH)),),
     "deepseek3": (Split(_THREES), Split("[一-龥\u3040-ゟ゠-ヿ]+"), Split(_DEEPSEEK)),
     "kimi2": (Split(rf"[\p{{Han}}]+|{_KIMI}"),),
@@ -131,9 +142,13 @@ def declared(pattern: str, *, is_bytes: bool = False) -> str:
     if pattern == "gpt2":
         return "bytes" if is_bytes else "gpt2"  # pre-tokenizers that split the same way, but faster
     if pattern not in NAMED and _WORD.fullmatch(pattern):
-        near = [name for name in NAMED if name.startswith(pattern.lower())] or get_close_matches(pattern.lower(), NAMED)
+        near = [name for name in NAMED if name.startswith(pattern.lower())] or get_close_matches(
+            pattern.lower(), NAMED
+        )
         hint = f"did you mean {' or '.join(near)}? The patterns are" if near else "choose from"
-        raise ConfigError(f"no pattern is called {pattern!r}; {hint} {', '.join(NAMED)}, or give a regex")
+        raise ConfigError(
+            f"no pattern is called {pattern!r}; {hint} {', '.join(NAMED)}, or give a regex"
+        )
     name = BYTES * is_bytes + name_of(NAMED.get(pattern, (Split(pattern),)))
     cutter_of(name)
     return name
@@ -167,7 +182,10 @@ def name_of(splits: tuple[Split, ...]) -> str:
     """Return the name that stands for these splits: the inverse of `splits_of`."""
     if len(splits) == 1 and not splits[0].from_end:
         return _ONE + splits[0].pattern
-    rows = [{"pattern": one.pattern, "from_end": True} if one.from_end else one.pattern for one in splits]
+    rows = [
+        {"pattern": one.pattern, "from_end": True} if one.from_end else one.pattern
+        for one in splits
+    ]
     return _SEVERAL + json.dumps(rows, ensure_ascii=False)
 
 
@@ -193,5 +211,9 @@ def cutter_of_regex(pattern: str) -> WordCutter | None:
         is_linear = splitter.is_linear
     except ConfigError:
         return None
-    is_possessive = any(isinstance(node, Repetition) and node.possessive for node in nodes_of(parse(pattern)))
-    return WordCutter.of(splitter, matches_only=True) if is_linear and not is_possessive else None  # not Rust's a++
+    is_possessive = any(
+        isinstance(node, Repetition) and node.possessive for node in nodes_of(parse(pattern))
+    )
+    return (
+        WordCutter.of(splitter, matches_only=True) if is_linear and not is_possessive else None
+    )  # not Rust's a++

@@ -68,14 +68,18 @@ class PatternReader:
 
     def next(self) -> str:
         if self.is_at_end:
-            raise self.refusal("the pattern ends too early", "finish it, or write \\ before a special character")
+            raise self.refusal(
+                "the pattern ends too early", "finish it, or write \\ before a special character"
+            )
         self.place += 1
         return self.pattern[self.place - 1]
 
     def refusal(self, fault: str, remedy: str, *, start: int | None = None) -> ConfigError:
         """Return the error about the pattern at `start`, by default the current place."""
         place = self.place if start is None else start
-        return ConfigError(f"pattern {quoted(self.pattern, 500)}, character {place + 1}: {fault}; {remedy}")
+        return ConfigError(
+            f"pattern {quoted(self.pattern, 500)}, character {place + 1}: {fault}; {remedy}"
+        )
 
 
 DEEPEST = 50  # groups and classes inside each other
@@ -99,7 +103,11 @@ def parse_class(cursor: PatternReader) -> CharacterSet:
 
 def _parse_union(cursor: PatternReader) -> CharacterSet:
     start, result = cursor.place, NOTHING
-    while not cursor.is_at_end and (cursor.place == start or not cursor.sees("]")) and not cursor.sees("&&"):
+    while (
+        not cursor.is_at_end
+        and (cursor.place == start or not cursor.sees("]"))
+        and not cursor.sees("&&")
+    ):
         result |= _parse_item(cursor)
     return result
 
@@ -107,11 +115,15 @@ def _parse_union(cursor: PatternReader) -> CharacterSet:
 def _parse_item(cursor: PatternReader) -> CharacterSet:
     for sign in ("--", "~~", "[:", "[.", "[="):
         if cursor.sees(sign):
-            raise cursor.refusal(f"{sign!r} in a class, which engines read differently", "write \\ before each sign")
+            raise cursor.refusal(
+                f"{sign!r} in a class, which engines read differently", "write \\ before each sign"
+            )
     if cursor.sees("["):
         cursor.depth += 1
         if cursor.depth > DEEPEST:
-            raise cursor.refusal(f"more than {DEEPEST} classes inside each other", "write them side by side")
+            raise cursor.refusal(
+                f"more than {DEEPEST} classes inside each other", "write them side by side"
+            )
         result = parse_class(cursor)
         cursor.depth -= 1
         return result
@@ -121,7 +133,11 @@ def _parse_item(cursor: PatternReader) -> CharacterSet:
     cursor.next()
     low, high = _only(first), _only(_parse_escape(cursor))
     if low is None or high is None or low > high:
-        raise cursor.refusal("this is not a range of characters", "write it from a lower to a higher one", start=place)
+        raise cursor.refusal(
+            "this is not a range of characters",
+            "write it from a lower to a higher one",
+            start=place,
+        )
     return _as_written(CharacterSet.between(low, high), cursor)
 
 
@@ -145,7 +161,9 @@ def _parse_escape(cursor: PatternReader) -> CharacterSet:
     if digits := cursor.take_match(_CODE):
         code = int(digits[digits.lastindex or 0], 16)
         if code >= 0x110000 or 0xD800 <= code < 0xE000:
-            raise cursor.refusal(f"U+{code:04X} is not a character", "write another code point", start=start)
+            raise cursor.refusal(
+                f"U+{code:04X} is not a character", "write another code point", start=start
+            )
         return CharacterSet.of(chr(code))
     name = cursor.next()
     if name in _SETS:
@@ -153,7 +171,9 @@ def _parse_escape(cursor: PatternReader) -> CharacterSet:
         return inside if name.islower() else ~inside
     if name.isalnum() and name not in _CONTROLS:
         raise cursor.refusal(
-            f"\\{name} has no meaning here", "write the characters that you mean in a class [...]", start=start
+            f"\\{name} has no meaning here",
+            "write the characters that you mean in a class [...]",
+            start=start,
         )
     return CharacterSet.of(_CONTROLS.get(name, name))
 
@@ -163,13 +183,17 @@ def _parse_property(cursor: PatternReader, start: int) -> CharacterSet:
 
     result = cursor.take_match(_PROPERTY)
     if not result:
-        raise cursor.refusal("no property after \\p", "write one in braces, such as \\p{Lu}", start=start)
+        raise cursor.refusal(
+            "no property after \\p", "write one in braces, such as \\p{Lu}", start=start
+        )
     kind, inverted, long, short = result.groups()
     try:
         inside = _as_written(matched(rf"\p{{{long or short}}}"), cursor)
     except ComputeError:
         raise cursor.refusal(
-            f"{long!r} is not a known property of Unicode", "write a property such as L, Lu, N or Han", start=start
+            f"{long!r} is not a known property of Unicode",
+            "write a property such as L, Lu, N or Han",
+            start=start,
         ) from None
     return ~inside if (kind == "P") != bool(inverted) else inside
 
@@ -237,19 +261,23 @@ def _parse_repeat(cursor: PatternReader) -> Node:
     if cursor.take("?"):
         raise cursor.refusal(
             f"'{quantifier}?' is a lazy quantifier, which takes as little as it can",
-            "take out the ?, or write a class that stops where the match should end", start=place,
-        )  # fmt: skip
+            "take out the ?, or write a class that stops where the match should end",
+            start=place,
+        )
     possessive = cursor.take("+")
     if possessive and not isinstance(part, CharClass):
         raise cursor.refusal(
-            "a possessive quantifier after more than one character", "write it after a class, or take out the +",
+            "a possessive quantifier after more than one character",
+            "write it after a class, or take out the +",
             start=place,
-        )  # fmt: skip
+        )
     if cursor.sees("?", "*", "+", "{"):
         raise cursor.refusal("a quantifier of a quantifier", "put what is repeated into (?:...)")
     if _can_be_empty(part) and (isinstance(part, Ahead) or most is None or most > 1):
         raise cursor.refusal(
-            "this repeats what may be empty", "let each repetition match a character: write + for * inside", start=place
+            "this repeats what may be empty",
+            "let each repetition match a character: write + for * inside",
+            start=place,
         )
     return Repetition(part, least, most, possessive)
 
@@ -259,7 +287,9 @@ def _can_be_empty(node: Node) -> bool:
         return all(map(_can_be_empty, node.parts))
     if isinstance(node, Alternation):
         return any(map(_can_be_empty, node.parts))
-    return isinstance(node, Ahead) or (isinstance(node, Repetition) and (not node.least or _can_be_empty(node.part)))
+    return isinstance(node, Ahead) or (
+        isinstance(node, Repetition) and (not node.least or _can_be_empty(node.part))
+    )
 
 
 def _parse_counts(cursor: PatternReader) -> tuple[int, int | None] | None:
@@ -275,8 +305,9 @@ def _parse_counts(cursor: PatternReader) -> tuple[int, int | None] | None:
     if max(least, most or 0) > MOST_TIMES or (most is not None and not 0 < most >= least):
         raise cursor.refusal(
             f"{result[0]} is not a supported number of repetitions",
-            f"write {{m,n}} with m ≤ n and n from 1 to {MOST_TIMES:,}", start=place,
-        )  # fmt: skip
+            f"write {{m,n}} with m ≤ n and n from 1 to {MOST_TIMES:,}",
+            start=place,
+        )
     return least, most
 
 
@@ -299,7 +330,9 @@ def _parse_part(cursor: PatternReader) -> Node:
 def _parse_group(cursor: PatternReader) -> Node:
     start, ignored_case = cursor.place, cursor.ignores_case
     if cursor.take("(?=") or cursor.take("(?!"):
-        return _look_ahead(_parse_inside(cursor, start), cursor.pattern[start + 2] == "!", cursor, start)
+        return _look_ahead(
+            _parse_inside(cursor, start), cursor.pattern[start + 2] == "!", cursor, start
+        )
     cursor.ignores_case |= cursor.sees("(?i:")
     cursor.take_match(r"\((\?i?:)?")
     result = _parse_inside(cursor, start)
@@ -310,10 +343,14 @@ def _parse_group(cursor: PatternReader) -> Node:
 def _parse_inside(cursor: PatternReader, start: int) -> Node:
     cursor.depth += 1
     if cursor.depth > DEEPEST:
-        raise cursor.refusal(f"more than {DEEPEST} groups inside each other", "take out those that change nothing")
+        raise cursor.refusal(
+            f"more than {DEEPEST} groups inside each other", "take out those that change nothing"
+        )
     result = _parse_choice(cursor)
     if not cursor.take(")"):
-        raise cursor.refusal("this ( has no )", "close the group, or write \\( for the character", start=start)
+        raise cursor.refusal(
+            "this ( has no )", "close the group, or write \\( for the character", start=start
+        )
     cursor.depth -= 1
     return result
 
@@ -326,7 +363,9 @@ def _look_ahead(seen: Node, negated: bool, cursor: PatternReader, start: int) ->
         elif isinstance(part, Ahead):
             characters, at_end = characters | part.characters, at_end or part.at_end
         else:
-            raise cursor.refusal("this looks ahead at more than one character", _ONE_AHEAD, start=start)
+            raise cursor.refusal(
+                "this looks ahead at more than one character", _ONE_AHEAD, start=start
+            )
     return Ahead(~characters, not at_end) if negated else Ahead(characters, at_end)
 
 

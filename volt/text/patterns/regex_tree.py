@@ -27,8 +27,17 @@ from volt.fork_guard import about_to_use_polars
 N_CHARACTERS = 0x110000
 # The engine's properties do not tell the characters in one of these ranges apart, so it classifies only the first of
 # each: ideographs as old as their block, planes (or most of one) without assigned characters, and private planes.
-_IDEOGRAPHS = ((0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0x17000, 0x187ED), (0x20000, 0x2A6D7), (0x2A700, 0x2B735),
-               (0x2B740, 0x2B81E), (0x2B820, 0x2CEA2), (0x2CEB0, 0x2EBE1), (0x30000, 0x3134B))  # fmt: skip
+_IDEOGRAPHS = (
+    (0x3400, 0x4DB6),
+    (0x4E00, 0x9FA6),
+    (0x17000, 0x187ED),
+    (0x20000, 0x2A6D7),
+    (0x2A700, 0x2B735),
+    (0x2B740, 0x2B81E),
+    (0x2B820, 0x2CEA2),
+    (0x2CEB0, 0x2EBE1),
+    (0x30000, 0x3134B),
+)
 _PLANES = tuple((plane << 16, (plane << 16) + 0xFFFE) for plane in (*range(4, 14), 15, 16))
 _ALIKE = (*_IDEOGRAPHS, *_PLANES, (0xE1000, 0xEFFFE))
 _SURROGATES = np.s_[0xD800:0xE000]  # surrogates are not characters, so they occur in no text
@@ -50,7 +59,9 @@ class CharacterSet:
         return cls.between(character, character)
 
     def holds(self, codes: NDArray[Any]) -> NDArray[np.bool_]:
-        return np.asarray(np.searchsorted(np.array(self.edges, np.int64), codes, side="right") % 2 == 1)
+        return np.asarray(
+            np.searchsorted(np.array(self.edges, np.int64), codes, side="right") % 2 == 1
+        )
 
     def __contains__(self, character: str) -> bool:
         return bool(self.holds(np.array(ord(character))))
@@ -73,7 +84,10 @@ class CharacterSet:
             return self
         about_to_use_polars()
         class_of_own = "".join(rf"\x{{{code:X}}}" for code in own.tolist())
-        alike = np.array([*map(ord, pl.Series([text]).str.extract_all(f"(?i:[{class_of_own}])").item())], np.int64)
+        alike = np.array(
+            [*map(ord, pl.Series([text]).str.extract_all(f"(?i:[{class_of_own}])").item())],
+            np.int64,
+        )
         edges, n = np.unique(np.concatenate([alike, alike + 1]), return_counts=True)
         return self | CharacterSet(tuple(edges[n == 1].tolist()))
 
@@ -110,14 +124,18 @@ def _asked() -> tuple[NDArray[np.int64], str]:
 def _cased() -> tuple[NDArray[np.int64], str]:
     """Return the characters that case folding relates to others, as code points and as a string."""
     edges = matched(r"[\p{CWCM}\p{CWCF}]").edges
-    codes = np.concatenate([np.arange(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True)])
+    codes = np.concatenate(
+        [np.arange(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True)]
+    )
     return codes, codes.astype("<u4").tobytes().decode("utf-32-le")
 
 
 @lru_cache(maxsize=256)
 def _joined(one: CharacterSet, other: CharacterSet) -> CharacterSet:
     edges = np.union1d(np.array(one.edges, np.int64), np.array(other.edges, np.int64))
-    return CharacterSet(tuple(edges[np.diff(one.holds(edges) | other.holds(edges), prepend=False)].tolist()))
+    return CharacterSet(
+        tuple(edges[np.diff(one.holds(edges) | other.holds(edges), prepend=False)].tolist())
+    )
 
 
 MOST_CLASSES = 255  # a class is one byte
@@ -127,7 +145,9 @@ MOST_CLASSES = 255  # a class is one byte
 class Alphabet:
     """Characters by class."""
 
-    starts: NDArray[np.int64]  # (n_ranges,), the first code point of each range of one class, rising from 0
+    starts: NDArray[
+        np.int64
+    ]  # (n_ranges,), the first code point of each range of one class, rising from 0
     classes: NDArray[np.uint8]  # (n_ranges,)
     examples: NDArray[np.int64]  # (n_classes,), a code point of each class
 
@@ -135,10 +155,16 @@ class Alphabet:
     def of(cls, sets: Iterable[CharacterSet]) -> Alphabet:
         """Return the fewest classes that tell these sets apart. Raises ConfigError for more than 255."""
         sets = list(dict.fromkeys(sets))
-        starts = np.unique(np.concatenate([[0], *([result.edges for result in sets])]).astype(np.int64))
-        inside = np.array([result.holds(starts) for result in sets], np.bool_).reshape(len(sets), len(starts))
+        starts = np.unique(
+            np.concatenate([[0], *([result.edges for result in sets])]).astype(np.int64)
+        )
+        inside = np.array([result.holds(starts) for result in sets], np.bool_).reshape(
+            len(sets), len(starts)
+        )
         # Ranges that are in the same sets are equal columns.
-        _, first, classes = np.unique(np.packbits(inside, axis=0), axis=1, return_index=True, return_inverse=True)
+        _, first, classes = np.unique(
+            np.packbits(inside, axis=0), axis=1, return_index=True, return_inverse=True
+        )
         if len(first) > MOST_CLASSES:
             raise ConfigError(
                 f"a pattern distinguishes {len(first)} classes of characters, and {MOST_CLASSES} is the limit; "

@@ -59,7 +59,9 @@ def parting_of(tables: SplitTables, *, matches_only: bool = False) -> SplitPoint
     True
     """
     moves = _Moves(tables, matches_only)
-    safe = {byte: moves.parts(byte) for byte in ascii_bytes(WHITE_SPACE) if moves.begins_words(byte)}
+    safe = {
+        byte: moves.parts(byte) for byte in ascii_bytes(WHITE_SPACE) if moves.begins_words(byte)
+    }
     free = [byte for byte, parts in safe.items() if parts[moves.holds_text].all()]
     letter = tables.classes[ord("a")]
     clinging = [byte for byte, parts in safe.items() if byte not in free and parts[letter]]
@@ -67,8 +69,11 @@ def parting_of(tables: SplitTables, *, matches_only: bool = False) -> SplitPoint
         return None
     kinds = [moves.kind(number, safe, free, clinging) for number in range(tables.end)]
     return SplitPoints(
-        bits_of(free + clinging), bits_of(clinging), np.array(kinds, np.uint8), alone=moves.leave_words_alone
-    )  # fmt: skip
+        bits_of(free + clinging),
+        bits_of(clinging),
+        np.array(kinds, np.uint8),
+        alone=moves.leave_words_alone,
+    )
 
 
 class _Moves:
@@ -92,7 +97,9 @@ class _Moves:
         """(n_classes,) bool, the classes that contain more than white space."""
         classes = self.tables.classes.copy()
         codes = [ord(character) for character in WHITE_SPACE]
-        result = np.bincount(classes, minlength=self.end) - np.bincount(classes[codes], minlength=self.end)
+        result = np.bincount(classes, minlength=self.end) - np.bincount(
+            classes[codes], minlength=self.end
+        )
         return np.asarray(result > 0)
 
     def rows_after(self, number: int) -> Rows:
@@ -104,24 +111,32 @@ class _Moves:
         return bool((self.of[rows, self.tables.classes[byte]] == self.of[rows, self.end]).all())
 
     def parts(self, byte: int) -> NDArray[np.bool_]:
-        return np.array([self._alike(self.rows_after(number), byte) for number in range(self.end)], np.bool_)
+        return np.array(
+            [self._alike(self.rows_after(number), byte) for number in range(self.end)], np.bool_
+        )
 
     def begins_words(self, byte: int) -> bool:
         """Check that every search from this break matches, and that no backward split has it in a match."""
         if self.backwards and not self._alike(np.arange(1, len(self.of)), byte):
             return False
         column = self.tables.classes[byte]
-        return self.matches_only or any(self.is_sure[self.of[start, column] >> 1] for start in self.starts)
+        return self.matches_only or any(
+            self.is_sure[self.of[start, column] >> 1] for start in self.starts
+        )
 
     @cached_property
     def is_sure(self) -> NDArray[np.bool_]:
         """(n_rows,) bool, the rows from which every search finds a match."""
         sure = np.arange(len(self.of)) > 0
-        while not (still := sure & ((self.of & 1 == 1) | sure[self.of >> 1]).all(axis=1))[sure].all():
+        while not (still := sure & ((self.of & 1 == 1) | sure[self.of >> 1]).all(axis=1))[
+            sure
+        ].all():
             sure = still
         return sure
 
-    def kind(self, number: int, safe: dict[int, NDArray[np.bool_]], free: list[int], clinging: list[int]) -> int:
+    def kind(
+        self, number: int, safe: dict[int, NDArray[np.bool_]], free: list[int], clinging: list[int]
+    ) -> int:
         from volt.kernels.pretokenize import CARRIES, DEPENDS, JOINS, LASTS, PARTS
 
         if all(parts[number] for parts in safe.values()):
@@ -154,13 +169,18 @@ class _Moves:
         moves = self.of[np.ix_(rows, self.tables.classes[free])]
         same_end = ((moves & 1) == (self.of[rows, self.end] & 1)[:, None]).all()
         after = np.unique(moves >> 1)
-        return bool(same_end and not self.of[np.ix_(after[after > 0], np.flatnonzero(self.holds_text))].any())
+        return bool(
+            same_end
+            and not self.of[np.ix_(after[after > 0], np.flatnonzero(self.holds_text))].any()
+        )
 
     @property
     def leave_words_alone(self) -> bool:
         matches = self.of & 1
         ends_alike = (matches.any(axis=1) <= (matches[:, self.end] == 1)).all()
         covered = self.matches_only or all(
-            self.is_sure[self.of[start, number] >> 1] for start in self.starts for number in range(self.end)
+            self.is_sure[self.of[start, number] >> 1]
+            for start in self.starts
+            for number in range(self.end)
         )
         return bool(self.is_one and ends_alike and covered)

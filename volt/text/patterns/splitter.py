@@ -77,7 +77,11 @@ class Splitter:
         if not splits:
             raise ConfigError("no split is given; give at least one, such as Split(r'\\s+')")
         for place, split in enumerate(splits):
-            remedy = f"did you mean Splitter.of(Split({split!r}))?" if isinstance(split, str) else "give a Split"
+            remedy = (
+                f"did you mean Splitter.of(Split({split!r}))?"
+                if isinstance(split, str)
+                else "give a Split"
+            )
             arguments.instance(split, Split, f"splits[{place}]", remedy=remedy)
         return _compiled(splits)
 
@@ -113,7 +117,9 @@ def _compiled(splits: tuple[Split, ...]) -> Splitter:
     from volt.kernels.regex_cutting import SplitTables
 
     starts, classes, moves, end, firsts, *rows = cached_arrays(splits, lambda: _arrays_of(splits))
-    automata = tuple(Automaton(own, start) for own, start in zip(rows, starts.tolist(), strict=True))
+    automata = tuple(
+        Automaton(own, start) for own, start in zip(rows, starts.tolist(), strict=True)
+    )
     return Splitter(splits, automata, SplitTables(classes, moves, int(end), firsts))
 
 
@@ -129,38 +135,59 @@ def _arrays_of(splits: tuple[Split, ...]) -> Arrays:
                 "let each alternative match a character: write + for *"
             )
     starts = np.array([automaton.start for automaton in automata])
-    return [starts, *map(np.asarray, _tables(splits, automata, alphabet)), *(one.moves for one in automata)]
+    return [
+        starts,
+        *map(np.asarray, _tables(splits, automata, alphabet)),
+        *(one.moves for one in automata),
+    ]
 
 
-def _tables(splits: tuple[Split, ...], automata: tuple[Automaton, ...], alphabet: Alphabet) -> SplitTables:
+def _tables(
+    splits: tuple[Split, ...], automata: tuple[Automaton, ...], alphabet: Alphabet
+) -> SplitTables:
     """Return one table of all automata; classes that have the same moves in all of them are merged."""
     from volt.kernels.regex_cutting import SplitTables
 
     values, first, renamed = np.unique(
-        np.vstack([automaton.moves[:, :-1] for automaton in automata]), axis=1, return_index=True, return_inverse=True
+        np.vstack([automaton.moves[:, :-1] for automaton in automata]),
+        axis=1,
+        return_index=True,
+        return_inverse=True,
     )
     columns, width = [*first.tolist(), alphabet.n_classes], values.shape[1] + 1
     offsets = np.cumsum([0, *(len(automaton.moves) * width for automaton in automata[:-1])])
-    moves = list[NDArray[np.int32]]()  # a row's name is where it starts; row 0 of each automaton has no moves
+    moves = list[
+        NDArray[np.int32]
+    ]()  # a row's name is where it starts; row 0 of each automaton has no moves
     for automaton, offset in zip(automata, offsets.tolist(), strict=True):
         of_one = automaton.moves[:, columns].reshape(-1)
-        moves.append(2 * np.where(of_one > 1, (of_one >> 1) * width + offset, 0).astype(np.int32) + (of_one & 1))
+        moves.append(
+            2 * np.where(of_one > 1, (of_one >> 1) * width + offset, 0).astype(np.int32)
+            + (of_one & 1)
+        )
     starts = np.array([automaton.start for automaton in automata], np.int64)
     from_end = np.array([split.from_end for split in splits], np.int64)
     return SplitTables(
-        classes=alphabet.table(renamed.reshape(-1).astype(np.uint8)), moves=np.concatenate(moves), end=width - 1,
+        classes=alphabet.table(renamed.reshape(-1).astype(np.uint8)),
+        moves=np.concatenate(moves),
+        end=width - 1,
         splits=2 * (starts * width + offsets) + from_end,
-    )  # fmt: skip
+    )
 
 
 Bytes = NDArray[np.uint8]
 Longs = NDArray[np.int64]
 _HIDDEN = Split(f"[{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}]")
 _HIDDEN_START = chr(FIRST_HIDDEN).encode()[:1]
-_HIDDEN_BYTES = re.compile(rb"\xf4(?:[\x8c-\x8e][\x80-\xbf]{2}|\x8f(?:[\x80-\xbe][\x80-\xbf]|\xbf[\x80-\xbd]))")
+_HIDDEN_BYTES = re.compile(
+    rb"\xf4(?:[\x8c-\x8e][\x80-\xbf]{2}|\x8f(?:[\x80-\xbe][\x80-\xbf]|\xbf[\x80-\xbd]))"
+)
 _WIDTH = 4  # bytes of each
 _SPACE = SPACE.encode()
-LINE_END, _LINE_END = 0xFF, "\udcff"  # a byte that UTF-8 never uses, and what "surrogateescape" decodes it to
+LINE_END, _LINE_END = (
+    0xFF,
+    "\udcff",
+)  # a byte that UTF-8 never uses, and what "surrogateescape" decodes it to
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,11 +200,18 @@ class WordCutter:
     reads_marks: bool  # whether a "▁" of the text is read as a space
     # whether private characters stand for user tokens: each is a word then, and ends the text around it
     isolates: bool = True
-    parts_users: bool = False  # whether user tokens split text also if text between matches is dropped
+    parts_users: bool = (
+        False  # whether user tokens split text also if text between matches is dropped
+    )
 
     @classmethod
     def of(
-        cls, splitter: Splitter, *, is_bytes: bool = False, matches_only: bool = False, parts_users: bool = False
+        cls,
+        splitter: Splitter,
+        *,
+        is_bytes: bool = False,
+        matches_only: bool = False,
+        parts_users: bool = False,
     ) -> WordCutter:
         """Return the cutter of a splitter. `matches_only` requires a single forward split.
 
@@ -217,12 +251,16 @@ class WordCutter:
     def cut_series(self, series: pl.Series) -> pl.Series:
         import polars as pl
 
-        words = pl.Series(series.name, self.cut_texts(series.fill_null("").to_list()), dtype=pl.String)
+        words = pl.Series(
+            series.name, self.cut_texts(series.fill_null("").to_list()), dtype=pl.String
+        )
         lists, is_empty = words.str.split(" "), words == ""
         if not is_empty.any():
             return lists
         none = pl.lit([], dtype=pl.List(pl.String))
-        return pl.select(pl.when(is_empty).then(none).otherwise(lists).alias(series.name)).to_series()
+        return pl.select(
+            pl.when(is_empty).then(none).otherwise(lists).alias(series.name)
+        ).to_series()
 
     def tables_for(self, data: bytes) -> SplitTables:
         """Return the tables for a text, in which each private character that stands for a user token is a word."""
@@ -243,19 +281,33 @@ class WordCutter:
             return lines.replace(b" ", _SPACE).decode()
         if self.isolates and _HIDDEN_START in lines:
             words = lines.split(b"\n")
-            return "\n".join(word.decode() if _HIDDEN_BYTES.fullmatch(word) else to_characters(word) for word in words)
+            return "\n".join(
+                word.decode() if _HIDDEN_BYTES.fullmatch(word) else to_characters(word)
+                for word in words
+            )
         return to_characters(lines, keeps_line_ends=True)
 
     def _written(self, data: bytes, starts: Longs, ends: Longs) -> Bytes:
         from volt.kernels.regex_cutting import MORE, WIDEST, write_words
 
         if self.parts_at_users(data):
-            return self._parted(data, starts, ends, [one.start() for one in _HIDDEN_BYTES.finditer(data)])
+            return self._parted(
+                data, starts, ends, [one.start() for one in _HIDDEN_BYTES.finditer(data)]
+            )
         tables = self.tables_for(data)
         longest = int((ends - starts).max(initial=0))
         out = np.empty(WIDEST * len(data) + 2 * len(starts) + MORE, np.uint8)
         spare = np.empty((2, longest), np.int64)
-        n = write_words(np.frombuffer(data, np.uint8), starts, ends, tables, self._spelling, spare[0], spare[1], out)
+        n = write_words(
+            np.frombuffer(data, np.uint8),
+            starts,
+            ends,
+            tables,
+            self._spelling,
+            spare[0],
+            spare[1],
+            out,
+        )
         return out[:n]
 
     def _parted(self, data: bytes, starts: Longs, ends: Longs, hidden: list[int]) -> Bytes:
@@ -283,10 +335,16 @@ class WordCutter:
     def _spelling(self) -> WordSpelling:
         from volt.kernels.regex_cutting import WordSpelling
 
-        written = [char.encode() for char in ALPHABET] if self.is_bytes else [bytes([byte]) for byte in range(256)]
+        written = (
+            [char.encode() for char in ALPHABET]
+            if self.is_bytes
+            else [bytes([byte]) for byte in range(256)]
+        )
         if not self.is_bytes:
             written[ord(" ")] = _SPACE
         spelled = np.zeros((256, 4), np.uint8)
         for byte, form in enumerate(written):
             spelled[byte, : 1 + len(form)] = len(form), *form
-        return WordSpelling(spelled.reshape(-1), int(self.is_bytes and self.isolates), int(self.matches_only))
+        return WordSpelling(
+            spelled.reshape(-1), int(self.is_bytes and self.isolates), int(self.matches_only)
+        )
