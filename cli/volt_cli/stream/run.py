@@ -59,7 +59,7 @@ def blocks_and_places(
         if stream.n == end or (place := stream.place()) is None:
             return
         number, address, inside = place
-        source, (epoch, start, *_) = stream.sources[number].name, address.part
+        source, (epoch, start, *_) = stream.sources[number].name, address.block
         where = f"{source}, epoch {epoch}, block at {start}, chunk {address.chunk}, place {inside}"
         for data in stream.blocks(limit=1):
             yield data, where

@@ -70,7 +70,7 @@ class ReadingOptions(Model):
     block_bytes: int = Field(BLOCK_BYTES, ge=1)
     """The maximum average number of bytes in a block."""
     split_lines: int | None = Field(SPLIT_LINES, ge=1)
-    """Lines per piece of a file; epochs permute pieces. null: whole files, which take five times their size in RAM."""
+    """Lines per segment of a file; epochs permute segments. null: whole files, which take five times their size in RAM."""
     min_fields: int = Field(0, ge=0)
     """A line with fewer fields is unfit."""
     max_fields: int | None = Field(None, ge=1)
