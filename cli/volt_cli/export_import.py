@@ -27,6 +27,7 @@ from volt_cli.io import (
     save,
     say_losses,
     say_written,
+    shown_place,
     text_blocks,
     written,
 )
@@ -93,16 +94,18 @@ def print_agreement(agreement: Agreement, out: Path) -> None:
         result += f", {agreement.n_equal_ids:,} equal ids"
     rows = [result]
     for difference in agreement.differences:
-        ours, theirs = " ".join(difference.ours), " ".join(difference.theirs)
-        rows += [f"line {difference.line}", f"  ours    {ours}", f"  theirs  {theirs}"]
+        rows += [
+            f"line {difference.line}",
+            f"  ours    {' '.join(difference.ours)}",
+            f"  theirs  {' '.join(difference.theirs)}",
+        ]
     stream = sys.stderr if is_stdout(out) else sys.stdout
     stream.buffer.write("\n".join(rows).encode(errors="backslashreplace") + b"\n")
     stream.flush()
     if not agreement.n_lines:
         say("note: --check: TEXT contains no lines, so nothing was compared")
     if not agreement.is_complete:
-        place = "stdout" if is_stdout(out) else shown_path(out)
-        say(f"note: --check: the encoders differ; {place} was written")
+        say(f"note: --check: the encoders differ; {shown_place(out)} was written")
         raise typer.Exit(1)
 
 
@@ -198,7 +201,9 @@ def import_(options: ImportOptions) -> None:
         vocabulary, name = read_with_format(
             place, format=format, merges=options.merges, pattern=pattern, **options.named.ids()
         )
-        lines = checking.lines(vocabulary) if checking.check else []
+        lines = list[str]()
+        if checking.check:
+            lines = checking.lines(vocabulary)
         save(vocabulary, options.out)
         if not options.quiet:
             say_losses(path, vocabulary)

@@ -68,12 +68,11 @@ _hints = cache(partial(get_type_hints, include_extras=True))
 def _called(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     hints = _hints(function)
     names = signature(function).parameters
-    return function(
-        **{
-            name: _called(hints[name], values) if is_dataclass(hints[name]) else values[name]
-            for name in names
-        }
-    )
+    arguments = dict[str, Any]()
+    for name in names:
+        is_group = is_dataclass(hints[name])
+        arguments[name] = _called(hints[name], values) if is_group else values[name]
+    return function(**arguments)
 
 
 def _parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
@@ -492,7 +491,9 @@ class CandidateOptions:
 
     @property
     def file(self) -> str | None:
-        return None if not self.candidates or is_number(self.candidates) else self.candidates
+        if not self.candidates or is_number(self.candidates):
+            return None
+        return self.candidates
 
     @property
     def n_merges(self) -> int | None:
