@@ -132,7 +132,9 @@ class ByTokens:
         self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return the arrays of a batch. number: the number of the batch in the window"""
-        width = int(planned.batches.longest[number]) if self.buckets else None
+        width = None
+        if self.buckets:
+            width = int(planned.batches.longest[number])
         return collate(samples, planned.batches[number], width=width, **layout)
 
 
@@ -172,7 +174,9 @@ class ByPacks:
 
     def prepared(self, samples: Samples) -> Samples:
         """Return the samples, split if on_long is "split"."""
-        return cut_samples(samples, self.length) if self.on_long == "split" else samples
+        if self.on_long == "split":
+            return cut_samples(samples, self.length)
+        return samples
 
     def planned(
         self,
@@ -197,7 +201,9 @@ class ByPacks:
             seed=seed,
             window=window,
         )
-        chosen = np.arange(len(packs)) if is_last else self._fullest(packs, world, n_old)
+        chosen = np.arange(len(packs))
+        if not is_last:
+            chosen = self._fullest(packs, world, n_old)
         batches = token_batches(
             np.full(len(chosen), self.length),
             max_tokens=self.rows * self.length,

@@ -35,7 +35,7 @@ _MOST_BYTES = 1 << 28  # after decompression: bits of two thousand million sampl
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LineRun:
+class Stretch:
     """A stretch: consecutive lines of a stream.
 
     state: the stream's state at the first of these lines
@@ -48,7 +48,7 @@ class LineRun:
     places: Longs
     wanted: Longs | None = None
 
-    def of(self, samples: Longs) -> LineRun:
+    def of(self, samples: Longs) -> Stretch:
         """Return the stretch with only some of its samples not yet used."""
         return replace(self, wanted=samples if self.wanted is None else self.wanted[samples])
 
@@ -57,7 +57,7 @@ class LineRun:
         return {"stream": self.state, "n_lines": self.n_lines, "wanted": wanted}
 
     @classmethod
-    def from_json(cls, stored: object, at: str) -> LineRun:
+    def from_json(cls, stored: object, at: str) -> Stretch:
         """Return the stretch that `to_json` wrote. at: the key of the state, for errors"""
         data = schema.mapping(stored, at)
         schema.check_keys(data, ("stream", "n_lines", "wanted"), at)
@@ -87,7 +87,7 @@ class StepsState:
     window: int
     steps: int
     world: int
-    stretches: tuple[LineRun, ...]
+    stretches: tuple[Stretch, ...]
     configuration: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class StepsState:
                 for name in _NUMBERS
             },
             stretches=tuple(
-                LineRun.from_json(stretch, f"stretches.{at}") for at, stretch in stretches
+                Stretch.from_json(stretch, f"stretches.{at}") for at, stretch in stretches
             ),
             configuration=dict(schema.mapping(stored["configuration"], "configuration")),
         )
