@@ -154,13 +154,11 @@ class StreamOptions:
 
         if (rank is None) != (world is None):
             raise ConfigError("--rank and --world work only together; give both or neither")
-        rank, world = from_environment() if rank is None or world is None else (rank, world)
+        if rank is None or world is None:
+            rank, world = from_environment()
         lead_descriptor()
-        inputs = {
-            "rank": rank,
-            "world": world,
-            **{name: value for name, value in options.items() if value is not None},
-        }
+        inputs = {name: value for name, value in options.items() if value is not None}
+        inputs |= {"rank": rank, "world": world}
         if self.is_pipeline:
             if self.choice.settings or self.choice.task or self.choice.split != "train":
                 raise ConfigError(
