@@ -157,12 +157,12 @@ def _candidates(
     replaced: Longs,
     left: int,
 ) -> Candidates:
-    made = list(start.tokens)
+    texts = list(start.tokens)
     merges = list(vocabulary.merges)
     for first, second in new_parts.tolist():
-        merges.append((made[first], made[second]))
-        made.append(made[first] + made[second])
-    tokens = tuple(dict.fromkeys(made))
+        merges.append((texts[first], texts[second]))
+        texts.append(texts[first] + texts[second])
+    tokens = tuple(dict.fromkeys(texts))
     numbers = {token: number for number, token in enumerate(tokens)}
     rows = [(numbers[one], numbers[other], numbers[one + other]) for one, other in merges]
     table = np.array(rows, np.int32).reshape(-1, 3)
@@ -172,7 +172,7 @@ def _candidates(
     pairs = parts
     if vocabulary.merging == "ranks":
         pairs = _ranked_pairs(vocabulary, merges, parts, numbers)
-    if vocabulary.merging != "ranks" and len(tokens) == len(made):
+    if vocabulary.merging != "ranks" and len(tokens) == len(texts):
         steps = np.arange(len(vocabulary.merges), len(merges))
         changes = Replacements(steps, steps, replaced)
     else:  # a new merge may make an old token, so old merges may follow

@@ -453,8 +453,8 @@ def _rounded_up(
                 f"{missing:,} more merges; remove it"
             )
             raise too_few(candidates, message, size=size)
-        kept = np.append(best.kept, np.ones(missing, bool))
-        [best] = size_steps(candidates, [size], parameters=settings.parameters, kept=kept)
+        retained = np.append(best.kept, np.ones(missing, bool))
+        [best] = size_steps(candidates, [size], parameters=settings.parameters, kept=retained)
         vocabulary = _vocabulary(candidates, best, settings, signature)
     return best, vocabulary
 

@@ -81,8 +81,8 @@ def checked_size(candidates: Candidates, size: int) -> int:
             limit = f"{low} tokens that are extended; raise it"
         raise CandidateError(f"size {size} is below the {limit}")
     if size > high:
-        made = f"{high} tokens that {candidates.n_merges} merges make"
-        raise too_few(candidates, f"size {size} is above the {made}; lower it", size=size)
+        limit = f"{high} tokens that {candidates.n_merges} merges make"
+        raise too_few(candidates, f"size {size} is above the {limit}; lower it", size=size)
     return size
 
 
@@ -254,7 +254,7 @@ def size_steps(
         plan = solve(problem, start)
         start = plan.potentials
 
-        retained = _kept(candidates, plan, parameters.min_share) if kept is None else kept
+        retained = _retained(candidates, plan, parameters.min_share) if kept is None else kept
         if searched is None or size in searched:
             step = _step(candidates, counts, plan, retained, previous, parameters.length)
             previous = step
@@ -296,32 +296,32 @@ def _characters(candidates: Candidates) -> list[str]:
     return list(dict.fromkeys(atom[0] for atom in candidates.tokens[: candidates.n_atoms]))
 
 
-def _kept(candidates: Candidates, plan: TransportPlan, min_share: float) -> Flags:
+def _retained(candidates: Candidates, plan: TransportPlan, min_share: float) -> Flags:
     """Return which tokens carry at least a share of their mass; an extended vocabulary stays."""
     mass = plan.token_mass
-    kept = mass >= min_share * plan.problem.column_mass
+    retained = mass >= min_share * plan.problem.column_mass
     if min_share:
-        kept &= mass > 0
-    kept[: candidates.smallest] = candidates.kept_always
-    if not mass[kept].any():
+        retained &= mass > 0
+    retained[: candidates.smallest] = candidates.kept_always
+    if not mass[retained].any():
         raise ConfigError(
             f"min_share {min_share} drops every token that carries mass; give a smaller one"
         )
-    return kept
+    return retained
 
 
 def _step(
     candidates: Candidates,
     counts: Longs,
     plan: TransportPlan,
-    kept: Flags,
+    retained: Flags,
     previous: SizeStep | None,
     length: Length,
 ) -> SizeStep:
     size = len(counts)
     lengths = candidates.lengths[:size]
     exact = entropy(counts, lengths, length=length)
-    transported = entropy(plan.token_mass[kept], lengths[kept], length=length)
+    transported = entropy(plan.token_mass[retained], lengths[retained], length=length)
     muv = None
     transport_muv = None
     if previous:
@@ -332,7 +332,7 @@ def _step(
     is_token[: candidates.smallest] = candidates.kept_always
     return SizeStep(
         size=size,
-        n_kept=int(kept.sum()),
+        n_kept=int(retained.sum()),
         entropy=exact,
         transport_entropy=transported,
         muv=muv,
@@ -345,5 +345,5 @@ def _step(
         row_residual=plan.row_residual,
         column_residual=plan.column_residual,
         remedy=plan.remedy,
-        kept=kept,
+        kept=retained,
     )
