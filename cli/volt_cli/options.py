@@ -134,7 +134,19 @@ FORMATS = tuple(registry.FORMATS)
 NORMALIZERS = ("none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase")
 PATTERNS = ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "qwen3.5", "tekken", "deepseek3", "kimi2")
 PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace")
-# the names of volt.choose.rules.rules(), and scaling; importing that module would load numpy
+# The fields of volt.choose.size_steps.SearchParameters; importing that module would load numpy.
+TRANSPORT_KEYS = (
+    "length",
+    "mass",
+    "epsilon",
+    "row_tau",
+    "column_tau",
+    "min_share",
+    "solver",
+    "threshold",
+    "max_iters",
+)
+# The names of volt.choose.rules.rules(), and scaling; importing that module would load numpy
 RULES = (
     "trained",
     "balanced",
@@ -273,6 +285,27 @@ World = Annotated[
     int | None,
     option("N", "Number of processes that share the stream; default: set as for --rank."),
 ]
+
+
+def values_of(settings: list[str] | None, option: str = "--set") -> dict[str, str]:
+    """Parse KEY=VALUE settings; return the value of each key.
+
+    >>> values_of(["src=de", "n=3"])
+    {'src': 'de', 'n': '3'}
+    """
+    result = dict[str, str]()
+    for setting in settings or ():
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise ConfigError(f"{option} {setting}: gives no value; write {option} {setting}=VALUE")
+        if not key.isidentifier():
+            raise ConfigError(
+                f"{option} {setting}: {key!r} is not a key; give a word before =, such as src=de"
+            )
+        if key in result:
+            raise ConfigError(f"{option} {setting}: {key} is given twice; remove one")
+        result[key] = value
+    return result
 
 
 def parse_characters(text: str) -> float:
@@ -532,29 +565,31 @@ class SpecialOptions:
 class TransportOptions:
     PANEL = "Transport"
 
-    length: Annotated[
-        Literal["type", "occurrence"], option("OVER", "Eq. 2 averages over types or occurrences.")
-    ] = "type"
-    mass: Annotated[
-        Literal["tokens", "characters"],
-        option("OF", "Marginal of tokens: shares of pieces or of characters."),
-    ] = "tokens"
-    epsilon: Annotated[float, option("X", "Entropy regularisation ε.")] = 1.0
-    row_tau: Annotated[
-        float, option("X", "Hardness τ of the character marginal; 1 enforces it.")
-    ] = 1.0
-    column_tau: Annotated[
-        float, option("X", "Hardness τ of the token marginal; 1 enforces it.")
-    ] = 0.5
-    min_share: Annotated[
-        float, option("X", "Drop tokens that get less than this share of their mass.")
-    ] = 0.001
-    solver: Annotated[Literal["sinkhorn", "pot"], option("NAME", "Solver: sinkhorn or pot.")] = (
-        "sinkhorn"
-    )
-    max_iters: Annotated[int, option("N", "Maximum number of iterations per transport.")] = 1_000
+    transport: Annotated[
+        list[str] | None,
+        option(
+            "KEY=VALUE",
+            "Change a parameter of the criteria or the transport, such as epsilon=0.5; may be "
+            f"repeated. Keys: {', '.join(TRANSPORT_KEYS)}; see volt.SearchParameters.",
+            "--transport",
+        ),
+    ] = None
 
     def parameters(self) -> SearchParameters:
         from volt.choose.size_steps import SearchParameters
 
-        return SearchParameters(**vars(self))
+        defaults = SearchParameters()
+        changed = dict[str, Any]()
+        for key, text in values_of(self.transport, "--transport").items():
+            if key not in TRANSPORT_KEYS:
+                raise ConfigError(
+                    f"--transport {shown(key)}: is unknown; use {', '.join(TRANSPORT_KEYS)}"
+                )
+            default = getattr(defaults, key)
+            try:
+                changed[key] = type(default)(text)
+            except ValueError:
+                raise ConfigError(
+                    f"--transport {key}={shown(text)}: not a number; write {key}={default}, say"
+                ) from None
+        return SearchParameters(**changed)

@@ -13,13 +13,23 @@ from volt.errors import ConfigError, StreamError
 from volt_cli.command_help import add, group
 from volt_cli.console import print_json, print_result, say, show
 from volt_cli.io import is_stdout
-from volt_cli.options import Json, Rank, Seed, Trust, Workers, World, argument, flag, option
+from volt_cli.options import (
+    Json,
+    Rank,
+    Seed,
+    Trust,
+    Workers,
+    World,
+    argument,
+    flag,
+    option,
+    values_of,
+)
 from volt_cli.stream.batches import batches
 from volt_cli.stream.debug import debug
 from volt_cli.stream.opening import (
     Settings,
     StreamOptions,
-    values_of,
 )
 from volt_cli.stream.run import run
 from volt_cli.stream.tools import cache, import_dynamicdata, merge_states, vocabulary

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from volt.errors import ConfigError
-from volt_cli.options import Config, Trust, argument, input_paths, option, readable
+from volt_cli.options import Config, Trust, argument, input_paths, option, readable, values_of
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
@@ -49,27 +49,6 @@ class TaskChoice:
     @property
     def options(self) -> dict[str, Any]:
         return {"values": values_of(self.settings), "split": self.split, "tasks": self.task or None}
-
-
-def values_of(settings: list[str] | None) -> dict[str, str]:
-    """Parse KEY=VALUE settings; return the value of each key.
-
-    >>> values_of(["src=de", "n=3"])
-    {'src': 'de', 'n': '3'}
-    """
-    result = dict[str, str]()
-    for setting in settings or ():
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise ConfigError(f"--set {setting}: gives no value; write --set {setting}=VALUE")
-        if not key.isidentifier():
-            raise ConfigError(
-                f"--set {setting}: {key!r} is not a key; give a word before =, such as src=de"
-            )
-        if key in result:
-            raise ConfigError(f"--set {setting}: {key} is given twice; remove one")
-        result[key] = value
-    return result
 
 
 def _is_pipeline(name: str | Path) -> bool:

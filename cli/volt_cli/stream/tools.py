@@ -11,8 +11,19 @@ from volt.display import counted
 from volt.errors import ConfigError
 from volt_cli.console import Phases, loading, prepare_kernels, print_json, say, warn
 from volt_cli.io import check_outputs, check_places, is_stdout, say_written, write_bytes
-from volt_cli.options import Json, Output, Quiet, Trust, Workers, argument, flag, option, readable
-from volt_cli.stream.opening import Settings, StreamOptions, values_of
+from volt_cli.options import (
+    Json,
+    Output,
+    Quiet,
+    Trust,
+    Workers,
+    argument,
+    flag,
+    option,
+    readable,
+    values_of,
+)
+from volt_cli.stream.opening import Settings, StreamOptions
 
 
 def import_dynamicdata(
