@@ -13,7 +13,7 @@ import numpy as np
 
 from volt import arguments
 from volt.batches.argument_checks import MOST, Longs, check_option
-from volt.batches.collation import collate, collate_packed
+from volt.batches.collation import Arrays, collate, collate_packed
 from volt.batches.packing import LONGEST, Packs, cut_samples, pack
 from volt.batches.samples import Samples
 from volt.batches.token_batching import TokenBatches, limit_of, token_batches
@@ -89,7 +89,7 @@ class ByTokens:
         token_batches([], pad_to_multiple=pad_to_multiple, **self._options)
 
     @property
-    def _options(self) -> dict[str, Any]:
+    def _options(self) -> Arrays:
         return {**asdict(self), "on_long": "report"}
 
     def prepared(self, samples: Samples) -> Samples:
@@ -130,7 +130,7 @@ class ByTokens:
 
     def arrays(
         self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    ) -> Arrays:
         """Return the arrays of a batch. number: the number of the batch in the window"""
         width = None
         if self.buckets:
@@ -248,7 +248,7 @@ class ByPacks:
 
     def arrays(
         self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    ) -> Arrays:
         """Return the arrays of a batch. number: the number of the batch in the window"""
         assert planned.packs is not None
         packs = [planned.packs.rows_of(pack) for pack in planned.batches[number].tolist()]

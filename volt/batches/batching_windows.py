@@ -18,6 +18,8 @@ from volt.stream.running.state_validation import refusal
 from volt.stream.running.stream import Stream
 from volt.stream.running.stream_batch import StreamBatch
 
+Part = tuple[Stretch, Samples]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
@@ -43,14 +45,14 @@ class Window:
         """The number of samples at the stream's end that do not fill a step."""
         return len(self.planned.batches.left) if self.is_last else 0
 
-    def only(self, rows: Longs) -> list[tuple[Stretch, Samples]]:
+    def only(self, rows: Longs) -> list[Part]:
         """Return the samples of some rows, grouped by stretch.
 
         The newest stretch is always among them, even if it has none of the rows: the stream continues at its end.
 
         rows: in ascending order
         """
-        result = list[tuple[Stretch, Samples]]()
+        result = list[Part]()
         bounds = pairwise(self.starts.tolist())
         for stretch, (start, end) in zip(self.stretches, bounds, strict=True):
             own_rows = rows[(rows >= start) & (rows < end)]
@@ -123,7 +125,7 @@ class Windows:
             return None
         return self._planned(window.number, self.world, window.only(rows))
 
-    def _with_next(self, number: int, retained: list[tuple[Stretch, Samples]]) -> Window:
+    def _with_next(self, number: int, retained: list[Part]) -> Window:
         state = self.stream.state()
         lines = self._epoch() if self.size == "epoch" else self.stream.batches(limit=self.size)
         try:
@@ -133,7 +135,7 @@ class Windows:
             self.stream.restore(state)  # so that no line is lost if reading continues
             raise
 
-    def _planned(self, number: int, world: int, parts: Sequence[tuple[Stretch, Samples]]) -> Window:
+    def _planned(self, number: int, world: int, parts: Sequence[Part]) -> Window:
         samples = joined_samples([some for _, some in parts])
         starts = np.cumsum([0, *(len(some) for _, some in parts)])
         is_last = self.stream.place() is None
@@ -183,9 +185,7 @@ class Windows:
             epoch = place[1].part.epoch
             yield next(self.stream.batches())
 
-    def _sampled(
-        self, lines: Iterator[StreamBatch], state: Mapping[str, Any]
-    ) -> tuple[Stretch, Samples]:
+    def _sampled(self, lines: Iterator[StreamBatch], state: Mapping[str, Any]) -> Part:
         places = [np.empty((0, 2), np.int64)]
         parts = [Samples.of({name: [] for name in self.format.vocabularies})]
         for batch in lines:
@@ -199,9 +199,7 @@ class Windows:
         return Stretch(state, len(joined), joined), self.rule.prepared(joined_samples(parts))
 
 
-def _appended(
-    retained: list[tuple[Stretch, Samples]], read: tuple[Stretch, Samples]
-) -> list[tuple[Stretch, Samples]]:
+def _appended(retained: list[Part], read: Part) -> list[Part]:
     """Append a stretch, whose lines follow those of the last retained stretch.
 
     It is joined to that stretch if all samples of that stretch are retained, and replaces it if none is.

@@ -21,6 +21,8 @@ from volt.batches.samples import MOST_ID, SampleFormat, Samples
 from volt.encode.batch_encoder import Encoded
 from volt.errors import ConfigError, StreamError, missing, quoted
 
+Arrays = dict[str, Any]
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -49,7 +51,7 @@ class Layout:
         check_option(self, "pad_to_multiple", arguments.whole, low=1, high=WIDEST)
         check_option(self, "dtype", arguments.choice, choices=("int64", "int32"))
 
-    def of(self, samples: SampleFormat, *, packed: bool = False) -> dict[str, Any]:
+    def of(self, samples: SampleFormat, *, packed: bool = False) -> Arrays:
         """Return the arguments of `collate` or `collate_packed`. Raises ConfigError if a vocabulary lacks <pad> or EOS.
 
         samples: the format of samples
@@ -113,7 +115,7 @@ def collate(
     width: Each | None = None,
     pad_to_multiple: int = 1,
     dtype: DTypeLike = np.int64,
-) -> dict[str, Any]:
+) -> Arrays:
     """Return the arrays of one step. Raises StreamError if a target does not end in EOS.
 
     samples: samples with a source and a target, or with one field for a language model
@@ -152,7 +154,7 @@ def collate(
         )
 
     laid_out = side(target, left=left_pad_target, eos=end)
-    result: dict[str, Any] = {
+    result: Arrays = {
         "id": samples.numbers[chosen],
         "nsentences": len(chosen),
         "ntokens": int(sizes[target].sum()),
@@ -184,7 +186,7 @@ def collate_packed(
     pad: Each,
     eos: Each,
     dtype: DTypeLike = np.int64,
-) -> dict[str, Any]:
+) -> Arrays:
     """Return the arrays of one step of a language model whose rows contain several samples each.
 
     samples: samples of one field, none longer than a row; `cut_samples` splits longer ones

@@ -22,9 +22,9 @@ import numpy as np
 from volt import arguments
 from volt.batches.batching_rules import ByPacks, ByTokens
 from volt.batches.batching_windows import Window, Windows
-from volt.batches.collation import Layout
+from volt.batches.collation import Arrays, Layout
 from volt.batches.samples import SampleFormat
-from volt.batches.steps_state import Size, StepsState, Stretch, configuration_of
+from volt.batches.steps_state import Size, StepsState, Stretch, Values, configuration_of
 from volt.batches.throughput import Totals, counts_of
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
@@ -182,7 +182,7 @@ class Steps:
         """The number of steps so far, over all runs."""
         return self._before + self._n_done
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Arrays]:
         """Count each step, then yield its arrays."""
         while True:
             with self._lock:
@@ -208,7 +208,7 @@ class Steps:
                 left -= passed
         return n - left
 
-    def state(self, *, at: int | None = None) -> dict[str, Any]:
+    def state(self, *, at: int | None = None) -> Values:
         """Return the state as JSON values; ranks that have taken equally many steps have the same state.
 
         at: number of the step to resume at, in one of the last 16 windows; by default the next step

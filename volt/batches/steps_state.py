@@ -28,6 +28,7 @@ from volt.stream.running import state_validation as schema
 from volt.stream.running.state_validation import check_checksum, checksum, refusal
 
 Size = int | Literal["epoch"]
+Values = dict[str, Any]
 FORMAT, VERSION = "volt.steps", 1
 _NUMBERS = ("n", "window", "steps", "world")
 _KEYS = ("format", "version", *_NUMBERS, "stretches", "configuration", "checksum")
@@ -52,7 +53,7 @@ class Stretch:
         """Return the stretch with only some of its samples not yet used."""
         return replace(self, wanted=samples if self.wanted is None else self.wanted[samples])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Values:
         wanted = None if self.wanted is None else bits_of(self.wanted)
         return {"stream": self.state, "n_lines": self.n_lines, "wanted": wanted}
 
@@ -88,9 +89,9 @@ class StepsState:
     steps: int
     world: int
     stretches: tuple[Stretch, ...]
-    configuration: dict[str, Any]
+    configuration: Values
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Values:
         values = {
             "format": FORMAT,
             "version": VERSION,
@@ -133,7 +134,7 @@ class StepsState:
 
 def configuration_of(
     samples: SampleFormat, rule: ByTokens | ByPacks, window: Size, pad_to_multiple: int
-) -> dict[str, Any]:
+) -> Values:
     """Return `StepsState.configuration`."""
     fields = {
         f"field {place} ({name})": {
@@ -146,7 +147,7 @@ def configuration_of(
     rule_options = asdict(rule)
     if isinstance(rule, ByTokens) and pad_to_multiple > 1:
         rule_options["pad_to_multiple"] = pad_to_multiple
-    values: dict[str, Any] = {
+    values: Values = {
         "fields": fields,
         "samples": {name: getattr(samples, name) for name in names},
         rule.name: rule_options,

@@ -27,6 +27,7 @@ from volt.stream.reading.open_source import fingerprint
 from volt.stream.reading.segments import stamp_of
 from volt.stream.tasks.task import (
     InputFile,
+    Names,
     ReadInput,
     Task,
     expanded,
@@ -81,14 +82,14 @@ class Manifest:
 
     folder: Path
     task: str
-    sides: tuple[str, ...]
+    sides: Names
     layout: ShardSettings
     inputs: tuple[ReadInput, ...]
     shards: tuple[WrittenShard, ...]
     words: tuple[WrittenFile, ...]
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Names:
         """The `names` of a `Source` that reads the shards: the sides, or () if there is only one."""
         return names_of(self.sides)
 
@@ -97,7 +98,7 @@ class Manifest:
         return (*(file for shard in self.shards for file in shard.files), *self.words)
 
     @property
-    def paths(self) -> tuple[str, ...]:
+    def paths(self) -> Names:
         """The `paths` of a `Source` that reads the shards: the files of all shards, grouped by shard."""
         return tuple(str(self.folder / file.name) for shard in self.shards for file in shard.files)
 

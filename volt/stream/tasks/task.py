@@ -27,9 +27,10 @@ from volt.stream.reading.text_shard import LineCutter, TextScan
 from volt.stream.transforms.transform import Transform
 from volt.urls import url_of
 
+Names = tuple[str, ...]
 Kind = Literal["para", "mono"]
 Split = Literal["train", "valid"]
-SIDES: dict[str, tuple[str, ...]] = {"para": ("src", "tgt"), "mono": ("mono",)}
+SIDES: dict[str, Names] = {"para": ("src", "tgt"), "mono": ("mono",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Input:
     files: tuple[tuple[str, str], ...]
 
     @property
-    def paths(self) -> tuple[str, ...]:
+    def paths(self) -> Names:
         """The paths, one side after the other."""
         return tuple(path for _, path in self.files)
 
@@ -69,12 +70,12 @@ class Task:
     shares: str | None = None
 
     @property
-    def sides(self) -> tuple[str, ...]:
+    def sides(self) -> Names:
         """The sides of the task's files: src and tgt, or mono."""
         return SIDES[self.kind]
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Names:
         """The `names` of a `Source` that reads the task: its sides, or () if there is only one."""
         return names_of(self.sides)
 
@@ -84,7 +85,7 @@ class Task:
         return list(chain.from_iterable(inputs.paths for inputs in self.inputs))
 
 
-def names_of(sides: tuple[str, ...]) -> tuple[str, ...]:
+def names_of(sides: Names) -> Names:
     return sides if len(sides) > 1 else ()
 
 
