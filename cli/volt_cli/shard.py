@@ -64,11 +64,11 @@ def shard(
     with loading():
         from volt.stream.config.configuration import load_config
         from volt.stream.tasks.shard_writing import shard
-        from volt.stream.transforms.user_file import lead_descriptor
+        from volt.stream.transforms.user_file import protect_stdout
 
     config, phases = source.config, Phases(quiet=quiet)
     check_places([out], [config])
-    lead_descriptor()
+    protect_stdout()
     result = load_config(
         config, user_code=source.trust, values=source.values, use_shards=False, check_files=not task
     )

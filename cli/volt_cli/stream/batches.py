@@ -215,7 +215,7 @@ def batches(
     with loading():
         from volt.batches.from_config import read_steps
         from volt.batches.steps import Steps
-        from volt.stream.transforms.user_file import lead_descriptor
+        from volt.stream.transforms.user_file import protect_stdout
 
     phases = Phases(quiet=quiet)
     shows_rows = every is not None and not (as_json or quiet)
@@ -227,7 +227,7 @@ def batches(
         **choice.options,
     }
     began = time.perf_counter()
-    lead_descriptor()
+    protect_stdout()
     parts = read_steps(
         config, rank=rank, world=world, **{k: v for k, v in options.items() if v is not None}
     )

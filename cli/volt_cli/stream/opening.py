@@ -150,12 +150,12 @@ class StreamOptions:
         from volt.stream.config.presets import parsed_weights, pipeline_config
         from volt.stream.reading.distributed_sampler import from_environment
         from volt.stream.running.stream import Stream
-        from volt.stream.transforms.user_file import lead_descriptor
+        from volt.stream.transforms.user_file import protect_stdout
 
         if (rank is None) != (world is None):
             raise ConfigError("--rank and --world work only together; give both or neither")
         rank, world = from_environment() if rank is None or world is None else (rank, world)
-        lead_descriptor()
+        protect_stdout()
         inputs = {
             "rank": rank,
             "world": world,
