@@ -130,8 +130,8 @@ def test_parity_is_that_of_the_library_and_measured(run: Run, folder: Path) -> N
         "--parity",
         "--select",
         "fixed:40",
-        "--min-share",
-        "0",
+        "--transport",
+        "min_share=0",
         "-o",
         "p.volt",
     )
