@@ -213,7 +213,10 @@ def test_chunks_share_work_and_name_lines(tmp_path: Path) -> None:
     sizes = (0, 65535, 65536, 65537, 131073, 10**6, 2**20, 2**20 + 1, 2**22, 2**22 + 1, 10**7)
     check(
         "encode shares",
-        {str(n): " ".join("{} {}".format(*split_for_threads(n, k)) for k in (1, 2, 3)) for n in sizes},
+        {
+            str(n): " ".join("{} {}".format(*split_for_threads(n, k)) for k in (1, 2, 3))
+            for n in sizes
+        },
     )
     assert [CHUNK_SIZE, Chunk(b"", first=4).block.first_line, Chunk(b"a\xff", 255).next_line] == [
         1 << 20,

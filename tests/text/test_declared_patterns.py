@@ -143,8 +143,7 @@ def test_spans_cover_the_text(text: str) -> None:
     for name in NAMES:
         for level in ("characters", "bytes"):
             spans = [
-                span
-                for _, *span in word_spans(PreTokenizer.of_pattern(name, level=level), text)
+                span for _, *span in word_spans(PreTokenizer.of_pattern(name, level=level), text)
             ]
             assert [start for start, _ in spans] == [0, *(end for _, end in spans[:-1])][
                 : len(spans)

@@ -103,9 +103,7 @@ def test_gpt2_is_gpt2(parts: list[str]) -> None:
     text = "".join(parts)
     oracle = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     expected = [span for _, span in oracle.pre_tokenize_str(text.replace(SPACE, " "))]
-    assert [
-        (start, end) for _, start, end in word_spans(PreTokenizer("gpt2"), text)
-    ] == expected
+    assert [(start, end) for _, start, end in word_spans(PreTokenizer("gpt2"), text)] == expected
 
 
 @given(st.text(alphabet=" ▁ab\t\u3000é", max_size=12))
