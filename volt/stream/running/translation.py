@@ -29,7 +29,7 @@ from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import (
     LineFault,
     Transform,
-    decoded_fields,
+    changed_fields,
     decodes,
     inverse,
     joins_lines,
@@ -92,7 +92,7 @@ class Translation:
             for step in inverse(self.task.transforms)
             if side != SOURCE
             or not decodes(step)
-            or SOURCE in decoded_fields(step)  # else it decodes only field 2
+            or SOURCE in changed_fields(step)  # else it decodes only field 2
         )
         self._after = _Passage(inverses, place, side, side == TARGET)
 
