@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
-from volt.stream.mixing.schedule import UNIT, Shares, Weight, check_weight, shares_of
+from volt.stream.mixing.schedule import UNIT, Longs, Shares, Weight, check_weight, shares_of
 
 By = Literal["temperature", "uniform", "concatenation"]
 TEMPERATURE = 1.5
@@ -118,10 +118,10 @@ class Mixture:
     """
 
     weights: Sequence[Weight]
-    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
+    counts: Longs = field(default_factory=lambda: np.zeros(1, np.int64))
     ended: frozenset[int] = frozenset()
     since: int = 0
-    base: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
+    base: Longs = field(default_factory=lambda: np.zeros(1, np.int64))
     _shares: Shares = field(init=False)
     _earlier: Mixture | None = field(init=False, default=None, repr=False, compare=False)
 
@@ -152,7 +152,7 @@ class Mixture:
         """The number of turns until all weights are 0, at most about 2⁶²."""
         return self._shares.until(self.n) - self.n
 
-    def counts_at(self, n: int) -> NDArray[np.int64]:
+    def counts_at(self, n: int) -> Longs:
         """Return (n_sources,) the turns of each source among the first n turns.
 
         n: a number of turns, `since` or more; calls with rising n are fast
@@ -178,7 +178,7 @@ class Mixture:
         result: list[float] = (self._shares.units[period] / UNIT).tolist()
         return result
 
-    def turns(self, n: int) -> NDArray[np.int64]:
+    def turns(self, n: int) -> Longs:
         """Deal the next turns; return (n,) int64, the source of each.
 
         n: the number of turns, 0 or more; at most `left` are dealt
@@ -187,14 +187,14 @@ class Mixture:
         self.advance(turns)
         return turns
 
-    def advance(self, turns: NDArray[np.int64]) -> None:
+    def advance(self, turns: Longs) -> None:
         """Count turns that have been taken.
 
         turns: (n,) int64, the source of each
         """
         self.counts += np.bincount(turns, minlength=len(self.counts))
 
-    def peek(self, n: int) -> NDArray[np.int64]:
+    def peek(self, n: int) -> Longs:
         """Return the next turns without dealing them.
 
         n: the number of turns, 0 or more; at most `left` are returned

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.errors import ConfigError
 
+Longs = NDArray[np.int64]
 UNIT = 1 << 60
 FOREVER = 1 << 62
 _MAX_STAIRS = 1 << 17
@@ -93,7 +94,7 @@ class Shares:
     """
 
     starts: tuple[int, ...]
-    units: NDArray[np.int64]
+    units: Longs
     _before: NDArray[np.object_] = field(init=False)  # units due to each source before each period
 
     def __post_init__(self) -> None:
@@ -105,7 +106,7 @@ class Shares:
     def _period(self, sample: int) -> int:
         return bisect_right(self.starts, sample) - 1
 
-    def lengths(self, sample: int) -> tuple[int, NDArray[np.int64]]:
+    def lengths(self, sample: int) -> tuple[int, Longs]:
         """Return the index of a sample's period, and the number of samples left in it and in each later period."""
         first = self._period(sample)
         return first, np.diff([sample, *self.starts[first + 1 :], FOREVER])

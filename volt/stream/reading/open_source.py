@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt.display import counted
 from volt.errors import CorpusError, StreamError
@@ -24,6 +23,7 @@ from volt.stream.reading.shard import Shard
 from volt.stream.reading.source_definition import Source
 from volt.stream.reading.text_shard import SMALL
 from volt.stream.reading.unread_lines import LineBlock
+from volt.stream.transforms.column import Longs
 from volt.stream.transforms.line_batch import Batch, joined
 from volt.stream.transforms.ordering import check_order
 from volt.stream.transforms.transform import (
@@ -71,10 +71,10 @@ class OpenSource:
     def __post_init__(self) -> None:
         counts = [shard.counts for shard in self.shards]
         # (n_segments,) lines of each segment
-        self.sizes: NDArray[np.int64] = np.concatenate(counts, dtype=np.int64)
+        self.sizes: Longs = np.concatenate(counts, dtype=np.int64)
         # (n_shards + 1,) first segments, and (n_segments + 1,) first lines
-        self.shard_starts: NDArray[np.int64] = np.cumsum([0, *map(len, counts)])
-        self.line_starts: NDArray[np.int64] = np.cumsum([0, *self.sizes])
+        self.shard_starts: Longs = np.cumsum([0, *map(len, counts)])
+        self.line_starts: Longs = np.cumsum([0, *self.sizes])
         self.n_lines = int(self.line_starts[-1])  # in an epoch
         self.n_bytes = sum(shard.facts.n_bytes for shard in self.shards)
         self.is_utf8 = all(shard.facts.is_utf8 for shard in self.shards)
@@ -267,7 +267,7 @@ def segment_lines(source: OpenSource, block: LineBlock) -> tuple[SegmentLines, .
     return order.lines(block.start, block.n_lines)
 
 
-def line_order(source: OpenSource, block: LineBlock, n: int) -> NDArray[np.int64] | None:
+def line_order(source: OpenSource, block: LineBlock, n: int) -> Longs | None:
     """Return the order of a block's n lines (or outputs); None if they keep their order."""
     if source.source.shuffle == "none":
         return None
@@ -283,9 +283,7 @@ def read_block(source: OpenSource, block: LineBlock) -> Batch:
     return batch if order is None else batch.take(order)
 
 
-def permuted_late(
-    source: OpenSource, block: LineBlock, read: NDArray[np.int64], batch: Batch
-) -> Batch:
+def permuted_late(source: OpenSource, block: LineBlock, read: Longs, batch: Batch) -> Batch:
     """Return the transformed lines of a block, permuted. read: (n_lines,) the origins of the lines read"""
     from volt.kernels.columns import permuted
 

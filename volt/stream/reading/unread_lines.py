@@ -28,9 +28,9 @@ from operator import attrgetter
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt.errors import StreamError
+from volt.stream.transforms.column import Longs
 
 FOREVER = (
     1 << 62
@@ -62,7 +62,7 @@ class LineBlock(NamedTuple):
         """True if some of its outputs were delivered before the number of ranks changed."""
         return self.outputs != ALL
 
-    def unread_outputs(self, n: int) -> NDArray[np.int64]:
+    def unread_outputs(self, n: int) -> Longs:
         """Return the numbers of the unread ones among the block's n outputs, rising."""
         return np.sort(np.concatenate([np.arange(own.start, n, own.step) for own in self.outputs]))
 

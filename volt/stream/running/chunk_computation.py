@@ -25,7 +25,7 @@ from volt.stream.reading.error_policy import ErrorPolicy, Fault
 from volt.stream.reading.open_source import OpenSource, line_order, permuted_late, read_block
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.unread_lines import LineBlock
-from volt.stream.transforms.column import frozen
+from volt.stream.transforms.column import Longs, frozen
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault, Transform, joins_lines
@@ -128,7 +128,7 @@ class ComputedChunk:
     """
 
     data: NDArray[np.uint8]
-    ends: NDArray[np.int64]
+    ends: Longs
     n_read: int
     faults: tuple[Fault, ...] = ()
     error: str = ""
@@ -270,13 +270,13 @@ class _Run:
         is_whole = self.address.block.n_lines >= source.n_lines
         return is_small and is_whole and self.steps is None and self.on_step is None
 
-    def _of_any_epoch(self) -> tuple[Batch, NDArray[np.int64], tuple[Fault, ...]] | None:
+    def _of_any_epoch(self) -> tuple[Batch, Longs, tuple[Fault, ...]] | None:
         """Return lines after all steps, origins read, and faults; None if a step draws random numbers."""
         trial = _Run(self.source, self.address, self.keep_text, draws=[])
         batch, read = trial._unordered()
         return None if trial.draws else (batch.compact(), read, tuple(trial.faults))
 
-    def _unordered(self) -> tuple[Batch, NDArray[np.int64]]:
+    def _unordered(self) -> tuple[Batch, Longs]:
         batch, invalid = self.rows()
         read = batch.origins
         batch = self._without(batch, invalid)

@@ -33,9 +33,10 @@ from volt.stream.running.chunk_computation import Address, Form, full_chunk_line
 from volt.stream.running.prefetch import Pool, Prefetcher, ThisThread, Threads, computed
 from volt.stream.running.processes import Processes, StartMethod
 from volt.stream.running.recall import StateHistory
-from volt.stream.running.source_buffer import Longs, SourceBuffer, by_source
+from volt.stream.running.source_buffer import SourceBuffer, by_source
 from volt.stream.running.state import Cursor, FaultCounts, Opening, State, advanced, reached
 from volt.stream.running.summary import SourcePasses, VirtualEpoch, epochs_read
+from volt.stream.transforms.column import Longs
 
 Ends = Literal["stop", "drop"]
 WINDOW = 1 << 16  # turns planned at a time

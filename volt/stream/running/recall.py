@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt.errors import StreamError
 from volt.stream.running.state import Opening, State, advanced
+from volt.stream.transforms.column import Longs
 
 _MOST_CURSORS = 1 << 13  # cursors in all retained states, about 200 bytes each
 _MOST_OPENINGS = 1 << 14  # openings in all runs, about 500 bytes each
@@ -37,7 +37,7 @@ class StateHistory:
         self._most = max(1, _MOST_CURSORS // n_sources)
         self._runs = deque[_Run]()
 
-    def add(self, state: State, turns: NDArray[np.int64], openings: Sequence[Opening]) -> None:
+    def add(self, state: State, turns: Longs, openings: Sequence[Opening]) -> None:
         """Add turns that were taken after a state, and the chunks opened for them."""
         if not self._n_lines:
             return

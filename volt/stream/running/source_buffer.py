@@ -17,8 +17,7 @@ from volt.stream.reading.error_policy import kind_of
 from volt.stream.running.chunk_computation import Address, ComputedChunk
 from volt.stream.running.state import Cursor, FaultCounts, Opening
 from volt.stream.running.state_validation import refusal
-
-Longs = NDArray[np.int64]
+from volt.stream.transforms.column import Longs
 
 
 class ChunkLines(NamedTuple):

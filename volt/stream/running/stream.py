@@ -27,11 +27,12 @@ from volt.stream.running.chunk_computation import Address, Form
 from volt.stream.running.engine import Ends, Engine
 from volt.stream.running.processes import StartMethod
 from volt.stream.running.resuming import continued
-from volt.stream.running.source_buffer import Longs, mixed
+from volt.stream.running.source_buffer import mixed
 from volt.stream.running.state import State
 from volt.stream.running.stream_batch import StreamBatch, mixed_columns
 from volt.stream.running.summary import SourceSummary, Summary
 from volt.stream.tasks.task import Split
+from volt.stream.transforms.column import Longs
 from volt.stream.transforms.transform import LoadedFiles
 
 _WATCH = 1 << 13  # lines between two checks of the workers

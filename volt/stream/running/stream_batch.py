@@ -10,7 +10,8 @@ import numpy as np
 from volt.display import counted
 from volt.errors import StreamError, shown_path
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.source_buffer import Longs, SourceBuffer, by_source, next_chunk_lines
+from volt.stream.running.source_buffer import SourceBuffer, by_source, next_chunk_lines
+from volt.stream.transforms.column import Longs
 from volt.stream.transforms.line_batch import Batch, together
 
 
