@@ -167,7 +167,7 @@ def compute_chunk(
         problem = f"{fault.place}: {fault.reason}; {_REMEDY}"
         if fault.trace:
             problem += f"\n{fault.trace}"
-    sample = batch.take(np.arange(min(len(batch), N_SAMPLED)))
+    sample = batch if len(batch) <= N_SAMPLED else batch.take(np.arange(N_SAMPLED))
     return ComputedChunk(
         frozen(data),
         ends,
