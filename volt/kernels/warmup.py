@@ -24,7 +24,6 @@ from volt.kernels.jit import announced, code_folder, is_on_disk
 Job = Literal[
     "count",
     "learn",
-    "parity",
     "replay",
     "words",
     "encode",
@@ -52,7 +51,6 @@ JOBS: dict[Job, tuple[str, ...]] = {
         "unit_table.add_words",
     ),
     "learn": ("learn.learn_merges",),
-    "parity": ("learn_parity.learn_parity_merges",),
     "replay": ("bpe_tables.fill", "apply_bpe.trace_each"),
     "words": (
         "bpe_tables.fill",
