@@ -158,7 +158,7 @@ class MergeTables:
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> MergeTables:
         """Return a vocabulary's tables. Raises VocabularyError for more than two million tokens or merges."""
-        from volt.kernels.bpe_tables import MOST, no_spellings, ranked_merges, ranks_met
+        from volt.kernels.bpe_tables import MOST, no_spellings, pairs_met, ranked_merges
 
         codes = [atom_code(atom, marker=vocabulary.marker) or 0 for atom in vocabulary.atoms]
         symbol_of = np.arange(
@@ -186,7 +186,7 @@ class MergeTables:
         if vocabulary.whole_words:
             eligible = retained != 0
             if is_ranked:  # merging their own symbols makes these tokens
-                eligible[merges.results[ranks_met(merges)]] = False
+                eligible[merges.results[pairs_met(merges)[2]]] = False
             words = unmerged(spelled, merges, eligible)
         return cls(vocabulary, symbol_of, codes, merges, retained, parts, words, tokens, spelled)
 

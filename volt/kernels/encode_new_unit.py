@@ -48,6 +48,7 @@ from volt.kernels.unit_table import (
     unit_of,
 )
 
+
 class LoopState(NamedTuple):
     """The loop's progress between two calls; a new text resets all fields but the first two to zero."""
 
@@ -87,7 +88,9 @@ _PENDING, _NO_ROOM = -1, -2
 
 class UnitEncoder(NamedTuple):
     cutter: Cutter
-    sampled: bool  # whether values are atoms, for dropout: 2 · symbol, + 1 for the last atom of a word
+    sampled: (
+        bool  # whether values are atoms, for dropout: 2 · symbol, + 1 for the last atom of a word
+    )
     merges: Merges
     rule: PieceRule
     room: WordBuffers  # working memory, like `pieces`

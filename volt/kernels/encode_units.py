@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import ByteArray, IntArray, KeyArray, LongArray, LongTable, TextArray
+from volt.kernels.arrays import ByteArray, KeyArray, LongArray, LongTable, TextArray
 from volt.kernels.encode_new_unit import (
     AFTER_BREAK,
     HOLDS_IRREGULAR,
@@ -73,7 +73,9 @@ class Rule(NamedTuple):
     clinging: int  # the same for breaks that separate units only after some characters: see the cutter's `kinds`
     keeps_breaks: bool  # whether breaks belong to the unit after them
     marks_first: bool  # whether a line's first unit differs from the same bytes elsewhere
-    is_text: bool  # whether values are text, with a space after each, and a line end after each line
+    is_text: (
+        bool  # whether values are text, with a space after each, and a line end after each line
+    )
 
 
 class Loop(NamedTuple):

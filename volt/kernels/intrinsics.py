@@ -93,9 +93,11 @@ else:
 
     @intrinsic
     def load64(typing: Any, data: Any, position: Any) -> Any:
-        return types.uint64(data, position), lambda context, builder, *call: builder.load(
-            _address(context, builder, *call, ir.IntType(64)), align=1
-        )
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            address = _address(context, builder, signature, arguments, ir.IntType(64))
+            return builder.load(address, align=1)
+
+        return types.uint64(data, position), generate
 
     @intrinsic
     def store64(typing: Any, data: Any, position: Any, value: Any) -> Any:

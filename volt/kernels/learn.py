@@ -29,7 +29,7 @@ from volt.kernels.arrays import (
     append_text,
     compare_texts,
     ends_with,
-    grown_ints,
+    grown,
     int_table,
     ints,
     long_table,
@@ -183,7 +183,7 @@ def _with_room(pairs: Pairs, n_pairs: int, n_positions: int) -> Pairs:
                 rows[pair, column] = pairs.rows[pair, column]
             slots[_pair_slot(rows[pair, KEY], rows, slots)] = pair + 1
     if used[POOL_END] + n_positions > len(pool):
-        pool = grown_ints(pool, 2 * (used[POOL_END] + n_positions))
+        pool = grown(pool, 2 * (used[POOL_END] + n_positions))
     if n_positions > len(occurrences):
         occurrences = int_table(2 * n_positions, 2)
     return Pairs(rows, slots, pool, used, occurrences)
@@ -207,9 +207,7 @@ def _list_pairs(at: IntArray, counts: LongArray, n_symbols: int) -> Pairs:
 
 
 @inlined
-def _known_pair(
-    role: int, token: int, key: int, stamp: int, known: LongArray, pairs: Pairs
-) -> int:
+def _known_pair(role: int, token: int, key: int, stamp: int, known: LongArray, pairs: Pairs) -> int:
     entry = known[role, token]
     if entry >> 32 == stamp:
         return int(entry & RIGHT)
@@ -382,7 +380,9 @@ def learn(
     n_sources = len(units)
     n_merges = until.n_merges
     learned = Learned(
-        np.zeros((n_merges, 2), np.int32), np.zeros(n_merges, np.int64), np.zeros(n_merges, np.int32)
+        np.zeros((n_merges, 2), np.int32),
+        np.zeros(n_merges, np.int64),
+        np.zeros(n_merges, np.int32),
     )
     known = np.zeros((4, n_sources * (len(final_atoms) + n_merges + 1)), np.int64)
     final = np.concatenate([final_atoms, np.zeros(n_merges + 1, np.uint8)])

@@ -40,7 +40,9 @@ LEFT_TO_PYTHON = -1  # returned instead of a number
 class Cutter(NamedTuple):
     cut: int  # how units are cut, see above
     marker: int  # NO_MARKER, SUFFIX or PREFIX
-    classes: ByteArray  # (0x110000,), the class of each character; for a pattern, those of its tables
+    classes: (
+        ByteArray  # (0x110000,), the class of each character; for a pattern, those of its tables
+    )
     symbol_of: IntArray  # (2 · 0x110000,), the atom of each code, see volt.encode.merge_tables
     # (512,), the atom of each byte, or ASCII character, "▁" for a space; then the same at the end of a word
     byte_symbols: IntArray
@@ -53,7 +55,9 @@ class Cutter(NamedTuple):
     breaks: int  # bit b is set if byte b separates units that a pattern splits
     alone: int  # 1 if a pattern splits each word the same way when it is alone
     matches_only: int  # 1 if text between a pattern's matches is dropped
-    user_starts: ByteArray  # (256,), 1 for each byte that begins a user token; (0,) if there is none
+    user_starts: (
+        ByteArray  # (256,), 1 for each byte that begins a user token; (0,) if there is none
+    )
 
 
 @inlined
@@ -65,9 +69,7 @@ def _is_hidden(code: Any, cutter: Cutter) -> bool:
 def _kind(data: ByteArray, p: int, end: int, cutter: Cutter) -> tuple[Any, int]:
     """Return the pattern's class of the character at p, or NO_CLASS, and the place of the next character."""
     code, p = character(data, p, end)
-    if code >= 0x80 and (
-        _is_hidden(code, cutter) or (code == SPACE_CODE and cutter.cut != BYTES)
-    ):
+    if code >= 0x80 and (_is_hidden(code, cutter) or (code == SPACE_CODE and cutter.cut != BYTES)):
         code = np.int64(-1)
     if code < 0:
         return NO_CLASS, p

@@ -181,7 +181,9 @@ def cut_span(
     stop = n + 1
     for k in range(n_splits):
         n_words = stop - n
-        for i in range(n_words):  # a slice would allocate: numba cannot see that the two do not overlap
+        for i in range(
+            n_words
+        ):  # a slice would allocate: numba cannot see that the two do not overlap
             spare[i] = ends[n + i]
         row = np.uint64(tables.splits[k] >> 1)
         before = start
