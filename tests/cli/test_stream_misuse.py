@@ -117,7 +117,7 @@ def test_a_temperature_that_leaves_a_source_nothing_is_refused(
 def test_a_module_that_is_missing_is_to_be_installed(volt_stream: Run, stream_folder: Path) -> None:
     """As where word alignments need a library that is not there: its name, the place and what to do are reported."""
     (stream_folder / "align.py").write_text("def align(fields):\n    import no_such_aligner\n")
-    step = "user: {file: align.py, function: align, append: true}"
+    step = "user: {file: align.py, function: align}"
     (stream_folder / "u.yaml").write_text(
         f"sources: {{s: {{path: one.tsv, transforms: [{step}]}}}}\n"
     )

@@ -29,7 +29,7 @@ from volt.stream.config.pydantic_models import StreamOptions
 from volt.stream.config.sources import SourceBuilder, sampling_of, sources_by_pattern
 from volt.stream.config.tasks import LANGUAGES, NAMES, defaults_of, selected, tasks_with_sources
 from volt.stream.config.template_rendering import parse_template, read
-from volt.stream.config.yaml_document import Document, Place
+from volt.stream.config.yaml_document import Document, Place, Values
 from volt.stream.mixing.mixture import Mixture, Sampling
 from volt.stream.reading.error_policy import ErrorPolicy, check_quarantine
 from volt.stream.reading.source_definition import Source
@@ -67,7 +67,7 @@ class Configuration:
     batches: Batches | None
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> Values:
         """The arguments of a `Stream`, by name."""
         others = ("tasks", "shards", "named", "batches")
         names = [field.name for field in fields(self) if field.name not in others]
@@ -128,7 +128,7 @@ def parse_config(
     return _configuration(document, split, tasks, user_code=user_code)
 
 
-def config_of_values(value: dict[str, Any], *, path: str) -> Configuration:
+def config_of_values(value: Values, *, path: str) -> Configuration:
     """Check a configuration in Python values, without running user code. Paths start at the current folder.
 
     path: the configuration's name in errors
@@ -229,7 +229,7 @@ def _check_transforms(value: Any, builder: SourceBuilder) -> None:
             of_source.transforms(value.get("transforms"), ("transforms",))
 
 
-def _mapping(value: object, key: str) -> dict[str, Any]:
+def _mapping(value: object, key: str) -> Values:
     inner = value.get(key) if isinstance(value, dict) else None
     return inner if isinstance(inner, dict) else {}
 

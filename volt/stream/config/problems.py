@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from volt import arguments
 from volt.errors import ConfigError, VoltError
 from volt.files.paths import expand_user
-from volt.stream.config.yaml_document import Document, Place
+from volt.stream.config.yaml_document import Document, Place, Values
 from volt.urls import plain_path, url_of
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Notes:
                     raise
         return None
 
-    def _add_invalid(self, problem: ErrorDetails, schema: dict[str, Any], at: Place) -> None:
+    def _add_invalid(self, problem: ErrorDetails, schema: Values, at: Place) -> None:
         keys = problem["loc"]
         kind = problem["type"]
         value = problem["input"]
@@ -156,11 +156,11 @@ def near(name: str, known: Sequence[str]) -> str:
     return f"did you mean {result[0]}?" if result else f"choose from {', '.join(known)}"
 
 
-def known_keys(schema: dict[str, Any], place: Sequence[str | int]) -> list[str]:
+def known_keys(schema: Values, place: Sequence[str | int]) -> list[str]:
     """Return the keys allowed in the value at `place`, a path of keys and of pydantic's tags, which are skipped."""
     nodes = [schema]
     for key in place:
-        inner = list[dict[str, Any]]()
+        inner = list[Values]()
         for node in _resolved(schema, nodes):
             if key in node.get("properties", {}):
                 inner.append(node["properties"][key])
@@ -172,7 +172,7 @@ def known_keys(schema: dict[str, Any], place: Sequence[str | int]) -> list[str]:
     return [key for node in _resolved(schema, nodes) for key in node.get("properties", {})]
 
 
-def _resolved(schema: dict[str, Any], nodes: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _resolved(schema: Values, nodes: list[Values]) -> Iterator[Values]:
     for node in nodes:
         if "$ref" in node:
             yield from _resolved(schema, [schema["$defs"][node["$ref"].rpartition("/")[2]]])

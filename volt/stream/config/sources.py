@@ -26,7 +26,7 @@ from volt.stream.config.pydantic_models import (
     SourceOptions,
     StreamOptions,
 )
-from volt.stream.config.yaml_document import Place
+from volt.stream.config.yaml_document import Place, Values
 from volt.stream.mixing.mixture import Sampling, shares
 from volt.stream.mixing.schedule import Schedule, Weight
 from volt.stream.reading.open_shard import bin_of, open_shard
@@ -217,7 +217,7 @@ class SourceBuilder:
             self.notes.add(place, f"unknown transform {name!r}; {near(name, list(TRANSFORMS))}")
         return name in TRANSFORMS
 
-    def default(self, name: str, options: object, place: Place) -> dict[str, Any]:
+    def default(self, name: str, options: object, place: Place) -> Values:
         """Return the valid default options of a transform, by name."""
         if not self._is_known(name, place):
             return {}
@@ -243,7 +243,7 @@ class SourceBuilder:
             return None
         return self._choice(checked, place) if name == "choice" else self._loaded(checked, place)
 
-    def _numbered(self, name: str, options: dict[str, Any], place: Place) -> dict[str, Any]:
+    def _numbered(self, name: str, options: Values, place: Place) -> Values:
         """Replace field names by numbers in a transform's options; `where` gets the names for its conditions."""
         result = dict(options)
         for key in field_options(name):
@@ -340,7 +340,7 @@ def _pattern(notes: Notes, paths: list[str], place: Place) -> str:
 
 
 def _weights(each: EachOptions, paths: list[str], cache: Path | None, notes: Notes) -> list[float]:
-    options: dict[str, Any] = {
+    options: Values = {
         "split_lines": each.split_lines,
         "fields": each.columns,
         "max_line": each.max_line or None,
@@ -362,7 +362,7 @@ def _options_of(each: EachOptions, name: str, share: float) -> SourceOptions:
     else:
         points = [(sample, value * share) for sample, value in weight.points]
         weight = weight.model_copy(update={"points": points})
-    values: dict[str, Any] = {
+    values: Values = {
         "weight": weight,
         "transforms": _filled(each.transforms, "{name}", name),
         "path": _filled(each.path, "*", name),
@@ -386,7 +386,7 @@ def _filled(value: Any, placeholder: str, name: str) -> Any:
     return value
 
 
-def _by_name(name: str, options: object) -> dict[str, Any]:
+def _by_name(name: str, options: object) -> Values:
     """Return the options of a transform by their names; a single value belongs to the first option.
 
     >>> _by_name("multiply", 3)

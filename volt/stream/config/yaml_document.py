@@ -18,6 +18,7 @@ import yaml
 from volt.errors import ConfigError
 
 Place = tuple[str | int, ...]
+Values = dict[str, Any]
 _MAX_NODES = 100_000  # aliases may repeat a node; a short file must not become a large one
 _MAX_DEPTH = 50
 _ZERO = re.compile(r"[-+]?0o?[0-9_]+")

@@ -26,6 +26,7 @@ from volt.stream.transforms.spm import NBest, SpmEncode
 from volt.stream.transforms.subwords import pieces_of
 from volt.stream.transforms.transform import (
     Call,
+    Changes,
     FileTransform,
     LineFault,
     LineTransform,
@@ -43,7 +44,7 @@ SOURCE, TARGET = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Segmenting(FileTransform, LineTransform):
-    changes: ClassVar[str] = "pieces"
+    changes: ClassVar[Changes] = "pieces"
     is_disjoint: ClassVar[bool] = False
     model: File
     """A lexicon of Morfessor EM+Prune, `count<TAB>subword`, or a Morfessor model as text, `count morph + morph`."""
@@ -97,7 +98,7 @@ class MorfessorEm(Segmenting):
 class DeterministicSegmentation(FileTransform, LineTransform):
     """Split words by a table. A line with a word that the table lacks is unfit."""
 
-    changes: ClassVar[str] = "pieces"
+    changes: ClassVar[Changes] = "pieces"
     table: File
     """A file of lines `word<TAB>subword subword …`, each word once. Without marks, they must spell the word."""
     fields: Fields | None = None
@@ -121,7 +122,7 @@ class DeterministicSegmentation(FileTransform, LineTransform):
 class Sentencepiece(FileTransform, LineTransform):
     """Sample splits with a SentencePiece model, like `spm_encode`, with `theta` for alpha, as in `morfessor_em`."""
 
-    changes: ClassVar[str] = "pieces"
+    changes: ClassVar[Changes] = "pieces"
     model: File
     """A SentencePiece model file."""
     nbest: NBest = -1
