@@ -127,7 +127,7 @@ class StreamOptions:
     def open(self, *, rank: int | None = None, world: int | None = None, **options: Any) -> Stream:
         """Return the stream. An option that is None keeps its default."""
         from volt.stream.config.presets import parsed_weights, pipeline_config
-        from volt.stream.reading.distributed_sampler import from_environment
+        from volt.stream.reading.ranks import from_environment
         from volt.stream.running.stream import Stream
         from volt.stream.transforms.user_file import protect_stdout
 

@@ -21,7 +21,7 @@ from volt.formats.registry import files_read
 from volt.stream.config.configuration import files_at, load_config
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.text_shard import lines_of
-from volt.stream.running.block_computation import unwritable_lines
+from volt.stream.running.chunk_computation import unwritable_lines
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.field_edits import Copy, KeepFields
 from volt.stream.transforms.line_batch import Batch
