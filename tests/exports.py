@@ -72,7 +72,7 @@ def beyond(notes):
 
 def assert_agree(encoder, peer, lines):
     """Piece for piece and id for id; special tokens that only the library finds cut our lines, too."""
-    pieces = encoded(encoder, lines, peer.added)
+    pieces = encoded(encoder, lines, peer.added, unk=peer.unk)
     for line, ours, theirs in zip(lines, pieces, peer.pieces(lines), strict=True):
         assert ours == theirs, line
     for line, ours, theirs in zip(lines, pieces, peer.ids(lines), strict=True):

@@ -47,9 +47,9 @@ def described() -> str:
     import volt
 
     python = f"{platform.python_implementation()} {platform.python_version()}, {platform.system()} {platform.machine()}"
-    usable = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
+    usable = os.cpu_count()
+    if hasattr(os, "sched_getaffinity"):
+        usable = len(os.sched_getaffinity(0))
     rows = {"python": python, **{name: _version(name) for name in LIBRARIES}}
     rows["cpu"] = f"{_processor()}, {usable} of {os.cpu_count()} cores"
     return "\n".join(
@@ -129,9 +129,8 @@ def top(
 def main() -> None:
     """Run a command; report a failure that users can fix in one message."""
     gc.freeze()  # imported objects stay: the garbage collector need not examine them, now or at exit
-    warnings.filterwarnings(
-        "ignore", message="volt compiles its loops"
-    )  # commands report it themselves
+    # Commands report it themselves.
+    warnings.filterwarnings("ignore", message="volt compiles its loops")
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     prepare_standard_files()
     try:
@@ -149,10 +148,8 @@ def main() -> None:
         _silence_stdout()
         messages().print(f"[bold red]ended[/] by {end.name}")
         status = int(end.code or 0)
-    except (
-        BrokenPipeError,
-        SystemExit,
-    ) as end:  # typer and rich end the process with 1 when a pipe is closed
+    except (BrokenPipeError, SystemExit) as end:
+        # typer and rich end the process with 1 when a pipe is closed
         if BrokenPipeError not in (type(end), type(end.__context__)):
             raise
         _silence_stdout()
@@ -176,10 +173,12 @@ def _report(text: str, status: int) -> int:
 
 
 def _report_usage(error: TyperException) -> int:
-    context, text = getattr(error, "ctx", None), error.format_message().replace("Value error, ", "")
-    if text:
-        _report(text, error.exit_code)
-    if text and context is not None:
+    text = error.format_message().replace("Value error, ", "")
+    if not text:
+        return error.exit_code
+    say(text, mark="error", style="bold red")
+    context = getattr(error, "ctx", None)
+    if context is not None:
         say(f"see {context.command_path} --help")
     return error.exit_code
 

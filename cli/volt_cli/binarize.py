@@ -12,10 +12,13 @@ from volt.urls import plain_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.encode import SpeedOptions, is_folder
 from volt_cli.engine_options import EngineOptions
-from volt_cli.io import check_places, is_stdout, load_model, warn_of_columns
+from volt_cli.io import check_places, is_stdout, warn_of_columns
 from volt_cli.options import ModelAndText, Quiet, is_number, option
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from volt.encode.binarize import Binarized
     from volt.encode.encoder import Encoder
     from volt.encode.frames import Frame
 
@@ -53,11 +56,12 @@ class FrameOptions:
         )
 
 
-def binarize(
-    text: ModelAndText,
-    around: FrameOptions,
-    speed: SpeedOptions,
-    engine: EngineOptions,
+@dataclass(frozen=True, kw_only=True)
+class BinarizeOptions:
+    text: ModelAndText
+    around: FrameOptions
+    speed: SpeedOptions
+    engine: EngineOptions
     out: Annotated[
         str,
         option(
@@ -65,81 +69,82 @@ def binarize(
             "Prefix of the two files, or a folder (a/) for a pair per input.",
             "-o",
             "--output",
+            parser=plain_path,
         ),
-    ],
+    ]
     dtype: Annotated[
         Literal["u8", "i8", "i16", "i32", "i64", "u16", "u32", "u64"] | None,
         option(
             "KIND", "Type of the ids in .bin; default: u16 for fewer than 65,500 ids, else i32."
         ),
-    ] = None,
+    ] = None
     documents: Annotated[
         Literal["line", "file", "blank"] | None,
         option(
             "UNIT",
-            "Write Megatron's index: a document is a line, a file, or the lines up to a blank line.",
+            "Write Megatron's index: a document is a line, a file, or the lines up to a blank "
+            "line.",
         ),
-    ] = None,
-    quiet: Quiet = False,
-) -> None:
+    ] = None
+    quiet: Quiet = False
+
+
+def binarize(options: BinarizeOptions) -> None:
     """Encode text into indexed ids, the .bin and .idx of fairseq, or with --documents of Megatron.
 
-    Each line becomes a sentence of ids followed by eos; an empty line is eos alone, so the lines of a translation stay
-    aligned. All input files are written to one such pair; if the output is a folder, each input file has its own pair.
-    For Megatron's GPT, use --documents line, because it samples sentences, not documents. With --documents blank, blank
-    lines only separate documents.
-    With --engine ray, workers write the pairs of a folder; a single pair is written here, and workers encode.
+    Each line becomes a sentence of ids followed by eos; an empty line is eos alone, so the lines of a
+    translation stay aligned. All input files are written to one such pair; if the output is a folder,
+    each input file has its own pair.
+    For Megatron's GPT, use --documents line, because it samples sentences, not documents. With
+    --documents blank, blank lines only separate documents.
+    With --engine ray, workers write the pairs of a folder; a single pair is written here, and workers
+    encode.
     """
+    text = options.text
+    files = text.files
+    phases = Phases(quiet=options.quiet)
     with loading():
-        from volt.encode.binarize import binarize, binarize_each
-        from volt.encode.encoder import Encoder
         from volt.encode.files import EncodeJob
         from volt.files.paths import total_size
 
-        job = EncodeJob("bin", n_threads=speed.threads, **text.limits)
-        out, files, phases = plain_path(out), text.files, Phases(quiet=quiet)
-        check_places(_outputs(files, out), files, model=text.model)
-        if not quiet:
+        job = EncodeJob("bin", n_threads=options.speed.threads, **text.limits)
+        check_places(_outputs(files, options.out), files, model=text.model)
+        if not options.quiet:
             warn_of_columns(files, "encoded", "extract it first")
-        engine.check(files)
-        encoder = Encoder(
-            load_model(text.model, texts=files, pattern=text.pattern), cache_words=speed.cache_words
-        )
-        frame = around.frame(encoder)
+        options.engine.check(files)
+        encoder = options.speed.encoder(text, files)
+        frame = options.around.frame(encoder)
         prepare_kernels(phases, "encode", "words")
     with (
         phases.phase("binarize", total=total_size(files), unit="B") as advance,
-        engine.running(connects=False),
+        options.engine.running(connects=False),
     ):
-        options: dict[str, Any] = {
-            "frame": frame,
-            "dtype": dtype,
-            "documents": documents,
-            "job": job,
-        }
-        options["progress"] = advance
-        writer = engine.writer(quiet=quiet)
-        if is_folder(out):
-            written = binarize_each(
-                encoder, files, Path(out), write=writer.each if writer else None, **options
-            )
-        else:
-            written = iter(
-                [
-                    binarize(
-                        encoder, files, Path(out), parts=writer.parts if writer else None, **options
-                    )
-                ]
-            )
-        for output in written:
-            if not quiet:
-                sizes = [
-                    counted(output.n_lines, "line"),
-                    f"{counted(output.n_ids, 'id')} as {output.dtype}",
-                ]
-                if output.n_documents is not None:
-                    sizes.insert(0, counted(output.n_documents, "document"))
-                say(f"{shown_path(output.prefix)}: {', '.join(sizes)}")
+        for output in _written(encoder, options, frame=frame, job=job, progress=advance):
+            if not options.quiet:
+                say(f"{shown_path(output.prefix)}: {_sizes(output)}")
+
+
+def _written(encoder: Encoder, options: BinarizeOptions, **common: Any) -> Iterator[Binarized]:
+    from volt.encode.binarize import binarize, binarize_each
+
+    common["dtype"] = options.dtype
+    common["documents"] = options.documents
+    files = options.text.files
+    out = Path(options.out)
+    writer = options.engine.writer(quiet=options.quiet)
+    if is_folder(options.out):
+        write = writer.each if writer else None
+        yield from binarize_each(encoder, files, out, write=write, **common)
+    else:
+        parts = writer.parts if writer else None
+        yield binarize(encoder, files, out, parts=parts, **common)
+
+
+def _sizes(output: Binarized) -> str:
+    sizes = [counted(output.n_lines, "line"), f"{counted(output.n_ids, 'id')} as {output.dtype}"]
+    if output.n_documents is not None:
+        sizes.insert(0, counted(output.n_documents, "document"))
+    return ", ".join(sizes)
 
 
 def _outputs(paths: list[str], out: str) -> list[Path]:
@@ -155,4 +160,6 @@ def _outputs(paths: list[str], out: str) -> list[Path]:
 
 
 def _token(requested: str) -> int | str | None:
-    return None if requested == NONE else int(requested) if is_number(requested) else requested
+    if requested == NONE:
+        return None
+    return int(requested) if is_number(requested) else requested

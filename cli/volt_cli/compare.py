@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from volt.arguments import MAX_LINE
 from volt.errors import ConfigError, CorpusError
-from volt_cli.console import messages, prepare_kernels, print_json, show
+from volt_cli.console import Phases, messages, prepare_kernels, print_json, show
 from volt_cli.io import (
     check_outputs,
     check_places,
@@ -73,19 +73,20 @@ class LearningOptions:
     ] = False
 
 
-def compare(
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions:
     corpus: Annotated[
         list[str],
         argument("CORPUS", "Texts, NAME=FILE or FILE; tables show NAME, such as a language."),
-    ],
-    reports: ReportOptions,
-    sizing: SizeOptions,
-    training: TrainingOptions,
-    learning: LearningOptions,
+    ]
+    reports: ReportOptions
+    sizing: SizeOptions
+    training: TrainingOptions
+    learning: LearningOptions
     heldout: Annotated[
         list[str] | None,
         option("TEXT", "Text only to measure on, NAME=FILE or FILE; may be repeated.", "--heldout"),
-    ] = None,
+    ] = None
     systems: Annotated[
         list[str] | None,
         option(
@@ -96,9 +97,11 @@ def compare(
             "-m",
             "--model",
         ),
-    ] = None,
-    max_line: MaxLine = MAX_LINE,
-) -> None:
+    ] = None
+    max_line: MaxLine = MAX_LINE
+
+
+def compare(options: CompareOptions) -> None:
     """Compare VOLT's vocabularies with those of other systems.
 
     The others are MUV-search, fixed BPE sizes, sentencepiece, WordPiece, and your vocabulary files. If VOLT cannot read
@@ -106,32 +109,36 @@ def compare(
     training and the held-out text; -o writes an HTML page.
     """
     from volt.count.file_arguments import source_paths
-    from volt_cli.console import Phases
 
-    texts = input_paths(
-        [path for group in (corpus, heldout or []) for path in source_paths(group).values()]
-    )
+    reports = options.reports
+    systems = options.systems or []
+    texts = list[str]()
+    for group in (options.corpus, options.heldout or []):
+        texts += source_paths(group).values()
+    texts = input_paths(texts)
     from volt.comparison.compare import compare as run_compare
     from volt.comparison.systems import DEFAULT_SYSTEMS
 
-    _check_files(texts, systems or [], reports)
-    requested, model = parse_sizes(sizing.sizes), training.model(sizing.select)
-    lines = _sample_lines(reports.sample) if reports.sample else []
+    _check_files(texts, systems, reports)
+    select = options.sizing.select
+    sizes = parse_sizes(options.sizing.sizes)
+    model = options.training.model(select)
+    samples = _sample_lines(reports.sample) if reports.sample else []
     prepare_kernels(Phases(quiet=reports.quiet), "learn", "words", "replay")
     with nullcontext() if reports.quiet else messages().status("count") as status:
         comparison = run_compare(
-            corpus,
-            heldout=heldout or (),
+            options.corpus,
+            heldout=options.heldout or (),
             systems=systems or DEFAULT_SYSTEMS,
-            sizes=requested,
-            select=sizing.select,
-            n_candidates=learning.candidates,
-            temperature=learning.temperature,
-            separate=learning.separate,
-            training=training.length(),
+            sizes=sizes,
+            select=select,
+            n_candidates=options.learning.candidates,
+            temperature=options.learning.temperature,
+            separate=options.learning.separate,
+            training=options.training.length(),
             model=model,
-            samples=lines,
-            max_line=max_line,
+            samples=samples,
+            max_line=options.max_line,
             report=status.update if status else None,
         )
     _write(comparison, reports)
@@ -147,9 +154,11 @@ def _check_files(texts: list[str], systems: list[str], reports: ReportOptions) -
         )
     if reports.plots is not None and reports.plots.exists() and not reports.plots.is_dir():
         raise ConfigError(f"--plots {reports.plots}: is a file; give a folder")
-    vocabularies = [
-        file for system in systems if (path := parse_spec(system).path) for file in files_read(path)
-    ]
+    vocabularies = list[Path]()
+    for system in systems:
+        path = parse_spec(system).path
+        if path:
+            vocabularies += files_read(path)
     outputs: list[Path | None] = [reports.out, reports.markdown]
     if reports.plots:
         from volt.comparison.page.page import plot_files
@@ -163,8 +172,10 @@ def _sample_lines(path: Path) -> list[str]:
     from volt.files.blocks import checked_block, read_blocks
 
     first = next(read_blocks(str(path), checked=False), None)
-    lines = checked_block(first, "strict").data.decode().split("\n") if first else []
-    filled = [line.strip() for line in lines if line.strip()]
+    text = ""
+    if first:
+        text = checked_block(first, "strict").data.decode()
+    filled = [line.strip() for line in text.split("\n") if line.strip()]
     if not filled:
         raise CorpusError(f"{path}: contains no lines; give a text with one sentence a line")
     return filled[:N_SAMPLES]

@@ -19,7 +19,7 @@ from volt_cli.io import (
     waiting_for,
     write_each,
 )
-from volt_cli.options import ModelAndText, Separator, checked_separator, option
+from volt_cli.options import ModelAndText, Output, Separator, checked_separator, option
 
 if TYPE_CHECKING:
     from volt.encode.files import Arrays
@@ -27,14 +27,13 @@ if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
 
 
-SHOWN, N_LINES = 40, 1 << 16  # characters of a word; lines of an array that are decoded together
+MOST_SHOWN = 40  # characters of a word
+N_LINES = 1 << 16  # lines of an array that are decoded together
 
 
 def decode(
     text: ModelAndText,
-    out: Annotated[
-        Path, option("FILE", "Where to write, or - for stdout.", "-o", "--output")
-    ] = Path("-"),
+    out: Output = Path("-"),
     form: Annotated[
         Literal["pieces", "ids", "npy", "bin"],
         option("FORM", "Form of the input, as in volt encode."),
@@ -94,14 +93,20 @@ def _from_pieces(
     from volt.encode.decoder import decode
     from volt.encode.rendering import without_spaces
 
-    is_bytes, users = vocabulary.pretokenizer.is_bytes, vocabulary.special.spaced
-    spaced = {without_spaces(token, is_bytes=is_bytes): token for token in users}
-    spaced = {text: token for text, token in spaced.items() if text not in vocabulary.ids}
+    is_bytes = vocabulary.pretokenizer.is_bytes
+    tokens_with_spaces = dict[str, str]()  # as encode writes them → as they are
+    for token in vocabulary.special.spaced:
+        written = without_spaces(token, is_bytes=is_bytes)
+        if written not in vocabulary.ids:
+            tokens_with_spaces[written] = token
+
     for block in text_blocks(files, **reading):
         rows = []
         for line in lines_of(block):
-            row = [spaced.get(piece, piece) for piece in line.split(" ") if piece]
-            rows.append(marked(row, separator, whole=check.whole) if separator else row)
+            row = [tokens_with_spaces.get(piece, piece) for piece in line.split(" ") if piece]
+            if separator:
+                row = marked(row, separator, whole=check.whole)
+            rows.append(row)
         check(block, rows)
         yield "".join(decode(vocabulary, row) + "\n" for row in rows).encode()
 
@@ -135,7 +140,7 @@ class _Check:
                 raise CorpusError(message, hint={"form": "ids"})
             self._n_strange += 1
             self._n_foreign += piece not in self._known
-            self._first = self._first or f"{block.place(number)}: {piece[:SHOWN]!r}"
+            self._first = self._first or f"{block.place(number)}: {piece[:MOST_SHOWN]!r}"
         words = {piece for row in rows for piece in row}
         if self._n_strange and self._n_lines == len(rows) and words.isdisjoint(self._known):
             raise CorpusError(
@@ -145,17 +150,21 @@ class _Check:
     def _strange(self, row: list[str]) -> str | None:
         """Return the first piece that is neither known nor one character, or that lacks its mark."""
         for piece in row:
-            if (
-                piece not in self._known
-                and len(piece.removesuffix(SUFFIX).removeprefix(PREFIX)) > 1
-            ):
+            is_long = len(piece.removesuffix(SUFFIX).removeprefix(PREFIX)) > 1
+            if is_long and piece not in self._known:
                 return piece
-        marker, cut = self._vocabulary.marker, self._vocabulary.pretokenizer
-        if marker == "suffix" and not cut.keeps_spaces and row and not row[-1].endswith(SUFFIX):
-            return row[-1] if row[-1] not in self._unmarked else None
-        if marker == "prefix" and not cut.is_bytes and row and not row[0].startswith(PREFIX):
-            return row[0] if row[0] not in self._unmarked else None
-        return None
+        if not row:
+            return None
+        cut = self._vocabulary.pretokenizer
+        marker = self._vocabulary.marker
+        is_strange = False
+        piece = row[0]
+        if marker == "suffix" and not cut.keeps_spaces:
+            piece = row[-1]
+            is_strange = not piece.endswith(SUFFIX)
+        elif marker == "prefix" and not cut.is_bytes:
+            is_strange = not piece.startswith(PREFIX)
+        return piece if is_strange and piece not in self._unmarked else None
 
     def report(self) -> None:
         """Note strange lines. Raises CorpusError if every line has a word that is not a piece."""
@@ -176,10 +185,12 @@ def marked(pieces: list[str], separator: str, *, whole: Collection[str] = ()) ->
     >>> marked(["lo@@", "w", "<url>"], "@@", whole=["<url>"])
     ['lo', 'w</w>', '<url>', '</w>']
     """
-    spelled: list[str] = []
+    spelled = list[str]()
     for piece in pieces:
         if piece.endswith(separator):
             spelled.append(piece.removesuffix(separator))
+        elif piece in whole:
+            spelled += [piece, SUFFIX]
         else:
-            spelled += [piece, SUFFIX] if piece in whole else [piece + SUFFIX]
+            spelled.append(piece + SUFFIX)
     return spelled

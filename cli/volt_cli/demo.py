@@ -40,11 +40,10 @@ def demo(
         candidates = learn_bpe(counts)
     with phases.phase("search"):
         result = search(candidates, select=select)
-    encoder, sentence = (
-        Encoder(result.vocabulary),
-        "Subclasses override __getattr__ only if they understand the consequences.",
+    encoder = Encoder(result.vocabulary)
+    pieces = encoder.encode(
+        "Subclasses override __getattr__ only if they understand the consequences."
     )
-    pieces = encoder.encode(sentence)
     parts = (
         LabelledText("encode  ", pieces),
         LabelledText("decode  ", encoder.decode(pieces).split(" ")),

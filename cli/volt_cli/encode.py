@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
 from volt.display import counted
 from volt.errors import ConfigError, shown_path
@@ -24,7 +24,15 @@ from volt_cli.io import (
 )
 from volt_cli.options import ModelAndText, Quiet, Separator, checked_separator, flag, option
 
-CACHE_WORDS, N_SHOWN = 1 << 20, 8
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from volt.encode.encoder import Encoder
+    from volt.encode.files import EncodeJob
+    from volt.kernels.warmup import Job
+
+CACHE_WORDS = 1 << 20
+MOST_SHOWN = 8  # unknown characters
 
 
 @dataclass(frozen=True)
@@ -67,13 +75,20 @@ class SpeedOptions:
         ),
     ] = CACHE_WORDS
 
+    def encoder(self, text: ModelAndText, files: list[str]) -> Encoder:
+        from volt.encode.encoder import Encoder
 
-def encode(
-    text: ModelAndText,
-    sampling: SamplingOptions,
-    lines: LineOptions,
-    speed: SpeedOptions,
-    engine: EngineOptions,
+        vocabulary = load_model(text.model, texts=files, pattern=text.pattern)
+        return Encoder(vocabulary, cache_words=self.cache_words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodeOptions:
+    text: ModelAndText
+    sampling: SamplingOptions
+    lines: LineOptions
+    speed: SpeedOptions
+    engine: EngineOptions
     out: Annotated[
         str,
         option(
@@ -81,93 +96,115 @@ def encode(
             "A file, a folder (a/) for one output per file, or - for stdout.",
             "-o",
             "--output",
+            parser=plain_path,
         ),
-    ] = "-",
+    ] = "-"
     form: Annotated[
         Literal["pieces", "ids", "npy", "bin"],
         option(
             "FORM",
-            "pieces or ids as text; npy or bin: ids as int32, with the lines' offsets in a second file.",
+            "pieces or ids as text; npy or bin: ids as int32, with the lines' offsets in a second "
+            "file.",
         ),
-    ] = "pieces",
-    separator: Separator = None,
-    quiet: Quiet = False,
-) -> None:
+    ] = "pieces"
+    separator: Separator = None
+    quiet: Quiet = False
+
+    def job(self) -> EncodeJob:
+        from volt.encode.files import EncodeJob
+
+        return EncodeJob(
+            self.form,
+            checked_separator(self.separator),
+            n_threads=self.speed.threads,
+            **vars(self.sampling),
+            **vars(self.lines),
+            **self.text.limits,
+        )
+
+
+def encode(options: EncodeOptions) -> None:
     """Encode text with a vocabulary.
 
-    Each line of text gives one line of pieces or ids, separated by spaces. If the output is a folder, each input file
-    has its own output, written completely or not at all. Up-to-date outputs are not rewritten, and never read as input.
-    With --engine ray, workers write the outputs of a folder; a single output is written here, and workers encode.
+    Each line of text gives one line of pieces or ids, separated by spaces. If the output is a folder,
+    each input file has its own output, written completely or not at all. Up-to-date outputs are not
+    rewritten, and never read as input.
+    With --engine ray, workers write the outputs of a folder; a single output is written here, and
+    workers encode.
     """
+    out = options.out
+    quiet = options.quiet
     with loading():
-        from volt.encode.encoder import Encoder
-        from volt.encode.files import (
-            EncodeJob,
-            encode_each,
-            encode_one,
-            encode_stream,
-            output_files,
-        )
+        from volt.encode.files import output_files
         from volt.files.paths import total_size
 
-        job = EncodeJob(
-            form,
-            checked_separator(separator),
-            dropout=sampling.dropout,
-            seed=sampling.seed,
-            n_threads=speed.threads,
-            bos=lines.bos,
-            eos=lines.eos,
-            truncate=lines.truncate,
-            pad_to=lines.pad_to,
-            **text.limits,
-        )
-        out = plain_path(out)
-        paths, phases = _inputs(text.files, out, quiet=quiet), Phases(quiet=quiet)
-        outputs = (
-            [out]
-            if is_stdout(out)
-            else output_files(paths, Path(out), job=job, each=is_folder(out))
-        )
-        check_places(outputs, paths, model=text.model)
+        job = options.job()
+        paths = _inputs(options.text.files, out, quiet=quiet)
+        outputs: Sequence[str | Path] = [out]
+        if not is_stdout(out):
+            outputs = output_files(paths, Path(out), job=job, each=is_folder(out))
+        check_places(outputs, paths, model=options.text.model)
         if not quiet:
             warn_of_columns(paths, "encoded", "extract it first")
-        engine.check(paths)
-        encoder = Encoder(
-            load_model(text.model, texts=paths, pattern=text.pattern), cache_words=speed.cache_words
-        )
-        prepare_kernels(phases, "encode", "words", "dropout" if sampling.dropout else "words")
+        options.engine.check(paths)
+        encoder = options.speed.encoder(options.text, paths)
+        loops: tuple[Job, ...] = ("encode", "words")
+        if job.dropout:
+            loops += ("dropout",)
+        prepare_kernels(Phases(quiet=quiet), *loops)
     total = total_size(paths)
-    shown = Phases(quiet=quiet or is_conversation(paths, out))
+    phases = Phases(quiet=quiet or is_conversation(paths, out))
     stdout = sys.stdout.buffer  # which Ray's messages must not reach
-    with shown.phase("encode", total=total, unit="B") as advance, engine.running(connects=False):
-        write = engine.writer(quiet=quiet)
-        parts = write.parts if write else None
-        if is_stdout(out):
-            texts = encode_stream(
-                encoder, paths, job=job, progress=advance, wait=waiting_for(out), parts=parts
-            )
-            write_each(stdout, texts)
-        elif not is_folder(out):
-            encode_one(encoder, paths, Path(out), job=job, progress=advance, parts=parts)
-        else:
-            for outcome in encode_each(
-                encoder, paths, Path(out), job=job, progress=advance, write=write
-            ):
-                if not quiet:
-                    done = (
-                        "is up to date"
-                        if outcome.n_lines is None
-                        else counted(outcome.n_lines, "line")
-                    )
-                    say(f"{shown_path(outcome.output)}: {done}")
-    if not quiet and (unknown := encoder.unknown_characters):
-        from volt_cli.terminal import harmless
+    with (
+        phases.phase("encode", total=total, unit="B") as advance,
+        options.engine.running(connects=False),
+    ):
+        _write(encoder, paths, job, stdout, options, advance)
+    if not quiet:
+        _note_unknown(encoder.unknown_characters)
 
-        what = f"{counted(len(unknown), 'character')} of the text {'is' if len(unknown) == 1 else 'are'} unknown"
-        say(
-            f"note: {what}: {' '.join(map(harmless, unknown[:N_SHOWN]))}{' …' * (len(unknown) > N_SHOWN)}"
+
+def _write(
+    encoder: Encoder,
+    paths: list[str],
+    job: EncodeJob,
+    stdout: BinaryIO,
+    options: EncodeOptions,
+    advance: Callable[..., object],
+) -> None:
+    from volt.encode.files import encode_each, encode_one, encode_stream
+
+    out = options.out
+    writer = options.engine.writer(quiet=options.quiet)
+    parts = writer.parts if writer else None
+    if is_stdout(out):
+        texts = encode_stream(
+            encoder, paths, job=job, progress=advance, wait=waiting_for(out), parts=parts
         )
+        write_each(stdout, texts)
+        return
+    if not is_folder(out):
+        encode_one(encoder, paths, Path(out), job=job, progress=advance, parts=parts)
+        return
+    for outcome in encode_each(encoder, paths, Path(out), job=job, progress=advance, write=writer):
+        result = "is up to date"
+        if outcome.n_lines is not None:
+            result = counted(outcome.n_lines, "line")
+        if not options.quiet:
+            say(f"{shown_path(outcome.output)}: {result}")
+
+
+def _note_unknown(characters: Sequence[str]) -> None:
+    if not characters:
+        return
+    from volt_cli.terminal import harmless
+
+    verb = "is" if len(characters) == 1 else "are"
+    listed = [harmless(character) for character in characters[:MOST_SHOWN]]
+    if len(characters) > MOST_SHOWN:
+        listed.append("…")
+    n_unknown = counted(len(characters), "character")
+    say(f"note: {n_unknown} of the text {verb} unknown: {' '.join(listed)}")
 
 
 def _inputs(paths: list[str], out: str, *, quiet: bool) -> list[str]:

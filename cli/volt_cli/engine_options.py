@@ -49,7 +49,8 @@ class Bounds:
         return None if self.memory is None else Budget.of(self.memory)
 
     def check(self, counts: WordCounts) -> None:
-        if budget := self.budget():
+        budget = self.budget()
+        if budget:
             budget.check_learning(counts.table, approximate=self.approximate)
 
 

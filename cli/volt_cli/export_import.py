@@ -27,6 +27,7 @@ from volt_cli.io import (
     save,
     say_losses,
     say_written,
+    shown_place,
     text_blocks,
     written,
 )
@@ -93,17 +94,18 @@ def print_agreement(agreement: Agreement, out: Path) -> None:
         result += f", {agreement.n_equal_ids:,} equal ids"
     rows = [result]
     for difference in agreement.differences:
-        ours, theirs = " ".join(difference.ours), " ".join(difference.theirs)
-        rows += [f"line {difference.line}", f"  ours    {ours}", f"  theirs  {theirs}"]
+        rows += [
+            f"line {difference.line}",
+            f"  ours    {' '.join(difference.ours)}",
+            f"  theirs  {' '.join(difference.theirs)}",
+        ]
     stream = sys.stderr if is_stdout(out) else sys.stdout
     stream.buffer.write("\n".join(rows).encode(errors="backslashreplace") + b"\n")
     stream.flush()
     if not agreement.n_lines:
         say("note: --check: TEXT contains no lines, so nothing was compared")
     if not agreement.is_complete:
-        say(
-            f"note: --check: the encoders differ; {'stdout' if is_stdout(out) else shown_path(out)} was written"
-        )
+        say(f"note: --check: the encoders differ; {shown_place(out)} was written")
         raise typer.Exit(1)
 
 
@@ -131,9 +133,8 @@ class NamedTokens:
     def ids(self) -> dict[str, dict[str, int | None]]:
         result: dict[str, dict[str, int | None]] = {}
         for name, value in vars(self).items():
-            for token, number in map(
-                token_and_id, [value] if isinstance(value, str) else value or ()
-            ):
+            for text in [value] if isinstance(value, str) else value or ():
+                token, number = token_and_id(text)
                 if result.setdefault(name, {}).setdefault(token, number) != number:
                     raise ConfigError(f"--{name} {quoted(token)} has two different ids; remove one")
         return result
@@ -151,22 +152,23 @@ def token_and_id(argument: str) -> tuple[str, int | None]:
     return argument, None
 
 
-def import_(
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions:
     path: Annotated[
         Path,
         argument("PATH", "A file; for huggingface, a folder.", callback=readable(VocabularyError)),
-    ],
+    ]
     out: Annotated[
         Path, option("FILE", "Where to write the vocabulary, or - for stdout.", "-o", "--output")
-    ],
-    named: NamedTokens,
-    checking: CheckOptions,
+    ]
+    named: NamedTokens
+    checking: CheckOptions
     format: Annotated[
         str,
         option(
             "FORMAT", "Format of PATH; default: detected from the content.", "--from", words=FORMATS
         ),
-    ] = "",
+    ] = ""
     merges: Annotated[
         Path | None,
         option(
@@ -174,9 +176,11 @@ def import_(
             "Merges for a list of tokens: subword-nmt codes, a sentencepiece .model or a VOLT vocabulary.",
             callback=readable(VocabularyError),
         ),
-    ] = None,
-    quiet: Quiet = False,
-) -> None:
+    ] = None
+    quiet: Quiet = False
+
+
+def import_(options: ImportOptions) -> None:
     """Read a vocabulary of another library, and write it as VOLT's.
 
     Reports on stderr what the file lacks, and what VOLT does differently.
@@ -184,56 +188,66 @@ def import_(
     from volt.formats.check import check_import
     from volt.formats.registry import files_read, format_of, read_with_format
 
+    path = options.path
+    checking = options.checking
+    format = options.format or None
     checking.refuse(None)
-    check_outputs(
-        {"output": out}, [*files_read(path, format=format or None), merges, *(checking.text or ())]
-    )
+    inputs = [*files_read(path, format=format), options.merges, *(checking.text or ())]
+    check_outputs({"output": options.out}, inputs)
     with read_once(path) as place:
         if checking.check:
             checking.refuse(format or format_of(place))
         pattern = checking.pattern
         vocabulary, name = read_with_format(
-            place, format=format or None, merges=merges, pattern=pattern, **named.ids()
+            place, format=format, merges=options.merges, pattern=pattern, **options.named.ids()
         )
-        lines = checking.lines(vocabulary) if checking.check else []
-        save(vocabulary, out)
-        if not quiet:
-            say_losses(path, vocabulary)
-            say_written(out, f"{vocabulary.size:,} tokens, {len(vocabulary.merges):,} merges")
+        lines = list[str]()
         if checking.check:
-            if vocabulary.provenance.get("pattern") == "assumed" and not quiet:
-                say(
-                    "note: --check: the library used a pattern that VOLT assumed; give the real one with --pattern"
-                )
-            agreement = check_import(vocabulary, place, name, lines, pattern=pattern)
-            print_agreement(agreement, out)
+            lines = checking.lines(vocabulary)
+        save(vocabulary, options.out)
+        if not options.quiet:
+            say_losses(path, vocabulary)
+            n_merges = len(vocabulary.merges)
+            say_written(options.out, f"{vocabulary.size:,} tokens, {n_merges:,} merges")
+        if not checking.check:
+            return
+        if vocabulary.provenance.get("pattern") == "assumed" and not options.quiet:
+            say(
+                "note: --check: the library used a pattern that VOLT assumed; give the real one "
+                "with --pattern"
+            )
+        agreement = check_import(vocabulary, place, name, lines, pattern=pattern)
+        print_agreement(agreement, options.out)
 
 
 WRITE_SEVERAL = ("subword-nmt", "sentencepiece", "huggingface")  # formats of more than one file
 
 
-def export(
-    model: Model,
-    to: Annotated[str, option("FORMAT", f"{', '.join(FORMATS)}.", "--to", words=FORMATS)],
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    model: Model
+    to: Annotated[str, option("FORMAT", f"{', '.join(FORMATS)}.", "--to", words=FORMATS)]
     out: Annotated[
         Path, option("PLACE", "The file or folder to write, or - for stdout.", "-o", "--output")
-    ],
-    checking: CheckOptions,
+    ]
+    checking: CheckOptions
     closed: Annotated[
         bool,
         flag(
             "Keep intermediate results of merges as tokens, as huggingface always does; write that vocabulary, too.",
             "--closed",
         ),
-    ] = False,
+    ] = False
     chat_template: Annotated[
         Path | None,
         option(
             "FILE", "For huggingface: a Jinja template of chats.", callback=readable(ConfigError)
         ),
-    ] = None,
-    quiet: Quiet = False,
-) -> None:
+    ] = None
+    quiet: Quiet = False
+
+
+def export(options: ExportOptions) -> None:
     """Write a vocabulary for another library.
 
     Reports on stderr what the format cannot store, and what the library does differently.
@@ -241,47 +255,57 @@ def export(
     from volt.formats.check import check as compare_with_library
     from volt.formats.registry import closing_order, files_written, write_vocabulary
 
+    to = options.to
+    out = options.out
+    checking = options.checking
     if is_stdout(out) and to in WRITE_SEVERAL:
         raise ConfigError(
             f"-o -: {to} writes more than one file, but stdout takes only one; name a file or folder"
         )
     checking.refuse(to)
-    texts = checking.text or ()
+    inputs = [*(checking.text or ()), options.chat_template]
     outputs = [out] if is_stdout(out) else files_written(out, to=to)
-    inputs = [*texts, chat_template]
-    check_places(outputs, inputs, model=model)
-    vocabulary = load_model(model, texts=texts, pattern=checking.pattern)
+    check_places(outputs, inputs, model=options.model)
+    vocabulary = load_model(options.model, texts=checking.text or (), pattern=checking.pattern)
     exported = vocabulary
-    if closed or to == "huggingface":
+    if options.closed or to == "huggingface":
         exclude = vocabulary.special.user if to == "huggingface" else ()
         exported = vocabulary.closed(order=closing_order(to), exclude=exclude)
-    has_new_ids = exported.pieces != vocabulary.pieces
-    companion = None
-    if has_new_ids and not is_stdout(out):
+    companion = None  # a vocabulary with the ids of the export
+    if exported.pieces != vocabulary.pieces and not is_stdout(out):
         companion = out.with_name(f"{out.name}.closed.volt")
-        check_places([companion], inputs, model=model)
+        check_places([companion], inputs, model=options.model)
+
     with written(out) as path:
-        notes = write_vocabulary(exported, path, to=to, chat_template=chat_template)
-        compared = exported if closed else vocabulary
-        lines = checking.lines(compared) if checking.check else []
-        agreement = compare_with_library(compared, path, to, lines) if checking.check else None
+        notes = write_vocabulary(exported, path, to=to, chat_template=options.chat_template)
+        agreement = None
+        if checking.check:
+            compared = exported if options.closed else vocabulary
+            agreement = compare_with_library(compared, path, to, checking.lines(compared))
     if companion:
         exported.save(companion)
-    if not quiet:
-        if has_new_ids:
-            remedy = (
-                f"encode with {shown_path(companion)}"
-                if companion
-                else "import it to encode with its ids"
-            )
-            what = f"ids differ from those of {name_of(model) or model}"
-            rows = f"{len(exported):,} ids (rows of an embedding) instead of {len(vocabulary):,}"
-            say(f"note: {what}: the export has {rows}; from now on, {remedy}")
+    if not options.quiet:
+        _note_new_ids(vocabulary, exported, options.model, companion)
         for note in notes:
             say(f"note: {with_options(named_stdout(out, path, note))}")
-        place = (
-            outputs[0] if outputs and outputs[0].parent == out.parent else out
-        )  # the outputs may be inside it
+        place = out
+        if outputs and outputs[0].parent == out.parent:  # otherwise, `out` is a folder
+            place = outputs[0]
         say_written(place, f"{exported.size:,} tokens for {to}")
     if agreement:
         print_agreement(agreement, out)
+
+
+def _note_new_ids(
+    vocabulary: Vocabulary, exported: Vocabulary, model: Path, companion: Path | None
+) -> None:
+    if exported.pieces == vocabulary.pieces:
+        return
+    remedy = "import it to encode with its ids"
+    if companion:
+        remedy = f"encode with {shown_path(companion)}"
+    say(
+        f"note: ids differ from those of {name_of(model) or model}: the export has "
+        f"{len(exported):,} ids (rows of an embedding) instead of {len(vocabulary):,}; "
+        f"from now on, {remedy}"
+    )

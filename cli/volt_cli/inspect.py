@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
 
 Spell = Callable[[str], str]
+Row = tuple[str, list[str], str]  # label, words, what separates them
 MOST_OF_VALUE = 1000  # characters that are shown of an entry of the provenance, or of a setting
 N_LISTED = 24  # special tokens
 _RUN = re.compile(r"(.)\1{7,}", re.DOTALL)  # of one character
@@ -51,15 +52,7 @@ def inspect(
     prepare_kernels(Phases(), "words")
     with loading():
         data = _data(model, vocabulary, line, n)
-    special, is_bytes = set(vocabulary.special.all), vocabulary.pretokenizer.is_bytes
-    rows = [
-        *_rows(
-            data,
-            line,
-            n,
-            lambda token: _readable(token) if is_bytes and token not in special else token,
-        )
-    ]
+    rows = [*_rows(data, line, n, _speller(vocabulary))]
     width = max(len(name) for name, _, _ in rows) + 2
     parts = (
         LabelledText(f"{name.replace('_', ' '):{width}}", words, gap=gap)
@@ -76,12 +69,13 @@ def _data(model: Path, vocabulary: Vocabulary, line: str, n: int) -> dict[str, A
 
     result = reach(vocabulary)
     reasons = {**result.never, **dict.fromkeys(result.undecided, "undecided")}
-    unreachable = {
-        why: tokens
-        for why in UNREACHED
-        if (tokens := [token for token, of in reasons.items() if of == why])
-    }
-    counted = list(zip(vocabulary.tokens, vocabulary.counts or [0] * vocabulary.size, strict=True))
+    unreachable = dict[str, list[str]]()
+    for why in UNREACHED:
+        tokens = [token for token, reason in reasons.items() if reason == why]
+        if tokens:
+            unreachable[why] = tokens
+    counts = vocabulary.counts or [0] * vocabulary.size
+    counted = list(zip(vocabulary.tokens, counts, strict=True))
     return {
         "file": bare(str(model)),
         "fingerprint": vocabulary.fingerprint,
@@ -92,6 +86,17 @@ def _data(model: Path, vocabulary: Vocabulary, line: str, n: int) -> dict[str, A
         "unreachable": unreachable,
         "pieces": Encoder(vocabulary).encode(line) if line else [],
     }
+
+
+def _speller(vocabulary: Vocabulary) -> Spell:
+    """Return a function that spells a token for display; only tokens of bytes are changed."""
+    special = set(vocabulary.special.all)
+    is_bytes = vocabulary.pretokenizer.is_bytes
+
+    def spell(token: str) -> str:
+        return shown(_readable(token) if is_bytes and token not in special else token)
+
+    return spell
 
 
 def _readable(token: str) -> str:
@@ -106,34 +111,48 @@ def _readable(token: str) -> str:
     return _RUN.sub(lambda run: f"{run[1]}×{len(run[0])}", text)
 
 
-def _rows(
-    data: dict[str, Any], line: str, n: int, spell: Spell
-) -> Iterator[tuple[str, list[str], str]]:
-    from volt.display import at_bars
-
+def _rows(data: dict[str, Any], line: str, n: int, spell: Spell) -> Iterator[Row]:
     for name, value in data.items():
         if name == "provenance":
-            for key, entry in value.items():
-                shown_key, text = shown(key), _plain(entry)
-                yield (
-                    (shown_key, at_bars(text), "")
-                    if key == "signature"
-                    else (shown_key, text.split(" "), " ")
-                )
+            yield from _provenance_rows(value)
         elif name in ("most_frequent", "longest"):
-            yield name, [f"{shown(spell(token))} {count:,}" for token, count in value], "  "
+            yield name, [f"{spell(token)} {count:,}" for token, count in value], "  "
         elif name == "unreachable":
-            for why, tokens in (value or {"": []}).items():
-                message = f"{len(tokens):,} {UNREACHED[why]}" + ":" * bool(n) if why else "none"
-                listed = [*map(shown, map(spell, tokens[:n])), *["…"] * (0 < n < len(tokens))]
-                yield name, [*message.split(" "), *listed], " "
+            yield from _unreachable_rows(value, n, spell)
         elif name == "pieces":
-            yield from [("cut", list(map(shown, map(spell, value))), " ")] * bool(line)
+            if line:
+                yield "cut", [*map(spell, value)], " "
         elif isinstance(value, list):
-            others = [f"… {len(value) - N_LISTED:,} others"] * (len(value) > N_LISTED)
-            yield name, [*map(shown, value[:N_LISTED] or ["none"]), *others], " "
+            listed = [shown(token) for token in value[:N_LISTED]]
+            if len(value) > N_LISTED:
+                listed.append(f"… {len(value) - N_LISTED:,} others")
+            yield name, listed or ["none"], " "
         else:
             yield name, _plain(value).split(" "), " "
+
+
+def _provenance_rows(provenance: dict[str, Any]) -> Iterator[Row]:
+    from volt.display import at_bars
+
+    for key, entry in provenance.items():
+        text = _plain(entry)
+        if key == "signature":
+            yield key, at_bars(text), ""
+        else:
+            yield shown(key), text.split(" "), " "
+
+
+def _unreachable_rows(unreachable: dict[str, list[str]], n: int, spell: Spell) -> Iterator[Row]:
+    if not unreachable:
+        yield "unreachable", ["none"], " "
+    for why, tokens in unreachable.items():
+        message = f"{len(tokens):,} {UNREACHED[why]}"
+        if n:
+            message += ":"
+        listed = [spell(token) for token in tokens[:n]]
+        if 0 < n < len(tokens):
+            listed.append("…")
+        yield "unreachable", [*message.split(" "), *listed], " "
 
 
 def _plain(value: object) -> str:
@@ -143,4 +162,6 @@ def _plain(value: object) -> str:
         return f"{value:.6g}"
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         return shown(" ".join(value), MOST_OF_VALUE)  # sentences, such as what an import has lost
-    return f"{value:,}" if isinstance(value, int) else shown(value, MOST_OF_VALUE)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return shown(value, MOST_OF_VALUE)

@@ -64,12 +64,11 @@ def check_places(
     from volt.files.atomic import STDOUT, check_distinct
     from volt.formats.registry import files_read
 
-    read = [path for path in inputs if path is not None] + [
-        file for file in (files_read(model) if model else ()) if file.exists() or file == model
-    ]
-    check_distinct(
-        [STDOUT if is_stdout(place) else place for place in outputs if place is not None], read
-    )
+    read = [path for path in inputs if path is not None]
+    if model:
+        read += [file for file in files_read(model) if file.exists() or file == model]
+    written = [STDOUT if is_stdout(place) else place for place in outputs if place is not None]
+    check_distinct(written, read)
 
 
 def check_outputs(
@@ -147,8 +146,15 @@ def check_one_for_stdout(**claims: bool) -> None:
         )
 
 
-def say_written(place: Path, what: str = "") -> None:
-    say(f"wrote {'stdout' if is_stdout(place) else shown_path(place)}{what and f': {what}'}")
+def say_written(place: Path, content: str = "") -> None:
+    message = f"wrote {shown_place(place)}"
+    if content:
+        message += f": {content}"
+    say(message)
+
+
+def shown_place(place: Path) -> str:
+    return "stdout" if is_stdout(place) else shown_path(place)
 
 
 BLOCK_SIZE = 1 << 20  # maximum bytes of text that is decoded at once
@@ -167,7 +173,9 @@ def text_blocks(
 
 def lines_of(block: Block) -> list[str]:
     lines = block.data.decode().split("\n")
-    return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+    if not lines[-1]:
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
 
 
 def warn_of_columns(files: Iterable[str], done: str, remedy: str) -> None:
@@ -175,7 +183,8 @@ def warn_of_columns(files: Iterable[str], done: str, remedy: str) -> None:
     from volt.files.tables import columns_in
 
     path = next(iter(files), None)
-    if path is not None and (columns := columns_in(path)):
+    columns = path and columns_in(path)
+    if path and columns:
         warn(f"{shown_path(path)}: {columns}; all is {done}. To use one column, {remedy}")
 
 
@@ -250,16 +259,16 @@ def read_once(path: Path) -> Iterator[Path]:
     if not is_stdin and not is_pipe(path):
         yield path
         return
-    with (
-        scratch_folder() as folder,
-        nullcontext(sys.stdin.buffer) if is_stdin else path.open("rb") as source,
-    ):
-        copy = folder / ("stdin" if is_stdin else path.name)
-        with copy.open("wb") as file:
+    name = "stdin" if is_stdin else path.name
+    with scratch_folder() as folder:
+        copy = folder / name
+        with (
+            nullcontext(sys.stdin.buffer) if is_stdin else path.open("rb") as source,
+            copy.open("wb") as file,
+        ):
             shutil.copyfileobj(source, file)
         try:
             yield copy
         except VoltError as error:
-            raise error.reworded(
-                error.message.replace(str(copy), "stdin" if is_stdin else str(path))
-            ) from None
+            original = name if is_stdin else str(path)
+            raise error.reworded(error.message.replace(str(copy), original)) from None

@@ -68,12 +68,11 @@ _hints = cache(partial(get_type_hints, include_extras=True))
 def _called(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     hints = _hints(function)
     names = signature(function).parameters
-    return function(
-        **{
-            name: _called(hints[name], values) if is_dataclass(hints[name]) else values[name]
-            for name in names
-        }
-    )
+    arguments = dict[str, Any]()
+    for name in names:
+        is_group = is_dataclass(hints[name])
+        arguments[name] = _called(hints[name], values) if is_group else values[name]
+    return function(**arguments)
 
 
 def _parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
@@ -107,35 +106,47 @@ def as_option(argument: str, value: object) -> str:
     option = f"--{_OPTIONS.get(argument, argument).replace('_', '-')}"
     if isinstance(value, bool):
         return option
-    return " ".join(f"{option} {one}" for one in (value if isinstance(value, list) else [value]))
+    values = value if isinstance(value, list) else [value]
+    return " ".join(f"{option} {each}" for each in values)
 
 
 def with_options(message: str) -> str:
     """Name command-line options, instead of the library's parameters, in a message. `as_option` does this for hints."""
-    for advice, option in (
-        ("export it closed", "add --closed"),
-        ("requires a file of merges", "requires --merges FILE"),
-        ("raise max_line", "raise --max-line"),
-        ("raise retry_for", "retry longer: volt --retry-for 1h"),
-        ("retry_for is ", "--retry-for is "),
-        (
-            "then trust it (user_code)",
-            "then " + ("remove --no-user-code" if "--no-user-code" in sys.argv else "add --trust"),
-        ),
-        ("has no value; set ", "has no value; give --set "),
-        ("; find one on your corpus", "; find one with `volt search CORPUS -o NAME.volt`"),
-    ):
+    trust = "remove --no-user-code" if "--no-user-code" in sys.argv else "add --trust"
+    options = {
+        "export it closed": "add --closed",
+        "requires a file of merges": "requires --merges FILE",
+        "raise max_line": "raise --max-line",
+        "raise retry_for": "retry longer: volt --retry-for 1h",
+        "retry_for is ": "--retry-for is ",
+        "then trust it (user_code)": f"then {trust}",
+        "has no value; set ": "has no value; give --set ",
+        "; find one on your corpus": "; find one with `volt search CORPUS -o NAME.volt`",
+    }
+    for advice, option in options.items():
         message = message.replace(advice, option)
     return message
 
 
 MOST_WORKERS = 256  # equals volt.files.threads.MOST_WORKERS, whose import would load numpy
-MOST_ASKED = 10**9  # merges; equals volt.learn.bpe.MOST_ASKED, whose import would load numpy
+MOST_ASKED = 10**9  # merges; equals volt.learn.bpe.MOST_REQUESTED, whose import would load numpy
 FORMATS = tuple(registry.FORMATS)
 NORMALIZERS = ("none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase")
 PATTERNS = ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "qwen3.5", "tekken", "deepseek3", "kimi2")
 PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace")
-# the names of volt.choose.rules.rules(), and scaling; importing that module would load numpy
+# The fields of volt.choose.size_steps.SearchParameters; importing that module would load numpy.
+TRANSPORT_KEYS = (
+    "length",
+    "mass",
+    "epsilon",
+    "row_tau",
+    "column_tau",
+    "min_share",
+    "solver",
+    "threshold",
+    "max_iters",
+)
+# The names of volt.choose.rules.rules(), and scaling; importing that module would load numpy
 RULES = (
     "trained",
     "balanced",
@@ -171,12 +182,13 @@ def readable(kind: type[VoltError]) -> Callable[[Path | None], Path | None]:
     """Return an option's callback, which raises an error of class `kind` if the option's file cannot be read."""
 
     def checked(path: Path | None) -> Path | None:
-        is_name = kind is VocabularyError and os.path.isfile(
-            f"{path}.model"
-        )  # sentencepiece, without .model
-        if path and not is_name:
+        if path is None:
+            return None
+        # sentencepiece's files may be named without .model
+        is_name = kind is VocabularyError and os.path.isfile(f"{path}.model")
+        if not is_name:
             check_readable(path, kind=kind)
-        return path and Path(plain_path(str(path)))
+        return Path(plain_path(str(path)))
 
     return checked
 
@@ -221,6 +233,7 @@ Files = Annotated[
         show_default=False,
     ),
 ]
+Output = Annotated[Path, option("FILE", "Where to write, or - for stdout.", "-o", "--output")]
 Json = Annotated[bool, flag("Print JSON on stdout instead of text.", "--json")]
 Quiet = Annotated[bool, flag("Print errors only.", "-q", "--quiet")]
 EncodingErrors = Annotated[
@@ -274,15 +287,38 @@ World = Annotated[
 ]
 
 
+def values_of(settings: list[str] | None, option: str = "--set") -> dict[str, str]:
+    """Parse KEY=VALUE settings; return the value of each key.
+
+    >>> values_of(["src=de", "n=3"])
+    {'src': 'de', 'n': '3'}
+    """
+    result = dict[str, str]()
+    for setting in settings or ():
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise ConfigError(f"{option} {setting}: gives no value; write {option} {setting}=VALUE")
+        if not key.isidentifier():
+            raise ConfigError(
+                f"{option} {setting}: {key!r} is not a key; give a word before =, such as src=de"
+            )
+        if key in result:
+            raise ConfigError(f"{option} {setting}: {key} is given twice; remove one")
+        result[key] = value
+    return result
+
+
 def parse_characters(text: str) -> float:
     """Return a number of characters such as 500M or 2e9. K, M, G and T are powers of 1,000.
 
     >>> parse_characters("500M"), parse_characters("2e9")
     (500000000.0, 2000000000.0)
     """
-    number, unit = (text[:-1], text[-1:].upper()) if text[-1:].isalpha() else (text, "")
+    unit = text[-1:].upper()
     try:
-        return float(number) * 1000.0 ** " KMGT".index(unit or " ")
+        if not unit.isalpha():
+            return float(text)
+        return float(text[:-1]) * 1000.0 ** " KMGT".index(unit)
     except ValueError:
         raise ConfigError(
             f"--read {shortened(repr(text))}: not a number; write 500M or 2e9, say"
@@ -488,7 +524,9 @@ class CandidateOptions:
 
     @property
     def file(self) -> str | None:
-        return None if not self.candidates or is_number(self.candidates) else self.candidates
+        if not self.candidates or is_number(self.candidates):
+            return None
+        return self.candidates
 
     @property
     def n_merges(self) -> int | None:
@@ -527,29 +565,31 @@ class SpecialOptions:
 class TransportOptions:
     PANEL = "Transport"
 
-    length: Annotated[
-        Literal["type", "occurrence"], option("OVER", "Eq. 2 averages over types or occurrences.")
-    ] = "type"
-    mass: Annotated[
-        Literal["tokens", "characters"],
-        option("OF", "Marginal of tokens: shares of pieces or of characters."),
-    ] = "tokens"
-    epsilon: Annotated[float, option("X", "Entropy regularisation ε.")] = 1.0
-    row_tau: Annotated[
-        float, option("X", "Hardness τ of the character marginal; 1 enforces it.")
-    ] = 1.0
-    column_tau: Annotated[
-        float, option("X", "Hardness τ of the token marginal; 1 enforces it.")
-    ] = 0.5
-    min_share: Annotated[
-        float, option("X", "Drop tokens that get less than this share of their mass.")
-    ] = 0.001
-    solver: Annotated[Literal["sinkhorn", "pot"], option("NAME", "Solver: sinkhorn or pot.")] = (
-        "sinkhorn"
-    )
-    max_iters: Annotated[int, option("N", "Maximum number of iterations per transport.")] = 1_000
+    transport: Annotated[
+        list[str] | None,
+        option(
+            "KEY=VALUE",
+            "Change a parameter of the criteria or the transport, such as epsilon=0.5; may be "
+            f"repeated. Keys: {', '.join(TRANSPORT_KEYS)}; see volt.SearchParameters.",
+            "--transport",
+        ),
+    ] = None
 
     def parameters(self) -> SearchParameters:
         from volt.choose.size_steps import SearchParameters
 
-        return SearchParameters(**vars(self))
+        defaults = SearchParameters()
+        changed = dict[str, Any]()
+        for key, text in values_of(self.transport, "--transport").items():
+            if key not in TRANSPORT_KEYS:
+                raise ConfigError(
+                    f"--transport {shown(key)}: is unknown; use {', '.join(TRANSPORT_KEYS)}"
+                )
+            default = getattr(defaults, key)
+            try:
+                changed[key] = type(default)(text)
+            except ValueError:
+                raise ConfigError(
+                    f"--transport {key}={shown(text)}: not a number; write {key}={default}, say"
+                ) from None
+        return SearchParameters(**changed)

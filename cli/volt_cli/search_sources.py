@@ -115,22 +115,22 @@ class NamedSourceOptions:
         learning: CandidateOptions,
     ) -> Callable[..., Candidates]:
         """Return the function that learns merges. old: the vocabulary to extend, if any"""
-        least, marker = learning.min_pair_count, learning.marker
+        options: dict[str, Any] = {"min_pair_count": learning.min_pair_count}
         if old:
             from volt.choose.extend import extend_bpe
 
-            new_atoms = None if learning.new_atoms is None else learning.new_atoms == "add"
-            return partial(extend_bpe, old, counts, new_atoms=new_atoms, min_pair_count=least)
+            if learning.new_atoms is not None:
+                options["new_atoms"] = learning.new_atoms == "add"
+            return partial(extend_bpe, old, counts, **options)
+        options["marker"] = learning.marker
         if self.parity:
             from volt.learn.parity import learn_parity
 
-            learn = partial(learn_parity, sources, unit=self.unit, temperature=self.temperature)
-            return partial(learn, marker=marker, min_pair_count=least)
+            options["temperature"] = self.temperature
+            return partial(learn_parity, sources, unit=self.unit, **options)
         from volt.learn.bpe import learn_bpe
 
-        return partial(
-            learn_bpe, counts, coverage=learning.coverage, marker=marker, min_pair_count=least
-        )
+        return partial(learn_bpe, counts, coverage=learning.coverage, **options)
 
     def warn(self, sources: Iterable[Iterable[str]]) -> None:
         """Warn of options that may mislead. sources: the files of each source for which no column was named"""
@@ -237,7 +237,7 @@ def check_alone(
         ),
         "MODEL keeps its special tokens": _options_set(special),
         "new merges are learned after those of MODEL": chain(
-            ["--candidates FILE"] * bool(learning.file), _options_set(naming, "parity")
+            ["--candidates FILE"] if learning.file else [], _options_set(naming, "parity")
         ),
         "use --new-atoms leave to add no characters": (
             f"{name} SHARE" for name in _options_set(learning, "coverage")

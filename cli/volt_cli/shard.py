@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -26,8 +27,9 @@ def _named(message: str) -> Path:
     return Path(message)
 
 
-def shard(
-    source: ConfigOptions,
+@dataclass(frozen=True, kw_only=True)
+class ShardOptions:
+    source: ConfigOptions
     out: Annotated[
         Path | None,
         option(
@@ -37,23 +39,25 @@ def shard(
             "--output",
             parser=_named,
         ),
-    ] = None,
+    ] = None
     task: Annotated[
         list[str] | None, option("NAME", "Only this task; may be repeated. Default: all.")
-    ] = None,
+    ] = None
     lines: Annotated[
         int, option("N", "Maximum lines of a shard, for tasks without n_shards.", min=1)
-    ] = 100_000,
+    ] = 100_000
     compress: Annotated[
         Literal["zstd", "gz", "none"], typer.Option(help="Compression of shards.")
-    ] = "zstd",
+    ] = "zstd"
     workers: Annotated[
         int | None,
         option("N", "Number of threads; default: one for each core.", min=1, max=MOST_WORKERS),
-    ] = None,
-    max_line: MaxLine = MAX_LINE,
-    quiet: Quiet = False,
-) -> None:
+    ] = None
+    max_line: MaxLine = MAX_LINE
+    quiet: Quiet = False
+
+
+def shard(options: ShardOptions) -> None:
     """Write the inputs of each task as shards, evenly mixed, and count their words.
 
     FOLDER/TASK contains 00000.src.zst, 00000.tgt.zst and so on, words.src.tsv for `volt search --word-counts`, and
@@ -61,71 +65,76 @@ def shard(
     not rewritten, and old shards stay until all new shards are complete. If a configuration sets `shards: FOLDER`, its
     tasks are read from this folder.
     """
+    from volt.stream.transforms.user_file import protect_stdout
+
     with loading():
         from volt.stream.config.configuration import load_config
         from volt.stream.tasks.shard_writing import shard
-        from volt.stream.transforms.user_file import lead_descriptor
 
-    config, phases = source.config, Phases(quiet=quiet)
-    check_places([out], [config])
-    lead_descriptor()
+    source = options.source
+    config = shown_path(source.config)
+    phases = Phases(quiet=options.quiet)
+    check_places([options.out], [source.config])
+    protect_stdout()
     result = load_config(
-        config, user_code=source.trust, values=source.values, use_shards=False, check_files=not task
+        source.config,
+        user_code=source.trust,
+        values=source.values,
+        use_shards=False,
+        check_files=not options.task,
     )
     if not result.tasks:
-        raise ConfigError(
-            f"{shown_path(config)}: has no tasks; only tasks are sharded; add `tasks`"
-        )
-    folder = out or result.shards
+        raise ConfigError(f"{config}: has no tasks; only tasks are sharded; add `tasks`")
+    folder = options.out or result.shards
     if folder is None:
-        raise ConfigError(
-            f"{shown_path(config)}: has no `shards`, the folder to write to; give -o FOLDER"
-        )
+        raise ConfigError(f"{config}: has no `shards`, the folder to write to; give -o FOLDER")
     if is_stdout(folder):
         raise ConfigError("-o -: shards are many files, but stdout takes only one; name a folder")
-    check_places([folder], [config])
+    check_places([folder], [source.config])
     prepare_kernels(phases, "stream")
     with (
         phases.phase("count lines", unit="lines") as counting,
         phases.phase("shard", unit="lines") as sharding,
     ):
         bars = {"count lines": counting, "shard": sharding}
-        output = shard(
+        manifests = shard(
             result.tasks,
             folder,
-            lines=lines,
-            compress=compress,
-            names=task or (),
-            workers=workers,
-            max_line=max_line,
+            lines=options.lines,
+            compress=options.compress,
+            names=options.task or (),
+            workers=options.workers,
+            max_line=options.max_line,
             progress=lambda step, done, total: bars[step](done, total),
         )
-    for manifest in () if quiet else output:
-        _tell(manifest, result)
+    if not options.quiet:
+        for manifest in manifests:
+            _report(manifest, result)
 
 
-def _tell(output: Manifest, result: Configuration) -> None:
-    n_shards = len(output.shards)
-    say(
-        f"{shown_path(output.folder)}: {counted(n_shards, 'shard')}, {counted(output.n_lines, 'line')}"
-    )
-    requested = next((task.n_shards for task in result.tasks if task.name == output.task), None)
-    if requested is not None and requested > n_shards:
+def _report(manifest: Manifest, configuration: Configuration) -> None:
+    task = manifest.task
+    n_shards = len(manifest.shards)
+    sizes = f"{counted(n_shards, 'shard')}, {counted(manifest.n_lines, 'line')}"
+    say(f"{shown_path(manifest.folder)}: {sizes}")
+    for other in configuration.tasks:
+        if other.name == task and other.n_shards is not None and other.n_shards > n_shards:
+            requested = f"task {task!r} requests {other.n_shards:,} shards"
+            say(f"{requested}, but has lines for only {n_shards:,}", mark="note")
+    if manifest.n_bad_lines:
+        verb = "is" if manifest.n_bad_lines == 1 else "are"
+        fault = f"{counted(manifest.n_bad_lines, 'line')} of task {task!r} {verb} not UTF-8"
+        if manifest.first_bad:
+            fault += f"; the first is {manifest.first_bad}"
         say(
-            f"task {output.task!r} requests {requested:,} shards, but has lines for only {n_shards:,}",
+            f"{fault}; shards contain such lines unchanged, but their words are not counted",
             mark="note",
         )
-    if n_bad := output.n_bad_lines:
-        first = f"; the first is {output.first_bad}" if output.first_bad else ""
-        message = f"{counted(n_bad, 'line')} of task {output.task!r} {'is' if n_bad == 1 else 'are'} not UTF-8{first}"
+    max_fields = {source.name: source.checks.max_fields for source in configuration.sources}
+    is_pair = len(manifest.sides) > 1  # each side of which has one field
+    if manifest.first_tab and (is_pair or max_fields.get(task) == 1):
         say(
-            f"{message}; shards contain such lines unchanged, but their words are not counted",
+            f"{manifest.first_tab}: contains a tab, which separates fields; a stream treats such "
+            f"lines of task {task!r} as unfit",
             mark="note",
         )
-    most = {source.name: source.checks.max_fields for source in result.sources}
-    has_one_field = (
-        len(output.sides) > 1 or most.get(output.task) == 1
-    )  # each side of a pair has one
-    if output.first_tab and has_one_field:
-        message = f"{output.first_tab}: contains a tab, which separates fields"
-        say(f"{message}; a stream treats such lines of task {output.task!r} as unfit", mark="note")

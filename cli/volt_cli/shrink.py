@@ -4,28 +4,41 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from volt.display import counted
 from volt.errors import ConfigError, VocabularyError
 from volt_cli.console import Phases, prepare_kernels, print_json, say
 from volt_cli.io import check_outputs, count_text, load_model, save, say_written, write_bytes
-from volt_cli.options import Json, Quiet, Reading, argument, flag, input_paths, option, readable
+from volt_cli.options import (
+    Json,
+    Output,
+    Quiet,
+    Reading,
+    argument,
+    flag,
+    input_paths,
+    option,
+    readable,
+)
 
 if TYPE_CHECKING:
     from volt.choose.shrink import Shrunk
 
 
-def shrink(
+@dataclass(frozen=True, kw_only=True)
+class ShrinkOptions:
     model: Annotated[
         Path,
         argument(
             "MODEL", "A file of VOLT or of another library.", callback=readable(VocabularyError)
         ),
-    ],
+    ]
     to: Annotated[
         int, option("N", "Number of remaining ids, including special and byte tokens.", "--to")
-    ],
+    ]
     texts: Annotated[
         list[str],
         option(
@@ -34,56 +47,64 @@ def shrink(
             "--on",
             callback=input_paths,
         ),
-    ],
-    reading: Reading,
-    out: Annotated[
-        Path, option("FILE", "Where to write the vocabulary, or - for stdout.", "-o", "--output")
-    ],
+    ]
+    reading: Reading
+    out: Output
     id_map: Annotated[
         Path | None,
         option(
             "FILE", "Where to write each old id's new id, -1 if dropped: .npy or .json.", "--map"
         ),
-    ] = None,
+    ] = None
     closed: Annotated[
         bool, flag("Keep tokens that longer ones need, for other libraries.", "--closed")
-    ] = False,
+    ] = False
     drop_atoms: Annotated[
         bool, flag("Also drop characters that TEXT lacks; they become unknown.", "--drop-atoms")
-    ] = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+    ] = False
+    as_json: Json = False
+    quiet: Quiet = False
+
+
+def shrink(options: ShrinkOptions) -> None:
     """Drop the tokens of a vocabulary that a corpus needs least.
 
-    Encodes TEXT, and drops one token at a time, always the one whose removal adds the fewest pieces. The remaining
-    ids keep their order. --map writes the new id of each old id, for copying the rows of an embedding.
+    Encodes TEXT, and drops one token at a time, always the one whose removal adds the fewest pieces.
+    The remaining ids keep their order. --map writes the new id of each old id, for copying the rows
+    of an embedding.
     """
     from volt.choose.shrink import shrink as run_shrink
 
-    check_outputs({"output": out, "map": id_map}, texts, model=model, json=as_json)
+    model = options.model
+    out = options.out
+    id_map = options.id_map
+    check_outputs({"output": out, "map": id_map}, options.texts, model=model, json=options.as_json)
     if id_map is not None and not str(id_map).endswith((".npy", ".json")):
         raise ConfigError(f"--map {id_map}: has an unknown format; end its name with .npy or .json")
-    old = load_model(model, texts=texts, option="MODEL")
-    phases = Phases(quiet=quiet)
+    old = load_model(model, texts=options.texts, option="MODEL")
+    phases = Phases(quiet=options.quiet)
     prepare_kernels(phases, "words")
     counts = count_text(
-        texts,
+        options.texts,
         phases,
         normalizer=old.normalizer,
         pretokenizer=old.pretokenizer,
         special=old.special,
-        **reading.limits,
+        **options.reading.limits,
     )
+    keep_atoms = not options.drop_atoms
     with phases.phase("shrink"):
-        result = run_shrink(old, counts, to=to, closed=closed, keep_atoms=not drop_atoms)
+        result = run_shrink(
+            old, counts, to=options.to, closed=options.closed, keep_atoms=keep_atoms
+        )
+
     save(result.vocabulary, out)
     if id_map is not None:
         write_bytes(_map_data(result, id_map), id_map)
     summary = _summary(result, counts.n_lines or 1)
-    if as_json:
+    if options.as_json:
         print_json({**summary, "output": str(out), "map": id_map and str(id_map)}, indent=1)
-    elif not quiet:
+    elif not options.quiet:
         _say(result, summary, out, id_map)
 
 
@@ -111,14 +132,16 @@ def _summary(result: Shrunk, n_lines: int) -> dict[str, Any]:
 
 
 def _say(result: Shrunk, summary: dict[str, Any], out: Path, id_map: Path | None) -> None:
-    before, after = summary["pieces_per_line_before"], summary["pieces_per_line"]
+    before = summary["pieces_per_line_before"]
+    after = summary["pieces_per_line"]
     say(f"{before:.2f} pieces a line become {after:.2f}: {after / before - 1:+.1%}")
-    if n := summary["scaffolding"]:
-        tokens = "token" if n == 1 else "tokens"
+    if summary["scaffolding"]:
+        merged = counted(summary["scaffolding"], "dropped token")
         say(
-            f"note: encoding still merges {n:,} dropped {tokens}, and splits the result; --closed keeps such tokens"
+            f"note: encoding still merges {merged}, and splits the result; --closed keeps such tokens"
         )
-    n_ids, n_merges = len(result.new_ids), len(result.vocabulary.merges)
+    n_ids = len(result.new_ids)
+    n_merges = len(result.vocabulary.merges)
     say_written(out, f"{summary['ids']:,} ids of {n_ids:,}, {n_merges:,} merges")
     if id_map is not None:
         say_written(id_map, f"the new id of each of {n_ids:,} old ids")

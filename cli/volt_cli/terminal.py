@@ -29,12 +29,16 @@ class SafeConsole(Console):
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=harmless(segment.text))
+            if not segment.control:
+                segment = segment._replace(text=harmless(segment.text))
+            yield segment
 
 
 def harmless(text: str) -> str:
     """Escape control characters and changes of text direction."""
-    return text if text.isprintable() else _OTHERS.sub(lambda match: visible(match[0]), text)
+    if text.isprintable():
+        return text
+    return _OTHERS.sub(lambda match: visible(match[0]), text)
 
 
 class _Rate(ProgressColumn):

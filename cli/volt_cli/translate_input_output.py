@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from volt_cli.console import Phases, loading, prepare_kernels
 from volt_cli.io import check_places, open_output, text_blocks, waiting_for, write_each
-from volt_cli.options import Files, Reading, option
+from volt_cli.options import Files, Output, Reading, option
 from volt_cli.stream.opening import ConfigOptions
 
 
@@ -27,9 +27,7 @@ class TranslateOptions:
     source: ConfigOptions
     files: Files
     task: Annotated[str, option("NAME", "The task, of any split, whose transforms are applied.")]
-    out: Annotated[Path, option("FILE", "Where to write, or - for stdout.", "-o", "--output")] = (
-        Path("-")
-    )
+    out: Output = Path("-")
     reading: StrictReading
 
 
@@ -52,21 +50,21 @@ def translate_output(options: TranslateOptions) -> None:
 
 
 def _translate(options: TranslateOptions, *, is_input: bool) -> None:
-    source, files, out = options.source, options.files, options.out
+    source = options.source
+    files = options.files
+    out = options.out
     with loading():
         from volt.stream.running.translation import Translation
-        from volt.stream.transforms.user_file import lead_descriptor
+        from volt.stream.transforms.user_file import protect_stdout
 
         check_places([out], [source.config, *files])
         prepare_kernels(Phases(quiet=True), "stream")
-        lead_descriptor()
+        protect_stdout()
         translation = Translation(
             source.config, options.task, values=source.values, user_code=source.trust
         )
     check_places([out], translation.files)
+    translated = translation.input_blocks if is_input else translation.output_blocks
     blocks = text_blocks(files, **options.reading.limits, wait=waiting_for(out))
     with open_output(out) as file:
-        write_each(
-            file,
-            translation.input_blocks(blocks) if is_input else translation.output_blocks(blocks),
-        )
+        write_each(file, translated(blocks))

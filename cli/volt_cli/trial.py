@@ -33,7 +33,8 @@ class ReadingOptions:
     encoding_errors: EncodingErrors = "strict"
 
 
-def trial(
+@dataclass(frozen=True, kw_only=True)
+class TrialOptions:
     corpus: Annotated[
         list[str],
         argument(
@@ -42,10 +43,10 @@ def trial(
             default_factory=list,
             show_default=False,
         ),
-    ],
-    hours: Annotated[float, option("H", "Time for the trainings, about, such as 0.5.")],
-    length: LengthOptions,
-    reading: ReadingOptions,
+    ]
+    hours: Annotated[float, option("H", "Time for the trainings, about, such as 0.5.")]
+    length: LengthOptions
+    reading: ReadingOptions
     out: Annotated[
         Path | None,
         option(
@@ -54,72 +55,76 @@ def trial(
             "-o",
             "--output",
         ),
-    ] = None,
+    ] = None
     device: Annotated[
         str, option("NAME", "auto (a GPU, if there is one), cpu, cuda or cuda:N.")
-    ] = "auto",
+    ] = "auto"
     jobs: Annotated[
         int | None,
         option(
             "N", "Trainings at a time; default: the cores, at most 8; 1 on a GPU.", min=1, max=256
         ),
-    ] = None,
-    seed: Annotated[int, option("N", "Seed of the first trainings.", min=0)] = 1,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+    ] = None
+    seed: Annotated[int, option("N", "Seed of the first trainings.", min=0)] = 1
+    as_json: Json = False
+    quiet: Quiet = False
+
+
+def trial(options: TrialOptions) -> None:
     """Find the best vocabulary size by training small language models.
 
-    Trains models with vocabularies of several sizes on the corpus, and compares their bits per character of unseen
-    text. Prints the best size, and what the pick of each rule of volt search would lose. If the time is short, all
-    trainings read less. Needs PyTorch.
+    Trains models with vocabularies of several sizes on the corpus, and compares their bits per
+    character of unseen text. Prints the best size, and what the pick of each rule of volt search
+    would lose. If the time is short, all trainings read less. Needs PyTorch.
     """
     from volt.files.atomic import refuse_strays
 
-    if not corpus and sys.stdin.isatty():
+    if not options.corpus and sys.stdin.isatty():
         raise ConfigError(
             "CORPUS is missing: name files, or give a text on stdin, as in volt trial < corpus.txt"
         )
-    corpus = corpus or ["-"]
+    corpus = options.corpus or ["-"]
     paths = input_paths(corpus)
-    if is_stdout(out):
+    if is_stdout(options.out):
         raise ConfigError(
-            f"-o {out}: the results are several files, but stdout takes only one; name a folder"
+            f"-o {options.out}: the results are several files, but stdout takes only one; "
+            "name a folder"
         )
-    folder = out or default_output(corpus).with_suffix(".trial")
+    folder = options.out or default_output(corpus).with_suffix(".trial")
     main = folder / "trial.jsonl"
     others = [folder / name for name in ("train.txt", "dev.txt", "test.txt", "trial.html")]
     check_places([main, *others], paths)
     refuse_strays(main, others)
-    training = length.length()
+    training = options.length.length()
+    from volt.trial.report import as_data, as_text
     from volt.trial.running import run
 
-    prepare_kernels(Phases(quiet=quiet), "learn", "words", "encode", "stream", "batches", "samples")
+    phases = Phases(quiet=options.quiet)
+    prepare_kernels(phases, "learn", "words", "encode", "stream", "batches", "samples")
     result = run(
         paths,
         folder,
-        hours=hours,
+        hours=options.hours,
         training=training,
-        jobs=jobs,
-        device=device,
-        seed=seed,
-        errors=reading.encoding_errors,
-        report=None if quiet else say,
+        jobs=options.jobs,
+        device=options.device,
+        seed=options.seed,
+        errors=options.reading.encoding_errors,
+        report=None if options.quiet else say,
     )
-    _report(result, folder, " ".join(map(shlex.quote, corpus)), as_json=as_json, quiet=quiet)
-
-
-def _report(result: TrialResult, folder: Path, corpus: str, *, as_json: bool, quiet: bool) -> None:
-    from volt.files.atomic import write_atomic
-    from volt.trial.report import as_data, as_text
-
-    with write_atomic(folder / "trial.html") as file:
-        file.write(
-            f'<!doctype html><meta charset="utf-8"><title>volt trial</title>{result._repr_html_()}'.encode()
-        )
-    if as_json:
+    _write_page(result, folder)
+    if options.as_json:
         print_json({**as_data(result), "output": str(folder)}, indent=1)
-    elif not quiet:
+    elif not options.quiet:
         show(as_text(result))
-        say(f"next: volt search {corpus} --select fixed:{result.best_for_request}")
+        select = f"--select fixed:{result.best_for_request}"
+        say(f"next: volt search {shlex.join(corpus)} {select}")
         say_written(folder / "trial.html")
+
+
+def _write_page(result: TrialResult, folder: Path) -> None:
+    from volt.files.atomic import write_atomic
+
+    head = '<!doctype html><meta charset="utf-8"><title>volt trial</title>'
+    with write_atomic(folder / "trial.html") as file:
+        file.write(f"{head}{result._repr_html_()}".encode())

@@ -34,13 +34,14 @@ def warmup(quiet: Quiet = False) -> None:
     absent = missing(*JOBS)
     start = time.perf_counter()
     prepare_kernels(Phases(quiet=quiet), *JOBS)
-    if missing_still := [place for place in absent if not is_stored(place)]:
+    n_missing = sum(not is_stored(place) for place in absent)
+    if n_missing:
         raise CannotKeep(
-            f"{place}: {len(missing_still)} compiled loops could not be stored; free disk space, or set NUMBA_CACHE_DIR"
+            f"{place}: {n_missing} compiled loops could not be stored; free disk space, or set NUMBA_CACHE_DIR"
         )
     if not quiet:
-        seconds = time.perf_counter() - start
-        result = (
-            f"compiled {len(absent)} loops in {seconds:.1f} s" if absent else "already compiled"
-        )
+        result = "already compiled"
+        if absent:
+            seconds = time.perf_counter() - start
+            result = f"compiled {len(absent)} loops in {seconds:.1f} s"
         say(f"{result}: {place}")

@@ -25,7 +25,7 @@ from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt_cli import options
 from volt_cli.command_help import EXAMPLES
-from volt_cli.encode import encode
+from volt_cli.encode import EncodeOptions
 from volt_cli.search_sources import NamedSourceOptions
 
 COMMANDS = all_commands()
@@ -108,7 +108,7 @@ def test_options_are_of_one_kind_everywhere(command: str) -> None:
 
 def test_the_groups_of_a_search_are_headings(run: Run) -> None:
     """`volt search --help` shows the options of a group under the group's heading."""
-    shown = run("search", "--help").stdout.decode()
+    shown = run("search --help").stdout.decode()
     for group in (
         options.SizeOptions,
         options.TrainingOptions,
@@ -126,7 +126,7 @@ def test_the_groups_of_a_search_are_headings(run: Run) -> None:
 def test_the_command_line_offers_what_the_library_offers() -> None:
     """Defaults of the transport, choices of forms and error policies, and names of formats are the library's."""
     assert options.TransportOptions().parameters() == SearchParameters()
-    form = get_args(get_type_hints(encode)["form"])
+    form = get_args(get_type_hints(EncodeOptions)["form"])
     assert form == get_args(Output)
     assert get_args(get_type_hints(options.CountOptions)["encoding_errors"]) == get_args(Errors)
     assert list(FORMATS) == list(options.FORMATS)

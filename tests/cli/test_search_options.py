@@ -50,13 +50,13 @@ MARKER: Options = {"--marker prefix": {"marker": "prefix"}}
 LEAST: Options = {"--min-pair-count 7": {"min_pair_count": 7}}
 TEMPERATURE: Options = {"--temperature 3": {"temperature": 3}}
 PARAMETERS: Options = {
-    "--length occurrence": {"length": "occurrence"},
-    "--mass characters": {"mass": "characters"},
-    "--epsilon 0.5": {"epsilon": 0.5},
-    "--row-tau 0.5": {"row_tau": 0.5},
-    "--column-tau 0.25": {"column_tau": 0.25},
-    "--min-share 0.5": {"min_share": 0.5},
-    "--max-iters 2": {"max_iters": 2},
+    "--transport length=occurrence": {"length": "occurrence"},
+    "--transport mass=characters": {"mass": "characters"},
+    "--transport epsilon=0.5": {"epsilon": 0.5},
+    "--transport row_tau=0.5": {"row_tau": 0.5},
+    "--transport column_tau=0.25": {"column_tau": 0.25},
+    "--transport min_share=0.5": {"min_share": 0.5},
+    "--transport max_iters=2": {"max_iters": 2},
 }
 SPECIAL: Options = {
     **{f"--{role} [{role}]": {role: f"[{role}]"} for role in ("unk", "bos", "eos", "pad")},
@@ -107,7 +107,7 @@ WAYS: dict[str, Options] = {
 }
 NAMED = ("mixed", "alike", "columns", "tables")
 APART = """--help --engine --address --memory --approximate --keep --output --force --all --json --quiet --per-source
-    --max-line --solver"""  # where something runs, goes, or ends: tested by themselves
+    --max-line"""  # where something runs, goes, or ends: tested by themselves
 
 
 def test_no_option_is_left_out() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from volt import arguments
 from volt.batches.argument_checks import MOST, Longs, check_option
-from volt.batches.collation import collate, collate_packed
+from volt.batches.collation import Arrays, collate, collate_packed
 from volt.batches.packing import LONGEST, Packs, cut_samples, pack
 from volt.batches.samples import Samples
 from volt.batches.token_batching import TokenBatches, limit_of, token_batches
@@ -89,7 +89,7 @@ class ByTokens:
         token_batches([], pad_to_multiple=pad_to_multiple, **self._options)
 
     @property
-    def _options(self) -> dict[str, Any]:
+    def _options(self) -> Arrays:
         return {**asdict(self), "on_long": "report"}
 
     def prepared(self, samples: Samples) -> Samples:
@@ -130,9 +130,11 @@ class ByTokens:
 
     def arrays(
         self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    ) -> Arrays:
         """Return the arrays of a batch. number: the number of the batch in the window"""
-        width = int(planned.batches.longest[number]) if self.buckets else None
+        width = None
+        if self.buckets:
+            width = int(planned.batches.longest[number])
         return collate(samples, planned.batches[number], width=width, **layout)
 
 
@@ -172,7 +174,9 @@ class ByPacks:
 
     def prepared(self, samples: Samples) -> Samples:
         """Return the samples, split if on_long is "split"."""
-        return cut_samples(samples, self.length) if self.on_long == "split" else samples
+        if self.on_long == "split":
+            return cut_samples(samples, self.length)
+        return samples
 
     def planned(
         self,
@@ -197,7 +201,9 @@ class ByPacks:
             seed=seed,
             window=window,
         )
-        chosen = np.arange(len(packs)) if is_last else self._fullest(packs, world, n_old)
+        chosen = np.arange(len(packs))
+        if not is_last:
+            chosen = self._fullest(packs, world, n_old)
         batches = token_batches(
             np.full(len(chosen), self.length),
             max_tokens=self.rows * self.length,
@@ -242,7 +248,7 @@ class ByPacks:
 
     def arrays(
         self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    ) -> Arrays:
         """Return the arrays of a batch. number: the number of the batch in the window"""
         assert planned.packs is not None
         packs = [planned.packs.rows_of(pack) for pack in planned.batches[number].tolist()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -15,7 +16,7 @@ from volt.batches.samples import SampleFormat
 from volt.errors import ConfigError, quoted, shown_path
 from volt.stream.config.batches import Batches
 from volt.stream.config.configuration import load_config
-from volt.stream.reading.distributed_sampler import check_rank
+from volt.stream.reading.ranks import check_rank
 from volt.stream.running.stream import Stream
 from volt.stream.tasks.task import Split
 
@@ -52,46 +53,54 @@ def read_steps(
         raise ConfigError(f"{shown_path(where)}: key 'batches' is missing; {_REMEDY}")
     section = data.batches
     samples = _samples(section)
+    values = dict(section.options)
+    pack = section.options.pack
     rule: ByTokens | ByPacks
     with section.naming():
-        if section.by_tokens is not None:
-            rule = ByTokens(**section.by_tokens)
+        if pack is not None:
+            rule = ByPacks(**pack.model_dump(), shuffle=section.options.shuffle)
         else:
-            rule = ByPacks(**section.by_packs or {})
-    pads = _pads(section, samples)
+            lengths = {"max_length": values["longest"], "min_length": values["shortest"]}
+            rule = ByTokens(**_options_of(ByTokens, values | lengths))
+    values["pad"] = _pads(section, samples)
     with section.naming("fields"):
-        layout = Layout(pad=pads, **section.layout)
-        layout.of(samples, packed=section.by_packs is not None)
+        layout = Layout(**_options_of(Layout, values))
+        layout.of(samples, packed=pack is not None)
     with section.naming("pad_to_multiple"):
         rule.check(layout.pad_to_multiple)
     options = {**data.options, **options}
     stream = Stream(options.pop("sources"), **options)
-    return ReadSteps(
-        stream, samples, rule, section.window, layout, tuple(section.vocabularies.values())
-    )
+    vocabularies = tuple(section.vocabularies.values())
+    return ReadSteps(stream, samples, rule, section.options.window, layout, vocabularies)
 
 
-def _samples(values: Batches) -> SampleFormat:
+def _options_of(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a dataclass's fields."""
+    return {field.name: values[field.name] for field in fields(kind) if field.name in values}
+
+
+def _samples(section: Batches) -> SampleFormat:
     """Return the format of samples. Check fields one by one, so that an error names the line of its field."""
+    options = _options_of(SampleFormat, dict(section.options))
+    prefixes = {name: field.prefix for name, field in section.options.fields.items()}
     loaded = dict[str, Numbering]()
-    for name, path in values.vocabularies.items():
-        with values.naming("fields", name, "vocabulary"):
+    for name, path in section.vocabularies.items():
+        with section.naming("fields", name, "vocabulary"):
             loaded[path] = loaded.get(path) or numbering_of(path, name)
-        with values.naming("fields", name):
-            prefix = {key: tokens for key, tokens in values.prefix.items() if key == name}
-            SampleFormat({name: loaded[path]}, prefix=prefix, **values.samples)
-    vocabularies = {name: loaded[path] for name, path in values.vocabularies.items()}
-    return SampleFormat(vocabularies, prefix=values.prefix, **values.samples)
+        with section.naming("fields", name):
+            SampleFormat({name: loaded[path]}, prefix={name: prefixes[name]}, **options)
+    vocabularies = {name: loaded[path] for name, path in section.vocabularies.items()}
+    return SampleFormat(vocabularies, prefix=prefixes, **options)
 
 
-def _pads(values: Batches, samples: SampleFormat) -> dict[str, int]:
+def _pads(section: Batches, samples: SampleFormat) -> dict[str, int]:
     pads = dict[str, int]()
-    with values.naming("pad"):
+    token = section.options.pad
+    with section.naming("pad"):
         for name, numbering in samples.vocabularies.items():
-            number = numbering.pad if values.pad == "<pad>" else numbering.ids.get(values.pad)
+            number = numbering.pad if token == "<pad>" else numbering.ids.get(token)
             if number is None:
-                raise ConfigError(
-                    f"no token {quoted(values.pad)} in the vocabulary of {name}; name another, or add it"
-                )
+                fault = f"no token {quoted(token)} in the vocabulary of {name}"
+                raise ConfigError(f"{fault}; name another, or add it")
             pads[name] = number
     return pads

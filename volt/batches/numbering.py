@@ -56,6 +56,11 @@ class Numbering:
     def __len__(self) -> int:
         return len(self.pieces)
 
+    @property
+    def unknown(self) -> int:
+        """The id of unknown pieces: `unk`, or -1 without it."""
+        return -1 if self.unk is None else self.unk
+
     @cached_property
     def ids(self) -> Mapping[str, int]:
         """Token → id."""
@@ -66,20 +71,21 @@ class Numbering:
 
         column: lines of pieces separated by spaces
         """
-        from volt.kernels.batching import look_up
+        from volt.kernels.word_types import find_words
 
         types, ids_of = self._table
         sizes = np.maximum(column.sizes, 0)
         most_pieces = int((sizes + 1).sum() // 2 + len(sizes))
         numbers = np.empty(most_pieces, np.int32)
         ends = np.empty(len(sizes), np.int64)
-        look_up(column.data, column.starts, column.sizes, types, numbers, ends)
+        state = np.zeros(4, np.int64)
+        find_words(column.data, column.starts, column.sizes, types, False, numbers, ends, state)
         offsets = np.append(0, ends)
         return Column.of_ids(ids_of[numbers[: offsets[-1]]], offsets)
 
     @cached_property
     def _table(self) -> tuple[Types, NDArray[np.int32]]:
-        """The hash table of pieces, and their ids, followed by the id of unknown pieces: `unk` or -1."""
+        """The hash table of pieces, and their ids, followed by the id of unknown pieces."""
         from volt.kernels.word_types import Types, find_words
 
         ids = [number for piece, number in self.ids.items() if piece and " " not in piece]
@@ -93,11 +99,9 @@ class Numbering:
         )
         numbers = np.empty(len(column.data) + len(ids), np.int32)
         ends = np.empty(len(ids), np.int64)
-        find_words(
-            column.data, column.starts, column.sizes, types, numbers, ends, np.zeros(4, np.int64)
-        )
-        unknown = -1 if self.unk is None else self.unk
-        return types, np.array([*ids, unknown], np.int32)
+        state = np.zeros(4, np.int64)
+        find_words(column.data, column.starts, column.sizes, types, True, numbers, ends, state)
+        return types, np.array([*ids, self.unknown], np.int32)
 
 
 def numbering_of(vocabulary: Any, name: str) -> Numbering:
@@ -130,6 +134,8 @@ def numbering_of(vocabulary: Any, name: str) -> Numbering:
 
 
 def _of_encoder(encoder: Encoder) -> Numbering:
+    from volt.stream.transforms.subwords import encode_column
+
     vocabulary = encoder.vocabulary
     ids: dict[str, int] = {
         role: vocabulary.ids[token] for role, token in vocabulary.special.roles.items()
@@ -138,13 +144,8 @@ def _of_encoder(encoder: Encoder) -> Numbering:
         vocabulary.pieces,
         **{role: ids.get(role) for role in _ROLES},
         fingerprint=vocabulary.fingerprint,
-        encode=partial(_encoded, encoder),
+        encode=partial(encode_column, encoder, form="ids"),
     )
-
-
-def _encoded(encoder: Encoder, column: Column) -> Column:
-    encoded = encoder.encode_bytes(column.text().tobytes(), n_threads=1)
-    return Column.of_ids(encoded.ids, encoded.offsets)
 
 
 def _of_list(tokens: list[str], name: str) -> Numbering:

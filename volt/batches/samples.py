@@ -285,10 +285,10 @@ class SampleFormat:
                 raise ConfigError(
                     f"the vocabulary of {name} has no {role.upper()}; turn {role} off, or add the token"
                 )
-        ids = [numbering.ids[token] for token in prefix]
-        bos = [numbering.bos] if self.bos else []
-        eos = [numbering.eos] if self.eos else []
-        return bos + ids, eos
+        head: list[Any] = [numbering.ids[token] for token in prefix]
+        if self.bos:
+            head.insert(0, numbering.bos)
+        return head, [numbering.eos] * self.eos
 
     def _field(self, name: str, column: Column, place: Place) -> Encoded:
         if not column.present.all():
@@ -341,7 +341,7 @@ class SampleFormat:
                 f"at or after {place(0)}", name, "contains a line break", "drop such lines"
             )
         if numbering.unk is None or self.unknown == "refuse":
-            is_unknown = ids.data == (-1 if numbering.unk is None else numbering.unk)
+            is_unknown = ids.data == numbering.unknown
             if is_unknown.any():
                 raise _unknown(name, column, ids, is_unknown, place, is_text=holds == "text")
         return ids

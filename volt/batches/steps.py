@@ -22,15 +22,15 @@ import numpy as np
 from volt import arguments
 from volt.batches.batching_rules import ByPacks, ByTokens
 from volt.batches.batching_windows import Window, Windows
-from volt.batches.collation import Layout
+from volt.batches.collation import Arrays, Layout
 from volt.batches.samples import SampleFormat
-from volt.batches.steps_state import LineRun, Size, StepsState, configuration_of
+from volt.batches.steps_state import Size, StepsState, Stretch, Values, configuration_of
 from volt.batches.throughput import Totals, counts_of
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
 from volt.files.threads import can_wait, next_in_thread, patiently
-from volt.stream.reading.distributed_sampler import check_rank
-from volt.stream.running.checkpoint import differences
+from volt.stream.reading.ranks import check_rank
+from volt.stream.running.state_differences import differences
 from volt.stream.running.state_validation import refusal
 from volt.stream.running.stream import Stream
 from volt.stream.tasks.task import Split
@@ -160,28 +160,29 @@ class Steps:
             raise ConfigError(
                 f"samples of {', '.join(names)} cannot be packed; give samples of one field, or ByTokens"
             )
-        if window == "epoch":
+        self._size: Size = window
+        if window != "epoch":
+            remedy = "give a number of lines, or 'epoch'"
+            self._size = arguments.whole(window, "window", low=1, high=1 << 31, remedy=remedy)
+        elif len(self.stream.sources) > 1:
             are_ending = all(source.source.epochs is not None for source in self.stream.sources)
             is_virtual = self.stream.epoch_lines is not None and self.stream.world == 1
-            if len(self.stream.sources) > 1 and not (are_ending or is_virtual):
-                message = "window is 'epoch', but several sources lack one if weights change, some end, or ranks read"
-                raise ConfigError(f"{message}; give a number of lines")
-        else:
-            window = arguments.whole(
-                window, "window", low=1, high=1 << 31, remedy="give a number of lines, or 'epoch'"
-            )
-        self._size: Size = window
+            if not (are_ending or is_virtual):
+                fault = "several sources lack one if weights change, some end, or ranks read"
+                raise ConfigError(f"window is 'epoch', but {fault}; give a number of lines")
 
     def __repr__(self) -> str:
-        rank = f", rank {self.rank} of {self.world}" if self.world > 1 else ""
-        return f"<Steps of {self.stream!r}{rank}, {counted(self.n, 'step')} given>"
+        name = repr(self.stream)
+        if self.world > 1:
+            name += f", rank {self.rank} of {self.world}"
+        return f"<Steps of {name}, {counted(self.n, 'step')} given>"
 
     @property
     def n(self) -> int:
         """The number of steps so far, over all runs."""
         return self._before + self._n_done
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Arrays]:
         """Count each step, then yield its arrays."""
         while True:
             with self._lock:
@@ -207,7 +208,7 @@ class Steps:
                 left -= passed
         return n - left
 
-    def state(self, *, at: int | None = None) -> dict[str, Any]:
+    def state(self, *, at: int | None = None) -> Values:
         """Return the state as JSON values; ranks that have taken equally many steps have the same state.
 
         at: number of the step to resume at, in one of the last 16 windows; by default the next step
@@ -312,7 +313,7 @@ class Steps:
 
     def _state_at(self, window: Window | None) -> StepsState:
         if window is None:
-            unread = LineRun(self.stream.state(), 0, np.empty((0, 2), np.int64))
+            unread = Stretch(self.stream.state(), 0, np.empty((0, 2), np.int64))
             return StepsState(
                 self._before, self._first, 0, self.world, (unread,), self._configuration
             )
@@ -340,7 +341,10 @@ class Steps:
             self._note(window)
 
             n_left = len(window.planned.batches.left)
-            n_fruitless = n_fruitless + 1 if n_left <= n_waiting else 0
+            if n_left > n_waiting:
+                n_fruitless = 0
+            else:
+                n_fruitless += 1
             n_waiting = n_left
             if not window.planned.n_steps and not window.is_last and n_fruitless == _FRUITLESS:
                 raise self._nothing_fits()
@@ -348,20 +352,24 @@ class Steps:
 
     def _nothing_fits(self) -> StreamError:
         name, limit = self.rule.limit(self._windows.pad_to_multiple)
-        n_long = counted(self.totals.n_too_long, "sample")
-        n_short = counted(self.totals.n_too_short, "sample")
-        where = f", the first at {self.totals.first_too_long}" if self.totals.too_long else ""
-        remedy = f"raise {name}" if self.totals.n_too_long else "allow shorter ones"
-        return StreamError(
-            f"{_FRUITLESS} windows in a row have no sample that fits: {n_long} too long "
-            f"({name} is {limit:,}){where}; {n_short} too short; {remedy}"
-        )
+        totals = self.totals
+        n_long = f"{counted(totals.n_too_long, 'sample')} too long ({name} is {limit:,})"
+        remedy = "allow shorter ones"
+        if totals.n_too_long:
+            n_long += f", the first at {totals.first_too_long}"
+            remedy = f"raise {name}"
+        n_short = f"{counted(totals.n_too_short, 'sample')} too short"
+        fault = f"{_FRUITLESS} windows in a row have no sample that fits"
+        return StreamError(f"{fault}: {n_long}; {n_short}; {remedy}")
 
     def _take(self) -> Window | None:
         self._resume()
         following = partial(self._windows.after, first=self._first)
-        window = following(self._window) if self._next is None else self._awaited(self._next)
-        self._next = None
+        if self._next is None:
+            window = following(self._window)
+        else:
+            window = self._awaited(self._next)
+            self._next = None
         if window is not None and self._is_ahead and not window.is_last:
             self._next = next_in_thread(map(following, [window]))
         return window

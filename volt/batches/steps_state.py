@@ -28,6 +28,7 @@ from volt.stream.running import state_validation as schema
 from volt.stream.running.state_validation import check_checksum, checksum, refusal
 
 Size = int | Literal["epoch"]
+Values = dict[str, Any]
 FORMAT, VERSION = "volt.steps", 1
 _NUMBERS = ("n", "window", "steps", "world")
 _KEYS = ("format", "version", *_NUMBERS, "stretches", "configuration", "checksum")
@@ -35,7 +36,7 @@ _MOST_BYTES = 1 << 28  # after decompression: bits of two thousand million sampl
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LineRun:
+class Stretch:
     """A stretch: consecutive lines of a stream.
 
     state: the stream's state at the first of these lines
@@ -48,16 +49,16 @@ class LineRun:
     places: Longs
     wanted: Longs | None = None
 
-    def of(self, samples: Longs) -> LineRun:
+    def of(self, samples: Longs) -> Stretch:
         """Return the stretch with only some of its samples not yet used."""
         return replace(self, wanted=samples if self.wanted is None else self.wanted[samples])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Values:
         wanted = None if self.wanted is None else bits_of(self.wanted)
         return {"stream": self.state, "n_lines": self.n_lines, "wanted": wanted}
 
     @classmethod
-    def from_json(cls, stored: object, at: str) -> LineRun:
+    def from_json(cls, stored: object, at: str) -> Stretch:
         """Return the stretch that `to_json` wrote. at: the key of the state, for errors"""
         data = schema.mapping(stored, at)
         schema.check_keys(data, ("stream", "n_lines", "wanted"), at)
@@ -87,10 +88,10 @@ class StepsState:
     window: int
     steps: int
     world: int
-    stretches: tuple[LineRun, ...]
-    configuration: dict[str, Any]
+    stretches: tuple[Stretch, ...]
+    configuration: Values
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Values:
         values = {
             "format": FORMAT,
             "version": VERSION,
@@ -121,7 +122,7 @@ class StepsState:
                 for name in _NUMBERS
             },
             stretches=tuple(
-                LineRun.from_json(stretch, f"stretches.{at}") for at, stretch in stretches
+                Stretch.from_json(stretch, f"stretches.{at}") for at, stretch in stretches
             ),
             configuration=dict(schema.mapping(stored["configuration"], "configuration")),
         )
@@ -133,7 +134,7 @@ class StepsState:
 
 def configuration_of(
     samples: SampleFormat, rule: ByTokens | ByPacks, window: Size, pad_to_multiple: int
-) -> dict[str, Any]:
+) -> Values:
     """Return `StepsState.configuration`."""
     fields = {
         f"field {place} ({name})": {
@@ -146,7 +147,7 @@ def configuration_of(
     rule_options = asdict(rule)
     if isinstance(rule, ByTokens) and pad_to_multiple > 1:
         rule_options["pad_to_multiple"] = pad_to_multiple
-    values: dict[str, Any] = {
+    values: Values = {
         "fields": fields,
         "samples": {name: getattr(samples, name) for name in names},
         rule.name: rule_options,

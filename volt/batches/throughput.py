@@ -203,7 +203,7 @@ class Progress(Generic[T]):
         world: int | None = None,
     ) -> None:
         from volt.files.atomic import check_writable
-        from volt.stream.reading.distributed_sampler import check_rank
+        from volt.stream.reading.ranks import check_rank
 
         self._steps: Counted[T] = steps if isinstance(steps, Counted) else Counted(steps)
         self._every = arguments.whole(every, "every", low=1)
@@ -246,7 +246,9 @@ class Progress(Generic[T]):
 
     def report(self) -> Report:
         """Return the progress so far, with rates since the last report."""
-        elapsed = time.perf_counter() - self._started if self._started else 0.0
+        elapsed = 0.0
+        if self._started:
+            elapsed = time.perf_counter() - self._started
         seconds = max(elapsed - self._reported.seconds, 1e-9)
         new_tokens = self._totals.n_tokens - self._reported.tokens
         waited = (self._waited - self._reported_wait) / seconds

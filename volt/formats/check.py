@@ -6,24 +6,23 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, islice, pairwise
+from itertools import chain, cycle, islice, pairwise
 from operator import eq
 from pathlib import Path
 
 from volt.encode.decoder import decode
 from volt.encode.encoder import Encoder
-from volt.errors import ConfigError, VocabularyError, quoted
+from volt.errors import ConfigError, VocabularyError
 from volt.files.small_files import is_compressed, read_bytes
 from volt.files.temporary import scratch_folder
-from volt.formats.protocol import USUAL, Peer
+from volt.formats.protocol import USUAL, Peer, hook
 from volt.formats.registry import FORMATS, format_module, peer_loader
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
-from volt.vocabulary.add_special_tokens import named_tokens
 
 N_SHOWN = 5
 N_PROBED = 2_000  # tokens; each gives a few lines
-_UNKNOWN = (
+_UNKNOWN = [
     "\u0e01",
     "😀",
     "é",
@@ -34,7 +33,7 @@ _UNKNOWN = (
     "\ue000",
     "1234567",
     "ÆØÅ",
-)
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +73,10 @@ def check(vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence
     Tokens that only the library finds in text, such as "</s>", are taken out of our lines, too.
     Raises ConfigError if the format has no library that encodes text.
     """
-    peer_of = getattr(format_module(format), "peer_of", None)
-    peer = (
-        peer_of(Path(path), vocabulary)
-        if peer_of
-        else load_peer(path, format, special=vocabulary.special)
-    )
+    if load := hook(format_module(format), "peer_of"):
+        peer = load(Path(path), vocabulary)
+    else:
+        peer = load_peer(path, format, special=vocabulary.special)
     return compared(vocabulary, peer, lines)
 
 
@@ -97,25 +94,11 @@ def check_import(
     pattern: the publisher's pattern, if the file does not name it
     """
     with plain_file(path) as plain:
-        return compared(vocabulary, _original(vocabulary, plain, format, pattern), lines)
-
-
-def _original(vocabulary: Vocabulary, path: Path, format: str, pattern: str | None) -> Peer:
-    if (
-        format == "subword-nmt" and vocabulary.pretokenizer.is_bytes
-    ):  # these merges only look like subword-nmt's
-        from volt.formats.huggingface.reference_tokenizer import peer_of_merges
-
-        return peer_of_merges(path, vocabulary)
-    original = getattr(format_module(format), "original", None)
-    if format == "sentencepiece" and (named := named_tokens(vocabulary)):
-        raise ConfigError(
-            f"sentencepiece's model lacks the token {quoted(named[0])}; check without it"
-        )
-    if original is None:
-        return load_peer(path, format, special=vocabulary.special)
-    output: Peer = original(path, vocabulary, pattern=pattern)
-    return output
+        if load := hook(format_module(format), "original"):
+            peer = load(plain, vocabulary, pattern=pattern)
+        else:
+            peer = load_peer(plain, format, special=vocabulary.special)
+        return compared(vocabulary, peer, lines)
 
 
 @contextmanager
@@ -133,52 +116,65 @@ def plain_file(path: str | Path) -> Iterator[Path]:
 
 def compared(vocabulary: Vocabulary, peer: Peer, lines: Sequence[str]) -> Agreement:
     encoder = Encoder(vocabulary)
-    ours, theirs = encoded(encoder, lines, peer.added), peer.pieces(lines)
-    our_ids = [encoder.ids(pieces).tolist() for pieces in ours]
+    our_pieces = encoded(encoder, lines, peer.added, unk=peer.unk)
+    our_ids = [encoder.ids(pieces).tolist() for pieces in our_pieces]
+    their_pieces = peer.pieces(lines)
     their_ids = our_ids if peer.ids is None else peer.ids(lines)
-    unequal = list[Difference]()
-    for line, (pieces, others, *ids) in enumerate(
-        zip(ours, theirs, our_ids, their_ids, strict=True), 1
-    ):
-        if pieces != others:
-            unequal.append(Difference(line, pieces, others))
-        elif ids[0] != ids[1]:
-            unequal.append(Difference(line, *(list(map(str, one)) for one in ids)))
+
+    differences = list[Difference]()
+    for line in range(len(lines)):
+        if our_pieces[line] != their_pieces[line]:
+            differences.append(Difference(line + 1, our_pieces[line], their_pieces[line]))
+        elif our_ids[line] != their_ids[line]:
+            ours = list(map(str, our_ids[line]))
+            theirs = list(map(str, their_ids[line]))
+            differences.append(Difference(line + 1, ours, theirs))
+
     return Agreement(
         library=peer.library,
         n_lines=len(lines),
-        n_equal_pieces=sum(map(eq, ours, theirs)),
+        n_equal_pieces=sum(map(eq, our_pieces, their_pieces)),
         n_equal_ids=None if peer.ids is None else sum(map(eq, our_ids, their_ids)),
-        differences=tuple(unequal[:N_SHOWN]),
+        differences=tuple(differences[:N_SHOWN]),
     )
 
 
-def encoded(encoder: Encoder, lines: Sequence[str], added: Sequence[str]) -> list[list[str]]:
-    """Return the pieces of each line, in which the tokens `added` are found, and the text between them is a line."""
-    if not added:
-        return encoder.encode_lines(lines)
-    cut = re.compile(f"({'|'.join(map(re.escape, sorted(added, key=len, reverse=True)))})")
-    parts = [list(filter(None, cut.split(line))) or [""] for line in lines]
-    pieces = iter(encoder.encode_lines(list(chain.from_iterable(parts))))
-    return [
-        [
-            piece
-            for part, others in zip(line, islice(pieces, len(line)), strict=True)
-            for piece in ([part] if part in added else others)
-        ]
-        for line in parts
-    ]
+def encoded(
+    encoder: Encoder, lines: Sequence[str], added: Sequence[str], *, unk: str | None = None
+) -> list[list[str]]:
+    """Return VOLT's pieces of each line, as a library's would be.
+
+    added: tokens that the library finds in text; the text between them is encoded like a line
+    unk: the token by which the library replaces unknown characters; VOLT's pieces then hide them, too
+    """
+    parts = [[line] for line in lines]
+    if added:
+        longest_first = sorted(added, key=len, reverse=True)
+        cut = re.compile(f"({'|'.join(map(re.escape, longest_first))})")
+        parts = [list(filter(None, cut.split(line))) or [""] for line in lines]
+    encoded_parts = iter(encoder.encode_lines(list(chain.from_iterable(parts))))
+
+    ids = encoder.vocabulary.ids
+    hides_unknown = unk is not None and unk == encoder.vocabulary.special.unk
+    result = list[list[str]]()
+    for line in parts:
+        pieces = list[str]()
+        for part, part_pieces in zip(line, islice(encoded_parts, len(line)), strict=True):
+            pieces += [part] if part in added else part_pieces
+        if hides_unknown:
+            pieces = [piece if piece in ids else str(unk) for piece in pieces]
+        result.append(pieces)
+    return result
 
 
 def load_peer(path: str | Path, format: str, *, special: SpecialTokens = USUAL) -> Peer:
     """Load an exported file in its real library. Raises ConfigError if the format has no library."""
-    load = peer_loader(format)
-    if load is None:
-        able = ", ".join(name for name in FORMATS if peer_loader(name))
-        raise ConfigError(
-            f"{format} only lists tokens, so that no library can encode with it; check one of: {able}"
-        )
-    return load(Path(path), special=special)
+    if load := peer_loader(format):
+        return load(Path(path), special=special)
+    able = ", ".join(name for name in FORMATS if peer_loader(name))
+    raise ConfigError(
+        f"{format} only lists tokens, so that no library can encode with it; check one of: {able}"
+    )
 
 
 def probe_lines(vocabulary: Vocabulary) -> list[str]:
@@ -189,20 +185,16 @@ def probe_lines(vocabulary: Vocabulary) -> list[str]:
     >>> probe_lines(Vocabulary(merges=(), tokens=("l", "o")))[:4]
     ['l', 'o', 'l o', 'lo']
     """
+    user = vocabulary.special.user
     step = max(1, len(vocabulary.tokens) // N_PROBED)
-    texts = [
-        " ".join(decode(vocabulary, [token]).splitlines()) for token in vocabulary.tokens[::step]
-    ]
-    texts = list(dict.fromkeys(text for text in texts if text.strip()))
-    others = [*vocabulary.special.user, *_UNKNOWN]
-    pairs = [f"{left} {right}" for left, right in pairwise(texts)]
+    decoded = (decode(vocabulary, [token]) for token in vocabulary.tokens[::step])
+    single_lines = (" ".join(text.splitlines()) for text in decoded)
+    texts = list(dict.fromkeys(text for text in single_lines if text.strip()))
+    others = [*user, *_UNKNOWN]
+
+    spaced = [f"{left} {right}" for left, right in pairwise(texts)]
     glued = [left + right for left, right in pairwise(texts)]
-    mixed = [
-        f"{text}{other} {other}" for text, other in zip(texts, others * len(texts), strict=False)
-    ]
-    chats = [
-        f"{token}\n{text} {token}\n"
-        for token, text in zip(vocabulary.special.user, texts, strict=False)
-    ]
+    mixed = [f"{text}{other} {other}" for text, other in zip(texts, cycle(others), strict=False)]
+    chats = [f"{token}\n{text} {token}\n" for token, text in zip(user, texts, strict=False)]
     joined = [left + right for left, right in pairwise(others)]
-    return [*texts, *pairs, *glued, *others, *mixed[: N_PROBED // 4], *chats, *joined]
+    return [*texts, *spaced, *glued, *others, *mixed[: N_PROBED // 4], *chats, *joined]

@@ -17,34 +17,39 @@ from volt.formats import marian
 from volt.formats import token_list as lists
 from volt.vocabulary import Vocabulary
 
-SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # ids 0 to 3, whatever our vocabulary calls them
+SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # ids 0 to 3, whatever the vocabulary calls them
 _OVERWRITE = " #fairseq:overwrite"
-_FILLER = re.compile(
-    r"madeupword\d{4}"
-)  # fairseq-preprocess adds these to round a size up to a multiple of 8
+# fairseq-preprocess adds these with the count 0, to round a size up to a multiple of 8
+_FILLER = re.compile(r"madeupword\d{4}")
 _ROW = re.compile(r"\S+ \d+( #fairseq:overwrite)?")
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write dict.txt. Raises VocabularyError if a token contains a space or a line end."""
-    pieces = lists.spelled(vocabulary)
-    lists.refuse_characters(pieces, "\n\r ", path, "a line of dict.txt")
-    seen, rows, repeated = set(SPECIAL), [], []
-    for piece, count in zip(pieces, lists.counts(vocabulary), strict=True):
-        repeated += [piece] * (piece in seen)
-        rows.append(f"{piece} {count}{_OVERWRITE * (piece in seen)}")
-        seen.add(piece)
-    lists.write_lines(path, rows)
-    usual = "ids from 4 up equal VOLT's; <s> <pad> </s> <unk> have the ids 0 1 2 3 in fairseq, and 1 3 2 0 in VOLT"
-    notes = [
-        lists.id_note(vocabulary, usual, "fairseq"),
-        *lists.spelling_notes(vocabulary, has_counts=True),
-    ]
+    rows = lists.rows_of(vocabulary)
+    lists.refuse_characters((row.text for row in rows), "\n\r ", path, "a line of dict.txt")
+    seen = set(SPECIAL)
+    lines = list[str]()
+    repeated = list[str]()
+    for row in rows:
+        line = f"{row.text} {row.count}"
+        if row.text in seen:
+            repeated.append(row.text)
+            line += _OVERWRITE
+        seen.add(row.text)
+        lines.append(line)
+    lists.write_lines(path, lines)
+
+    usual = (
+        "ids from 4 up equal VOLT's; <s> <pad> </s> <unk> have the ids 0 1 2 3 in fairseq, "
+        "and 1 3 2 0 in VOLT"
+    )
+    notes = [lists.id_note(vocabulary, usual, "fairseq")]
+    notes += lists.spelling_notes(vocabulary, has_counts=True)
     if repeated:
-        notes.append(
-            f"{', '.join(repeated[:3])}: spelled like earlier pieces, which fairseq therefore never finds"
-        )
-    if any(character.isspace() for token in vocabulary.tokens for character in token):
+        shown = ", ".join(repeated[:3])
+        notes.append(f"{shown}: spelled like earlier pieces, which fairseq therefore never finds")
+    if any(token.split() != [token] for token in vocabulary.tokens):
         notes.append(
             "some tokens contain white space, where fairseq splits text: it never finds them"
         )
@@ -68,8 +73,6 @@ def rows(path: Path) -> Iterator[lists.ListEntry]:
             raise VocabularyError(
                 f"{path}:{number}: expected 'piece count', found {line[:60]!r}; fix it"
             )
-        result = lists.ListEntry(
-            number, piece, lists.count_of(path, number, count), line.endswith(_OVERWRITE)
-        )
-        if not (_FILLER.fullmatch(piece) and result.count == 0):
-            yield result
+        n = lists.count_of(path, number, count)
+        if n or not _FILLER.fullmatch(piece):
+            yield lists.ListEntry(number, piece, n, repeats=line.endswith(_OVERWRITE))

@@ -15,8 +15,10 @@ from pathlib import Path
 from volt.errors import VocabularyError
 from volt.files.small_files import read_text
 from volt.formats.huggingface import tokens as huggingface
+from volt.formats.huggingface.folder import folder_tokens
 from volt.formats.huggingface.pipeline_reading import added_losses, letter_notes
 from volt.formats.huggingface.pipeline_writing import Json
+from volt.formats.protocol import Pair
 from volt.text.atoms import SUFFIX
 from volt.text.byte_alphabet import ALPHABET, to_bytes, whole_characters
 from volt.text.patterns.cut_tokens import cut_tokens
@@ -32,65 +34,50 @@ MERGES = ("merges.txt", "vocab.bpe")
 _CONTROLS = set(map(chr, (*range(9), 11, 12, *range(14, 32), 127)))
 
 
-def spells_bytes(pairs: Sequence[tuple[str, str]]) -> bool:
+def spells_bytes(pairs: Sequence[Pair]) -> bool:
     """Check whether merges join bytes in GPT-2's spelling, and some spell a space or a character of several bytes."""
     tokens = list(map("".join, pairs))
     if not set("".join(tokens)) <= set(ALPHABET):
         return False
     if any("Ġ" in token for token in tokens):
         return True
-    texts = [text for token in tokens if (text := whole_characters(to_bytes(token))) is not None]
-    in_text = len(texts) == len(tokens) and _CONTROLS.isdisjoint("".join(texts))
-    return (
-        in_text
-        and not "".join(texts).isascii()
-        and not any(token.endswith(SUFFIX) for token in tokens)
-    )
+    texts = [whole_characters(to_bytes(token)) for token in tokens]
+    text = "".join(filter(None, texts))
+    is_text = None not in texts and _CONTROLS.isdisjoint(text)
+    return is_text and not text.isascii() and not any(token.endswith(SUFFIX) for token in tokens)
 
 
 def merges_in(folder: Path) -> Path | None:
     """Return the file of merges in a folder; None if the folder lacks it, or lacks a file of ids."""
-    has_ids = any((folder / name).is_file() for name in BESIDE)
-    return next((place for name in MERGES if has_ids and (place := folder / name).is_file()), None)
+    if not any((folder / name).is_file() for name in BESIDE):
+        return None
+    return next((folder / name for name in MERGES if (folder / name).is_file()), None)
 
 
-def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
+def ids_beside(path: Path) -> Path | None:
+    """Return the file of ids in the folder of a file of merges, if there is one."""
+    return next((path.with_name(name) for name in BESIDE if path.with_name(name).exists()), None)
+
+
+def read(path: Path, pairs: Sequence[Pair]) -> Vocabulary:
     """Return the vocabulary of merges over bytes and of further files in their folder."""
-    output = dict.fromkeys(map("".join, pairs))
-    neighbour = next((place for name in BESIDE if (place := path.with_name(name)).exists()), None)
-    listed = {} if neighbour is None else _listed(neighbour)
-    ids = listed or {token: number for number, token in enumerate((*sorted(ALPHABET), *output))}
-    if neighbour and (
-        missing := next((token for token in (*ALPHABET, *output) if token not in ids), None)
-    ):
-        raise VocabularyError(
-            f"{neighbour}: no id for {missing!r}, which {path.name} makes or uses; add it"
-        )
-    roles, added, flags = huggingface.folder_tokens(path.parent)
+    results = dict.fromkeys(map("".join, pairs))
+    known = {*ALPHABET, *results}
+    ids_file = ids_beside(path)
+    ids = _listed(ids_file) if ids_file else {}
+    ids = ids or {token: number for number, token in enumerate((*sorted(ALPHABET), *results))}
+    for token in (*ALPHABET, *results):
+        if token not in ids:
+            raise VocabularyError(
+                f"{ids_file}: no id for {token!r}, which {path.name} makes or uses; add it"
+            )
+    roles, added, flags = folder_tokens(path.parent)
     ids = dict(sorted((ids | added).items(), key=itemgetter(1)))
-    known = {*output, *ALPHABET}
-    named_roles = {
-        role: token
-        for role, token in roles.items()
-        if token in ids and huggingface.can_have_role(token)
-    }
-    unmade = [
-        token
-        for token in ids
-        if token not in known and token not in flags and huggingface.can_be_special(token)
-    ]
-    user = tuple(token for token in ids if token in flags)
-    unk, bos, eos, pad = map(named_roles.get, ROLES)
-    special = SpecialTokens(unk, bos, eos, pad, user=user, control=tuple(unmade))
-    special = huggingface.with_flags(special, list(flags.values()), strips=True)
+    special = _special(ids, roles, flags, known)
     named = set(special.all)
-    tokens = tuple(token for token in ids if token not in named and token in known)
-    if cut := cut_tokens([to_bytes(token) for token in tokens], NAMED["gpt2"]):
-        example = repr(cut[0].decode(errors="backslashreplace"))
-        what = f"GPT-2's pattern, which VOLT assumes, cuts {len(cut):,} of its {len(tokens):,} tokens, such as {example}"
-        raise VocabularyError(
-            f"{path}: {what}; choose a file for GPT-2's pattern, such as r50k_base"
-        )
+    tokens = tuple(token for token in ids if token in known and token not in named)
+    _refuse_cut_tokens(path, tokens)
+
     merges = huggingface.last_of_equal(pairs)
     try:
         vocabulary = Vocabulary(
@@ -106,8 +93,39 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
         section, index = error.place or ("", 0)
         line = f":{index + 2}" if section == "merges" else ""
         raise VocabularyError(f"{path}{line}: {error.fault}") from None
-    lost = list(_losses(path, vocabulary, neighbour, ids, flags))
+    lost = list(_losses(path, vocabulary, ids_file, ids, flags))
     return replace(vocabulary, provenance={"format": "merges over bytes", "lost": lost})
+
+
+def _special(
+    ids: Mapping[str, int], roles: Mapping[str, str], flags: Mapping[str, Json], known: set[str]
+) -> SpecialTokens:
+    """Return the special tokens. flags: added token → its flags;  known: bytes and results of merges"""
+    named = {
+        role: token
+        for role, token in roles.items()
+        if token in ids and huggingface.can_have_role(token)
+    }
+    user = list[str]()
+    control = list[str]()
+    for token in ids:
+        if token in flags:
+            user.append(token)
+        elif token not in known and huggingface.can_be_special(token):
+            control.append(token)
+    unk, bos, eos, pad = map(named.get, ROLES)
+    special = SpecialTokens(unk, bos, eos, pad, tuple(user), tuple(control))
+    return huggingface.with_flags(special, flags.values(), strips=True)
+
+
+def _refuse_cut_tokens(path: Path, tokens: Sequence[str]) -> None:
+    cut = cut_tokens(list(map(to_bytes, tokens)), NAMED["gpt2"])
+    if cut:
+        raise VocabularyError(
+            f"{path}: GPT-2's pattern, which VOLT assumes, cuts {len(cut):,} of its "
+            f"{len(tokens):,} tokens, such as {cut[0].decode(errors='backslashreplace')!r}; "
+            "choose a file for GPT-2's pattern, such as r50k_base"
+        )
 
 
 def _listed(path: Path) -> dict[str, int]:
@@ -121,30 +139,41 @@ def _listed(path: Path) -> dict[str, int]:
 
 def _losses(
     path: Path,
-    output: Vocabulary,
-    neighbours: Path | None,
+    vocabulary: Vocabulary,
+    ids_file: Path | None,
     ids: Mapping[str, int],
     flags: Mapping[str, Json],
 ) -> Iterator[str]:
-    tokens, special = output.tokens, output.special
-    yield "The file names no pattern: VOLT splits text by GPT-2's, which splits none of the file's tokens."
-    if neighbours is None:
-        yield f"There is no {BESIDE[0]} next to {path.name}: ids number bytes, in GPT-2's order, then merges' results."
-    elif len(special.control) > len(tokens):
-        what = (
-            f"{len(special.control):,} tokens of {neighbours.name}, such as {special.control[0]!r}"
+    control = vocabulary.special.control
+    yield (
+        "The file names no pattern: VOLT splits text by GPT-2's, which splits none of the file's "
+        "tokens."
+    )
+    if ids_file is None:
+        yield (
+            f"There is no {BESIDE[0]} next to {path.name}: ids number bytes, in GPT-2's order, "
+            "then merges' results."
         )
-        yield f"No merge of {path.name} makes {what}: the file may be cut short; compare it with its source."
+    elif len(control) > vocabulary.size:
+        yield (
+            f"No merge of {path.name} makes {len(control):,} tokens of {ids_file.name}, such as "
+            f"{control[0]!r}: the file may be cut short; compare it with its source."
+        )
     else:
-        yield from control_notes(output)
-    retained = {*tokens, *special.all}
+        yield from control_notes(vocabulary)
+    retained = set(vocabulary.ids)
     if dropped := next((token for token in ids if token not in retained), None):
-        yield f"Tokens that no merge makes are dropped, such as {dropped!r}; their ids are not used."
-    yield from letter_notes(output)
-    yield from added_losses(list(flags.values()), output, {})
-    if END in output.special.control:
+        yield (
+            f"Tokens that no merge makes are dropped, such as {dropped!r}; their ids are not used."
+        )
+    yield from letter_notes(vocabulary)
+    yield from added_losses(list(flags.values()), vocabulary, {})
+    if END in control:
         yield FINDS_END
-    elif output.special.control and not flags:
+    elif control and not flags:
         yield FINDS_OTHERS
-    if lacking := next((token for token in flags if token not in output.ids), None):
-        yield f"The folder names {lacking} without an id, so transformers adds an id; import it as a special token."
+    if lacking := next((token for token in flags if token not in retained), None):
+        yield (
+            f"The folder names {lacking} without an id, so transformers adds an id; "
+            "import it as a special token."
+        )

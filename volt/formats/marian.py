@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 
 from volt.errors import VocabularyError
@@ -24,47 +24,27 @@ _OTHER_NAMES = {"eos": 0, "UNK": 1}  # what older files call </s> and <unk>, and
 _ROW = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'#].*?):\s+(-?\d+)\s*""")
 _ENDS = re.compile(rb"""^(</s>|"</s>"|'</s>'|eos|"eos"):""", re.MULTILINE)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)")
-_ESCAPED = {
-    "0": "\0",
-    "a": "\a",
-    "b": "\b",
-    "t": "\t",
-    "n": "\n",
-    "v": "\v",
-    "f": "\f",
-    "r": "\r",
-    "e": "\x1b",
-    '"': '"',
-    "/": "/",
-    "\\": "\\",
-    " ": " ",
-    "N": "\x85",
-    "_": "\xa0",
-    "L": "\u2028",
-    "P": "\u2029",
-}
+# escape → character, which the two strings list in the same order
+_ESCAPED = dict(
+    zip('0abtnvfre"/\\ N_LP', '\0\a\b\t\n\v\f\r\x1b"/\\ \x85\xa0\u2028\u2029', strict=True)
+)
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write the dictionary. Raises VocabularyError if two tokens would be spelled alike or one is too long for YAML."""
-    pieces = lists.unique_spelling(vocabulary, path)
-    for piece in pieces:
-        if piece in (EOS, UNK):
+    texts = [row.text for row in lists.unique_rows(vocabulary, path)]
+    for text in texts:
+        if text in (EOS, UNK):
+            raise VocabularyError(f"{path}: token {text!r} is spelled like Marian's own; rename it")
+        if len(quoted(text)) > LONGEST_KEY:
             raise VocabularyError(
-                f"{path}: token {piece!r} is spelled like Marian's own; rename it"
+                f"{path}: token {text[:20]!r}… is too long for a YAML key; remove it"
             )
-        if len(quoted(piece)) > LONGEST_KEY:
-            raise VocabularyError(
-                f"{path}: token {piece[:20]!r}… is too long for a YAML key; remove it"
-            )
-    lists.write_lines(
-        path, (f"{quoted(piece)}: {number}" for number, piece in enumerate([EOS, UNK, *pieces]))
-    )
+    numbered = enumerate([EOS, UNK, *texts])
+    lists.write_lines(path, (f"{quoted(text)}: {number}" for number, text in numbered))
     usual = "ids are VOLT's minus 2: </s> is 0 and <unk> is 1, and there is no <s> and no <pad>"
-    return [
-        lists.id_note(vocabulary, usual, "Marian"),
-        *lists.spelling_notes(vocabulary, has_counts=False),
-    ]
+    id_note = lists.id_note(vocabulary, usual, "Marian")
+    return [id_note, *lists.spelling_notes(vocabulary, has_counts=False)]
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
@@ -78,16 +58,17 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def rows(path: Path) -> Iterator[lists.ListEntry]:
     """Yield the tokens by id, without Marian's own </s> and <unk>."""
-    entries = list[tuple[int, int, str]]()
+    entries = dict[int, lists.ListEntry]()
     for line, text in lists.lines_of(path):
         if text == "---" and line == 1:
             continue
-        if (match := _ROW.fullmatch(text)) is None:
+        match = _ROW.fullmatch(text)
+        if match is None:
             raise VocabularyError(
                 f"{path}:{line}: expected 'piece: id', found {text[:60]!r}; fix the line"
             )
         try:
-            piece = unquoted(match[1])
+            entry = lists.ListEntry(line, unquoted(match[1]))
         except (KeyError, ValueError):
             raise VocabularyError(
                 f"{path}:{line}: {match[1][:60]!r} is not a YAML string; fix the line"
@@ -96,15 +77,15 @@ def rows(path: Path) -> Iterator[lists.ListEntry]:
             raise VocabularyError(
                 f"{path}:{line}: {match[2][:40]!r} is not an id; give a whole number from 0 up"
             )
-        entries.append((int(match[2]), line, piece))
-    entries.sort()
-    for (number, line, _), (following, other, _) in pairwise(entries):
-        if number == following:
+        first = entries.setdefault(int(match[2]), entry)
+        if first != entry:
             raise VocabularyError(
-                f"{path}:{other}: id {number} repeats line {line}; give every piece its own id"
+                f"{path}:{line}: id {int(match[2])} repeats line {first.line}; "
+                "give every piece its own id"
             )
-    own = {EOS, UNK, *(name for number, _, name in entries if _OTHER_NAMES.get(name) == number)}
-    yield from (lists.ListEntry(line, piece) for _, line, piece in entries if piece not in own)
+    for number, entry in sorted(entries.items(), key=itemgetter(0)):
+        if entry.piece not in (EOS, UNK) and _OTHER_NAMES.get(entry.piece) != number:
+            yield entry
 
 
 def quoted(text: str) -> str:
@@ -116,8 +97,9 @@ def _escaped(character: str) -> str:
         return f"\\{character}"
     if character.isprintable():
         return character
-    code = ord(character)
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    if ord(character) < 0x10000:
+        return f"\\u{ord(character):04x}"
+    return f"\\U{ord(character):08x}"
 
 
 def unquoted(text: str) -> str:
@@ -128,8 +110,13 @@ def unquoted(text: str) -> str:
     """
     if text.startswith("'"):
         return text[1:-1].replace("''", "'")
-    return _ESCAPE.sub(_unescaped, text[1:-1]) if text.startswith('"') else text
+    if text.startswith('"'):
+        return _ESCAPE.sub(_unescaped, text[1:-1])
+    return text
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    return chr(int(match[1][1:], 16)) if len(match[1]) > 1 else _ESCAPED[match[1]]
+    code = match[1]
+    if len(code) > 1:
+        return chr(int(code[1:], 16))
+    return _ESCAPED[code]

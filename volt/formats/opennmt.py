@@ -17,17 +17,17 @@ from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
 
 _FRACTION = re.compile(r"\d{1,99}(\.\d+)?([eE][+-]?\d{1,3})?")
-_ROW, _SWAPPED = re.compile(r"\S+\t\d+"), re.compile(rf"(\d+|{_FRACTION.pattern})\t[^ \t\r\n]+")
+_ROW = re.compile(r"\S+\t\d+")
+_SWAPPED = re.compile(rf"(\d+|{_FRACTION.pattern})\t[^ \t\r\n]+")
 _MOST = 1e300  # of a count
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write the list. Raises VocabularyError if a token contains white space or two would be spelled alike."""
-    lists.refuse_characters(
-        lists.spelled(vocabulary), SPLIT_SPACE, path, "a piece in OpenNMT's list"
-    )
-    rows = zip(lists.unique_spelling(vocabulary, path), lists.counts(vocabulary), strict=True)
-    lists.write_lines(path, (f"{piece}\t{count}" for piece, count in rows))
+    texts = [row.text for row in lists.rows_of(vocabulary)]
+    lists.refuse_characters(texts, SPLIT_SPACE, path, "a piece in OpenNMT's list")
+    rows = lists.unique_rows(vocabulary, path)
+    lists.write_lines(path, (f"{row.text}\t{row.count}" for row in rows))
     notes = [
         "ids are OpenNMT-py's: its own special tokens, then the pieces in the order of VOLT's ids"
     ]
@@ -40,9 +40,9 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    result = list(rows(path))
-    is_ours = any(row.piece.endswith(SUFFIX) and row.piece != SUFFIX for row in result)
-    return lists.vocabulary_of(path, result, merges=merges, joined=not is_ours)
+    entries = list(rows(path))
+    is_ours = any(entry.piece.endswith(SUFFIX) and entry.piece != SUFFIX for entry in entries)
+    return lists.vocabulary_of(path, entries, merges=merges, joined=not is_ours)
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -56,13 +56,9 @@ def odd_line(head: bytes) -> int | None:
     >>> odd_line(b"7\\tl\\n3\\tlo\\nx\\ty\\n"), odd_line(b"a text\\nof two lines\\n")
     (3, None)
     """
-    lines = head.decode(errors="replace").split("\n")[:-1]
+    lines = head.decode(errors="replace").replace("\r\n", "\n").split("\n")[:-1]
     for row in (_SWAPPED, _ROW):
-        odd = [
-            number
-            for number, line in enumerate(lines, 1)
-            if not row.fullmatch(line.removesuffix("\r"))
-        ]
+        odd = [number for number, line in enumerate(lines, 1) if not row.fullmatch(line)]
         if odd and odd[0] > 1 and 2 * len(odd) < len(lines):
             return odd[0]
     return None
@@ -71,23 +67,25 @@ def odd_line(head: bytes) -> int | None:
 def rows(path: Path) -> Iterator[lists.ListEntry]:
     """Yield the listed tokens. Fields are read in the order that fits more lines; in a tie, the piece comes first."""
     lines = list(lists.lines_of(path))
-    usual, swapped = (
-        sum(bool(row.fullmatch(line)) for _, line in lines) for row in (_ROW, _SWAPPED)
-    )
+    n_usual = sum(bool(_ROW.fullmatch(line)) for _, line in lines)
+    n_swapped = sum(bool(_SWAPPED.fullmatch(line)) for _, line in lines)
     for number, line in lines:
         parts = line.split("\t")
         if len(parts) != 2 or not all(parts):
             raise VocabularyError(
                 f"{path}:{number}: expected a piece, a tab and a count, found {line[:60]!r}; fix it"
             )
-        piece, count = reversed(parts) if swapped > usual else parts
+        if n_swapped > n_usual:
+            parts.reverse()
+        piece, count = parts
         yield lists.ListEntry(number, piece, _count_of(path, number, count))
 
 
 def _count_of(path: Path, line: int, text: str) -> int:
     if lists.is_number(text) or not _FRACTION.fullmatch(text):
         return lists.count_of(path, line, text)
-    if (count := float(text)) > _MOST:
+    count = float(text)
+    if count > _MOST:
         raise VocabularyError(
             f"{path}:{line}: the count {text} is above {_MOST:g}; divide all counts by a constant"
         )

@@ -1,13 +1,8 @@
-"""The protocol of a format: a module, or a sub-package, with the functions of `Format`. It may also define:
+"""The protocol of a format: a module, or a sub-package, with the functions of `Format` and any hooks of `HOOKS`.
 
-peer                a `LoadPeer`, if a library encodes text with the format's files
-original            imported file, its vocabulary, pattern → `Peer`, loaded as the file's publisher loads it
-peer_of             exported file, its vocabulary → `Peer`, for libraries that need more than the file
-read_with_pattern   `read` with an argument `pattern`, if files do not name the pattern that splits text
-write_with_template `write` with an argument `chat_template`, if the library turns chats into text
-files_written       path → the files that `write` writes; by default, the path
-files_read          path → the files that `read` may read; by default, the path
-CLOSING_ORDER       see `volt.formats.registry.closing_order`
+>>> from volt.formats import marian
+>>> hook(marian, "files_written")(Path("a.yml")) == (Path("a.yml"),), hook(marian, "CLOSING_ORDER")
+(True, 'ids')
 """
 
 from __future__ import annotations
@@ -16,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from volt.display import counted
 from volt.errors import ConfigError, VocabularyError, missing
@@ -26,6 +21,7 @@ from volt.text.special_tokens import SpecialTokens
 if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
 
+Pair: TypeAlias = tuple[str, str]  # the two parts of a merge
 USUAL = SpecialTokens()
 HEAD_SIZE = 4096  # bytes that `recognises` gets
 _N_NAMED = 5  # tokens in one note
@@ -51,10 +47,45 @@ class Format(Protocol):
 
 
 class LoadPeer(Protocol):
-    """The type of the function `peer` of a format: it loads a file in a library that can encode text."""
+    """The type of the hook `peer`: it loads a file in a library that can encode text."""
 
     def __call__(self, path: Path, *, special: SpecialTokens = USUAL) -> Peer:
         """Load the file in the library. special: special tokens, for formats whose files do not name them"""
+
+
+def only_path(path: Path) -> tuple[Path, ...]:
+    return (path,)
+
+
+# What a format may also define, and the default. A function that no format needs to define is None by default.
+HOOKS: dict[str, Any] = {
+    # a `LoadPeer`, if a library encodes text with the format's files
+    "peer": None,
+    # imported file, its vocabulary, pattern → `Peer`, loaded as the file's publisher loads it
+    "original": None,
+    # exported file, its vocabulary → `Peer`, for libraries that need more than the file
+    "peer_of": None,
+    # path, content → `MergeList`, candidates for a search, if they are not the merges of the vocabulary
+    "read_merges": None,
+    # `read` with an argument `pattern`, if files do not name the pattern that splits text
+    "read_with_pattern": None,
+    # `write` with an argument `chat_template`, if the library turns chats into text
+    "write_with_template": None,
+    # path → the `ListEntry` of each row, if files only list tokens
+    "rows": None,
+    # path → the files that `write` writes, and those that `read` may read
+    "files_written": only_path,
+    "files_read": only_path,
+    # the order of tokens for `Vocabulary.closed`: "merges" if ids are ranks of merges, else "ids"
+    "CLOSING_ORDER": "ids",
+    # whether user tokens may contain white space
+    "STORES_WHITE_SPACE": False,
+}
+
+
+def hook(module: object, name: str) -> Any:
+    """Return a format's own version of a hook, or the default."""
+    return getattr(module, name, HOOKS[name])
 
 
 @contextmanager
@@ -82,17 +113,10 @@ def named(tokens: Sequence[str]) -> str:
     <url>, '\n', a, b, c and 2 others
     """
     shown = [token if token.split() == [token] else repr(token) for token in tokens[:_N_NAMED]]
-    others = len(tokens) - len(shown)
-    return ", ".join(shown) + (f" and {counted(others, 'other')}" if others else "")
-
-
-def refuse_scaffolding(vocabulary: Vocabulary, library: str) -> None:
-    """Raise VocabularyError if merges make tokens that are split again, because the library cannot split them."""
-    if tokens := vocabulary.scaffolding:
-        what = f"{len(tokens):,} tokens, such as {tokens[0]!r}, are made and split back into their parts"
-        raise VocabularyError(
-            f"the vocabulary is pruned: {what}, which {library} cannot do; export it closed"
-        )
+    result = ", ".join(shown)
+    if others := len(tokens) - len(shown):
+        result += f" and {counted(others, 'other')}"
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +126,14 @@ class Peer:
     pieces: lines → the pieces of each line, in VOLT's spelling
     ids: lines → the ids of each line; None if the library has no ids, or if its ids differ from VOLT's
     added: tokens that the library, unlike VOLT, finds in text, where it cuts a line before it normalises the parts
+    unk: the token by which the library replaces unknown characters in its pieces, which then hide them
     """
 
     library: str
     pieces: Callable[[Sequence[str]], list[list[str]]]
     ids: Callable[[Sequence[str]], list[list[int]]] | None = None
     added: tuple[str, ...] = ()
+    unk: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +144,7 @@ class MergeList:
     notes: a sentence for each assumption about the file
     """
 
-    pairs: list[tuple[str, str]]
+    pairs: list[Pair]
     marker: Marker
     spells_bytes: bool = False
     notes: tuple[str, ...] = ()

@@ -24,7 +24,7 @@ from volt.errors import (
 )
 from volt.files.remote_files import local_copy
 from volt.files.small_files import is_pipe, read_bytes, read_head
-from volt.formats.protocol import HEAD_SIZE, MergeList, named
+from volt.formats.protocol import HEAD_SIZE, MergeList, Pair, hook, named, only_path
 from volt.urls import url_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from volt.vocabulary.add_special_tokens import Ids
 
 
-_ABLE = "a .volt vocabulary, a tokenizer.json, a .tiktoken file, subword-nmt or fastBPE codes, or a sentencepiece model"
+_ABLE = (
+    "a .volt vocabulary, a tokenizer.json, a .tiktoken file, subword-nmt or fastBPE codes, "
+    "or a sentencepiece model"
+)
 
 
 def read_merges(path: str | Path) -> MergeList:
@@ -48,60 +51,70 @@ def read_merges(path: str | Path) -> MergeList:
         ...
     volt.errors.CandidateError: /nowhere/codes: cannot be read: no such file or directory; check the path
     """
-    from volt.formats import subword_nmt
-    from volt.formats.sentencepiece import model_file
-
     place = Path(arguments.path(path))
-    data = b"" if place.is_dir() else read_bytes(place, kind=CandidateError)
-    if not data and not place.is_dir():
+    is_folder = place.is_dir()
+    data = b"" if is_folder else read_bytes(place, kind=CandidateError)
+    if not data and not is_folder:
         raise CandidateError(f"{path}: empty; give {_ABLE}")
-    if data.startswith(model_file.FIRST_BYTE):
-        return model_file.read_merges(path, data)
-    try:
-        name = "volt" if data.startswith(_OWN) else guess_format(place, data[:HEAD_SIZE])
-    except VocabularyError as error:
-        if data.lstrip()[:1] == b"{" or not data:  # certainly not codes
-            raise CandidateError(str(error)) from None
-        name = "subword-nmt"
-    return subword_nmt.read_merges(path, data) if name == "subword-nmt" else _merges_of(place, name)
 
-
-def _merges_of(path: Path, name: str) -> MergeList:
-    from volt.formats.tiktoken import reading as ranks
-
-    if name in FORMATS and hasattr(format_module(name), "rows"):
+    name = _format_with_merges(place, data)
+    module = None if name == VOLT else format_module(name)
+    if hook(module, "rows"):
         raise CandidateError(
             f"{path}: a list of tokens ({name}), which contains no merges; give {_ABLE}"
         )
     try:
-        if name == "tiktoken":
-            return ranks.read_merges(path)
-        vocabulary, _ = read_with_format(path)
+        if read := hook(module, "read_merges"):
+            result: MergeList = read(path, data)
+            return result
+        vocabulary, _ = read_with_format(place)
     except VocabularyError as error:
         raise error.reworded(error.message, CandidateError) from None
+    return _merges_of(path, vocabulary)
+
+
+def _format_with_merges(path: Path, data: bytes) -> str:
+    from volt.formats.sentencepiece.model_file import FIRST_BYTE
+
+    if data.startswith(FIRST_BYTE):
+        return "sentencepiece"
+    if data.startswith(_OWN):
+        return VOLT
+    try:
+        return guess_format(path, data[:HEAD_SIZE])
+    except VocabularyError as error:
+        if not data or data.lstrip().startswith(b"{"):  # certainly not codes
+            raise CandidateError(str(error)) from None
+        return "subword-nmt"
+
+
+def _merges_of(path: str | Path, vocabulary: Vocabulary) -> MergeList:
     if not vocabulary.merges:
         raise CandidateError(f"{path}: the vocabulary has no merges; give {_ABLE}")
-    cut = arguments.shortened(vocabulary.pretokenizer.name)
+    cut = vocabulary.pretokenizer
     notes = [
-        f"only its merges are taken, which were made for words cut by {cut}; its tokens and ids are not used"
+        f"only its merges are taken, which were made for words cut by "
+        f"{arguments.shortened(cut.name)}; its tokens and ids are not used"
     ]
     if unmade := len(vocabulary.unmade):
         notes.append(f"{unmade:,} of its tokens are dropped, because no merge makes them")
-    pairs = _ranked_pairs(vocabulary) if vocabulary.merging == "ranks" else list(vocabulary.merges)
-    return MergeList(pairs, vocabulary.marker, vocabulary.pretokenizer.is_bytes, tuple(notes))
+    pairs = list(vocabulary.merges)
+    if vocabulary.merging == "ranks":
+        pairs = _ranked_pairs(vocabulary)
+    return MergeList(pairs, vocabulary.marker, cut.is_bytes, tuple(notes))
 
 
-def _ranked_pairs(vocabulary: Vocabulary) -> list[tuple[str, str]]:
+def _ranked_pairs(vocabulary: Vocabulary) -> list[Pair]:
     """Return the merges of a vocabulary that merges by ranks, ordered so that a merge's parts are made before it."""
     from volt.formats.huggingface.writing import merges_of
     from volt.formats.tiktoken.ranks import merges_of as merges_of_ranks
     from volt.text.byte_alphabet import to_bytes
 
     if vocabulary.pretokenizer.is_bytes:
-        return merges_of_ranks(
-            [*map(to_bytes, vocabulary.atoms), *map(to_bytes, dict.fromkeys(vocabulary.made))]
-        )
-    known, pairs = set(vocabulary.atoms), list[tuple[str, str]]()
+        tokens = dict.fromkeys((*vocabulary.atoms, *vocabulary.made))
+        return merges_of_ranks(list(map(to_bytes, tokens)))
+    known = set(vocabulary.atoms)
+    pairs = list[Pair]()
     for pair in merges_of(vocabulary):
         if known.issuperset(pair):
             known.add("".join(pair))
@@ -127,11 +140,13 @@ _OTHERS = {  # the first bytes, in lower case, of files that are often given ins
         (b"<!doctype html", b"<html"),
         "a web page, saved instead of a file; download the file itself",
     ),
-    b"version https://git-lfs": "a pointer of Git LFS, not the file itself; fetch the file with git lfs pull",
+    b"version https://git-lfs": "a pointer of Git LFS, not the file itself; "
+    "fetch the file with git lfs pull",
     b"pk\x03\x04": "a zip archive; unpack it, and give a file in it",
     b"\xef\xbb\xbf": "text that starts with a byte order mark (U+FEFF); save it without one",
 }
 VOLT = "VOLT"
+_CACHED = ("huggingface", "tiktoken")  # `files_read` returns all their files, the main one last
 _UNLIKE_RANKS = (VOLT, "sentencepiece", "huggingface")  # a ranks file is never mistaken for these
 _OWN = b'{"volt"'  # the first bytes of a VOLT file
 
@@ -142,35 +157,39 @@ def files_written(path: str | Path, *, to: str) -> tuple[Path, ...]:
     >>> [str(path) for path in files_written("codes", to="subword-nmt")]
     ['codes', 'codes.vocab']
     """
-    return _files(format_module(to), "files_written", Path(path))
+    return _files("files_written", to, Path(path))
 
 
 def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ...]:
     """Return the files that `read_vocabulary` may read at a path; the path itself if it is not a vocabulary."""
     path = _as_written(Path(path))
-    if url_of(path) or not (path.is_file() or path.is_dir()):  # a pipe can be read only once
+    is_readable = path.is_file() or path.is_dir()  # a pipe can be read only once
+    if url_of(path) or not is_readable:
         return (path,)
     try:
         name = format or _format_at(path)
     except VocabularyError:  # reading it reports the error
-        name = VOLT
-    return (path,) if name == VOLT else (path, *_files(format_module(name), "files_read", path))
+        return (path,)
+    if name == VOLT:
+        return (path,)
+    return path, *_files("files_read", name, path)
+
+
+def _files(name: str, format: str, path: Path) -> tuple[Path, ...]:
+    files = hook(format_module(format), name) if path.name else only_path
+    result: tuple[Path, ...] = files(path)
+    return result
 
 
 @contextmanager
 def model_at_hand(path: str | Path, *, format: str | None = None) -> Iterator[Path]:
     """Yield a local path unchanged; for a URL, the path of a copy, next to copies of other files the format needs."""
-    with local_copy(
-        path, kind=VocabularyError, beside=lambda copy: files_read(copy, format=format)
-    ) as place:
+
+    def others(copy: Path) -> tuple[Path, ...]:
+        return files_read(copy, format=format)
+
+    with local_copy(path, kind=VocabularyError, beside=others) as place:
         yield place
-
-
-def _files(module: Any, name: str, path: Path) -> tuple[Path, ...]:
-    result: tuple[Path, ...] = (
-        getattr(module, name)(path) if path.name and hasattr(module, name) else (path,)
-    )
-    return result
 
 
 def write_vocabulary(
@@ -195,25 +214,30 @@ def write_vocabulary(
     from volt.vocabulary import Vocabulary
 
     vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary")
-    module, place = format_module(to, "to"), Path(arguments.path(path))
-    if (spaced := vocabulary.special.spaced) and not getattr(module, "STORES_WHITE_SPACE", False):
-        what = f"{shown_path(place)}: {to} cannot store the user token {spaced[0]!r}, which contains white space"
-        raise VocabularyError(f"{what}; write", hint={"to": "huggingface"})
-    if chat_template is None:
-        notes = module.write(vocabulary, place)
-        strips = list(dict.fromkeys([*vocabulary.special.lstrip, *vocabulary.special.rstrip]))
-        if strips and to != "huggingface":
-            notes.append(
-                f"In VOLT, and not there, white space next to a token belongs to it: {named(strips)}."
-            )
+    module = format_module(to, "to")
+    place = Path(arguments.path(path))
+    special = vocabulary.special
+    if special.spaced and not hook(module, "STORES_WHITE_SPACE"):
+        raise VocabularyError(
+            f"{shown_path(place)}: {to} cannot store the user token {special.spaced[0]!r}, which "
+            "contains white space; write",
+            hint={"to": "huggingface"},
+        )
+    write = hook(module, "write_with_template")
+    if write:
+        notes: list[str] = write(vocabulary, place, chat_template=chat_template)
         return notes
-    if (write := getattr(module, "write_with_template", None)) is None:
+    if chat_template is not None:
         raise ConfigError(
             f"{to} has no place for a chat template; leave it out, or write",
             hint={"to": "huggingface"},
         )
-    result: list[str] = write(vocabulary, place, chat_template=chat_template)
-    return result
+    notes = module.write(vocabulary, place)
+    if strips := list(dict.fromkeys(special.lstrip + special.rstrip)):
+        notes.append(
+            f"In VOLT, and not there, white space next to a token belongs to it: {named(strips)}."
+        )
+    return notes
 
 
 def read_vocabulary(
@@ -275,15 +299,13 @@ def read_with_format(
             copy = local_copy(arguments.path(merges, "merges"), kind=VocabularyError)
             merges = _no_pipe(stack.enter_context(copy))
         name = format or _format_at(place)
-        is_cached = name in (
-            "huggingface",
-            "tiktoken",
-        )  # `files_read` returns all their files, the main one last
-        paths = files_read(place, format=name) if is_cached and merges is None else ()
+        paths: tuple[Path, ...] = ()
+        if name in _CACHED and merges is None:
+            paths = files_read(place, format=name)
         read = partial(_read, place, name, merges, pattern)
-        output = cached_vocabulary(Vocabulary, paths, read, name, pattern)
+        vocabulary = cached_vocabulary(Vocabulary, paths, read, name, pattern)
         try:
-            return named(output, **names), name
+            return named(vocabulary, **names), name
         except ArgumentError:
             raise
         except VoltError as error:
@@ -293,23 +315,21 @@ def read_with_format(
 def _read(path: Path, format: str, merges: Path | None, pattern: str | None) -> Vocabulary:
     from volt.vocabulary import Vocabulary
 
+    module = None if format == VOLT else format_module(format)
     if pattern is None:
-        return (
-            Vocabulary.load(path)
-            if format == VOLT
-            else format_module(format).read(path, merges=merges)
-        )
-    read = None if format == VOLT else getattr(format_module(format), "read_with_pattern", None)
-    if read is None:
-        message = f"{path}: its format, {format}, defines how text is split into words; remove the pattern"
-        if format in _UNLIKE_RANKS:
-            raise ConfigError(message)
-        raise ConfigError(
-            f"{message}; if it contains tiktoken's ranks, import it with",
-            hint={"format": "tiktoken"},
-        )
-    output: Vocabulary = read(path, merges=merges, pattern=arguments.text(pattern, "pattern"))
-    return output
+        return Vocabulary.load(path) if module is None else module.read(path, merges=merges)
+    if read := hook(module, "read_with_pattern"):
+        result: Vocabulary = read(path, merges=merges, pattern=arguments.text(pattern, "pattern"))
+        return result
+    message = (
+        f"{path}: its format, {format}, defines how text is split into words; remove the pattern"
+    )
+    if format in _UNLIKE_RANKS:
+        raise ConfigError(message)
+    raise ConfigError(
+        f"{message}; if it contains tiktoken's ranks, import it with",
+        hint={"format": "tiktoken"},
+    )
 
 
 def format_of(path: str | Path) -> str:
@@ -326,7 +346,7 @@ def listed_pieces(path: str | Path) -> list[str] | None:
     """Return the pieces of a list without merges, in the file's spelling; None for other formats."""
     with _at_hand(path) as place:
         name = VOLT if place.is_dir() else _format_at(place)
-        rows = None if name == VOLT else getattr(format_module(name), "rows", None)
+        rows = None if name == VOLT else hook(format_module(name), "rows")
         return None if rows is None else [row.piece for row in rows(place)]
 
 
@@ -365,7 +385,9 @@ def guess_format(path: Path, head: bytes) -> str:
     for name in FORMATS:
         if format_module(name).recognises(path, head):
             return name
-    if (odd := import_module(FORMATS["opennmt"]).odd_line(head)) is not None:
+    from volt.formats.opennmt import odd_line
+
+    if (odd := odd_line(head)) is not None:
         raise VocabularyError(
             f"{path}:{odd}: is not `count<TAB>subword`, as the lines before it are; fix the line"
         )
@@ -376,22 +398,23 @@ def guess_format(path: Path, head: bytes) -> str:
 
 def peer_loader(name: str) -> LoadPeer | None:
     """Return the function that loads a format's real library; None for token lists, which have no library."""
-    result: LoadPeer | None = getattr(format_module(name), "peer", None)
+    result: LoadPeer | None = hook(format_module(name), "peer")
     return result
 
 
 def closing_order(name: str) -> Literal["ids", "merges"]:
     """Return a format's order of tokens for `Vocabulary.closed`: "merges" if ids are ranks of merges, else "ids"."""
-    result: Literal["ids", "merges"] = getattr(format_module(name), "CLOSING_ORDER", "ids")
+    result: Literal["ids", "merges"] = hook(format_module(name), "CLOSING_ORDER")
     return result
 
 
 def format_module(name: str, argument: str = "format") -> Format:
     """Return the module of a format. Raises ConfigError for an unknown name. argument: what errors call `name`"""
-    if arguments.text(name, argument, remedy=f"choose from {', '.join(FORMATS)}") not in FORMATS:
-        near = get_close_matches(name.lower(), FORMATS, n=1)
-        hint = f"did you mean {near[0]}? The formats are" if near else "choose from"
-        raise ConfigError(f"unknown format {name!r}; {hint} {', '.join(FORMATS)}")
+    choices = f"choose from {', '.join(FORMATS)}"
+    if arguments.text(name, argument, remedy=choices) not in FORMATS:
+        if near := get_close_matches(name.lower(), FORMATS, n=1):
+            choices = f"did you mean {near[0]}? The formats are {', '.join(FORMATS)}"
+        raise ConfigError(f"unknown format {name!r}; {choices}")
     module: Format = import_module(FORMATS[name])
     return module
 

@@ -10,21 +10,26 @@ import io
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain, filterfalse
 from pathlib import Path
 
 from volt.errors import CandidateError, VocabularyError
 from volt.files.atomic import write_together
 from volt.files.small_files import decoded, read_bytes, read_text
 from volt.formats import gpt2
-from volt.formats.protocol import USUAL, MergeList, Peer, needs
+from volt.formats.protocol import USUAL, MergeList, Pair, Peer, needs
 from volt.text.atoms import PREFIX, SUFFIX
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
-VERSION, _OLD = "#version: 0.2", "#version: 0.1"
+VERSION = "#version: 0.2"
+_OLD = "#version: 0.1"
 _JOINED = "@@"
-_ASSUMED = "No merge contains '</w>' or 'Ġ': VOLT assumes subword-nmt's codes, without merges at the end of a word."
+_ASSUMED = (
+    "No merge contains '</w>' or 'Ġ': VOLT assumes subword-nmt's codes, "
+    "without merges at the end of a word."
+)
 
 
 def read_merges(path: str | Path, data: bytes) -> MergeList:
@@ -35,83 +40,99 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
     >>> read_merges("codes", b"#version: 0.2\nl o\nlo w</w>\n").pairs
     [('l', 'o'), ('lo', 'w</w>')]
     """
-    message = ", so neither subword-nmt codes nor a sentencepiece model; give one of these"
-    lines = decoded(path, data, kind=CandidateError, remedy=message).split("\n")
+    remedy = ", so neither subword-nmt codes nor a sentencepiece model; give one of these"
+    lines = decoded(path, data, kind=CandidateError, remedy=remedy).split("\n")
     if not data.strip():
         raise CandidateError(f"{path}:1: empty; learn the codes again")
-    named = lines[0].startswith("#version:")
-    version = " ".join(lines[0].split()[:2])  # "- Trained by `huggingface/tokenizers`" may follow
-    if named and version not in (VERSION, _OLD):
-        what = f"{path}:1: expected {VERSION!r} or {_OLD!r}, found {lines[0][:40]!r}"
-        raise CandidateError(f"{what}; learn the codes again with subword-nmt 0.3")
-    rows = list(enumerate(lines[named : None if lines[-1] else -1], 1 + named))
-    is_counted = not named and bool(rows) and is_counted_line(rows[0][1])
-    numbered = [
-        (number, *_pair(path, number, line, is_counted=is_counted)) for number, line in rows
-    ]
+    if not lines[-1]:
+        lines.pop()
+    version = ""
+    if lines[0].startswith("#version:"):
+        version = " ".join(
+            lines[0].split()[:2]
+        )  # "- Trained by `huggingface/tokenizers`" may follow
+        if version not in (VERSION, _OLD):
+            raise CandidateError(
+                f"{path}:1: expected {VERSION!r} or {_OLD!r}, found {lines[0][:40]!r}; "
+                "learn the codes again with subword-nmt 0.3"
+            )
+
+    is_counted = is_counted_line(lines[0])
+    numbered = list[tuple[int, str, str]]()
+    for number, line in enumerate(lines, 1):
+        if number > 1 or not version:
+            numbered.append((number, *_pair(path, number, line, is_counted=is_counted)))
     pairs = [(left, right) for _, left, right in numbered]
     if gpt2.spells_bytes(pairs):
         return MergeList(pairs, "none", spells_bytes=True)
+
     marks_ends = any(SUFFIX in left + right for left, right in pairs)
+    _refuse_other_merges(path, pairs, marks_ends=marks_ends)
+    is_ambiguous = pairs and not marks_ends and set("".join(map("".join, pairs))) <= set(ALPHABET)
+    if not is_counted and version != VERSION:
+        pairs = list(_from_01(path, numbered))
+    return MergeList(pairs, "suffix", notes=(_ASSUMED,) if is_ambiguous else ())
+
+
+def _refuse_other_merges(path: str | Path, pairs: Sequence[Pair], *, marks_ends: bool) -> None:
     if not marks_ends and any(left.startswith(PREFIX) for left, _ in pairs):
-        what = "its merges mark words by '▁' before them, not by '</w>', so they are not subword-nmt codes"
         raise CandidateError(
-            f"{path}: {what}; give the tokenizer.json or the sentencepiece model that they come from"
+            f"{path}: its merges mark words by '▁' before them, not by '</w>', so they are not "
+            "subword-nmt codes; give the tokenizer.json or the sentencepiece model that they come from"
         )
     bare = [(left.removesuffix(SUFFIX), right.removesuffix(SUFFIX)) for left, right in pairs]
-    if gpt2.spells_bytes([(left, right) for left, right in bare if left and right]):
-        what = "its merges spell bytes, and mark word ends by '</w>', as CLIP's do, but do not say how words are cut"
-        raise CandidateError(f"{path}: {what}; give the tokenizer.json of these merges")
-    is_ambiguous = (
-        bool(pairs) and not marks_ends and set("".join(map("".join, pairs))) <= set(ALPHABET)
-    )
-    is_new = is_counted or version == VERSION
-    pairs = pairs if is_new else list(_from_01(path, numbered))
-    return MergeList(pairs, "suffix", notes=(_ASSUMED,) * is_ambiguous)
+    if gpt2.spells_bytes([pair for pair in bare if all(pair)]):
+        raise CandidateError(
+            f"{path}: its merges spell bytes, and mark word ends by '</w>', as CLIP's do, "
+            "but do not say how words are cut; give the tokenizer.json of these merges"
+        )
 
 
-def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator[tuple[str, str]]:
+def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator[Pair]:
     """Convert merges of version 0.1 to merges of version 0.2 that split every word in the same way.
 
     In 0.1, "</w>" is a separate symbol: x and "</w>" merge at some rank, or never. In 0.2, "x</w>" is one symbol from
     the start. So a merge (l, x) becomes two, (l, x) and (l, "x</w>"), unless x and "</w>" merge before it.
 
+    rows: line, left and right part of each merge
+
     >>> list(_from_01("codes", [(1, "l", "o"), (2, "o", "</w>"), (3, "lo", "w"), (4, "b", "o</w>")]))
     [('l', 'o'), ('l', 'o</w>'), ('lo', 'w'), ('lo', 'w</w>'), ('b', 'o</w>')]
     """
-    joined = {left: number for number, left, right in reversed(rows) if right == SUFFIX}
-    output, unjoined, new = {SUFFIX}, set[str](), dict[tuple[str, str], None]()
+    end_lines = {left: number for number, left, right in reversed(rows) if right == SUFFIX}
+    known = {SUFFIX}
+    without_end = set[str]()  # tokens that did not merge with "</w>" before their merge
+    converted = dict[Pair, None]()
     for number, left, right in rows:
         for part in (left, right):
-            if len(part) > 1 and part not in output:
+            if len(part) > 1 and part not in known:
                 raise CandidateError(
                     f"{path}:{number}: {part!r} is no character, and no earlier merge makes it; fix"
                 )
-        output.add(left + right)
-        if right.endswith(SUFFIX):
-            new |= {(left, right): None} if right != SUFFIX else {}
-        else:
-            new[left, right] = None
-            if (len(right) == 1 or right in unjoined) and joined.get(right, number) >= number:
-                new[left, right + SUFFIX] = None
-                unjoined.add(left + right)
+        known.add(left + right)
+        if right == SUFFIX:
+            continue
+        converted[left, right] = None
+        can_end = len(right) == 1 or right in without_end
+        if can_end and end_lines.get(right, number) >= number:
+            converted[left, right + SUFFIX] = None
+            without_end.add(left + right)
+
     results = set[str]()
-    for pair in new:  # drop merges whose parts no earlier merge makes
-        if all(
-            len(part) == 1 or len(part.removesuffix(SUFFIX)) == 1 or part in results
-            for part in pair
-        ):
+    for pair in converted:  # drop merges whose parts no earlier merge makes
+        if all(len(part.removesuffix(SUFFIX)) == 1 or part in results for part in pair):
             results.add("".join(pair))
             yield pair
 
 
-def _pair(path: str | Path, number: int, line: str, *, is_counted: bool) -> tuple[str, str]:
+def _pair(path: str | Path, number: int, line: str, *, is_counted: bool) -> Pair:
     parts = line.rstrip("\r").split(" ")
-    is_sound = is_counted_line(line) if is_counted else len(parts) == 2 and all(parts)
+    form = "two parts with one space"
+    is_sound = len(parts) == 2 and all(parts)
+    if is_counted:
+        form = "two parts and a count here, with a space"
+        is_sound = is_counted_line(line)
     if not is_sound:
-        form = (
-            "two parts and a count here, with a space" if is_counted else "two parts with one space"
-        )
         raise CandidateError(
             f"{path}:{number}: a merge is {form} between, not {line[:60]!r}; fix it"
         )
@@ -133,14 +154,11 @@ def recognises(path: Path, head: bytes) -> bool:
     if head.startswith(b"#version: 0."):
         return True
     rows = [line.rstrip(b"\r").split(b" ") for line in head.split(b"\n")[:-1]]
-    n = (
-        3
-        if rows and len(rows[0]) == 3 and all(len(row) == 3 and row[2].isdigit() for row in rows)
-        else 2
-    )
-    return all(len(row) == n and all(row) for row in rows) and any(
-        row[1].endswith(b"</w>") for row in rows
-    )
+    sizes = set(map(len, rows))
+    are_counted = sizes == {3} and all(row[2].isdigit() for row in rows)
+    if not are_counted and sizes != {2}:
+        return False
+    return all(map(all, rows)) and any(row[1].endswith(b"</w>") for row in rows)
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
@@ -148,11 +166,10 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     _check(vocabulary)
     codes = "".join(f"{left} {right}\n" for left, right in vocabulary.merges)
     counts = vocabulary.counts or (1,) * vocabulary.size
-    pieces = (
-        token.removesuffix(SUFFIX) if token.endswith(SUFFIX) else token + _JOINED
-        for token in vocabulary.tokens
-    )
-    listing = "".join(f"{piece} {n}\n" for piece, n in zip(pieces, counts, strict=True))
+    listing = ""
+    for token, count in zip(vocabulary.tokens, counts, strict=True):
+        piece = token.removesuffix(SUFFIX) if token.endswith(SUFFIX) else token + _JOINED
+        listing += f"{piece} {count}\n"
     write_together({_beside(path): listing.encode(), path: f"{VERSION}\n{codes}".encode()})
     return list(_differences(vocabulary))
 
@@ -169,43 +186,48 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
     Without a vocabulary, tokens are all characters in merges and all their results. Counts are dropped if all are 1.
     """
-    codes, listing = (path, _beside(path)) if merges is None else (merges, path)
+    codes = merges or path
+    listing = path if merges else _beside(path)
     try:
-        result = read_merges(codes, read_bytes(codes, kind=VocabularyError))
+        candidates = read_merges(codes, read_bytes(codes, kind=VocabularyError))
     except CandidateError as error:
         raise VocabularyError(str(error)) from None
-    if result.spells_bytes:
-        return gpt2.read(codes, result.pairs)
-    pairs, output = tuple(result.pairs), dict.fromkeys(map("".join, result.pairs))
-    if merges is not None or listing.exists():
+    if candidates.spells_bytes:
+        return gpt2.read(codes, candidates.pairs)
+
+    results = dict.fromkeys(map("".join, candidates.pairs))
+    counts: tuple[int, ...] = ()
+    if merges or listing.exists():
         _refuse_01(codes, listing)
         pieces, counts = zip(*_listing(listing), strict=True)
-        tokens = _ours(pieces, results=output.keys())
-    elif not pairs:
+        tokens = _ours(pieces, results=results.keys())
+    elif results:
+        parts = dict.fromkeys(chain.from_iterable(candidates.pairs))
+        tokens = (*filterfalse(results.__contains__, parts), *results)
+    else:
         raise VocabularyError(
             f"{codes}: contains no merge, and has no .vocab file next to it; learn the codes again"
         )
-    else:
-        characters = dict.fromkeys(part for pair in pairs for part in pair if part not in output)
-        tokens, counts = (*characters, *output), ()
     try:
         return Vocabulary(
-            merges=pairs,
+            merges=tuple(candidates.pairs),
             tokens=tokens,
             counts=() if set(counts) == {1} else counts,
-            provenance={"format": "subword-nmt", "lost": list(result.notes)},
+            provenance={"format": "subword-nmt", "lost": list(candidates.notes)},
         )
     except VocabularyError as error:
         section, index = error.place or ("merges", -1)
-        place, line = (codes, index + 2) if section == "merges" else (listing, index + 1)
-        raise VocabularyError(f"{place}:{line}: {error.fault}") from None
+        line = f"{codes}:{index + 2}" if section == "merges" else f"{listing}:{index + 1}"
+        raise VocabularyError(f"{line}: {error.fault}") from None
 
 
 def _refuse_01(codes: Path, listing: Path) -> None:
     first = read_text(codes, kind=VocabularyError).partition("\n")[0]
     if not first.startswith(VERSION) and not is_counted_line(first):
-        what = f"with codes of version 0.1 and a vocabulary, subword-nmt splits words wrongly; remove {listing}"
-        raise VocabularyError(f"{codes}:1: {what}, or learn the codes again with subword-nmt 0.3")
+        raise VocabularyError(
+            f"{codes}:1: with codes of version 0.1 and a vocabulary, subword-nmt splits words "
+            f"wrongly; remove {listing}, or learn the codes again with subword-nmt 0.3"
+        )
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
@@ -216,31 +238,39 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
             f"{path}: subword-nmt does not support merges over bytes; give its own codes"
         )
     listing = _beside(path)
-    retained = (
-        read_vocabulary(io.StringIO(listing.read_text("utf-8")), None) if listing.exists() else None
-    )
-    codes = path.read_text("utf-8")
-    first, _, others = codes.partition("\n")
+    retained = None
+    if listing.exists():
+        retained = read_vocabulary(io.StringIO(listing.read_text("utf-8")), None)
+    first, *lines = path.read_text("utf-8").splitlines()
     if is_counted_line(first):
-        codes = "".join(
-            [f"{VERSION}\n", *(f"{line.rpartition(' ')[0]}\n" for line in codes.splitlines())]
-        )
+        lines = [line.rpartition(" ")[0] for line in (first, *lines)]
+        first = VERSION
     elif first.startswith(VERSION):  # without what tokenizers adds
-        codes = f"{VERSION}\n{others}"
+        first = VERSION
+    codes = "".join(f"{line}\n" for line in (first, *lines))
     bpe = BPE(io.StringIO(codes), vocab=retained, glossaries=glossaries(special))
-
-    def pieces(lines: Sequence[str]) -> list[list[str]]:
-        return [
-            [piece for word in line.strip("\r\n ").split(" ") for piece in word_pieces(word)]
-            for line in lines
-        ]
 
     def word_pieces(word: str) -> list[str]:
         *others, last = bpe.segment_tokens([word]) or [""]
+        if not last:
+            return []
         ends = [last, SUFFIX] if last in special.user else [last + SUFFIX]
-        return [*(piece.removesuffix(_JOINED) for piece in others), *ends] if last else []
+        return [piece.removesuffix(_JOINED) for piece in others] + ends
+
+    def pieces(lines: Sequence[str]) -> list[list[str]]:
+        words = (line.strip("\r\n ").split(" ") for line in lines)
+        return [list(chain.from_iterable(map(word_pieces, line))) for line in words]
 
     return Peer("subword-nmt", pieces)
+
+
+def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) -> Peer:
+    """Load an imported file; merges over bytes, which only look like subword-nmt's, in `tokenizers`."""
+    if vocabulary.pretokenizer.is_bytes:
+        from volt.formats.huggingface.reference_tokenizer import peer_of_merges
+
+        return peer_of_merges(path, vocabulary)
+    return peer(path, special=vocabulary.special)
 
 
 def glossaries(special: SpecialTokens) -> list[str]:
@@ -249,8 +279,10 @@ def glossaries(special: SpecialTokens) -> list[str]:
     >>> glossaries(SpecialTokens(user=("<a>", "<a>b", "c.")))
     ['(?:<a>b|<a>|c\\\\.)']
     """
+    if not special.user:
+        return []
     longest_first = sorted(special.user, key=len, reverse=True)
-    return [f"(?:{'|'.join(map(re.escape, longest_first))})"] if longest_first else []
+    return [f"(?:{'|'.join(map(re.escape, longest_first))})"]
 
 
 def _ours(pieces: Iterable[str], *, results: Collection[str]) -> tuple[str, ...]:
@@ -259,12 +291,16 @@ def _ours(pieces: Iterable[str], *, results: Collection[str]) -> tuple[str, ...]
     >>> _ours(["lo@@", "w", "a@@", "a@@"], results={"lo", "a@@</w>"})
     ('lo', 'w</w>', 'a', 'a@@</w>')
     """
-    tokens, seen = list[str](), set[str]()
+    tokens = list[str]()
+    seen = set[str]()
     for piece in pieces:
-        inner, final = piece.removesuffix(_JOINED), piece + SUFFIX
+        inner = piece.removesuffix(_JOINED)
+        token = piece + SUFFIX
         is_new = inner not in seen and (inner in results or len(inner) == 1)
-        tokens.append(inner if inner != piece and (final not in results or is_new) else final)
-        seen.add(tokens[-1])
+        if inner != piece and (is_new or token not in results):
+            token = inner
+        tokens.append(token)
+        seen.add(token)
     return tuple(tokens)
 
 
@@ -278,58 +314,88 @@ def _check(vocabulary: Vocabulary) -> None:
             "its merges are over bytes, and subword-nmt's over characters; export to huggingface"
         )
     if vocabulary.marker != "suffix":
-        what = f"marker {vocabulary.marker!r}: subword-nmt marks where words end; learn with"
-        raise VocabularyError(what, hint={"marker": "suffix"})
+        raise VocabularyError(
+            f"marker {vocabulary.marker!r}: subword-nmt marks where words end; learn with",
+            hint={"marker": "suffix"},
+        )
     if not vocabulary.tokens:
         raise VocabularyError(
             "the vocabulary has no tokens, and subword-nmt ignores an empty one; add a token"
         )
     for token in (*vocabulary.tokens, *vocabulary.atoms):
         if " " in token or token.splitlines() != [token]:
-            what = f"token {token!r} contains a space or line end, which subword-nmt cannot store; count with"
-            raise VocabularyError(what, hint={"pretokenizer": "whitespace"})
+            raise VocabularyError(
+                f"token {token!r} contains a space or line end, which subword-nmt cannot store; "
+                "count with",
+                hint={"pretokenizer": "whitespace"},
+            )
 
 
 def _differences(vocabulary: Vocabulary) -> Iterator[str]:
     special = vocabulary.special
+    cut = vocabulary.pretokenizer.name
     if vocabulary.normalizer.name != "none":
-        yield f"The normalizer {vocabulary.normalizer.name!r} is not exported: apply it before subword-nmt."
-    if (name := vocabulary.pretokenizer.name) == "whitespace":
-        yield "Only U+0020 separates words for subword-nmt; tabs, no-break and other spaces become part of words."
+        yield (
+            f"The normalizer {vocabulary.normalizer.name!r} is not exported: "
+            "apply it before subword-nmt."
+        )
+    if cut == "whitespace":
+        yield (
+            "Only U+0020 separates words for subword-nmt; tabs, no-break and other spaces "
+            "become part of words."
+        )
     else:
-        yield f"The pre-tokenizer {name!r} is not exported: give subword-nmt words separated by spaces."
+        yield (
+            f"The pre-tokenizer {cut!r} is not exported: give subword-nmt words separated by spaces."
+        )
     if special.user:
         yield (
-            f"User tokens are not exported: apply-bpe needs --glossaries {shlex.quote(glossaries(special)[0])}. Text "
-            f"right before a user token, as in x{special.user[0]}, still ends in '</w>'; no '</w>' follows the token."
+            f"User tokens are not exported: apply-bpe needs --glossaries "
+            f"{shlex.quote(glossaries(special)[0])}. Text right before a user token, as in "
+            f"x{special.user[0]}, still ends in '</w>'; no '</w>' follows the token."
         )
     if special.all[:4] != USUAL.all:
-        yield f"The special tokens {', '.join(special.all[:4])} are not exported, nor are ids: subword-nmt has none."
+        yield (
+            f"The special tokens {', '.join(special.all[:4])} are not exported, nor are ids: "
+            "subword-nmt has none."
+        )
     if vocabulary.byte_fallback:
-        yield "Byte fallback is not exported: characters that the vocabulary lacks stay unchanged in subword-nmt."
-    output = [*vocabulary.atoms, *vocabulary.made]
-    if joined := [token for token in output if token.endswith(_JOINED + SUFFIX)]:
-        what = f"{joined[0]!r} (one of {len(joined)} such) ends a word with '@@'"
-        yield f"{what}, which is also subword-nmt's sign for a word that continues."
-    marked = [token for token in output if SUFFIX in token.removesuffix(SUFFIX)]
+        yield (
+            "Byte fallback is not exported: characters that the vocabulary lacks stay unchanged "
+            "in subword-nmt."
+        )
+    tokens = [*vocabulary.atoms, *vocabulary.made]
+    if joined := [token for token in tokens if token.endswith(_JOINED + SUFFIX)]:
+        yield (
+            f"{joined[0]!r} (one of {len(joined)} such) ends a word with '@@', which is also "
+            "subword-nmt's sign for a word that continues."
+        )
+    marked = [token for token in tokens if SUFFIX in token.removesuffix(SUFFIX)]
     marked += [left for left, _ in vocabulary.merges if left.endswith(SUFFIX)]
     if marked:
-        yield f"{marked[0]!r} contains '</w>' inside a word, which subword-nmt cannot tell from a word's end."
+        yield (
+            f"{marked[0]!r} contains '</w>' inside a word, which subword-nmt cannot tell from a "
+            "word's end."
+        )
     if zeros := vocabulary.counts.count(0):
-        yield f"{zeros} tokens have the count 0: with --vocabulary-threshold 1 or more subword-nmt drops them."
-    if vocabulary.counts and set(vocabulary.counts) == {1}:
+        yield (
+            f"{zeros} tokens have the count 0: with --vocabulary-threshold 1 or more subword-nmt "
+            "drops them."
+        )
+    if set(vocabulary.counts) == {1}:
         yield "All counts are 1: when the files are read back, the vocabulary has no counts."
 
 
 def _listing(path: Path) -> list[tuple[str, int]]:
-    lines, rows = read_text(path, kind=VocabularyError).split("\n"), list[tuple[str, int]]()
-    for number, line in enumerate(lines[: None if lines[-1] else -1], 1):
+    text = read_text(path, kind=VocabularyError)
+    if not text:
+        raise VocabularyError(f"{path}: empty; write it with subword-nmt get-vocab, or remove it")
+    result = list[tuple[str, int]]()
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         piece, _, count = line.rstrip("\r").partition(" ")
         if not piece or not count.isdecimal():
             raise VocabularyError(
                 f"{path}:{number}: a line is a piece, a space and a count, not {line[:60]!r}; fix it"
             )
-        rows.append((piece, int(count)))
-    if not rows:
-        raise VocabularyError(f"{path}: empty; write it with subword-nmt get-vocab, or remove it")
-    return rows
+        result.append((piece, int(count)))
+    return result

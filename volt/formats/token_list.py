@@ -4,7 +4,7 @@ A list contains no merges: `read` takes them from another file, and tokens that 
 Lists of fairseq, Marian and OpenNMT fit text encoded by subword-nmt: "@@" follows tokens that do not end a word.
 
 >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "low</w>"))
->>> spelled(vocabulary)
+>>> [row.text for row in rows_of(vocabulary)]
 ['l@@', 'low']
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,8 +34,17 @@ N_ROLES = 4
 
 
 @dataclass(frozen=True, slots=True)
+class Row:
+    """A row to write: a piece of the vocabulary, its spelling in the list, and its count, 0 if unknown."""
+
+    piece: str
+    text: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class ListEntry:
-    """A token of a list, in the file's spelling. repeats: whether it may be spelled like an earlier token"""
+    """A row that was read, in the file's spelling. repeats: whether it may be spelled like an earlier one"""
 
     line: int
     piece: str
@@ -44,11 +54,11 @@ class ListEntry:
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write the list. Raises VocabularyError if a token contains a line end."""
-    pieces = listed(vocabulary)
+    pieces = _listed(vocabulary)
     refuse_characters(pieces, "\n\r", path, "a line of a token list")
     write_lines(path, pieces)
     usual = "ids are line numbers + 3: the four tokens with roles are not listed"
-    return [id_note(vocabulary, usual, "a list"), *_not_listed(vocabulary, has_counts=False)]
+    return [id_note(vocabulary, usual, "a list"), *_lacking(vocabulary, has_counts=False)]
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
@@ -56,7 +66,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def rows(path: Path) -> Iterator[ListEntry]:
-    return (ListEntry(*numbered) for numbered in lines_of(path))
+    return (ListEntry(number, line) for number, line in lines_of(path))
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -64,176 +74,196 @@ def recognises(path: Path, head: bytes) -> bool:
     return not head.startswith((b'{"', b"{\n", b"#version")) and all_lines(head, re.compile(r"\S+"))
 
 
-def listed(vocabulary: Vocabulary) -> list[str]:
+def _listed(vocabulary: Vocabulary) -> list[str]:
     """Return all pieces in the order of their ids, without roles and unused ids."""
     pieces = zip(vocabulary.pieces, vocabulary.kinds, strict=True)
-    return [piece for piece, kind in pieces if kind not in ROLES and kind != "unused"]
+    return [piece for piece, kind in pieces if kind not in (*ROLES, "unused")]
 
 
-def spelled(vocabulary: Vocabulary) -> list[str]:
-    """Return the pieces of `listed`, then of `glued`; if the marker is "suffix", tokens as subword-nmt spells them."""
-    pieces = listed(vocabulary)
-    if vocabulary.marker == "suffix":
-        tokens = set(vocabulary.tokens)
-        ends = {token for token in tokens if token.endswith(SUFFIX) and token != SUFFIX}
-        pieces = [
-            piece.removesuffix(SUFFIX)
-            if piece in ends
-            else piece + SEPARATOR
-            if piece in tokens
-            else piece
-            for piece in pieces
-        ]
-    return pieces + glued(vocabulary)
+def rows_of(vocabulary: Vocabulary) -> list[Row]:
+    """Return a row for each listed piece; if the marker is "suffix", in subword-nmt's spelling.
+
+    Then, user tokens and byte tokens follow once more, as subword-nmt spells them inside a word: "<0xC3>@@ <0xA9>" is
+    an "é".
+    """
+    counts = dict(zip(vocabulary.tokens, vocabulary.counts, strict=False))
+    tokens = set(vocabulary.tokens) if vocabulary.marker == "suffix" else set()
+    result = list[Row]()
+    for piece in _listed(vocabulary):
+        text = piece
+        if piece in tokens:
+            bare = piece.removesuffix(SUFFIX)
+            text = bare if bare not in ("", piece) else piece + SEPARATOR
+        result.append(Row(piece, text, counts.get(piece, 0)))
+    return result + [Row(piece, piece + SEPARATOR, 0) for piece in _inside_words(vocabulary)]
 
 
-def glued(vocabulary: Vocabulary) -> list[str]:
-    """Return user tokens and byte tokens as subword-nmt spells them inside a word: "<0xC3>@@ <0xA9>" is an "é"."""
+def _inside_words(vocabulary: Vocabulary) -> list[str]:
     if vocabulary.marker != "suffix":
         return []
-    return [
-        piece + SEPARATOR
-        for piece in (*vocabulary.special.user, *BYTE_TOKENS * vocabulary.byte_fallback)
-    ]
+    return [*vocabulary.special.user, *BYTE_TOKENS * vocabulary.byte_fallback]
 
 
-def counts(vocabulary: Vocabulary) -> list[int]:
-    """Return the counts of the pieces of `spelled`; 0 for a piece without count."""
-    known = dict(zip(vocabulary.tokens, vocabulary.counts, strict=False))
-    return [known.get(piece, 0) for piece in listed(vocabulary)] + [0] * len(glued(vocabulary))
-
-
-def unique_spelling(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Return the pieces of `spelled`. Raises VocabularyError if two are spelled alike."""
-    first, pieces = dict[str, str](), spelled(vocabulary)
-    twice = (*vocabulary.special.user, *BYTE_TOKENS)[: len(glued(vocabulary))]
-    for piece, text in zip((*listed(vocabulary), *twice), pieces, strict=True):
-        if text in first:
-            both = f"{first[text]!r} and {piece!r} would both be spelled {text!r}"
-            raise VocabularyError(f"{path}: {both}; export to fairseq, tokens or huggingface")
-        first[text] = piece
-    return pieces
+def unique_rows(vocabulary: Vocabulary, path: Path) -> list[Row]:
+    """Return `rows_of`. Raises VocabularyError if two pieces are spelled alike."""
+    first = dict[str, str]()
+    result = rows_of(vocabulary)
+    for row in result:
+        if row.text in first:
+            raise VocabularyError(
+                f"{path}: {first[row.text]!r} and {row.piece!r} would both be spelled {row.text!r}; "
+                "export to fairseq, tokens or huggingface"
+            )
+        first[row.text] = row.piece
+    return result
 
 
 def id_note(vocabulary: Vocabulary, usual: str, library: str) -> str:
     """Return a note on how a list's ids relate to VOLT's. usual: the note if the pieces' ids in VOLT are 4, 5, …"""
-    ids = [vocabulary.ids[piece] for piece in listed(vocabulary)]
+    ids = [vocabulary.ids[piece] for piece in _listed(vocabulary)]
     if ids == list(range(N_ROLES, N_ROLES + len(ids))):
         return usual
-    return f"ids differ from VOLT's: {library} numbers pieces by place in the list, which keeps the order of VOLT's ids"
+    return (
+        f"ids differ from VOLT's: {library} numbers pieces by place in the list, "
+        "which keeps the order of VOLT's ids"
+    )
 
 
-def _not_listed(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]:
+def _lacking(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]:
     yield "the list has no merges: reading it back requires a file of merges"
     if vocabulary.counts and not has_counts:
         yield "the list has no counts"
     if vocabulary.scaffolding:
-        lacking = counted(len(vocabulary.scaffolding), "token")
-        what = f"the list lacks {lacking} that merges make and encoding has to split back"
-        yield f"{what}, as VOLT and subword-nmt's --vocabulary do; export it closed to list all tokens"
+        yield (
+            f"the list lacks {counted(len(vocabulary.scaffolding), 'token')} that merges make and "
+            "encoding has to split back, as VOLT and subword-nmt's --vocabulary do; "
+            "export it closed to list all tokens"
+        )
 
 
 def spelling_notes(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]:
-    """Yield notes on what `spelled` changes, and on properties that the list lacks."""
+    """Yield notes on what `rows_of` changes, and on properties that the list lacks."""
     if vocabulary.marker == "suffix":
-        yield "spelled as subword-nmt does, '@@' after pieces that do not end a word: encode text with the separator @@"
-    yield from _not_listed(vocabulary, has_counts=has_counts)
-    if pieces := glued(vocabulary):
-        twice = f"user and byte tokens are listed again at the end, as in {pieces[0]}, for text inside a word"
-        yield f"{twice}, with ids that VOLT lacks; {SUFFIX} is listed, but text never contains it"
+        yield (
+            "spelled as subword-nmt does, '@@' after pieces that do not end a word: "
+            "encode text with the separator @@"
+        )
+    yield from _lacking(vocabulary, has_counts=has_counts)
+    if pieces := _inside_words(vocabulary):
+        yield (
+            f"user and byte tokens are listed again at the end, as in {pieces[0]}{SEPARATOR}, for "
+            f"text inside a word, with ids that VOLT lacks; {SUFFIX} is listed, "
+            "but text never contains it"
+        )
     if has_counts and not vocabulary.counts:
         yield "the vocabulary has no counts: all are written as 0"
 
 
 def vocabulary_of(
-    path: Path, rows: Iterable[ListEntry], *, merges: Path | None, joined: bool = False
+    path: Path, entries: Iterable[ListEntry], *, merges: Path | None, joined: bool = False
 ) -> Vocabulary:
     """Return the vocabulary of listed tokens and a file of merges. joined: whether it is in subword-nmt's spelling"""
-    rows, base = list(rows), _base(path, merges)
-    if set(BYTE_TOKENS) <= {row.piece for row in rows}:
+    entries = list(entries)
+    base = _base(path, merges)
+    if {entry.piece for entry in entries}.issuperset(BYTE_TOKENS):
         base = replace(base, byte_fallback=True)
-    tokens = list(_tokens(path, rows, base, joined=joined and base.marker == "suffix"))
-    if not tokens:
+    count_of_token = dict(_tokens(path, entries, base, joined=joined and base.marker == "suffix"))
+    if not count_of_token:
         raise VocabularyError(f"{path}: lists no token; download or export it again")
-    names = tuple(name for name, _ in tokens)
-    result = tuple(count for _, count in tokens) if any(count for _, count in tokens) else ()
-    if not result and set(names) == set(base.tokens) and base.counts:
-        known = dict(zip(base.tokens, base.counts, strict=True))
-        result = tuple(known[name] for name in names)
+
+    tokens = tuple(count_of_token)
+    counts = tuple(count_of_token.values())
+    if not any(counts):
+        counts = ()
+        if base.counts and set(tokens) == set(base.tokens):
+            base_counts = dict(zip(base.tokens, base.counts, strict=True))
+            counts = tuple(map(base_counts.__getitem__, tokens))
     provenance = {**base.provenance, "imported": path.name}
-    return replace(
-        base, tokens=names, counts=result, order=_order(base, names), provenance=provenance
-    )
-
-
-def _order(base: Vocabulary, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the pieces by id as in `base`, or (). Ids of tokens not in `names` become unused; new tokens follow."""
-    if not base.order or names == base.tokens:
-        return base.order
-    left = {*listed(base), *base.special.all} - set(base.tokens) | set(names)
-    retained = [piece if piece in left else "" for piece in base.order]
-    if [piece for piece in retained if piece in set(names)] == [
-        name for name in names if name in base.ids
-    ]:
-        return (*retained, *(name for name in names if name not in base.ids))
-    return ()  # the list has another order, so ids are assigned anew
+    order = _order(base, tokens)
+    return replace(base, tokens=tokens, counts=counts, order=order, provenance=provenance)
 
 
 def _base(path: Path, merges: Path | None) -> Vocabulary:
     """Return a vocabulary with the merges of a file, and with the settings if the file is a VOLT vocabulary."""
     if merges is None:
-        what = "lists tokens without merges; import it with the vocabulary, codes or sentencepiece model of its merges:"
-        raise VocabularyError(f"{path}: {what}", hint={"merges": "FILE"})
+        raise VocabularyError(
+            f"{path}: lists tokens without merges; import it with the vocabulary, codes or "
+            "sentencepiece model of its merges:",
+            hint={"merges": "FILE"},
+        )
     if merges.is_file() and merges.read_bytes()[:7] == b'{"volt"':
         return Vocabulary.load(merges)
-    result = read_merges(merges)
-    cut = PreTokenizer("bytes" if result.spells_bytes else "whitespace")
+    candidates = read_merges(merges)
     return Vocabulary(
-        merges=tuple(dict.fromkeys(result.pairs)), tokens=(), marker=result.marker, pretokenizer=cut
+        merges=tuple(dict.fromkeys(candidates.pairs)),
+        tokens=(),
+        marker=candidates.marker,
+        pretokenizer=PreTokenizer("bytes" if candidates.spells_bytes else "whitespace"),
     )
 
 
+def _order(base: Vocabulary, tokens: Sequence[str]) -> tuple[str, ...]:
+    """Return the pieces by id as in `base`, or (). Ids of tokens not listed become unused; new tokens follow."""
+    if not base.order or tokens == base.tokens:
+        return base.order
+    dropped = set(base.tokens).difference(tokens)
+    retained = ["" if piece in dropped else piece for piece in base.order]
+    listed = set(tokens)
+    old = [token for token in tokens if token in base.ids]
+    if [piece for piece in retained if piece in listed] != old:
+        return ()  # the list has another order, so ids are assigned anew
+    return (*retained, *(token for token in tokens if token not in base.ids))
+
+
 def _tokens(
-    path: Path, rows: Sequence[ListEntry], base: Vocabulary, *, joined: bool
+    path: Path, entries: Sequence[ListEntry], base: Vocabulary, *, joined: bool
 ) -> Iterator[tuple[str, int]]:
-    reserved = set(base.ids) - set(base.tokens)
-    reserved |= set(glued(base)) if joined else set()
-    known, lines = {*base.made, *reserved}, dict[str, int]()
-    for row in rows:
-        names = [row.piece] if row.piece in reserved or not joined else []
-        if joined and row.piece.endswith(SEPARATOR) and row.piece != SEPARATOR:
-            names.append(row.piece.removesuffix(SEPARATOR))
-        names += [row.piece + SUFFIX] * joined
-        fitting = [
-            name
-            for name in names
-            if name in known or atom_code(name, marker=base.marker) is not None
+    """Yield each listed token, as VOLT spells it, and its count. joined: whether "@@" joins pieces of a word"""
+    reserved = set(base.ids).difference(base.tokens)
+    if joined:
+        reserved.update(piece + SEPARATOR for piece in _inside_words(base))
+    known = reserved.union(base.made)
+    n_entries = Counter(entry.piece for entry in entries)
+    lines = dict[str, int]()
+    for entry in entries:
+        piece = entry.piece
+        readings = [piece] if piece in reserved or not joined else []
+        if joined:
+            if piece.endswith(SEPARATOR) and piece != SEPARATOR:
+                readings.append(piece.removesuffix(SEPARATOR))
+            readings.append(piece + SUFFIX)
+        valid = [
+            token
+            for token in readings
+            if token in known or atom_code(token, marker=base.marker) is not None
         ]
-        if not fitting:
-            remedy = "give the merges of this list, as a VOLT vocabulary if it has user tokens, or remove the line"
-            raise VocabularyError(f"{path}:{row.line}: no merge makes {row.piece!r}; {remedy}")
-        free = [name for name in fitting if name not in lines]
-        is_repeated = free != fitting and sum(other.piece == row.piece for other in rows) > 1
-        if not free or (
-            is_repeated and not row.repeats
-        ):  # else the first reading is taken: use the second
+        if not valid:
             raise VocabularyError(
-                f"{path}:{row.line}: {row.piece!r} repeats line {lines[fitting[0]]}; remove one"
+                f"{path}:{entry.line}: no merge makes {piece!r}; give the merges of this list, "
+                "as a VOLT vocabulary if it has user tokens, or remove the line"
             )
-        lines[free[0]] = row.line
-        if free[0] not in reserved:
-            yield free[0], row.count
+
+        free = [token for token in valid if token not in lines]
+        is_repeated = free != valid and n_entries[piece] > 1
+        if not free or (is_repeated and not entry.repeats):
+            raise VocabularyError(
+                f"{path}:{entry.line}: {piece!r} repeats line {lines[valid[0]]}; remove one"
+            )
+        token = free[0]  # the second reading if an earlier entry has the first
+        lines[token] = entry.line
+        if token not in reserved:
+            yield token, entry.count
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file with their numbers. Raises VocabularyError if it is empty or not UTF-8."""
-    lines = read_text(path, kind=VocabularyError).split("\n")
-    if lines == [""]:
+    text = read_text(path, kind=VocabularyError)
+    if not text:
         raise VocabularyError(f"{path}: empty; download or export it again")
-    for number, text in enumerate(lines if lines[-1] else lines[:-1], 1):
-        if not text.rstrip("\r"):
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
+        if not line.rstrip("\r"):
             raise VocabularyError(f"{path}:{number}: an empty line instead of a token; remove it")
-        yield number, text.removesuffix("\r")
+        yield number, line.removesuffix("\r")
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
@@ -243,21 +273,25 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where: str) -> None:
     """Raise VocabularyError if a piece contains one of these characters. where: the place that errors name"""
-    bad = set(characters)
-    if piece := next((piece for piece in pieces if not bad.isdisjoint(piece)), None):
-        what = f"token {piece!r} has white space, but {where} cannot; export to marian or huggingface, or count with"
-        raise VocabularyError(f"{path}: {what}", hint={"pretokenizer": "whitespace"})
+    for piece in pieces:
+        if not set(characters).isdisjoint(piece):
+            raise VocabularyError(
+                f"{path}: token {piece!r} has white space, but {where} cannot; "
+                "export to marian or huggingface, or count with",
+                hint={"pretokenizer": "whitespace"},
+            )
 
 
 def all_lines(head: bytes, row: re.Pattern[str]) -> bool:
     """Check whether the first bytes of a file are UTF-8 text with at least one whole line, and `row` matches all."""
-    complete = len(head) < HEAD_SIZE
+    is_whole = len(head) < HEAD_SIZE
     try:
-        text = codecs.getincrementaldecoder("utf-8")().decode(head, final=complete)
+        text = codecs.getincrementaldecoder("utf-8")().decode(head, final=is_whole)
     except UnicodeDecodeError:
         return False
     lines = text.split("\n")
-    lines = lines if complete and lines[-1] else lines[:-1]
+    if not is_whole or not lines[-1]:
+        lines.pop()
     return bool(lines) and all(row.fullmatch(line.removesuffix("\r")) for line in lines)
 
 

@@ -1,4 +1,4 @@
-"""Build batches: choose sources, group and pack rows, look up ids, add special ids, write padded arrays."""
+"""Build batches: choose sources, group and pack rows, add special ids, write padded arrays."""
 
 from typing import Any
 
@@ -11,11 +11,9 @@ from volt.kernels.arrays import (
     IntArray,
     LongArray,
     LongTable,
-    TextArray,
     copy_into,
 )
 from volt.kernels.jit import borrowing, inlined, loop, releasing
-from volt.kernels.word_types import Types, read_word, type_slot
 
 NEVER = 1 << 62
 
@@ -109,29 +107,6 @@ def _samples_until(
             return NEVER
         left = lengths[stretch]
     return int(samples)
-
-
-@releasing
-def look_up(
-    data: TextArray,
-    starts: LongArray,
-    sizes: LongArray,
-    types: Types,
-    ids: IntArray,
-    ends: LongArray,
-) -> None:
-    """Look up the id of each space-separated piece; −1 for an unknown piece."""
-    at = 0
-    for line in range(len(starts)):
-        first = starts[line]
-        end = first + max(sizes[line], 0)
-        while first < end:
-            place, code = read_word(data, first, end)
-            if place > first:
-                ids[at] = types.slots[type_slot(data, first, place - first, code, types)] - 1
-                at += 1
-            first = place + 1
-        ends[line] = at
 
 
 @releasing

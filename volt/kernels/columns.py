@@ -116,37 +116,25 @@ def copy_bytes(data: ByteArray, start: int, out: IntArray, at: int, size: int) -
 
 
 @releasing
-def write_values(
-    data: TextArray, starts: LongArray, sizes: LongArray, end: int, out: ByteArray, ends: LongArray
-) -> None:
-    """Write values one after the other, each followed by the byte `end`. A missing value is written as empty."""
-    at = 0
-    for i in range(len(starts)):
-        prefetch_ahead(data, starts, i)
-        at = copy_bytes(data, starts[i], out, at, max(sizes[i], 0))
-        out[at] = end
-        at += 1
-        ends[i] = at
-
-
-@releasing
 def put_values(
     data: TextArray,
     starts: LongArray,
     sizes: LongArray,
-    is_first: bool,
+    before: TextArray,
+    after: TextArray,
     out: ByteArray,
     places: LongArray,
 ) -> None:
-    """Append one value to each line, after a tab unless it is the first."""
+    """Write each value that is not missing, with the same bytes before and after it, to its place.
+
+    places: where each value goes; set to the place after it
+    """
     for i in range(len(starts)):
         prefetch_ahead(data, starts, i)
         if sizes[i] >= 0:
-            at = places[i]
-            if not is_first:
-                out[at] = TAB
-                at += 1
-            places[i] = copy_bytes(data, starts[i], out, at, sizes[i])
+            at = copy_bytes(before, 0, out, places[i], len(before))
+            at = copy_bytes(data, starts[i], out, at, sizes[i])
+            places[i] = copy_bytes(after, 0, out, at, len(after))
 
 
 @releasing
@@ -231,14 +219,6 @@ def draw(first: np.uint64, second: np.uint64, origins: LongArray, out: KeyArray)
         copy = copy + _U1 if is_copy else _U0
         word = mixed(first ^ mixed(np.uint64(origins[i]) * np.uint64(0x9E3779B97F4A7C15) + second))
         out[i] = mixed(word ^ (second + copy * np.uint64(0xD1B54A32D192ED03)))
-
-
-@releasing
-def scatter(
-    data: TextArray, starts: LongArray, sizes: LongArray, places: LongArray, out: ByteArray
-) -> None:
-    for i in range(len(starts)):
-        copy_bytes(data, starts[i], out, places[i], sizes[i])
 
 
 @inlined

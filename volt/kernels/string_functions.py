@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from volt.kernels.arrays import ByteArray, FlagArray, IntArray, LongArray, ShortArray, TextArray
-from volt.kernels.columns import copy_bytes
 from volt.kernels.intrinsics import BLOCK as BLOCK
 from volt.kernels.intrinsics import load64, ones, store64, trailing_zeros, within
 from volt.kernels.jit import inlined, releasing
@@ -17,24 +16,6 @@ NO_CASE, CASED, UNCLEAR = 0, 1, 2  # results of `find_case`
 _U0, _U1 = np.uint64(0), np.uint64(1)
 _HIGH_BITS = np.uint64(0x8080808080808080)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-
-
-@releasing
-def surround(
-    data: TextArray,
-    starts: LongArray,
-    sizes: LongArray,
-    before: TextArray,
-    after: TextArray,
-    out: ByteArray,
-    at: LongArray,
-) -> None:
-    """Write each value with the same bytes before and after it; a missing value stays missing."""
-    for i in range(len(starts)):
-        if sizes[i] >= 0:
-            place = copy_bytes(before, 0, out, at[i], len(before))
-            place = copy_bytes(data, starts[i], out, place, sizes[i])
-            copy_bytes(after, 0, out, place, len(after))
 
 
 @inlined
@@ -193,28 +174,32 @@ def _white(data: ByteArray, place: int, end: int, spilled: Any) -> tuple[Any, An
 def count_words(data: TextArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
     r"""Count the words of each value. data: at least 64 bytes"""
     for i in range(len(starts)):
-        end = starts[i] + sizes[i]
+        place = starts[i]
+        end = place + sizes[i]
         total = 0
         before = _U1  # a value starts as if after white space
         spilled = _U0
-        for place in range(starts[i], end, BLOCK):
+        while place < end:
             white, spilled = _white(data, place, end, spilled)
             total += ones(~white & ((white << _U1) | before))
             before = white >> np.uint64(BLOCK - 1)
+            place += BLOCK
         out[i] = total
 
 
 @releasing
 def find_blank(data: TextArray, starts: LongArray, sizes: LongArray, out: FlagArray) -> None:
     for i in range(len(starts)):
-        end = starts[i] + sizes[i]
+        place = starts[i]
+        end = place + sizes[i]
         spilled = _U0
         out[i] = True
-        for place in range(starts[i], end, BLOCK):
+        while place < end:
             white, spilled = _white(data, place, end, spilled)
             if white != _ALL:
                 out[i] = False
                 break
+            place += BLOCK
 
 
 @releasing
@@ -223,12 +208,14 @@ def count_within(
 ) -> None:
     """Count the bytes of each value that are from `first` to `first + span`."""
     for i in range(len(starts)):
-        end = starts[i] + sizes[i]
+        place = starts[i]
+        end = place + sizes[i]
         total = 0
-        for place in range(starts[i], end, BLOCK):
+        while place < end:
             at = min(place, len(data) - BLOCK)
             bits = within(data, at, first, span) >> np.uint64(place - at)
             total += ones(bits & _lowest(end - place))
+            place += BLOCK
         out[i] = total
 
 

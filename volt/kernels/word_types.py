@@ -47,7 +47,9 @@ def read_word(data: ByteArray, place: int, end: int) -> tuple[Any, Any]:
 
 
 @inlined
-def type_slot(data: ByteArray, start: int, size: int, code: Any, types: Types) -> int:
+def _number(
+    data: ByteArray, start: int, size: int, code: Any, types: Types, adds: bool, state: LongArray
+) -> int:
     mask = len(types.slots) - 1
     slot = slot_of(code, mask)
     while types.slots[slot] != 0:
@@ -55,25 +57,18 @@ def type_slot(data: ByteArray, start: int, size: int, code: Any, types: Types) -
         first = types.starts[number]
         has_size = types.hashes[number] == code and types.starts[number + 1] - first == size
         if has_size and same_bytes(data, start, types.bytes, first, size):
-            break
+            return int(number)
         slot = (slot + 1) & mask
-    return slot
-
-
-@inlined
-def _number(
-    data: ByteArray, start: int, size: int, code: Any, types: Types, state: LongArray
-) -> int:
-    slot = type_slot(data, start, size, code, types)
-    if types.slots[slot] == 0:
-        number = state[N_TYPES]
-        end = copy_bytes(data, start, types.bytes, state[N_BYTES], size)
-        types.hashes[number] = code
-        types.starts[number + 1] = end
-        types.slots[slot] = number + 1
-        state[N_TYPES] = number + 1
-        state[N_BYTES] = end
-    return int(types.slots[slot]) - 1
+    if not adds:
+        return -1
+    number = state[N_TYPES]
+    end = copy_bytes(data, start, types.bytes, state[N_BYTES], size)
+    types.hashes[number] = code
+    types.starts[number + 1] = end
+    types.slots[slot] = number + 1
+    state[N_TYPES] = number + 1
+    state[N_BYTES] = end
+    return int(number)
 
 
 @releasing
@@ -82,15 +77,19 @@ def find_words(
     starts: LongArray,
     sizes: LongArray,
     types: Types,
+    adds: bool,
     numbers: IntArray,
     ends: LongArray,
     state: LongArray,
 ) -> bool:
-    """Write the number of each word's type, starting at line state[N_LINES]. Return False if the table is too small."""
+    """Write the number of each word's type, starting at line state[N_LINES]. Return False if the table is too small.
+
+    adds: whether new types are added; otherwise, their number is −1
+    """
     for line in range(state[N_LINES], len(starts)):
         size = max(sizes[line], 0)
         n_most = state[N_TYPES] + (size + 1) // 2
-        if (
+        if adds and (
             state[N_BYTES] + size > len(types.bytes)
             or n_most > len(types.hashes)
             or 2 * n_most > len(types.slots)
@@ -101,7 +100,9 @@ def find_words(
         while first < end:
             place, code = read_word(data, first, end)
             if place > first:
-                numbers[state[N_TOKENS]] = _number(data, first, place - first, code, types, state)
+                numbers[state[N_TOKENS]] = _number(
+                    data, first, place - first, code, types, adds, state
+                )
                 state[N_TOKENS] += 1
             first = place + 1
         ends[line] = state[N_TOKENS]
@@ -172,13 +173,15 @@ def spaces(data: ByteArray, place: int, end: int) -> Any:
 def count_tokens(data: TextArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
     for i in range(len(starts)):
         prefetch_ahead(data, starts, i)
-        end = starts[i] + sizes[i]
+        place = starts[i]
+        end = place + sizes[i]
         total = 0
         before = _U1
-        for place in range(starts[i], end, BLOCK):
+        while place < end:
             bits = spaces(data, place, end)
             total += ones(~bits & ((bits << _U1) | before))
             before = bits >> np.uint64(BLOCK - 1)
+            place += BLOCK
         out[i] = total
 
 
@@ -194,10 +197,11 @@ def cut_tokens(
     at = 0
     for i in range(len(starts)):
         prefetch_ahead(data, starts, i)
-        end = starts[i] + sizes[i]
+        place = starts[i]
+        end = place + sizes[i]
         before = _U1
         is_open = False
-        for place in range(starts[i], end, BLOCK):
+        while place < end:
             bits = spaces(data, place, end)
             edges = bits ^ ((bits << _U1) | before)
             before = bits >> np.uint64(BLOCK - 1)
@@ -210,6 +214,7 @@ def cut_tokens(
                 else:
                     token_starts[at] = edge
                 is_open = not is_open
+            place += BLOCK
         if is_open:
             token_sizes[at] = end - token_starts[at]
             at += 1

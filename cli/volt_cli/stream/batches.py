@@ -35,10 +35,8 @@ if TYPE_CHECKING:
     from volt.batches.throughput import Report, Totals
 
 
-_LEFT_OUT = (
-    "waited",
-    "tokens_per_second",
-)  # nothing is trained, and `speed` is measured differently
+# Nothing is trained, and `speed` is measured differently.
+_LEFT_OUT = ("waited", "tokens_per_second")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,22 +180,23 @@ class BatchState:
     force: Force = False
 
 
-def batches(
-    config: Config,
-    choice: TaskChoice,
-    states: BatchState,
-    steps: Annotated[int, option("N", "Number of steps to run.", "-n", "--steps", min=1)] = 100,
-    every: Annotated[
-        int | None, option("N", "Also print a row after every N steps.", min=1)
-    ] = None,
-    world: Annotated[int, option("N", "Simulate this number of training processes.", min=1)] = 1,
-    rank: Annotated[int, option("N", "This process's number among them.", min=0)] = 0,
-    seed: Seed = None,
-    workers: Workers = None,
-    trust: Trust = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class BatchesOptions:
+    config: Config
+    choice: TaskChoice
+    states: BatchState
+    steps: Annotated[int, option("N", "Number of steps to run.", "-n", "--steps", min=1)] = 100
+    every: Annotated[int | None, option("N", "Also print a row after every N steps.", min=1)] = None
+    world: Annotated[int, option("N", "Simulate this number of training processes.", min=1)] = 1
+    rank: Annotated[int, option("N", "This process's number among them.", min=0)] = 0
+    seed: Seed = None
+    workers: Workers = None
+    trust: Trust = False
+    as_json: Json = False
+    quiet: Quiet = False
+
+
+def batches(options: BatchesOptions) -> None:
     """Run the steps that a trainer would get, and report their totals: sentences, tokens, padding, speed.
 
     Use this to choose max_tokens and window under `batches` in the configuration: larger windows have less padding, but
@@ -208,73 +207,69 @@ def batches(
     """
     from volt.files.atomic import write_atomic
 
+    states = options.states
     if states.resume and states.state is None:
         raise ConfigError("--resume needs --state; name the file to continue from")
-    check_places([states.state], [config])
+    check_places([states.state], [options.config])
     check_files("the report", state=states.state)
     with loading():
         from volt.batches.from_config import read_steps
         from volt.batches.steps import Steps
-        from volt.stream.transforms.user_file import lead_descriptor
+        from volt.stream.transforms.user_file import protect_stdout
 
-    phases = Phases(quiet=quiet)
-    shows_rows = every is not None and not (as_json or quiet)
-    prepare_kernels(phases, "stream", "encode", "batches", "samples")
-    options: dict[str, Any] = {
-        "seed": seed,
-        "n_workers": workers,
-        "user_code": trust,
-        **choice.options,
-    }
+    prepare_kernels(Phases(quiet=options.quiet), "stream", "encode", "batches", "samples")
     began = time.perf_counter()
-    lead_descriptor()
+    protect_stdout()
+    values: dict[str, Any] = {
+        "seed": options.seed,
+        "n_workers": options.workers,
+        "user_code": options.trust,
+        **options.choice.options,
+    }
     parts = read_steps(
-        config, rank=rank, world=world, **{k: v for k, v in options.items() if v is not None}
+        options.config,
+        rank=options.rank,
+        world=options.world,
+        **{name: value for name, value in values.items() if value is not None},
     )
     with parts.stream as stream, Signals().listening() as signals:
         check_places([states.state], [*stream.files, *parts.vocabularies])
         check_kept(states.state, resume=states.resume, force=states.force, unit="step")
-        running = Steps(
+        steps = Steps(
             stream,
             parts.samples,
             parts.batches,
             window=parts.window,
             layout=parts.layout,
-            rank=rank,
-            world=world,
+            rank=options.rank,
+            world=options.world,
             ahead=False,
         )
         requested = time.perf_counter()
-        _restore(running, states)
+        _restore(steps, states)
         signals.running = True
-        run = _Run(
-            running,
-            steps,
-            every=every,
-            signals=signals,
-            began=began,
-            requested=requested,
-            shows_rows=shows_rows,
-        )
-        result = run.go(
-            Phases(quiet=quiet or shows_rows)
-        )  # show a bar only if nothing else is shown
+        report = _Run(steps, options, signals, began=began, requested=requested).go()
         if states.state is not None:
-            state = running.state(at=result.whole.report.step)
+            state = steps.state(at=report.whole.report.step)
             with write_atomic(states.state) as file:
                 file.write((json.dumps(state) + "\n").encode())
-        if as_json:
-            print_json(result.to_json())
-        elif not quiet:
-            show(*summary_parts(result))
+        if options.as_json:
+            print_json(report.to_json())
+        elif not options.quiet:
+            show(*summary_parts(report))
+    _report_end(report, options, signals)
+
+
+def _report_end(report: BatchReport, options: BatchesOptions, signals: Signals) -> None:
     if signals.stop:
-        message = f"stopped by {signal.Signals(signals.stop).name} after step {result.whole.report.step:,}"
-        if states.state is not None:
-            message += f"; the state is in {shown_path(states.state)}"
+        name = signal.Signals(signals.stop).name
+        message = f"stopped by {name} after step {report.whole.report.step:,}"
+        if options.states.state is not None:
+            message += f"; the state is in {shown_path(options.states.state)}"
         say(message)
         raise typer.Exit(128 + signals.stop)
-    if result.n_steps < steps and not quiet:
-        say(f"the stream ended after {counted(result.n_steps, 'step')}")
+    if report.n_steps < options.steps and not options.quiet:
+        say(f"the stream ended after {counted(report.n_steps, 'step')}")
 
 
 class _Run:
@@ -288,28 +283,34 @@ class _Run:
     def __init__(
         self,
         steps: Steps,
-        n: int,
-        *,
-        every: int | None,
+        options: BatchesOptions,
         signals: Signals,
+        *,
         began: float,
         requested: float,
-        shows_rows: bool,
     ) -> None:
         from volt.batches.throughput import Progress
 
-        self._steps, self._n, self._every, self._signals = steps, n, every, signals
-        self._began, self._requested, self._shows_rows = began, requested, shows_rows
+        self._steps = steps
+        self._n = options.steps
+        self._every = options.every
+        self._signals = signals
+        self._began = began
+        self._requested = requested
+        self._shows_rows = options.every is not None and not (options.as_json or options.quiet)
+        # A bar is shown only if nothing else is.
+        self._phases = Phases(quiet=options.quiet or self._shows_rows)
         self._progress = Progress(steps, rank=steps.rank, world=steps.world)
         self._batches = iter(self._progress)
-        self._first, self._first_wait, self._n_windows = steps.n, 0.0, 0
-        self._read = (
-            steps.stream.summary()
-        )  # a closed or interrupted stream no longer knows parts of epochs
+        self._first = steps.n
+        self._first_wait = 0.0
+        self._n_windows = 0
+        # A closed or interrupted stream no longer knows parts of epochs.
+        self._read = steps.stream.summary()
         self._rows = list[Paced]()
 
-    def go(self, phases: Phases) -> BatchReport:
-        with phases.phase("run steps", total=self._n, unit="steps") as advance:
+    def go(self) -> BatchReport:
+        with self._phases.phase("run steps", total=self._n, unit="steps") as advance:
             try:
                 for number in range(1, self._n + 1):
                     if not self._step(number):
@@ -343,28 +344,23 @@ class _Run:
 
     def _report(self) -> BatchReport:
         whole = self._now()
-        read = self._read
         n_steps = whole.report.step - self._first
-        size = (
-            whole.report.sentences * self._steps.world / max(1, n_steps)
-        )  # sentences of a step, over all ranks
-        sources = {
-            name: (
-                one.lines,
-                one.epochs,
-                read.n / size / one.epochs if one.epochs and size else 0.0,
-            )
-            for name, one in read.sources.items()
-        }
+        sentences_per_step = whole.report.sentences * self._steps.world / max(1, n_steps)
+        sources = dict[str, tuple[int, float, float]]()
+        for name, source in self._read.sources.items():
+            steps_per_epoch = 0.0
+            if source.epochs and sentences_per_step:
+                steps_per_epoch = self._read.n / sentences_per_step / source.epochs
+            sources[name] = (source.lines, source.epochs, steps_per_epoch)
         return BatchReport(
             whole,
             tuple(self._rows),
             n_steps,
             self._steps.totals,
             sources,
-            read.n_read,
-            read.n_faults,
-            read.reasons,
+            self._read.n_read,
+            self._read.n_faults,
+            self._read.reasons,
         )
 
 
@@ -387,8 +383,6 @@ def _restore(steps: Steps, states: BatchState) -> None:
         steps.restore(stored)
     except StreamError as error:
         place = shown_path(path)
-        raise (
-            error
-            if error.message.startswith(place)
-            else error.reworded(f"{place}: {error.message}")
-        ) from None
+        if error.message.startswith(place):
+            raise
+        raise error.reworded(f"{place}: {error.message}") from None

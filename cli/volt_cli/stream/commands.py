@@ -13,13 +13,23 @@ from volt.errors import ConfigError, StreamError
 from volt_cli.command_help import add, group
 from volt_cli.console import print_json, print_result, say, show
 from volt_cli.io import is_stdout
-from volt_cli.options import Json, Rank, Seed, Trust, Workers, World, argument, flag, option
+from volt_cli.options import (
+    Json,
+    Rank,
+    Seed,
+    Trust,
+    Workers,
+    World,
+    argument,
+    flag,
+    option,
+    values_of,
+)
 from volt_cli.stream.batches import batches
 from volt_cli.stream.debug import debug
 from volt_cli.stream.opening import (
     Settings,
     StreamOptions,
-    values_of,
 )
 from volt_cli.stream.run import run
 from volt_cli.stream.tools import cache, import_dynamicdata, merge_states, vocabulary
@@ -57,12 +67,12 @@ def _step_entries(step: TraceStep, width: int) -> Iterator[LabelledText]:
     label = f"  {step.name:{width}}"
     if step.before == step.after:
         yield LabelledText(label, ["as it was"], style="dim", label_style="cyan")
-    elif not step.after:
+        return
+    if not step.after:
         yield LabelledText(label, ["dropped"], style="red", label_style="cyan")
-    for number, line in enumerate(step.after if step.before != step.after else ()):
-        yield LabelledText(
-            " " * len(label) if number else label, _words(line), style="green", label_style="cyan"
-        )
+    for line in step.after:
+        yield LabelledText(label, _words(line), style="green", label_style="cyan")
+        label = " " * len(label)
 
 
 def _words(line: str) -> list[str]:
@@ -99,18 +109,14 @@ def plan_parts(plan: Plan, *, demand: float | None) -> Iterator[RenderableType]:
     ]
     yield Grid(heads, rows, numbers=range(1, len(heads)))
     yield from _virtual_epoch(plan)
-    speed = (
-        f"{plan.lines_per_second:,.0f} lines/s"
-        if plan.lines_per_second
-        else "not measured: the stream ended"
-    )
-    against = (
-        f", {(plan.lines_per_second or 0) / demand:.1f} × the demand of {demand:,.0f}"
-        if demand
-        else ""
-    )
+    speed = "not measured: the stream ended"
+    if plan.lines_per_second:
+        speed = f"{plan.lines_per_second:,.0f} lines/s"
+    if demand:
+        ratio = (plan.lines_per_second or 0) / demand
+        speed += f", {ratio:.1f} × the demand of {demand:,.0f}"
     yield LabelledText("memory for data   ", [f"about {plan.memory / 1e6:,.0f} MB"], label_style="")
-    yield LabelledText("speed here        ", f"{speed}{against}".split(" "), label_style="")
+    yield LabelledText("speed here        ", speed.split(" "), label_style="")
 
 
 def _virtual_epoch(plan: Plan) -> Iterator[RenderableType]:
@@ -128,13 +134,13 @@ def _virtual_epoch(plan: Plan) -> Iterator[RenderableType]:
 
 
 def audit_table(audit: Audit) -> Grid:
-    heads = ("source", "lines", "epochs", "parts", "missing", "repeated", "uneven", "content")
+    heads = ("source", "lines", "epochs", "blocks", "missing", "repeated", "uneven", "content")
     rows = []
     for source in audit.sources:
         numbers = (
             source.n_lines,
             source.epochs,
-            source.n_parts,
+            source.n_blocks,
             source.missing,
             source.repeated,
             source.uneven,
@@ -171,7 +177,9 @@ def preview(
         if as_json:
             print_json([line.to_json() for line in lines])
         for number, line in enumerate(lines):
-            show(*[""] * bool(number), *trace_entries(line, changed=changed))
+            if number:
+                show("")
+            show(*trace_entries(line, changed=changed))
 
 
 def trace(
@@ -300,10 +308,8 @@ def schema(
         if name not in TRANSFORMS:
             raise ConfigError(f"no transform {name!r}; {near(name, list(TRANSFORMS))}")
     if as_json:
-        schemas = {
-            name: documented.transform_schema(name) for name in names or []
-        } or documented.json_schema()
-        print_json(schemas, indent=1)
+        schemas = {name: documented.transform_schema(name) for name in names or []}
+        print_json(schemas or documented.json_schema(), indent=1)
     else:
         show(*(indented(line) for line in as_text(names or []).rstrip().split("\n")))
 

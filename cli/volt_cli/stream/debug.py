@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,8 +49,9 @@ def debug(
     check_places([html], source.files)
     with source.open(user_code=trust, n_workers=0) as stream:
         check_places([html], stream.files)
-        read = debug(stream, n_lines=lines)
-        result = read if html is None else [*read]  # --json and --html may both need all lines
+        result: Iterable[DebugLine] = debug(stream, n_lines=lines)
+        if html is not None:
+            result = [*result]
         if as_json:
             for line in result:
                 print_json(line.to_json())
@@ -60,7 +61,9 @@ def debug(
         elif not as_json:
             is_plain = output().color_system is None
             for number, line in enumerate(result):
-                show(*[""] * bool(number), *line_parts(line, changed=changed, is_plain=is_plain))
+                if number:
+                    show("")
+                show(*line_parts(line, changed=changed, is_plain=is_plain))
 
 
 def line_parts(line: DebugLine, *, changed: bool, is_plain: bool) -> Iterator[RenderableType]:
@@ -94,12 +97,13 @@ def _cells(step: TraceStep, *, fate: str, is_plain: bool) -> tuple[Text, Text]:
 
     if step.before == step.after:
         return Text("as it was", style="dim"), Text("")
+    removed = "[-{}-]" if is_plain else "{}"
+    added = "{{+{}+}}" if is_plain else "{}"
     before, after = compared(step)
-    left = _lines([_shown(fields, "red", "[-{}-]" if is_plain else "") for fields in before])
-    right = _lines(
-        [_shown(fields, "bold green", "{{+{}+}}" if is_plain else "") for fields in after]
-    )
-    return left, right if step.after else Text(fate, style="bold red")
+    left = _lines([_shown(fields, "red", removed) for fields in before])
+    if not step.after:
+        return left, Text(fate, style="bold red")
+    return left, _lines([_shown(fields, "bold green", added) for fields in after])
 
 
 def _lines(texts: Sequence[Text]) -> Text:
@@ -111,26 +115,23 @@ def _lines(texts: Sequence[Text]) -> Text:
 def _unmarked(line: str) -> Text:
     from volt.stream.checking.trace import plain
 
-    return _shown(plain([line])[0], "", "")
+    return _shown(plain([line])[0], "", "{}")
 
 
 def _shown(fields: Fields, style: str, mark: str) -> Text:
+    """Return the tokens of a line; changed ones in a style, and formatted by `mark`."""
     from rich.text import Text
 
     from volt_cli.terminal import harmless
 
-    line = Text()
-    for number, tokens in enumerate(fields):
-        line.append(f"\n{_NEXT_FIELD}" if number else "", style="dim")
-        for place, (is_changed, run) in enumerate(
-            groupby(tokens, key=lambda token: token.is_changed)
-        ):
-            text = harmless(
-                " ".join(token.text for token in run)
-            )  # as it will be shown, for its width
-            line.append(" " if place else "")
-            line.append(
-                mark.format(text) if mark and is_changed and text else text,
-                style=style if is_changed else "",
-            )
-    return line
+    shown_fields = list[Text]()
+    for tokens in fields:
+        runs = list[Text]()
+        for is_changed, run in groupby(tokens, key=lambda token: token.is_changed):
+            text = harmless(" ".join(token.text for token in run))
+            if is_changed:
+                runs.append(Text(mark.format(text) if text else "", style))
+            else:
+                runs.append(Text(text))
+        shown_fields.append(Text(" ").join(runs))
+    return Text(f"\n{_NEXT_FIELD}", style="dim").join(shown_fields)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import select
 import signal
@@ -21,7 +22,7 @@ from contextlib import contextmanager, suppress
 from io import UnsupportedOperation
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from volt.errors import ConfigError, StreamError, quoted, shown_path, unreadable
 from volt.files.atomic import check_writable, identity
@@ -106,16 +107,19 @@ class Consumer:
     def __init__(self, source: str | None) -> None:
         self.used: int | None = None
         self._rest = b""
-        self.descriptor = int(source) if source and source.isdigit() else None
-        self._path = Path(source) if source and self.descriptor is None else None
+        self.descriptor: int | None = None
         self.speaks = source is not None
-        if self.descriptor is not None:
+        self._path: Path | None = None
+        if source and source.isdigit():
+            self.descriptor = int(source)
             try:
                 os.fstat(self.descriptor)
             except OSError:
                 raise ConfigError(
                     f"--ack {source}: descriptor is not open; redirect it, as in {source}<fifo"
                 ) from None
+        elif source:
+            self._path = Path(source)
 
     def look(self) -> int | None:
         """Return how many lines the consumer has reported as used."""
@@ -153,26 +157,33 @@ class Positions:
     """Saves the state after the last line that the consumer has used or, without a consumer, the last line written."""
 
     def __init__(self, stream: Stream, consumer: Consumer, path: Path | None) -> None:
-        self._stream, self._consumer, self._path = stream, consumer, path
+        self._stream = stream
+        self._consumer = consumer
+        self._path = path
         self.first = stream.n
-        self._saved, self._warned = -1, False
+        self._saved = -1
+        self._warned = False
         self._prepared: tuple[int, dict[str, Any]] | None = None
 
     def skip_used(self, *, quiet: bool = False) -> None:
+        stream = self._stream
+        first = stream.n
         used = self._consumer.look()
-        if used is not None and used > (first := self._stream.n):
-            if not quiet:
-                say(
-                    f"--ack: skipping from line {first:,} to line {used:,}, up to which the consumer has used lines"
-                )
-            with Phases(quiet=quiet).phase("skipping", total=used - first, unit="lines") as advance:
-                while (left := used - self._stream.n) and self._stream.skip(min(left, _SKIPPED)):
-                    advance(self._stream.n - first)
-            if self._stream.n < used:
-                raise StreamError(
-                    f"--ack: {used} lines are used, but the stream has {self._stream.n}; check the file"
-                )
-        self.first = self._stream.n
+        if used is None or used <= first:
+            return
+        if not quiet:
+            say(
+                f"--ack: skipping from line {first:,} to line {used:,}, up to which the consumer "
+                "has used lines"
+            )
+        with Phases(quiet=quiet).phase("skipping", total=used - first, unit="lines") as advance:
+            while stream.skip(min(used - stream.n, _SKIPPED)):
+                advance(stream.n - first)
+        if stream.n < used:
+            raise StreamError(
+                f"--ack: {used} lines are used, but the stream has {stream.n}; check the file"
+            )
+        self.first = stream.n
 
     def save(self, n_left: int) -> None:
         self.prepare(n_left)
@@ -185,9 +196,7 @@ class Positions:
             return
         try:
             self._prepared = at, self._stream.state(at=at)
-        except (
-            StreamError
-        ) as error:  # the state after the consumer's last line is not known any more
+        except StreamError as error:  # the state after the consumer's last line is gone
             if not self._warned:
                 say(f"the saved state stays as it was: {error}")
             self._warned = True
@@ -200,7 +209,8 @@ class Positions:
             at, state = self._prepared
             check_own(self._path, self._stream.rank, self._stream.world)
             save_state(state, self._path)
-            self._saved, self._prepared = at, None
+            self._saved = at
+            self._prepared = None
 
     def _position(self, n_left: int) -> int:
         if not self._consumer.speaks:
@@ -239,12 +249,16 @@ class Signals:
         elif self.stop and number == signal.SIGHUP:
             return  # a second SIGHUP must not interrupt the end of the run
         elif not self.stop and (not self.running or self._computing):
-            self.stop, self._computing = number, False
-            raise KeyboardInterrupt if number == signal.SIGINT else Ended(number)
+            self.stop = number
+            self._computing = False
+            self._interrupt()
         elif self.stop:
             os._exit(128 + number)
         else:
             self.stop = number
+
+    def _interrupt(self) -> NoReturn:
+        raise KeyboardInterrupt if self.stop == signal.SIGINT else Ended(self.stop)
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -252,7 +266,7 @@ class Signals:
         self._computing = True
         try:
             if self.stop:
-                raise KeyboardInterrupt if self.stop == signal.SIGINT else Ended(self.stop)
+                self._interrupt()
             yield
         finally:
             self._computing = False
@@ -308,8 +322,11 @@ class Outlet:
         listen: dict[int, Callable[[], bool]],
         every: Callable[[], object],
     ) -> None:
-        self.n_lines, self._pid = 0, os.getpid()
-        self._signals, self._listen, self._every = signals, dict(listen), every
+        self.n_lines = 0
+        self._pid = os.getpid()
+        self._signals = signals
+        self._listen = dict(listen)
+        self._every = every
         self._out, self._own, self._chunk = _unblocked(out)
         self._poll = select.poll()
         self._poll.register(signals.wake, select.POLLIN)
@@ -321,19 +338,19 @@ class Outlet:
         """Write whole lines; return False after a request to stop. Raises OSError."""
         if os.getpid() != self._pid:  # a process that a user's function forked must not write, too
             os._exit(1)
-        position, view, deadline = 0, memoryview(data), 0.0
-        while position < len(data):
-            if self._signals.stop:
-                deadline = deadline or time.monotonic() + _GRACE
-                line_end = (
-                    position
-                    if not position or data[position - 1] == 0x0A
-                    else data.index(b"\n", position) + 1
-                )
-                view, data = view[:line_end], data[:line_end]
-                if position >= line_end or time.monotonic() > deadline:
-                    return False
-            written = self._some(view[position : position + self._chunk])
+        position = 0
+        end = len(data)
+        deadline = math.inf
+        view = memoryview(data)
+        while position < end:
+            if self._signals.stop and deadline == math.inf:
+                deadline = time.monotonic() + _GRACE
+                is_line_start = position == 0 or data[position - 1] == 0x0A
+                end = position if is_line_start else data.index(b"\n", position) + 1
+                continue
+            if time.monotonic() > deadline:
+                return False
+            written = self._some(view[position : min(position + self._chunk, end)])
             self.n_lines += data.count(b"\n", position, position + written)
             position += written
         self._attend(0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from volt.errors import ConfigError
-from volt_cli.options import Config, Trust, argument, input_paths, option, readable
+from volt_cli.options import Config, Trust, argument, input_paths, option, readable, values_of
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
@@ -49,27 +49,6 @@ class TaskChoice:
     @property
     def options(self) -> dict[str, Any]:
         return {"values": values_of(self.settings), "split": self.split, "tasks": self.task or None}
-
-
-def values_of(settings: list[str] | None) -> dict[str, str]:
-    """Parse KEY=VALUE settings; return the value of each key.
-
-    >>> values_of(["src=de", "n=3"])
-    {'src': 'de', 'n': '3'}
-    """
-    result = dict[str, str]()
-    for setting in settings or ():
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise ConfigError(f"--set {setting}: gives no value; write --set {setting}=VALUE")
-        if not key.isidentifier():
-            raise ConfigError(
-                f"--set {setting}: {key!r} is not a key; give a word before =, such as src=de"
-            )
-        if key in result:
-            raise ConfigError(f"--set {setting}: {key} is given twice; remove one")
-        result[key] = value
-    return result
 
 
 def _is_pipeline(name: str | Path) -> bool:
@@ -148,19 +127,17 @@ class StreamOptions:
     def open(self, *, rank: int | None = None, world: int | None = None, **options: Any) -> Stream:
         """Return the stream. An option that is None keeps its default."""
         from volt.stream.config.presets import parsed_weights, pipeline_config
-        from volt.stream.reading.distributed_sampler import from_environment
+        from volt.stream.reading.ranks import from_environment
         from volt.stream.running.stream import Stream
-        from volt.stream.transforms.user_file import lead_descriptor
+        from volt.stream.transforms.user_file import protect_stdout
 
         if (rank is None) != (world is None):
             raise ConfigError("--rank and --world work only together; give both or neither")
-        rank, world = from_environment() if rank is None or world is None else (rank, world)
-        lead_descriptor()
-        inputs = {
-            "rank": rank,
-            "world": world,
-            **{name: value for name, value in options.items() if value is not None},
-        }
+        if rank is None or world is None:
+            rank, world = from_environment()
+        protect_stdout()
+        inputs = {name: value for name, value in options.items() if value is not None}
+        inputs |= {"rank": rank, "world": world}
         if self.is_pipeline:
             if self.choice.settings or self.choice.task or self.choice.split != "train":
                 raise ConfigError(

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from volt.display import counted
 from volt.errors import ConfigError, OutputError, StreamError, reason, shown_path
+from volt.files.atomic import STDOUT, identity
 from volt.files.paths import exists
 from volt_cli.console import Phases, loading, prepare_kernels, say, warn
 from volt_cli.io import check_places
@@ -49,17 +51,22 @@ def blocks_and_places(
     every: N, to log the first five lines and every Nth line; None to log no lines
     """
     if every is None:
-        yield from ((data, "") for data in stream.blocks(limit=limit))
-        return
-    end = None if limit is None else stream.n + limit
-    while end is None or stream.n < end:
-        due = stream.n if stream.n < _FIRST else stream.n + every - 1 - stream.n % every
-        for data in stream.blocks(limit=(due if end is None else min(due, end)) - stream.n):
+        for data in stream.blocks(limit=limit):
             yield data, ""
-        if stream.n == end or (place := stream.place()) is None:
+        return
+    end = math.inf if limit is None else stream.n + limit
+    while stream.n < end:
+        next_logged = stream.n
+        if stream.n >= _FIRST:
+            next_logged += every - 1 - stream.n % every
+        for data in stream.blocks(limit=int(min(next_logged, end)) - stream.n):
+            yield data, ""
+        place = stream.place()
+        if stream.n == end or place is None:
             return
         number, address, inside = place
-        source, (epoch, start, *_) = stream.sources[number].name, address.part
+        source = stream.sources[number].name
+        epoch, start, *_ = address.block
         where = f"{source}, epoch {epoch}, block at {start}, chunk {address.chunk}, place {inside}"
         for data in stream.blocks(limit=1):
             yield data, where
@@ -111,38 +118,39 @@ class StateOptions:
 
     @property
     def source(self) -> Path | None:
-        return (
-            self.state
-            if self.resume and self.state is not None and exists(self.state)
-            else self.from_state
-        )
+        if self.resume and self.state is not None and exists(self.state):
+            return self.state
+        return self.from_state
 
 
-def run(
-    source: StreamOptions,
-    states: StateOptions,
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    source: StreamOptions
+    states: StateOptions
     limit: Annotated[
         int | None, option("N", "Lines to write in this run; default: no limit.", min=0)
-    ] = None,
-    workers: Workers = None,
-    seed: Seed = None,
-    rank: Rank = None,
-    world: World = None,
+    ] = None
+    workers: Workers = None
+    seed: Seed = None
+    rank: Rank = None
+    world: World = None
     summary: Annotated[
         Path | None, option("FILE", "Write the metrics to this file at the end, as JSON.")
-    ] = None,
+    ] = None
     no_user_code: Annotated[
         bool, flag("Refuse configurations that name Python files to run.", "--no-user-code")
-    ] = False,
+    ] = False
     log_every: Annotated[
         int | None, option("N", "Show every Nth line, and the first five, on stderr.", min=1)
-    ] = None,
-    sample: Annotated[
-        Path | None, option("FILE", "Also write the shown lines to this file.")
-    ] = None,
-    as_json: Annotated[bool, flag("Report as JSON, at the end and on SIGUSR1.", "--json")] = False,
-    quiet: Quiet = False,
-) -> None:
+    ] = None
+    sample: Annotated[Path | None, option("FILE", "Also write the shown lines to this file.")] = (
+        None
+    )
+    as_json: Annotated[bool, flag("Report as JSON, at the end and on SIGUSR1.", "--json")] = False
+    quiet: Quiet = False
+
+
+def run(options: RunOptions) -> None:
     """Write the stream's lines to stdout.
 
     A pipeline is a ready-made stream: default gives one SOURCE unchanged; example mixes a parallel and a
@@ -152,58 +160,31 @@ def run(
     SIGUSR1 prints the same report on stderr as the end of the run. SIGINT and SIGTERM end the run after a whole line,
     and save its state.
     """
-    _check(states, summary, sample, log_every)
-    _check_files(source.files, states, [summary, sample])
-    if sample is not None and log_every is None:
-        raise ConfigError("--sample needs --log-every; choose the lines to save")
-    consumer = Consumer(states.ack)
-    from volt.files.atomic import STDOUT, identity
-    from volt.stream.reading.error_policy import is_held
-
+    _check(options)
+    consumer = Consumer(options.states.ack)
     with ExitStack() as stack:
         signals = stack.enter_context(Signals().listening())
-        stdout = identity(STDOUT)
+        stdout_file = identity(STDOUT)
         out = stack.enter_context(own_stdout())
-        options = {
-            "rank": rank,
-            "world": world,
-            "n_workers": workers,
-            "seed": seed,
-            "user_code": not no_user_code,
-        }
-        stream = stack.enter_context(source.open(**options))
-        _check_files(
-            [*source.files, *stream.files], states, [summary, sample, stream.policy.quarantine]
-        )
-        for path in stream.files if stdout is not None else ():
-            if identity(path) == stdout:
-                raise ConfigError(
-                    f"stdout: would be written over {shown_path(path)}, which is read; choose another place"
-                )
-        positions = _restored(stream, consumer, states, quiet=quiet)
-        if stream.n == 0 and is_held(quarantine := stream.policy.quarantine) and not quiet:
-            warn(
-                f"{quarantine}: contains unfit lines of earlier runs; this run appends to it, unless you remove it"
+        stream = stack.enter_context(
+            options.source.open(
+                rank=options.rank,
+                world=options.world,
+                n_workers=options.workers,
+                seed=options.seed,
+                user_code=not options.no_user_code,
             )
+        )
+        _check_files(stream, options, stdout_file)
+        positions = _restored(stream, consumer, options.states, quiet=options.quiet)
         with loading():
             from volt.kernels.warmup import missing
         if missing("stream"):  # otherwise, the loops that this stream needs load on demand
-            prepare_kernels(Phases(quiet=quiet), "stream")
-        if sample is not None:
-            _write_sample(sample, b"", "wb")
-        running = _Run(
-            stream,
-            positions,
-            consumer,
-            signals,
-            out,
-            states.state_every,
-            summary=summary,
-            sample=sample,
-            quiet=quiet,
-            as_json=as_json,
-        )
-        status = running.go(limit=limit, log_every=log_every)
+            prepare_kernels(Phases(quiet=options.quiet), "stream")
+        if options.sample is not None:
+            _write_sample(options.sample, b"", "wb")
+        running = _Run(stream, positions, consumer, signals, out, options)
+        status = running.go()
         if running.interrupted:  # do not wait for lines that are being computed
             sys.stdout.flush()
             sys.stderr.flush()
@@ -212,9 +193,8 @@ def run(
         raise typer.Exit(status)
 
 
-def _check(
-    states: StateOptions, summary: Path | None, sample: Path | None, log_every: int | None
-) -> None:
+def _check(options: RunOptions) -> None:
+    states = options.states
     if not stdout_is_open():
         raise OutputError("stdout is closed, but the lines go there; send them to a file or a pipe")
     if states.resume and states.state is None and states.ack is None:
@@ -223,14 +203,34 @@ def _check(
         raise ConfigError(
             "--accept needs --from-state or --resume; name the state to continue from"
         )
-    check_files("the lines", state=states.state, summary=summary, sample=sample)
+    check_files("the lines", state=states.state, summary=options.summary, sample=options.sample)
+    _check_distinct(options.source.files, options)
+    if options.sample is not None and options.log_every is None:
+        raise ConfigError("--sample needs --log-every; choose the lines to save")
 
 
-def _check_files(
-    read: Sequence[str | Path], states: StateOptions, written: Sequence[str | Path | None]
+def _check_files(stream: Stream, options: RunOptions, stdout_file: object) -> None:
+    """Check the files that the configuration names. stdout_file: the identity of stdout, if it is a file"""
+    quarantine = stream.policy.quarantine
+    _check_distinct([*options.source.files, *stream.files], options, quarantine)
+    if stdout_file is not None:
+        for path in stream.files:
+            if identity(path) == stdout_file:
+                raise ConfigError(
+                    f"stdout: would be written over {shown_path(path)}, which is read; "
+                    "choose another place"
+                )
+
+
+def _check_distinct(
+    read: Sequence[str | Path], options: RunOptions, quarantine: str | Path | None = None
 ) -> None:
     """Raise ConfigError if an output of the run is also an input; only the state may be both."""
-    inputs = [*read, None if states.ack is None or states.ack.isdigit() else states.ack]
+    states = options.states
+    inputs = [*read]
+    if states.ack is not None and not states.ack.isdigit():
+        inputs.append(states.ack)
+    written = [options.summary, options.sample, quarantine]
     check_places(["-", states.state, *written], inputs)
     check_places(["-", *written], [states.from_state])
 
@@ -238,6 +238,7 @@ def _check_files(
 def _restored(
     stream: Stream, consumer: Consumer, states: StateOptions, *, quiet: bool
 ) -> Positions:
+    from volt.stream.reading.error_policy import is_held
     from volt.stream.running.checkpoint import check_own, load_state
 
     if states.state is not None:
@@ -246,8 +247,9 @@ def _restored(
     source = states.source
     if source is not None:
         stream.restore(load_state(source), accept=states.accept or ())
-        for line in () if quiet else stream.accepted:
-            say(f"accepted: {line}")
+        if not quiet:
+            for line in stream.accepted:
+                say(f"accepted: {line}")
     positions = Positions(stream, consumer, states.state)
     if source is not None or states.resume:
         positions.skip_used(quiet=quiet)
@@ -256,35 +258,40 @@ def _restored(
             f"--ack: {consumer.used} lines are reported as used, but the stream starts at its first line; "
             "continue with --resume or --from-state, or remove the file"
         )
+    quarantine = stream.policy.quarantine
+    if stream.n == 0 and is_held(quarantine) and not quiet:
+        warn(
+            f"{quarantine}: contains unfit lines of earlier runs; this run appends to it, unless "
+            "you remove it"
+        )
     return positions
 
 
 @dataclass
 class _Run:
-    """Write a stream's lines to the descriptor `out`. every: lines between two saved states"""
+    """Write a stream's lines to the descriptor `out`."""
 
     stream: Stream
     positions: Positions
     consumer: Consumer
     signals: Signals
     out: int
-    every: int
-    summary: Path | None
-    sample: Path | None
-    quiet: bool
-    as_json: bool
+    options: RunOptions
 
     def __post_init__(self) -> None:
-        self.saved, self.has_ended, self.interrupted = self.positions.first, False, False
-        listen = (
-            {} if (source := self.consumer.descriptor) is None else {source: self.consumer.listen}
-        )
+        self.saved = self.positions.first
+        self.has_ended = False
+        self.interrupted = False
+        listen = dict[int, Callable[[], bool]]()
+        if self.consumer.descriptor is not None:
+            listen[self.consumer.descriptor] = self.consumer.listen
         self.outlet = Outlet(self.out, self.signals, listen=listen, every=self._attend)
 
-    def go(self, *, limit: int | None, log_every: int | None) -> int:
+    def go(self) -> int:
+        limit = self.options.limit
         self.signals.running = True
         try:
-            self._write(blocks_and_places(self.stream, limit=limit, every=log_every))
+            self._write(blocks_and_places(self.stream, limit=limit, every=self.options.log_every))
             self.has_ended = not self.signals.stop and (
                 limit is None or self.outlet.n_lines < limit
             )
@@ -320,12 +327,12 @@ class _Run:
                 return
             if place:
                 say(f"line {self._left - 1:,} ({place}): {data.decode(errors='replace').rstrip()}")
-                if self.sample is not None:
-                    _write_sample(self.sample, data, "ab")
+                if self.options.sample is not None:
+                    _write_sample(self.options.sample, data, "ab")
             self._save_if_due()
 
     def _save_if_due(self) -> None:
-        if self.consumer.speaks or self._left - self.saved >= self.every:
+        if self.consumer.speaks or self._left - self.saved >= self.options.states.state_every:
             self.saved = self._left
             self.positions.save(self._left)
 
@@ -340,42 +347,45 @@ class _Run:
             self.positions.save_prepared()
         else:
             self.positions.save(self._left)
-        if self.summary is not None:
+        if self.options.summary is not None:
             from volt.files.atomic import write_atomic
 
-            with write_atomic(self.summary) as file:
-                file.write(
-                    (json.dumps(self._metrics(), indent=1, ensure_ascii=False) + "\n").encode()
-                )
-        if not self.quiet:
+            with write_atomic(self.options.summary) as file:
+                file.write(self._metrics(indent=1))
+        if not self.options.quiet:
             self._report()
 
     def _report(self) -> None:
-        if self.as_json:
-            os.write(
-                sys.stderr.fileno(),
-                (json.dumps(self._metrics(), ensure_ascii=False) + "\n").encode(),
-            )
+        if self.options.as_json:
+            os.write(sys.stderr.fileno(), self._metrics())
         else:
             say(self._sentence())
 
     def _sentence(self) -> str:
-        result = self.stream.summary()
+        summary = self.stream.summary()
         n = self.outlet.n_lines
-        message = counted(n, "line") + f", {self._left:,} over all runs" * (
-            self.positions.first > 0
-        )
-        if n and result.seconds:
-            message += f", in {result.seconds:,.1f} s ({n / result.seconds:,.0f} per second)"
-        if len(result.sources) > 1:  # the stream has delivered lines that were not written
-            written = self.stream.state(at=self._left)["sources"]
-            sources = sorted(written.items(), key=lambda item: -item[1]["lines"])
-            shown = [f"{name} {source['lines']:,}" for name, source in sources[:_MOST_SOURCES]]
-            message += f"; {', '.join(shown)}" + " and others" * (len(sources) > _MOST_SOURCES)
-        if result.n_faults:
-            reasons = ", ".join(f"{reason} {count:,}" for reason, count in result.reasons.items())
-            message += f"; {result.n_faults:,} of {counted(result.n_read, 'line')} read are unfit ({reasons})"
-        return message + "; the stream has ended" * self.has_ended
+        message = counted(n, "line")
+        if self.positions.first:
+            message += f", {self._left:,} over all runs"
+        if n and summary.seconds:
+            message += f", in {summary.seconds:,.1f} s ({n / summary.seconds:,.0f} per second)"
+        if len(summary.sources) > 1:
+            message += f"; {self._lines_of_sources()}"
+        if summary.n_faults:
+            reasons = ", ".join(f"{reason} {count:,}" for reason, count in summary.reasons.items())
+            n_read = counted(summary.n_read, "line")
+            message += f"; {summary.n_faults:,} of {n_read} read are unfit ({reasons})"
+        if self.has_ended:
+            message += "; the stream has ended"
+        return message
 
-    def _metrics(self) -> dict[str, Any]:
-        return {**self.stream.summary().to_json(), "n_written": self.outlet.n_lines}
+    def _lines_of_sources(self) -> str:
+        """Return the numbers of written lines; the stream has delivered other lines, too."""
+        written = self.stream.state(at=self._left)["sources"]
+        sources = sorted(written.items(), key=lambda item: -item[1]["lines"])
+        shown = ", ".join(f"{name} {source['lines']:,}" for name, source in sources[:_MOST_SOURCES])
+        return f"{shown} and others" if len(sources) > _MOST_SOURCES else shown
+
+    def _metrics(self, *, indent: int | None = None) -> bytes:
+        values = {**self.stream.summary().to_json(), "n_written": self.outlet.n_lines}
+        return (json.dumps(values, indent=indent, ensure_ascii=False) + "\n").encode()

@@ -11,17 +11,26 @@ from volt.display import counted
 from volt.errors import ConfigError
 from volt_cli.console import Phases, loading, prepare_kernels, print_json, say, warn
 from volt_cli.io import check_outputs, check_places, is_stdout, say_written, write_bytes
-from volt_cli.options import Json, Quiet, Trust, Workers, argument, flag, option, readable
-from volt_cli.stream.opening import Settings, StreamOptions, values_of
+from volt_cli.options import (
+    Json,
+    Output,
+    Quiet,
+    Trust,
+    Workers,
+    argument,
+    flag,
+    option,
+    readable,
+    values_of,
+)
+from volt_cli.stream.opening import Settings, StreamOptions
 
 
 def import_dynamicdata(
     config: Annotated[
         Path, argument("CONFIG", "The YAML file of dynamicdata.", callback=readable(ConfigError))
     ],
-    out: Annotated[
-        Path, option("FILE", "Where to write the configuration, or - for stdout.", "-o", "--output")
-    ],
+    out: Output,
     batch_samples: Annotated[
         int | None, option("N", "Samples per minibatch; its schedule counts minibatches.", min=1)
     ] = None,
@@ -50,14 +59,12 @@ def import_dynamicdata(
     if not quiet:
         for note in result.notes:
             warn(note, mark="note")
-        say_written(out, f"next: volt stream preview {out}" if not is_stdout(out) else "")
+        say_written(out, "" if is_stdout(out) else f"next: volt stream preview {out}")
 
 
 def vocabulary(
     source: StreamOptions,
-    out: Annotated[
-        Path, option("FILE", "Where to write, or - for stdout.", "-o", "--output")
-    ] = Path("-"),
+    out: Output = Path("-"),
     lines: Annotated[
         int, option("N", "Number of lines of the stream to count.", min=1)
     ] = 1_000_000,
@@ -83,7 +90,8 @@ def vocabulary(
         check_places([out], stream.files)
         with phases.phase("count subwords", total=lines, unit="lines") as advance:
             result = count_subwords(stream, n_lines=lines, progress=advance)
-    result = result if top is None else result.top(top)
+    if top is not None:
+        result = result.top(top)
     write_bytes(result.to_bytes(), out)
     if not quiet and not is_stdout(out):
         say_written(
@@ -114,12 +122,17 @@ def cache(
     if days is not None and not (prune and days >= 0 and math.isfinite(days)):
         raise ConfigError(f"--days {days:g}: needs --prune, and 0 or more days")
     place = folder or index_cache.default_cache()
-    freed = index_cache.prune(place, days=_DAYS if days is None else days) if prune else 0
+    freed = 0
+    if prune:
+        freed = index_cache.prune(place, days=_DAYS if days is None else days)
     size = index_cache.cache_size(place)
     if as_json:
         print_json({"folder": str(place), "bytes": size, "freed": freed})
-    else:
-        say(f"{place}: {size / 1e6:,.1f} MB" + f", and {freed / 1e6:,.1f} MB were removed" * prune)
+        return
+    report = f"{place}: {size / 1e6:,.1f} MB"
+    if prune:
+        report += f", and {freed / 1e6:,.1f} MB were removed"
+    say(report)
 
 
 def merge_states(
@@ -150,5 +163,7 @@ def merge_states(
     state = State.from_json(merged)
     for n, group in groupby(range(n_ranks), key=lambda rank: rank_state(state, rank, n_ranks).n):
         ranks = list(group)
-        who = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}"
+        who = f"rank {ranks[0]}"
+        if len(ranks) > 1:
+            who = f"ranks {ranks[0]} to {ranks[-1]}"
         say(f"{who} of {world}: continue from line {n:,}; count from {n} for --ack")

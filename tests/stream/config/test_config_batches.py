@@ -10,6 +10,7 @@ import pytest
 
 from volt import Vocabulary
 from volt.batches.batching_rules import ByPacks, ByTokens
+from volt.batches.collation import Layout
 from volt.batches.from_config import read_steps
 from volt.errors import ConfigError
 from volt.stream.config.batches import Batches
@@ -19,7 +20,7 @@ ONE = "sources: {one: {path: a.tsv}}\nbatches:\n"
 TWO = ONE + "  fields: {src: v.volt, tgt: v.volt}\n"
 LEFT_OUT = "cannot be used with pack, whose rows have one length; remove one"
 FULL = (
-    TWO.replace("src: v.volt", "src: {vocabulary: w.volt, prefix: [<2en>]}")
+    TWO.replace("src: v.volt", "src: {vocabulary: v.volt, prefix: [lo]}")
     + """\
   holds: pieces
   bos: true
@@ -52,56 +53,13 @@ def error_text(text: str) -> Batches:
     return found
 
 
-def test_what_is_said_is_given_on() -> None:
-    """Each key goes where it belongs, under the name that the library has for it; paths are relative to the file."""
-    found = error_text(FULL)
-    assert found.vocabularies == {"src": "data/w.volt", "tgt": "data/v.volt"}
-    assert found.prefix == {"src": ("<2en>",)}
-    assert found.samples == {
-        "holds": "pieces",
-        "bos": True,
-        "eos": False,
-        "max_length": 100,
-        "beyond": "truncate",
-        "unknown": "refuse",
-    }
-    assert found.by_tokens == {
-        "max_tokens": 4096,
-        "max_sentences": 256,
-        "multiple": 4,
-        "sort": "length",
-        "noise": 0.1,
-        "max_length": 80,
-        "min_length": 2,
-        "buckets": [16, 80],
-        "on_long": "report",
-        "shuffle": True,
-    }
-    assert (found.by_packs, found.window, found.pad) == (None, "epoch", "</s>")
-    assert found.layout == {
-        "pad_to_multiple": 8,
-        "left_pad_source": False,
-        "left_pad_target": True,
-        "dtype": "int32",
-    }
-    assert parse_config("sources: {one: {path: a.tsv}}").batches is None
-
-
-def test_what_is_not_said_is_what_python_takes() -> None:
-    """The defaults are those of the library."""
-    found = error_text(TWO + "  max_tokens: 9\n")
-    assert ByTokens(**found.by_tokens or {}) == ByTokens(max_tokens=9)
-    packs = error_text(ONE + "  fields: {text: v.volt}\n  pack: {length: 8, rows: 2}\n")
-    assert packs.by_tokens is None
-    assert ByPacks(**packs.by_packs or {}) == ByPacks(length=8, rows=2)
-
-
 @pytest.mark.parametrize("key", ["length", "rows"])
 def test_packs_have_limits(key: str) -> None:
     """The largest value of each key is accepted; one more is refused with its key."""
     sizes, most = {"length": 8, "rows": 2}, 1 << 24
     start = ONE + "  fields: {text: v.volt}\n  pack: "
-    assert (error_text(start + json.dumps({**sizes, key: most})).by_packs or {})[key] == most
+    pack = error_text(start + json.dumps({**sizes, key: most})).options.pack
+    assert getattr(pack, key) == most
     with pytest.raises(ConfigError, match=rf"batches\.pack\.{key}: .*16,?777,?216"):
         error_text(start + json.dumps({**sizes, key: most + 1}))
 
@@ -283,7 +241,7 @@ def test_an_epoch_of_several_sources(sources: list[str], message: str) -> None:
         f"sources: {{{listed}}}\nbatches: {{fields: {{a: v.volt}}, max_tokens: 9, window: epoch}}"
     )
     if not message:
-        assert error_text(text).window == "epoch"
+        assert error_text(text).options.window == "epoch"
         return
     with pytest.raises(ConfigError, match=f"^stream.yaml:2: batches.window: {message}"):
         parse_config(text)
@@ -379,6 +337,35 @@ def test_what_only_a_vocabulary_knows_has_its_line_too(folder: Path, name: str) 
     text, line, message = LATE[name]
     with pytest.raises(ConfigError, match=rf"^{folder}/stream\.yaml:{line}: {message}"):
         parts_of(folder, text)
+
+
+def test_each_key_is_passed_to_its_class(folder: Path) -> None:
+    """All keys of the section become arguments, two of them under another name; paths are relative to the file."""
+    parts = parts_of(folder, FULL)
+    samples = {name: getattr(parts.samples, name) for name in ("holds", "bos", "eos", "max_length")}
+    assert samples == {"holds": "pieces", "bos": True, "eos": False, "max_length": 100}
+    assert (parts.samples.beyond, parts.samples.unknown) == ("truncate", "refuse")
+    assert parts.samples.prefix == {"src": ["lo"], "tgt": []}
+    assert parts.batches == ByTokens(
+        max_tokens=4096,
+        max_sentences=256,
+        multiple=4,
+        noise=0.1,
+        max_length=80,
+        min_length=2,
+        buckets=(16, 80),
+        on_long="report",
+    )
+    assert parts.layout == Layout(
+        pad=dict.fromkeys(("src", "tgt"), parts.samples.vocabularies["src"].ids["</s>"]),
+        pad_to_multiple=8,
+        left_pad_source=False,
+        left_pad_target=True,
+        dtype="int32",
+    )
+    assert parts.window == "epoch"
+    packs = parts_of(folder, ONE + "  fields: {text: v.volt}\n  pack: {length: 8, rows: 2}\n")
+    assert packs.batches == ByPacks(length=8, rows=2)
 
 
 def test_a_right_section_makes_samples_and_batches(folder: Path) -> None:

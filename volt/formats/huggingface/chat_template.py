@@ -23,13 +23,15 @@ def template_text(template: str | Path) -> str:
 
     Raises ConfigError, with file and line, if the file cannot be read, or if transformers cannot compile the template.
     """
+    place = "chat template"
+    text = template
     if isinstance(template, Path):
-        text, place = read_text(template, kind=ConfigError), shown_path(template)
-    elif isinstance(template, str):
-        text, place = template, "chat template"
-    else:
+        place = shown_path(template)
+        text = read_text(template, kind=ConfigError)
+    if not isinstance(text, str):
         raise ConfigError(
-            f"chat_template is {quoted(repr(template))}; pass the template as a string, or a Path to it"
+            f"chat_template is {quoted(repr(template))}; "
+            "pass the template as a string, or a Path to it"
         )
     if not text.strip():
         raise ConfigError(f"{place}: contains no template; write one, or leave it out")

@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 from volt.formats.huggingface.split_patterns import spelled
@@ -29,9 +30,7 @@ Json = dict[str, Any]
 
 _BYTES = [f"<0x{byte:02X}>" for byte in SUFFIX.encode()]
 ENDED = "".join(_BYTES)  # the spelling of the token "</w>"
-_MERGES = [
-    [_BYTES[first], "".join(_BYTES[first + 1 :])] for first in range(len(_BYTES) - 2, -1, -1)
-]
+_MERGES = [[_BYTES[first], "".join(_BYTES[first + 1 :])] for first in (2, 1, 0)]
 _HELPERS = ["".join(pair) for pair in _MERGES[:-1]]
 
 
@@ -43,25 +42,29 @@ def with_ends(model: Json) -> Json:
     >>> list(ended["vocab"])[4:], without_ends({"model": ended})["model"] == model
     (['<0x77><0x3E>', '<0x2F><0x77><0x3E>'], True)
     """
-    first = 1 + max(model["vocab"].values())
     vocab = {
         ENDED if token == SUFFIX else token: number for token, number in model["vocab"].items()
     }
-    vocab |= {helper: first + number for number, helper in enumerate(_HELPERS)}
+    n_ids = 1 + max(vocab.values())
+    vocab |= {helper: number for number, helper in enumerate(_HELPERS, n_ids)}
     return model | {"vocab": vocab, "merges": _MERGES + model["merges"]}
 
 
 def without_ends(data: Json) -> Json:
-    """Return the file without the merges that `with_ends` adds, if it has any."""
-    if not has_ends(data):
+    """Return the file without the merges that `with_ends` adds; the same object if it has none."""
+    model = data.get("model")
+    vocab = model.get("vocab") if isinstance(model, dict) else None
+    merges = model.get("merges") if isinstance(model, dict) else None
+    if not isinstance(vocab, dict) or not isinstance(merges, list):
         return data
-    model, added = data["model"], data.get("added_tokens") or []
-    renamed = [row | {"content": SUFFIX} if row.get("content") == ENDED else row for row in added]
-    return data | {
-        "added_tokens": renamed,
-        "model": model
-        | {"vocab": vocab_without_ends(model["vocab"]), "merges": model["merges"][len(_MERGES) :]},
-    }
+    if ENDED not in vocab or merges[: len(_MERGES)] != _MERGES:
+        return data
+    rows = [
+        row | {"content": SUFFIX} if row.get("content") == ENDED else row
+        for row in data.get("added_tokens") or []
+    ]
+    changes = {"vocab": vocab_without_ends(vocab), "merges": merges[len(_MERGES) :]}
+    return data | {"added_tokens": rows, "model": data["model"] | changes}
 
 
 def vocab_without_ends(vocab: Mapping[str, int]) -> dict[str, int]:
@@ -69,32 +72,16 @@ def vocab_without_ends(vocab: Mapping[str, int]) -> dict[str, int]:
     if ENDED not in vocab:
         return dict(vocab)
     return {
-        SUFFIX if token == ENDED else token: n
-        for token, n in vocab.items()
+        SUFFIX if token == ENDED else token: number
+        for token, number in vocab.items()
         if token not in _HELPERS
     }
 
 
-def has_ends(data: Json) -> bool:
-    """Check whether a file has the merges that `with_ends` adds."""
-    model = data.get("model")
-    vocab, merges = (
-        (model.get("vocab"), model.get("merges")) if isinstance(model, dict) else (None, None)
-    )
-    return (
-        isinstance(vocab, dict)
-        and ENDED in vocab
-        and isinstance(merges, list)
-        and merges[:3] == _MERGES
-    )
-
-
+# In normalised text, these characters stand for a lone "</w>", and a lone "▁", where they hide no user token.
+LONE_END = chr(LAST_HIDDEN)
+LONE_SPACE = chr(LAST_HIDDEN - 1)
 _SPACES = ranges(SPLIT_SPACE)
-# Lowercase works character by character, but Σ becomes "ς" only at the end of a word (Unicode's Final_Sigma).
-LONE_END = chr(
-    LAST_HIDDEN
-)  # stands for a lone "</w>" in normalised text, where it hides no user token
-LONE_SPACE = chr(LAST_HIDDEN - 1)  # stands for a lone "▁", in the same way
 # Text that ends the word of a user token before it, so that an end marker is written; spaces are "▁" already.
 _ENDING = {
     "whitespace": f"[{_SPACES}]",
@@ -102,6 +89,7 @@ _ENDING = {
     "unicode": rf"[{PREFIX}\p{{L}}\p{{M}}\p{{N}}]",
     "gpt2": rf"[{PREFIX}\s\p{{L}}\p{{N}}]",
 }
+# Lowercase works character by character, but Σ becomes "ς" only at the end of a word (Unicode's Final_Sigma).
 _SIGMA_AT_END = r"\p{Cased}\p{Case_Ignorable}*\KΣ(?!\p{Case_Ignorable}*\p{Cased})"
 
 
@@ -121,15 +109,13 @@ class Scheme:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Scheme:
-        names = vocabulary.normalizer.name, vocabulary.pretokenizer.name
-        spells_ends = (
-            vocabulary.marker == "suffix" and vocabulary.byte_fallback and "w" in vocabulary.ids
-        )
+        has_bytes = vocabulary.byte_fallback and "w" in vocabulary.ids
         return cls(
             vocabulary.marker,
-            *names,
+            vocabulary.normalizer.name,
+            vocabulary.pretokenizer.name,
             users=vocabulary.special.user,
-            end=ENDED if spells_ends else SUFFIX,
+            end=ENDED if vocabulary.marker == "suffix" and has_bytes else SUFFIX,
         )
 
     @property
@@ -144,7 +130,9 @@ class Scheme:
     @property
     def ending(self) -> str | None:
         """Return the regex of text that ends the word of a user token in front of it; None if unknown."""
-        return r"[\s\S]" if self.cut.splits or self.cut.is_bytes else _ENDING.get(self.pretokenizer)
+        if self.cut.splits or self.cut.is_bytes:
+            return r"[\s\S]"
+        return _ENDING.get(self.pretokenizer)
 
     @property
     def spaces_users(self) -> bool:
@@ -156,7 +144,8 @@ class Scheme:
     @property
     def lone_marks(self) -> set[str]:
         """The lone marks that become added tokens."""
-        return {*[SUFFIX] * self.ends_users, *[PREFIX] * self.spaces_users}
+        marks = {SUFFIX: self.ends_users, PREFIX: self.spaces_users}
+        return {mark for mark, is_added in marks.items() if is_added}
 
     @property
     def normalizes_users(self) -> bool:
@@ -168,9 +157,8 @@ class Scheme:
         """Check whether a regex puts "▁" in front of a line before it is cut."""
         if self.starts_segments:
             return False
-        return self.cut.dummy_prefix or (
-            self.marker == "prefix" and self.pretokenizer == "whitespace"
-        )
+        marks_words = self.marker == "prefix" and self.pretokenizer == "whitespace"
+        return self.cut.dummy_prefix or marks_words
 
     @property
     def starts_segments(self) -> bool:
@@ -178,172 +166,173 @@ class Scheme:
         return self.cut.if_absent or self.cut.of_lines != self.cut
 
 
-@lru_cache(
-    maxsize=8
-)  # many schemes are tried with the same user tokens, of which there may be hundreds
+@lru_cache(maxsize=8)  # many schemes are tried with the same user tokens, often hundreds
 def _any_of(tokens: tuple[str, ...]) -> str:
     return "|".join(re.escape(token) for token in sorted(tokens, key=len, reverse=True))
 
 
 def sequence(name: str, steps: list[Json]) -> Json | None:
     """Return steps as one section of tokenizer.json. name: the key that holds a Sequence's steps"""
-    return {"type": "Sequence", name: steps} if len(steps) > 1 else steps[0] if steps else None
+    if len(steps) > 1:
+        return {"type": "Sequence", name: steps}
+    return steps[0] if steps else None
 
 
 def normalizers(scheme: Scheme) -> list[Json]:
     """Return the steps by which `tokenizers` normalises a text."""
-    normalizer, name = Normalizer.parse(scheme.normalizer), scheme.pretokenizer
-    form = [{"type": normalizer.form.upper()}] * (normalizer.form != "none")
-    lower = [FINAL_SIGMA, {"type": "Lowercase"}, *form]
+    cut = scheme.cut
+    is_whitespace = scheme.marker == "prefix" and scheme.pretokenizer == "whitespace"
+    steps = _forms(Normalizer.parse(scheme.normalizer))
     if scheme.starts_segments:
-        marks = (
-            []
-            if scheme.cut.if_absent
-            else [{"type": "Prepend", "prepend": PREFIX}, replace_step(" ", PREFIX)]
-        )
-        return form + lower * normalizer.lowercase + marks
-    hidden = replace_step(f"[{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}]", "\ufffd", regex=True)
-    steps = [hidden] * scheme.normalizes_users + _around_users(
-        scheme, form + lower * normalizer.lowercase
-    )
-    prepend: list[Json] = [{"type": "Prepend", "prepend": PREFIX}] * scheme.starts_lines
-    prepend = _first_space(scheme) if scheme.normalizes_users else prepend
-    if scheme.marker == "prefix" and name == "whitespace":
+        marks = [] if cut.if_absent else [PREPEND, SPACE_STEP]
+        return steps + marks
+
+    prepend = [PREPEND] if scheme.starts_lines else []
+    if scheme.normalizes_users:
+        hidden = f"[{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}]"
+        steps = [replace_step(hidden, "\ufffd", regex=True), *_around_users(scheme, steps)]
+        prepend = _first_space(scheme)
+    if is_whitespace:
         runs = replace_step(f"[{_SPACES}]+", " ", regex=True)
         strip = {"type": "Strip", "strip_left": True, "strip_right": True}
         return [*steps, runs, strip, *prepend, replace_step(" ", f" {PREFIX}")]
-    if scheme.cut.has_own_pattern and not scheme.cut.is_bytes:
-        steps += [replace_step(PREFIX, " ")] * scheme.cut.keeps_spaces
-    elif name == "gpt2" or scheme.cut.dummy_prefix:
-        steps = [*steps, *prepend, replace_step(" ", PREFIX)]
+    if cut.has_own_pattern and not cut.is_bytes:
+        if cut.keeps_spaces:
+            steps.append(replace_step(PREFIX, " "))
+    elif scheme.pretokenizer == "gpt2" or cut.dummy_prefix:
+        steps += [*prepend, SPACE_STEP]
     if scheme.spaces_users:
-        alone = (
-            f"(?<!{PREFIX})" if name == "unicode" else ""
-        )  # "unicode" cuts a run of spaces as one word
-        steps.append(
-            replace_step(f"{alone}{PREFIX}(?={_any_of(scheme.users)})", LONE_SPACE, regex=True)
-        )
-    if (
-        scheme.ends_users
-    ):  # a user token that is all the text gets no lone "</w>", see `_first_space`
-        is_begun = any(
-            one != other and one.startswith(other) for one in scheme.users for other in scheme.users
-        )
-        user = f"(?{'>' if is_begun else ':'}{_any_of(scheme.users)})"  # atomic: the longest, if others begin it
-        ends = rf"{user}\K(?={scheme.ending})|(?<!\A){user}\K\z"
-        steps += [
-            replace_step(rf"\A{scheme.end}\z", LONE_END, regex=True),
-            replace_step(ends, LONE_END, regex=True),
-        ]
+        # "unicode" cuts a run of spaces as one word
+        alone = f"(?<!{PREFIX})" if scheme.pretokenizer == "unicode" else ""
+        space = f"{alone}{PREFIX}(?={_any_of(scheme.users)})"
+        steps.append(replace_step(space, LONE_SPACE, regex=True))
+    if scheme.ends_users:
+        steps += _lone_ends(scheme)
     return steps
+
+
+def _forms(normalizer: Normalizer) -> list[Json]:
+    form = [{"type": normalizer.form.upper()}] if normalizer.form != "none" else []
+    if normalizer.lowercase:
+        return [*form, FINAL_SIGMA, {"type": "Lowercase"}, *form]
+    return list[Json](form)
+
+
+def _lone_ends(scheme: Scheme) -> list[Json]:
+    """Return the steps that write a lone "</w>" after user tokens, except one that is all the text."""
+    users = scheme.users
+    is_begun = any(one != other and one.startswith(other) for one, other in product(users, users))
+    group = "(?>" if is_begun else "(?:"  # atomic: the longest, if others begin it
+    user = f"{group}{_any_of(users)})"
+    ends = rf"{user}\K(?={scheme.ending})|(?<!\A){user}\K\z"
+    return [_lone_end(scheme), replace_step(ends, LONE_END, regex=True)]
+
+
+def _lone_end(scheme: Scheme) -> Json:
+    return replace_step(rf"\A{scheme.end}\z", LONE_END, regex=True)
 
 
 def _around_users(scheme: Scheme, steps: list[Json]) -> list[Json]:
     """Return these steps between steps that hide the user tokens in a text and steps that restore them."""
-    if not steps or not scheme.normalizes_users:
-        return steps
+    if not steps:
+        return []
     hidden = {user: chr(FIRST_HIDDEN + number) for number, user in enumerate(scheme.users)}
-    hide = [
-        replace_step(user, hidden[user]) for user in sorted(scheme.users, key=len, reverse=True)
-    ]
-    end = [
-        replace_step(rf"\A{scheme.end}\z", LONE_END, regex=True),
-        replace_step(LONE_END, scheme.end),
-    ]
-    end *= (
-        scheme.ends_users and scheme.end != SUFFIX
-    )  # a lone end of hexadecimal digits, some of which are capitals
-    return [
-        *end[:1],
-        *hide,
-        *steps,
-        *end[1:],
-        *(replace_step(char, user) for user, char in hidden.items()),
-    ]
+    longest_first = sorted(scheme.users, key=len, reverse=True)
+    hide = [replace_step(user, hidden[user]) for user in longest_first]
+    show = [replace_step(character, user) for user, character in hidden.items()]
+    if scheme.ends_users and scheme.end != SUFFIX:  # hexadecimal digits, some of them capitals
+        hide.insert(0, _lone_end(scheme))
+        show.insert(0, replace_step(LONE_END, scheme.end))
+    return [*hide, *steps, *show]
 
 
 def _first_space(scheme: Scheme) -> list[Json]:
-    own = [replace_step(rf"\A{PREFIX}\z", LONE_SPACE, regex=True)] * scheme.spaces_users
-    retained = "|".join(
-        [
-            _any_of(scheme.users),
-            *[LONE_SPACE] * scheme.spaces_users,
-            *[scheme.end] * scheme.ends_users,
-        ]
-    )
-    return (
-        own + [replace_step(rf"\A(?!(?:{retained})?\z)", PREFIX, regex=True)] * scheme.starts_lines
-    )
+    """Return the steps that put "▁" in front of a line, unless it is only a user token or a lone mark."""
+    steps = list[Json]()
+    whole = [_any_of(scheme.users)]
+    if scheme.spaces_users:
+        steps.append(replace_step(rf"\A{PREFIX}\z", LONE_SPACE, regex=True))
+        whole.append(LONE_SPACE)
+    if scheme.ends_users:
+        whole.append(scheme.end)
+    if scheme.starts_lines:
+        steps.append(replace_step(rf"\A(?!(?:{'|'.join(whole)})?\z)", PREFIX, regex=True))
+    return steps
 
 
 def pre_tokenizers(scheme: Scheme) -> list[Json]:
     """Return the steps by which `tokenizers` splits a normalised text into words."""
-    name, pattern = scheme.pretokenizer, scheme.cut.pattern
-    splits = [split_step(spelled(split.pattern), "Isolated") for split in scheme.cut.splits]
-    if scheme.cut.is_bytes:
-        level = {
-            "type": "ByteLevel",
-            "add_prefix_space": False,
-            "trim_offsets": True,
-            "use_regex": not splits,
-        }
-        return [
-            *splits,
-            level,
-            *[metaspace_step("always", split=False)] * (scheme.marker == "prefix"),
-        ]
+    name = scheme.pretokenizer
+    cut = scheme.cut
+    is_prefix = scheme.marker == "prefix"
+    splits = [split_step(spelled(split.pattern), "Isolated") for split in cut.splits]
+    if cut.is_bytes:
+        steps = [*splits, _byte_level(use_regex=not splits)]
+        return [*steps, metaspace_step("always", split=False)] if is_prefix else steps
     if splits:
         return [*splits, metaspace_step("never", split=False)]
     if scheme.starts_segments:
-        cuts_spaces = scheme.cut.of_lines.name.removesuffix(IF_ABSENT) == "metaspace"
-        place = "always" if scheme.cut.of_lines != scheme.cut else "first"
-        step = metaspace_step(place if scheme.cut.if_absent else "never", split=cuts_spaces)
-        return [step] * (cuts_spaces or scheme.cut.if_absent)
+        cuts_spaces = cut.of_lines.name.removesuffix(IF_ABSENT) == "metaspace"
+        if not cuts_spaces and not cut.if_absent:
+            return []
+        place = "never"
+        if cut.if_absent:
+            place = "first" if cut.of_lines == cut else "always"
+        return [metaspace_step(place, split=cuts_spaces)]
     if name == "whitespace":
-        return [split_step(" " if scheme.marker == "prefix" else f"[{_SPACES}]+", "Removed")]
+        return [split_step(" " if is_prefix else f"[{_SPACES}]+", "Removed")]
     if name == "metaspace":
         return [metaspace_step("never", split=True)]
     if name == "unicode":
-        return [split_step(pattern, "Isolated")]
+        return [split_step(cut.pattern, "Isolated")]
     if name == "gpt2":
         return [split_step(GPT2_MARKED, "Isolated")]
-    words = split_step(pattern, "Removed", invert=True)
-    return [words, metaspace_step("always" if scheme.marker == "prefix" else "never", split=False)]
+    words = split_step(cut.pattern, "Removed", invert=True)
+    return [words, metaspace_step("always" if is_prefix else "never", split=False)]
 
 
-def decoders(scheme: Scheme, byte_fallback: bool) -> list[Json]:
+def decoders(scheme: Scheme, *, byte_fallback: bool) -> list[Json]:
     """Return the steps by which `tokenizers` turns tokens into text."""
-    keeps_spaces, ends = scheme.cut.keeps_spaces, scheme.marker == "suffix"
+    keeps_spaces = scheme.cut.keeps_spaces
+    is_prefix = scheme.marker == "prefix"
+    steps = list[Json]()
     if scheme.cut.is_bytes:
-        level: Json = {
-            "type": "ByteLevel",
-            "add_prefix_space": False,
-            "trim_offsets": True,
-            "use_regex": True,
-        }
-        marks = [replace_step(rf"{SUFFIX}\z", "", regex=True)] * ends
-        return [*marks, *[replace_step(PREFIX, "")] * (scheme.marker == "prefix"), level]
-    lone_ends = [LONE_END] * scheme.ends_users + [scheme.end] * (scheme.end != SUFFIX)
-    lone = [replace_step(result, SUFFIX) for result in lone_ends]
-    lone += [replace_step(LONE_SPACE, PREFIX)] * scheme.spaces_users
-    ending = [replace_step(rf"{SUFFIX}\z", "" if keeps_spaces else " ", regex=True)] * ends
-    spaces = [replace_step(PREFIX, " ")] * (scheme.marker == "prefix" or keeps_spaces)
-    bytes_last: list[Json] = [{"type": "ByteFallback"}] * byte_fallback
-    starts = scheme.marker == "prefix" or scheme.cut.dummy_prefix
-    first = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] * starts
-    last = [replace_step(r" \z", "", regex=True)] * (
-        ends and not keeps_spaces
-    )  # Strip panics on an empty text here
-    return [*lone, *ending, *spaces, *bytes_last, {"type": "Fuse"}, *first, *last]
+        if scheme.marker == "suffix":
+            steps.append(replace_step(rf"{SUFFIX}\z", "", regex=True))
+        if is_prefix:
+            steps.append(replace_step(PREFIX, ""))
+        return [*steps, _byte_level(use_regex=True)]
+
+    if scheme.ends_users:
+        steps.append(replace_step(LONE_END, SUFFIX))
+    if scheme.end != SUFFIX:
+        steps.append(replace_step(scheme.end, SUFFIX))
+    if scheme.spaces_users:
+        steps.append(replace_step(LONE_SPACE, PREFIX))
+    if scheme.marker == "suffix":
+        space = "" if keeps_spaces else " "
+        steps.append(replace_step(rf"{SUFFIX}\z", space, regex=True))
+    if is_prefix or keeps_spaces:
+        steps.append(replace_step(PREFIX, " "))
+    if byte_fallback:
+        steps.append({"type": "ByteFallback"})
+    steps.append({"type": "Fuse"})
+    if is_prefix or scheme.cut.dummy_prefix:
+        steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
+    if scheme.marker == "suffix" and not keeps_spaces:  # Strip panics on an empty text here
+        steps.append(replace_step(r" \z", "", regex=True))
+    return steps
+
+
+def _byte_level(*, use_regex: bool) -> Json:
+    flags = {"add_prefix_space": False, "trim_offsets": True, "use_regex": use_regex}
+    return {"type": "ByteLevel", **flags}
 
 
 def replace_step(pattern: str, content: str, *, regex: bool = False) -> Json:
     """Return a step that replaces a string, or each match of a regex, by `content`."""
-    return {
-        "type": "Replace",
-        "pattern": {"Regex" if regex else "String": pattern},
-        "content": content,
-    }
+    key = "Regex" if regex else "String"
+    return {"type": "Replace", "pattern": {key: pattern}, "content": content}
 
 
 def split_step(pattern: str, behavior: str, *, invert: bool = False) -> Json:
@@ -364,3 +353,5 @@ def metaspace_step(scheme: str, *, split: bool) -> Json:
 
 
 FINAL_SIGMA = replace_step(_SIGMA_AT_END, "ς", regex=True)
+SPACE_STEP = replace_step(" ", PREFIX)
+PREPEND = {"type": "Prepend", "prepend": PREFIX}

@@ -7,9 +7,10 @@ tokens that no merge makes become control tokens if possible, and otherwise are 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +19,27 @@ from volt.errors import ConfigError, VocabularyError
 from volt.formats import subword_nmt
 from volt.formats.gpt2 import BESIDE, MERGES, merges_in
 from volt.formats.huggingface import tokens
+from volt.formats.huggingface.folder import (
+    CONFIG,
+    FILE,
+    MAP,
+    configurations,
+    flags_of,
+    load,
+    role_tokens,
+)
 from volt.formats.huggingface.pipeline_reading import flat, losses, read_foreign, refuse
 from volt.formats.huggingface.pipeline_writing import (
     ENDED,
     Json,
     Scheme,
-    has_ends,
     normalizers,
     pre_tokenizers,
     sequence,
     without_ends,
 )
 from volt.formats.huggingface.split_patterns import original
-from volt.formats.huggingface.tokens import CONFIG, FILE, FOUND, MAP
-from volt.formats.protocol import located
+from volt.formats.protocol import Pair, located
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
 from volt.text.patterns.published import GPT2, GPT2_GROUPED, name_of
@@ -53,68 +61,87 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
         raise VocabularyError(
             f"{merges}: a tokenizer.json contains its own merges; remove the merges file"
         )
-    if path.is_dir() and not (path / FILE).exists():
-        return _read_merges_in(path)
-    path = path / FILE if path.is_dir() else path
-    data = tokens.load(path)
-    end = ENDED if has_ends(data) else SUFFIX
-    whole = without_ends(data)
-    data, is_signed = _found_by_us(whole)
+    if path.is_dir():
+        if not (path / FILE).exists():
+            return _read_merges_in(path)
+        path = path / FILE
+    data = load(path)
+    configs = configurations(path)
     with located(path):
-        model = tokens.model_section(data)
-        vocab, pairs = tokens.model_vocab(model), list(tokens.model_merges(model))
-    named, lost = tokens.role_tokens(path, data), list[str]()
+        return _vocabulary_of(data, configs)
+
+
+def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
+    """Return the vocabulary of a tokenizer.json. configs: the configurations in its folder"""
+    whole = without_ends(data)
+    end = SUFFIX if whole is data else ENDED
+    model = tokens.model_section(whole)
+    vocab = tokens.model_vocab(model)
+    pairs = list(tokens.model_merges(model))
+    all_rows = tokens.added_tokens(whole, vocab)
+    rows = [row for row in all_rows if row.get(tokens.FOUND, True)]
+    data = whole | {"added_tokens": rows}
+    by_id = sorted(rows, key=itemgetter("id"))
+    added = list(dict.fromkeys(row["content"] for row in by_id))
+
+    own = own_scheme(data, model, added=tuple(added), end=end)
+    if own and not own.users and added and own.pretokenizer.startswith("metaspace"):
+        own = None  # the library puts "▁" before each segment between added tokens
+    scheme = own or read_foreign(data, model, added=added)
+    if own is None or model.get("ignore_merges"):
+        refuse(model, data, scheme)
+    possible = tokens.possible_merges(pairs, marker=scheme.marker, unk=model.get("unk_token"))
+    spaces = [] if scheme.cut.is_bytes else _runs_of_spaces(rows, pairs)
+    users = scheme.users or tuple(token for token in added if token not in spaces)
+    is_own = own is not None and _wrote(own, users, rows, is_signed=len(rows) < len(all_rows))
+
+    numbered = vocab | dict(map(itemgetter("content", "id"), rows))
+    ids = dict(sorted(numbered.items(), key=itemgetter(1)))
+    named = role_tokens(data, configs)
+    fields = tokens.read_tokens(scheme, model, ids, possible, named, users, is_own=is_own)
+    strips = scheme.marker == "none" or scheme.cut.isolates_users
+    flags = flags_of(configs).items()
+    special = [{"content": token, "special": True} for token, row in flags if row["special"]]
+    fields["special"] = tokens.with_flags(fields["special"], [*all_rows, *special], strips=strips)
+    lost = list[str]()
     try:
-        tokens.added_tokens(whole, vocab)
-        added = tokens.added_tokens(data, vocab)
-        own = own_scheme(data, model, added=tuple(added), end=end)
-        if own and not own.users and added and own.pretokenizer.startswith("metaspace"):
-            own = None  # the library puts "▁" before each segment between added tokens
-        scheme = own or read_foreign(data, model, added=added)
-        possible = tokens.possible_merges(pairs, marker=scheme.marker, unk=model.get("unk_token"))
-        spaces = tokens.runs_of_spaces(data, pairs) if not scheme.cut.is_bytes else []
-        users = (
-            scheme.users
-            if own and scheme.users
-            else [token for token in added if token not in spaces]
-        )
-        if own is None or model.get("ignore_merges"):
-            refuse(model, data, scheme)
-        is_own = own is not None and scheme.users == tuple(users)
-        known = set(users)  # some files have thousands
-        late = {
-            bool(row.get("normalized"))
-            for row in data.get("added_tokens") or []
-            if row["content"] in known
-        }
-        is_own = is_own and late <= {scheme.normalizes_users}
-        is_own = is_own and (
-            not users or is_signed or scheme.normalizes_users
-        )  # others write user tokens alike
-        fields = tokens.read_tokens(
-            scheme, model, tokens.all_ids(data, vocab), possible, named, users, is_own=is_own
-        )
-        strips = scheme.marker == "none" or scheme.cut.isolates_users
-        fields["special"] = tokens.with_flags(
-            fields["special"], tokens.flagged_rows(path, whole), strips=strips
-        )
         result = Vocabulary(**fields, provenance={"format": "huggingface", "lost": lost})
     except VocabularyError as error:
         section, index = error.place or ("", -1)
         place = f"model.merges, entry {index + 1}: " if section == "merges" else ""
-        raise VocabularyError(f"{path}: {place}{error.fault if section else error}") from None
-    except ConfigError as error:
-        raise VocabularyError(f"{path}: {error}") from None
+        raise error.reworded(f"{place}{error.fault}") from None
+
     lost += losses(data, result, is_own=is_own)
-    if (n := len(pairs) - len(possible)) > 0:
+    if dropped := len(pairs) - len(possible):
         lost.append(
-            f"{counted(n, 'merge')} of parts that no other merge makes: left out, as they never apply."
+            f"{counted(dropped, 'merge')} of parts that no other merge makes: left out, "
+            "as they never apply."
         )
-    lost += [
-        f"{PREFIX!r} in text is found as the added token {one} there, and is a space here."
-        for one in spaces[:1]
-    ]
+    if spaces:
+        lost.append(
+            f"{PREFIX!r} in text is found as the added token {spaces[0]} there, "
+            "and is a space here."
+        )
     return result
+
+
+def _runs_of_spaces(rows: Sequence[Json], merges: Sequence[Pair]) -> list[str]:
+    """Return added tokens of "▁", found in raw text, that merges make from spaces: they are ordinary tokens in VOLT."""
+    results = set(map("".join, merges))
+    raw = [row["content"] for row in rows if not row.get("normalized")]
+    return [token for token in raw if set(token) == {PREFIX} and token in results]
+
+
+def _wrote(own: Scheme, users: tuple[str, ...], rows: Sequence[Json], *, is_signed: bool) -> bool:
+    """Check whether VOLT wrote a file with this scheme: others write user tokens alike.
+
+    is_signed: whether the file names tokens that VOLT does not find in text, as VOLT's files do
+    """
+    known = set(users)  # some files have thousands
+    late = {bool(row.get("normalized")) for row in rows if row["content"] in known}
+    if own.users != users or not late <= {own.normalizes_users}:
+        return False
+    return not users or is_signed or own.normalizes_users
 
 
 def _read_merges_in(folder: Path) -> Vocabulary:
@@ -134,7 +161,9 @@ def _read_merges_in(folder: Path) -> Vocabulary:
 def files_read(path: Path) -> tuple[Path, ...]:
     """Return the files that VOLT reads in a folder, or in the folder of a tokenizer.json."""
     folder = path.parent if path.name == FILE else path
-    return (path,) if folder.suffix == ".json" else (folder / MAP, folder / CONFIG, folder / FILE)
+    if folder.suffix == ".json":
+        return (path,)
+    return folder / MAP, folder / CONFIG, folder / FILE
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -142,16 +171,7 @@ def recognises(path: Path, head: bytes) -> bool:
     if path.is_dir():
         return (path / FILE).is_file() or merges_in(path) is not None
     keys = b'"added_tokens"', b'"truncation"', b'"pre_tokenizer"', b'"normalizer"', b'"model"'
-    return head.lstrip()[:1] == b"{" and any(key in head for key in keys)
-
-
-def _found_by_us(data: Json) -> tuple[Json, bool]:
-    """Return the file without the added tokens that VOLT does not find in text, and whether it has any: VOLT's do."""
-    rows = data.get("added_tokens")
-    if not isinstance(rows, list):
-        return data, False
-    left = [row for row in rows if not isinstance(row, dict) or row.get(FOUND, True)]
-    return data | {"added_tokens": left}, len(left) < len(rows)
+    return head.lstrip().startswith(b"{") and any(key in head for key in keys)
 
 
 def own_scheme(
@@ -162,40 +182,36 @@ def own_scheme(
     added: the added tokens; its user tokens are all of them except lone marks, or none
     end: how the file spells the lone token "</w>"
     """
-    choices = dict.fromkeys(
-        (added, tuple(token for token in added if token not in (SUFFIX, PREFIX)), ())
-    )
+    without_marks = tuple(token for token in added if token not in (SUFFIX, PREFIX))
+    choices = dict.fromkeys((added, without_marks, ()))
+    markers: tuple[Marker, ...] = ("none", "prefix")
+    if model.get("end_of_word_suffix") == SUFFIX:
+        markers = ("suffix",)
     names = [*_NAMES, *_patterns(data.get("pre_tokenizer"))]
-    markers: tuple[Marker, ...] = (
-        ("suffix",) if model.get("end_of_word_suffix") == SUFFIX else ("none", "prefix")
-    )
-    sections = data.get("normalizer"), data.get("pre_tokenizer")
-    for marker, name, form, lower, result in product(
-        markers, names, _FORMS, (False, True), choices
-    ):
-        scheme = Scheme(marker, Normalizer(form, lower).name, name, result, end=end)
-        if sections == (
-            sequence("normalizers", normalizers(scheme)),
-            sequence("pretokenizers", pre_tokenizers(scheme)),
-        ) and (not result or scheme.lone_marks.issuperset({*added}.difference(result))):
+    forms = [Normalizer(form, lower).name for form, lower in product(_FORMS, (False, True))]
+    for marker, name, form, users in product(markers, names, forms, choices):
+        scheme = Scheme(marker, form, name, users, end=end)
+        if users and not scheme.lone_marks.issuperset({*added}.difference(users)):
+            continue
+        if sequence("normalizers", normalizers(scheme)) == data.get("normalizer") and sequence(
+            "pretokenizers", pre_tokenizers(scheme)
+        ) == data.get("pre_tokenizer"):
             return scheme
     return None
 
 
-def _patterns(cut: Any) -> Iterator[str]:
+def _patterns(section: Any) -> Iterator[str]:
     """Yield the names of pattern pre-tokenizers that VOLT may have written as this pre_tokenizer section."""
-    steps = flat(cut, "pretokenizers")
-    patterns = [
-        step["pattern"].get("Regex") if isinstance(step.get("pattern"), dict) else None
-        for step in steps
-    ]
-    splits = [
-        pattern
-        for pattern in patterns[:-1]
-        if isinstance(pattern, str) and not _THEIRS.search(pattern)
-    ]
-    usual: tuple[list[str], ...] = ([], [GPT2], [GPT2_GROUPED])  # VOLT has names for these
-    if len(splits) == len(steps) - 1 and splits not in usual:
+    steps = flat(section, "pretokenizers")
+    patterns = list[Any]()
+    for step in steps:
+        pattern = step.get("pattern")
+        patterns.append(pattern.get("Regex") if isinstance(pattern, dict) else None)
+    splits = patterns[:-1]
+    are_ours = all(isinstance(pattern, str) and not _THEIRS.search(pattern) for pattern in splits)
+    if (
+        steps and are_ours and splits not in ([], [GPT2], [GPT2_GROUPED])
+    ):  # VOLT has names for these
         name = name_of(tuple(Split(original(pattern)) for pattern in splits))
         with suppress(ConfigError):
             yield from (PreTokenizer(name).name, f"bytes+{PreTokenizer(name).name}")

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 from volt.errors import ConfigError, VocabularyError, quoted
 from volt.text.patterns.published import BYTES, GPT2, GPT2_GROUPED, name_of
 from volt.text.patterns.regex_parser import parse, sets_of
-from volt.text.patterns.regex_tree import Alternation, CharClass, Node, Repetition
+from volt.text.patterns.regex_tree import Alternation, CharacterSet, CharClass, Node, Repetition
 from volt.text.patterns.regex_tree import Sequence as Sequence_
 from volt.text.patterns.splitter import Split, Splitter
 
@@ -54,9 +55,11 @@ def spelled(pattern: str) -> str:
     >>> spelled(r"\p{N}{1,3}+|a+$|[$]")
     '(?>\\p{N}{1,3})|a+\\z|[$]'
     """
-    return "".join(
-        f"(?>{_item(item)}{times})" if times else _item(item) for item, times in _items(pattern)
-    )
+    result = ""
+    for item, times in _items(pattern):
+        text = _item(item)
+        result += f"(?>{text}{times})" if times else text
+    return result
 
 
 def original(pattern: str) -> str:
@@ -72,25 +75,32 @@ def understood(pattern: str) -> str:
     """
     if pattern.startswith("(?i)"):
         return f"(?i:{understood(pattern[4:])})"
-    written = list[str]()
+    result = ""
     for item, times in _items(pattern):
-        in_class = _ESCAPE.sub(lambda result: _INSIDE.get(result[0], result[0]), item)
-        item = _DOT.sub(r"\\.", in_class if item[0] == "[" else _ALONE.get(item, item))
-        written.append(f"(?:{item}{times})+" if times else item)
-    return _ATOMIC.sub(r"\1+", "".join(written))
+        if item.startswith("["):
+            item = _ESCAPE.sub(lambda escape: _INSIDE.get(escape[0], escape[0]), item)
+        else:
+            item = _ALONE.get(item, item)
+        item = _DOT.sub(r"\\.", item)
+        result += f"(?:{item}{times})+" if times else item
+    return _ATOMIC.sub(r"\1+", result)
 
 
 def _items(pattern: str) -> Iterator[tuple[str, str]]:
     """Yield each sign or class of a pattern, with "{1,3}" if a possessive count "{1,3}+" follows, else with ""."""
-    place = 0
-    while place < len(pattern):
-        end = _class_end(pattern, place) if pattern[place] == "[" else _sign_end(pattern, place)
-        result = _COUNTED.match(pattern, end)
-        yield pattern[place:end], result[1] if result else ""
-        place = result.end() if result else end
+    start = 0
+    while start < len(pattern):
+        end = _item_end(pattern, start)
+        times = _COUNTED.match(pattern, end)
+        yield pattern[start:end], times[1] if times else ""
+        start = times.end() if times else end
 
 
-def _class_end(pattern: str, start: int) -> int:
+def _item_end(pattern: str, start: int) -> int:
+    """Return the end of the sign or class at `start`."""
+    if pattern[start] != "[":
+        escape = _ESCAPE.match(pattern, start)
+        return escape.end() if escape else start + 1
     place = start + 1 + pattern.startswith("^", start + 1)
     place += pattern.startswith("]", place)
     while not pattern.startswith("]", place):
@@ -98,13 +108,8 @@ def _class_end(pattern: str, start: int) -> int:
             raise VocabularyError(
                 f"the class from {quoted(pattern[start:])} on has no end; export the file again"
             )
-        place = _class_end(pattern, place) if pattern[place] == "[" else _sign_end(pattern, place)
+        place = _item_end(pattern, place)
     return place + 1
-
-
-def _sign_end(pattern: str, place: int) -> int:
-    result = _ESCAPE.match(pattern, place)
-    return result.end() if result else place + 1
 
 
 def _item(text: str) -> str:
@@ -113,7 +118,7 @@ def _item(text: str) -> str:
     if text.startswith(("[]", "[^]")):
         text = text.replace("]", r"\]", 1)
     text = _PROPERTY.sub(r"\\\1{\2}", text)
-    return _CODE.sub(lambda result: rf"\x{{{result[1] or result[2] or result[3]}}}", text)
+    return _CODE.sub(lambda code: rf"\x{{{code[1] or code[2] or code[3]}}}", text)
 
 
 # The library's punctuation: all ASCII symbols, and the punctuation of an old version of Unicode.
@@ -128,7 +133,10 @@ _NEWER = (
 PUNCTUATION = rf"!-/:-@\[-`{{-~\u166D\U000111C9[\p{{P}}&&[^{_NEWER}]]"
 _ITEM = re.compile(r"\[.*\]|\\.+|[^.()^]", re.DOTALL)  # what a class may contain
 _REMEDY = "encode with tokenizers instead, or find a vocabulary on your corpus"
-ADDS_SPACE = "puts a space before each line, which VOLT cannot do; set it to false, and put the space there yourself"
+ADDS_SPACE = (
+    "puts a space before each line, which VOLT cannot do; set it to false, "
+    "and put the space there yourself"
+)
 
 
 class Cut(NamedTuple):
@@ -161,31 +169,36 @@ def cut_name(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
     >>> cut_name([step, level])
     'bytes+split:\\p{N}{1,3}'
     """
-    cuts, is_bytes = list[Cut](), False
+    cuts = list[Cut]()
+    level = ""
     for step in steps:
-        if is_bytes:
+        kind = step.get("type")
+        if level:
             raise VocabularyError(
-                f"{step.get('type')} cuts text after ByteLevel, which VOLT cannot do; {_REMEDY}"
+                f"{kind} cuts text after ByteLevel, which VOLT cannot do; {_REMEDY}"
             )
-        is_bytes = step.get("type") == "ByteLevel"
-        if not is_bytes:
+        if kind != "ByteLevel":
             cuts.append(_of_step(step))
-        elif step.get("add_prefix_space", True):
+            continue
+        level = BYTES
+        if step.get("add_prefix_space", True):
             raise VocabularyError(f"ByteLevel with add_prefix_space {ADDS_SPACE}")
-        elif step.get("use_regex", True) or not cuts:
-            cuts.append(Cut(GPT2 if step.get("use_regex", True) else r"[\s\S]+"))
-    dropping = [number for number, cut in enumerate(cuts) if cut.drops]
-    level, again = BYTES * is_bytes, Cut(GPT2)
-    if dropping == [0] and cuts[1:] == [again] and _leaves_whole(cuts[0].pattern, isolated):
-        cuts.remove(again)
-    if not dropping:
-        is_usual = is_bytes and [cut.pattern for cut in cuts] in ([GPT2], [GPT2_GROUPED])
+        if step.get("use_regex", True):
+            cuts.append(Cut(GPT2))
+        elif not cuts:
+            cuts.append(Cut(r"[\s\S]+"))
+
+    if not any(cut.drops for cut in cuts):
+        is_usual = level and [cut.pattern for cut in cuts] in ([GPT2], [GPT2_GROUPED])
         return "bytes" if is_usual else level + name_of(tuple(Split(cut.pattern) for cut in cuts))
-    if dropping == [0]:
-        return f"{level}matches:{_one_pattern(*cuts)}"
-    raise VocabularyError(
-        f"a later step drops text, which VOLT can do only in the first step; {_REMEDY}"
-    )
+    first, *others = cuts
+    if not first.drops or any(cut.drops for cut in others):
+        raise VocabularyError(
+            f"a later step drops text, which VOLT can do only in the first step; {_REMEDY}"
+        )
+    if others == [Cut(GPT2)] and _leaves_whole(first.pattern, isolated):
+        others = []
+    return f"{level}matches:{_one_pattern(first, others)}"
 
 
 def _of_step(step: Json) -> Cut:
@@ -206,19 +219,9 @@ def _of_step(step: Json) -> Cut:
 
 
 def _of_split(step: Json) -> Cut:
-    pattern, behavior, inverted = (
-        step.get("pattern"),
-        str(step.get("behavior")),
-        bool(step.get("invert")),
-    )
-    result = pattern if isinstance(pattern, dict) and len(pattern) == 1 else {}
-    text = understood(result["Regex"]) if isinstance(result.get("Regex"), str) else ""
-    if isinstance(result.get("String"), str):
-        text = "".join(map(_literal, result["String"]))
-    if not text:
-        raise VocabularyError(
-            f"Split has the invalid pattern {pattern!r}; download or export the file again"
-        )
+    behavior = str(step.get("behavior"))
+    inverted = bool(step.get("invert"))
+    text = _split_text(step.get("pattern"))
     try:
         tree = parse(text)
     except ConfigError as error:
@@ -227,29 +230,60 @@ def _of_split(step: Json) -> Cut:
         return Cut(text)
     if behavior == "Removed" and inverted:
         return Cut(text, drops=True)
-    one, inside, is_run = tree, text, False
+
+    inside = text
+    is_run = False
     if isinstance(tree, Repetition) and (tree.least, tree.most) == (1, None) and text[-1] == "+":
-        one, inside, is_run = tree.part, text[: -1 - tree.possessive], True
-    if not isinstance(one, CharClass) or not _ITEM.fullmatch(inside):
-        what = f"Split by {quoted(text, 200)} is {behavior}, which VOLT can do only for one character or"
-        raise VocabularyError(f"{what} runs of one; {_REMEDY}")
+        inside = text[: -1 - tree.possessive]
+        is_run = True
+        tree = tree.part
+    if not isinstance(tree, CharClass) or not _ITEM.fullmatch(inside):
+        raise VocabularyError(
+            f"Split by {quoted(text, 200)} is {behavior}, which VOLT can do only for one character "
+            f"or runs of one; {_REMEDY}"
+        )
     return _class(inside, behavior, is_run=is_run, inverted=inverted)
 
 
+def _split_text(pattern: Any) -> str:
+    """Return the regex by which a step splits, in the grammar of volt.text.patterns."""
+    text = ""
+    if isinstance(pattern, dict) and len(pattern) == 1:
+        [(kind, value)] = pattern.items()
+        if kind == "Regex" and isinstance(value, str):
+            text = understood(value)
+        if kind == "String" and isinstance(value, str):
+            text = "".join(map(_literal, value))
+    if not text:
+        raise VocabularyError(
+            f"Split has the invalid pattern {pattern!r}; download or export the file again"
+        )
+    return text
+
+
+def _literal(character: str) -> str:
+    is_plain = character.isalnum() or not character.isascii() or character in " \n\r\t"
+    return character if is_plain else f"\\{character}"
+
+
 def _class(inside: str, behavior: str, *, is_run: bool = False, inverted: bool = False) -> Cut:
-    many, others = f"[{inside}]" + "+" * is_run, f"[^{inside}]+"
+    run = f"[{inside}]+"
+    one = run if is_run else f"[{inside}]"
+    others = f"[^{inside}]+"
     cuts = {
-        "Isolated": Cut(many, inside=inside),
-        "Contiguous": Cut(f"[{inside}]+", inside=inside),
+        "Isolated": Cut(one, inside=inside),
+        "Contiguous": Cut(run, inside=inside),
         "Removed": Cut(others, drops=True, inside=f"^{inside}"),
-        "MergedWithPrevious": Cut(f"{others}{many}|{others}|{many}"),
-        "MergedWithNext": Cut(f"{many}{others}|{others}|{many}"),
+        "MergedWithPrevious": Cut(f"{others}{one}|{others}|{one}"),
+        "MergedWithNext": Cut(f"{one}{others}|{others}|{one}"),
     }
     if behavior not in cuts:
         raise VocabularyError(
             f"VOLT does not support the behavior {behavior!r} of Split; {_REMEDY}"
         )
-    return cuts[_MIRRORED.get(behavior, behavior) if inverted else behavior]
+    if inverted:
+        behavior = _MIRRORED.get(behavior, behavior)
+    return cuts[behavior]
 
 
 def _leaves_whole(pattern: str, isolated: Sequence[str]) -> bool:
@@ -258,59 +292,64 @@ def _leaves_whole(pattern: str, isolated: Sequence[str]) -> bool:
     >>> _leaves_whole(r"'s|[\p{L}]+|[\p{N}]|<a>|[^\s\p{L}\p{N}]+", ["<a>"]), _leaves_whole(r"\w+", [])
     (True, False)
     """
-    tree, gpt = parse(pattern), Splitter.of(Split(GPT2))
-    classes = [sets_of(parse(text))[0] for text in (r"\p{L}", r"\p{N}", r"[^\s\p{L}\p{N}]")]
+    tree = parse(pattern)
+    gpt2 = Splitter.of(Split(GPT2))
+    kinds = [_set(text) for text in (r"\p{L}", r"\p{N}", r"[^\s\p{L}\p{N}]")]
     for part in tree.parts if isinstance(tree, Alternation) else (tree,):
+        repeated = part.part if isinstance(part, Repetition) else part
+        if isinstance(repeated, CharClass):
+            characters = repeated.characters
+            if any(_is_empty(characters & ~kind) for kind in kinds):
+                continue
         text = _text(part)
-        one = part.part if isinstance(part, Repetition) else part
-        fits = isinstance(one, CharClass) and any(
-            (one.characters & ~inside).edges == () for inside in classes
-        )
-        if not fits and (text is None or (text not in isolated and gpt.split(text) != [text])):
+        if text is None or (text not in isolated and gpt2.split(text) != [text]):
             return False
     return True
 
 
 def _text(tree: Node) -> str | None:
     """Return the only text that a tree matches; None if it matches several."""
-    parts = tree.parts if isinstance(tree, Sequence_) else (tree,)
-    characters = [part.characters.edges for part in parts if isinstance(part, CharClass)]
-    if len(characters) < len(parts) or not all(
-        len(edges) == 2 and edges[1] == edges[0] + 1 for edges in characters
-    ):
-        return None
-    return "".join(chr(edges[0]) for edges in characters)
+    text = ""
+    for part in tree.parts if isinstance(tree, Sequence_) else (tree,):
+        if not isinstance(part, CharClass):
+            return None
+        edges = part.characters.edges
+        if len(edges) != 2 or edges[1] != edges[0] + 1:
+            return None
+        text += chr(edges[0])
+    return text
 
 
-def _literal(character: str) -> str:
-    return (
-        character
-        if character.isalnum() or not character.isascii() or character in " \n\r\t"
-        else f"\\{character}"
-    )
+def _set(pattern: str) -> CharacterSet:
+    return sets_of(parse(pattern))[0]
 
 
-def _one_pattern(first: Cut, *others: Cut) -> str:
+def _is_empty(characters: CharacterSet) -> bool:
+    return characters.edges == ()
+
+
+def _one_pattern(first: Cut, others: Sequence[Cut]) -> str:
     """Return one pattern that matches the words left by all cuts: the first drops text, the others isolate classes."""
     if not others:
         return first.pattern
-    sets = [sets_of(parse(f"[{cut.inside}]"))[0] for cut in others if cut.inside]
-    apart = all(
-        (one & other).edges == () for number, one in enumerate(sets) for other in sets[:number]
-    )
-    if not first.inside.startswith("^") or len(sets) < len(others) or not apart:
-        what = f"{quoted(first.pattern, 100)} drops text, then {quoted(others[0].pattern, 100)} cuts the words"
-        raise VocabularyError(f"{what}, which VOLT cannot do; {_REMEDY}")
-    [dropped] = sets_of(parse(f"[{first.inside[1:]}]"))
-    parts = [
-        f"[{_nested(cut.inside)}&&[{first.inside}]]" + "+" * cut.pattern.endswith("+")
-        if (inside & dropped).edges
-        else cut.pattern
-        for cut, inside in zip(others, sets, strict=True)
-    ]
-    rest = "".join(_nested(cut.inside) for cut in others)
-    return "|".join([*parts, f"[{first.inside}{rest}]+"])
-
-
-def _nested(inside: str) -> str:
-    return f"[{inside}]" if inside.startswith("^") or "&&" in inside else inside
+    sets = [_set(f"[{cut.inside}]") for cut in others if cut.inside]
+    are_apart = all(_is_empty(one & other) for one, other in combinations(sets, 2))
+    if not first.inside.startswith("^") or len(sets) < len(others) or not are_apart:
+        raise VocabularyError(
+            f"{quoted(first.pattern, 100)} drops text, then {quoted(others[0].pattern, 100)} cuts "
+            f"the words, which VOLT cannot do; {_REMEDY}"
+        )
+    dropped = _set(f"[{first.inside[1:]}]")
+    parts = list[str]()
+    rest = first.inside
+    for cut, characters in zip(others, sets, strict=True):
+        is_nested = cut.inside.startswith("^") or "&&" in cut.inside
+        inside = f"[{cut.inside}]" if is_nested else cut.inside
+        rest += inside
+        part = cut.pattern
+        if not _is_empty(characters & dropped):
+            part = f"[{inside}&&[{first.inside}]]"
+            if cut.pattern.endswith("+"):
+                part += "+"
+        parts.append(part)
+    return "|".join([*parts, f"[{rest}]+"])

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from volt.formats.tiktoken.library import peer as peer
     from volt.formats.tiktoken.library import peer_of as peer_of
     from volt.formats.tiktoken.reading import read as read
+    from volt.formats.tiktoken.reading import read_merges as read_merges
     from volt.formats.tiktoken.reading import read_with_pattern as read_with_pattern
     from volt.formats.tiktoken.reading import recognises as recognises
     from volt.formats.tiktoken.writing import CLOSING_ORDER as CLOSING_ORDER

@@ -20,31 +20,19 @@ GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     """Load the file in tiktoken with its pattern and these special tokens; only user tokens are found in text."""
-    ranks, cut = _ranks_and_cut(path, None)
-    return _renumbered(
-        path, cut, ranks, special, shares_ids=min(ranks.values()) >= len(special.all)
-    )
+    ranks, pattern = _ranks_and_pattern(path, None)
+    shares_ids = min(ranks.values()) >= len(special.all)
+    return _renumbered(path, pattern, ranks, special, shares_ids=shares_ids)
 
 
 def peer_of(path: Path, vocabulary: Vocabulary) -> Peer:
     """Load an exported file in tiktoken with the pattern and the special tokens of its vocabulary."""
-    ranks, cut = (
-        read_ranks(path, read_bytes(path, kind=VocabularyError)),
-        pattern_of(vocabulary.pretokenizer),
-    )
-    if all(
-        vocabulary.ids.get(to_characters(token)) == rank for token, rank in ranks.items() if token
-    ):
-        return peer_of_ranks(path.name, cut, ranks, vocabulary)
-    return _renumbered(path, cut, ranks, vocabulary.special, shares_ids=False)
-
-
-def _renumbered(
-    path: Path, cut: str, ranks: Mapping[bytes, int], special: SpecialTokens, *, shares_ids: bool
-) -> Peer:
-    first = 0 if shares_ids else max(ranks.values()) + 1
-    special_ids = {token: number for number, token in enumerate(special.all, first)}
-    return _peer(path.name, cut, ranks, special_ids, special, shares_ids)
+    ranks = read_ranks(path, read_bytes(path, kind=VocabularyError))
+    pattern = pattern_of(vocabulary.pretokenizer)
+    ids = vocabulary.ids
+    if all(ids.get(to_characters(token)) == rank for token, rank in ranks.items() if token):
+        return peer_of_ranks(path.name, pattern, ranks, vocabulary)
+    return _renumbered(path, pattern, ranks, vocabulary.special, shares_ids=False)
 
 
 def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) -> Peer:
@@ -52,16 +40,30 @@ def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) 
 
     pattern: a name or a regular expression, if the file names no pattern
     """
-    ranks, cut = _ranks_and_cut(path, pattern)
-    return peer_of_ranks(path.name, cut, ranks, vocabulary)
+    ranks, pattern = _ranks_and_pattern(path, pattern)
+    return peer_of_ranks(path.name, pattern, ranks, vocabulary)
 
 
 def peer_of_ranks(
     name: str, pattern: str, ranks: Mapping[bytes, int], vocabulary: Vocabulary
 ) -> Peer:
     """Load these ranks in tiktoken with a vocabulary's special tokens; only user tokens are found in text."""
-    special_ids = {token: vocabulary.ids[token] for token in vocabulary.special.all}
-    return _peer(name, pattern, ranks, special_ids, vocabulary.special, True)
+    special = vocabulary.special
+    special_ids = {token: vocabulary.ids[token] for token in special.all}
+    return _peer(name, pattern, ranks, special_ids, special, shares_ids=True)
+
+
+def _renumbered(
+    path: Path,
+    pattern: str,
+    ranks: Mapping[bytes, int],
+    special: SpecialTokens,
+    *,
+    shares_ids: bool,
+) -> Peer:
+    first = 0 if shares_ids else max(ranks.values()) + 1
+    special_ids = {token: number for number, token in enumerate(special.all, first)}
+    return _peer(path.name, pattern, ranks, special_ids, special, shares_ids=shares_ids)
 
 
 def pattern_of(pretokenizer: PreTokenizer) -> str:
@@ -76,12 +78,14 @@ def pattern_of(pretokenizer: PreTokenizer) -> str:
     return splits[0].pattern
 
 
-def _ranks_and_cut(path: Path, pattern: str | None) -> tuple[Mapping[bytes, int], str]:
+def _ranks_and_pattern(path: Path, pattern: str | None) -> tuple[Mapping[bytes, int], str]:
     data = read_bytes(path, kind=VocabularyError)
     file = read_file(path, data, pattern=pattern)
-    if file.pattern is not None:
-        return file.ranks, pattern_of(PreTokenizer.of_pattern(file.pattern, level="bytes"))
-    return file.ranks, pattern_of(choose(path, data, file.ranks, pattern).pretokenizer)
+    if file.pattern is None:
+        cut = choose(path, data, file.ranks, pattern).pretokenizer
+    else:
+        cut = PreTokenizer.of_pattern(file.pattern, level="bytes")
+    return file.ranks, pattern_of(cut)
 
 
 def _peer(
@@ -90,11 +94,11 @@ def _peer(
     ranks: Mapping[bytes, int],
     special_ids: dict[str, int],
     special: SpecialTokens,
+    *,
     shares_ids: bool,
 ) -> Peer:
     with needs("tiktoken"):
         import tiktoken
-    names, allowed = {number: token for token, number in special_ids.items()}, set(special.user)
     try:
         encoding = tiktoken.Encoding(
             name, pat_str=pattern, mergeable_ranks=dict(ranks), special_tokens=special_ids
@@ -103,6 +107,8 @@ def _peer(
         raise ConfigError(
             f"tiktoken cannot read the pattern {quoted(pattern, 200)}: {error}"
         ) from None
+    names = {number: token for token, number in special_ids.items()}
+    allowed = set(special.user)
 
     def ids(lines: Sequence[str]) -> list[list[int]]:
         return [
@@ -112,8 +118,7 @@ def _peer(
     def spelled(number: int) -> str:
         return names.get(number) or to_characters(encoding.decode_single_token_bytes(number))
 
-    return Peer(
-        "tiktoken",
-        lambda lines: [list(map(spelled, line)) for line in ids(lines)],
-        ids if shares_ids else None,
-    )
+    def pieces(lines: Sequence[str]) -> list[list[str]]:
+        return [list(map(spelled, line_ids)) for line_ids in ids(lines)]
+
+    return Peer("tiktoken", pieces, ids if shares_ids else None)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 from volt.errors import VocabularyError, shown_path
-from volt.formats.protocol import MOST_DIGITS, located
+from volt.formats.protocol import MOST_DIGITS, Pair, located
 from volt.text.byte_alphabet import to_characters
 from volt.text.patterns.cut_tokens import cut_tokens, leaves_gaps, n_cut
 from volt.text.patterns.published import NAMED, drops_rest, of_matches
@@ -43,8 +43,9 @@ PUBLISHED = (
     "deepseek3",
     "kimi2",
 )
-MOST_CUT = 0.001  # share of tokens that a fitting pattern may split: one in 10,000 of Whisper's multilingual file
-TELLING = 10_000  # tokens, among which there are enough numbers and signs to tell patterns apart
+# Share of tokens that a fitting pattern may split: one in 10,000 of Whisper's multilingual file.
+MOST_CUT = 0.001
+TELLING = 10_000  # tokens, enough to contain numbers and signs that tell patterns apart
 KNOWN = {  # the first digits of the SHA-256 of a file → what it is, and its pattern
     "306cd27f03c1a714": ("r50k_base of OpenAI", "gpt2"),
     "94b5ca7dff4d0076": ("p50k_base of OpenAI", "gpt2"),
@@ -84,53 +85,60 @@ def choose(path: Path, data: bytes, ranks: Iterable[bytes], pattern: str | None)
 
     Raises ConfigError for an invalid pattern, VocabularyError if no pattern is given and the tokens do not fit GPT-2's.
     """
-    known, tokens = (
-        KNOWN.get(sha256(data).hexdigest()[:_N_DIGITS]),
-        [token for token in ranks if token],
-    )
+    known = KNOWN.get(sha256(data).hexdigest()[:_N_DIGITS])
+    tokens = list(filter(None, ranks))
     if pattern is not None:
         return _given(tokens, pattern, known)
     if known is not None:
-        note = f"The file is {known[0]}, known by its SHA-256: VOLT splits text by the pattern {known[1]}."
+        note = (
+            f"The file is {known[0]}, known by its SHA-256: "
+            f"VOLT splits text by the pattern {known[1]}."
+        )
         return SplitChoice(PreTokenizer.of_pattern(known[1], level="bytes"), "known", (note,))
+
     n_cuts = n_cut(tokens, {name: NAMED[name] for name in PUBLISHED})
     n_gpt2 = n_cuts["gpt2"]
     others = [name for name in PUBLISHED[1:] if n_cuts[name] <= n_gpt2]
     is_alone = not others or (len(tokens) < TELLING and min(n_cuts.values()) == n_gpt2)
     if is_alone and n_gpt2 <= MOST_CUT * len(tokens):
-        fit = f"which splits {n_gpt2:,} of the file's {len(tokens):,} tokens"
         also = f", as do {', '.join(others)}" if others else ""
-        note = f"The file names no pattern: VOLT splits text by GPT-2's, {fit}{also}. If the publisher names another, "
-        return SplitChoice(
-            PreTokenizer("bytes"), "assumed", (f"{note}give its name or regex as the pattern.",)
+        note = (
+            f"The file names no pattern: VOLT splits text by GPT-2's, which splits {n_gpt2:,} of the "
+            f"file's {len(tokens):,} tokens{also}. If the publisher names another, "
+            "give its name or regex as the pattern."
         )
-    hints = ", ".join(
-        f"{name} {n_cuts[name]:,}" for name in sorted(n_cuts, key=n_cuts.__getitem__)[:_N_HINTS]
-    )
+        return SplitChoice(PreTokenizer("bytes"), "assumed", (note,))
+
+    fewest_cuts = sorted(n_cuts, key=n_cuts.__getitem__)[:_N_HINTS]
+    hints = ", ".join(f"{name} {n_cuts[name]:,}" for name in fewest_cuts)
     fit = "several patterns fit"
     if cut := cut_tokens(tokens, NAMED["gpt2"]):
         fit = f"GPT-2's splits {len(cut):,} of its {len(tokens):,} tokens, such as {_shown(cut[0])}"
     raise VocabularyError(
-        f"{shown_path(path)}: the file names no pattern that splits text, and {fit}; these known patterns split the "
-        f"fewest of its tokens, which proves nothing: {hints}. Give the pattern that its publisher names with",
+        f"{shown_path(path)}: the file names no pattern that splits text, and {fit}; "
+        "these known patterns split the fewest of its tokens, which proves nothing: "
+        f"{hints}. Give the pattern that its publisher names with",
         hint={"pattern": "NAME or REGEX"},
     )
 
 
 def _given(tokens: Sequence[bytes], pattern: str, known: tuple[str, str] | None) -> SplitChoice:
     pretokenizer = PreTokenizer.of_pattern(pattern, level="bytes")
-    splits, notes = pretokenizer.splits or NAMED["gpt2"], list[str]()
+    splits = pretokenizer.splits or NAMED["gpt2"]
+    notes = list[str]()
     if known is None:
         notes += _cut_notes(tokens, pattern, pretokenizer)
-    elif len(splits) > 1 or not any(
-        cut_alike(splits[0], NAMED[name][0]) for name in _ALIKE.get(known[1], known[1:])
-    ):
-        notes.append(
-            f"The file is {known[0]}, known by its SHA-256, whose pattern is {known[1]}: ids differ."
-        )
+    else:
+        alike = (NAMED[name][0] for name in _ALIKE.get(known[1], known[1:]))
+        if len(splits) > 1 or not any(cut_alike(splits[0], split) for split in alike):
+            notes.append(
+                f"The file is {known[0]}, known by its SHA-256, whose pattern is {known[1]}: "
+                "ids differ."
+            )
     if drops_text(pretokenizer):
         notes.append(
-            f"The pattern {pattern} may leave some text unmatched, which tiktoken drops, and so does VOLT."
+            f"The pattern {pattern} may leave some text unmatched, which tiktoken drops, "
+            "and so does VOLT."
         )
         pretokenizer = PreTokenizer(of_matches(pretokenizer.name))
     return SplitChoice(pretokenizer, "given", tuple(notes))
@@ -151,14 +159,15 @@ def _cut_notes(tokens: Sequence[bytes], pattern: str, pretokenizer: PreTokenizer
     some = tokens[:: max(1, len(tokens) // _N_TRIED)]
     cut = cut_tokens(some, pretokenizer.splits or NAMED["gpt2"])
     if len(cut) > MOST_CUT * len(some):
-        what = f"splits {len(cut) / len(some):.1%} of the tokens, such as {_shown(cut[0])}, so that they never occur"
-        yield f"The pattern {pattern} {what}: {_MAKE_SURE}"
-    elif pretokenizer.splits:
-        n_cuts = n_cut(
-            some, {name: NAMED[name] for name in PUBLISHED if NAMED[name] != pretokenizer.splits}
+        yield (
+            f"The pattern {pattern} splits {len(cut) / len(some):.1%} of the tokens, such as "
+            f"{_shown(cut[0])}, so that they never occur: {_MAKE_SURE}"
         )
-        if others := [name for name, n in n_cuts.items() if n <= len(cut)]:
-            yield f"The tokens fit {', '.join(others)} as well as {pattern}: {_MAKE_SURE}"
+    elif pretokenizer.splits:
+        others = {name: NAMED[name] for name in PUBLISHED if NAMED[name] != pretokenizer.splits}
+        fitting = [name for name, n in n_cut(some, others).items() if n <= len(cut)]
+        if fitting:
+            yield f"The tokens fit {', '.join(fitting)} as well as {pattern}: {_MAKE_SURE}"
 
 
 def _shown(token: bytes) -> str:
@@ -173,22 +182,21 @@ def joins(tokens: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
     >>> joins([b"a", b"b", b"c", b"abc", b"bc", b"abcdef"])
     [(b'a', b'bc'), (b'b', b'c')]
     """
-    output, result = (
-        {token for token in tokens if len(token) == 1},
-        dict[bytes, tuple[bytes, bytes]](),
-    )
-    waiting, n_before = [token for token in tokens if len(token) > 1], -1
+    known = {token for token in tokens if len(token) == 1}
+    result = dict[bytes, tuple[bytes, bytes]]()
+    waiting = [token for token in tokens if len(token) > 1]
+    n_before = -1
     while len(result) > n_before:
-        n_before, later = len(result), list[bytes]()
+        n_before = len(result)
+        later = list[bytes]()
         for token in waiting:
-            pairs = ((token[:middle], token[middle:]) for middle in range(len(token) - 1, 0, -1))
-            if pair := next(
-                (pair for pair in pairs if pair[0] in output and pair[1] in output), None
-            ):
-                result[token] = pair
-                output.add(token)
-            else:
+            pairs = ((token[:place], token[place:]) for place in range(len(token) - 1, 0, -1))
+            pair = next(filter(known.issuperset, pairs), None)
+            if pair is None:
                 later.append(token)
+            else:
+                result[token] = pair
+                known.add(token)
         waiting = later
     return [result[token] for token in tokens if token in result]
 
@@ -202,14 +210,15 @@ def recovered(tokens: Sequence[bytes]) -> Iterator[tuple[bytes, tuple[bytes, ...
         ranks[token] = rank
 
 
-def merges_of(tokens: Sequence[bytes]) -> list[tuple[str, str]]:
+def merges_of(tokens: Sequence[bytes]) -> list[Pair]:
     """Return the merges that ranks imply, in VOLT's spelling, each after those of its parts. tokens: in rank order"""
-    output, pairs = {token for token in tokens if len(token) == 1}, list[tuple[str, str]]()
+    known = {token for token in tokens if len(token) == 1}
+    result = list[Pair]()
     for token, parts in recovered(tokens):
-        if len(parts) == 2 and output.issuperset(parts):
-            output.add(token)
-            pairs.append((to_characters(parts[0]), to_characters(parts[1])))
-    return pairs
+        if len(parts) == 2 and known.issuperset(parts):
+            known.add(token)
+            result.append((to_characters(parts[0]), to_characters(parts[1])))
+    return result
 
 
 def _parts(token: bytes, ranks: Mapping[bytes, int]) -> tuple[bytes, ...]:
@@ -220,14 +229,12 @@ def _parts(token: bytes, ranks: Mapping[bytes, int]) -> tuple[bytes, ...]:
     """
     parts = [token[i : i + 1] for i in range(len(token))]
     while len(parts) > 1:
-        result = (
-            (ranks.get(left + right, len(ranks)), place)
-            for place, (left, right) in enumerate(pairwise(parts))
-        )
-        rank, place = min(result)
-        if rank == len(ranks):
+        joint = [left + right for left, right in pairwise(parts)]
+        best = min(joint, key=lambda part: ranks.get(part, len(ranks)))
+        if best not in ranks:
             break
-        parts[place : place + 2] = [parts[place] + parts[place + 1]]
+        place = joint.index(best)
+        parts[place : place + 2] = [best]
     return tuple(parts)
 
 
@@ -267,15 +274,11 @@ def vocabulary_of(
         )
 
 
-_MOSTLY, _PADDED = (
-    0.9,
-    0.25,
-)  # the least shares of valid lines, and of padded ones, in the first lines
+# The least shares of valid lines, and of padded ones, in the first lines.
+_MOSTLY = 0.9
+_PADDED = 0.25
 _N_TELLING = 32  # lines that are checked; an invalid line after them is damage
-_NO_BYTES = (
-    b"=",
-    b"==",
-)  # tiktoken's reader decodes these to a token without bytes, which occurs in no text
+_NO_BYTES = (b"=", b"==")  # tiktoken reads these as a token without bytes, which occurs in no text
 
 
 def looks_like(head: bytes) -> bool:
@@ -283,7 +286,8 @@ def looks_like(head: bytes) -> bool:
 
     Ordinary words may look like base64, too, but few of them end with "=".
     """
-    rows = [line.split() for line in head.split(b"\n")[:-1][:_N_TELLING] if line.strip()]
+    lines = head.split(b"\n")[:-1][:_N_TELLING]
+    rows = list(filter(None, map(bytes.split, lines)))
     sound = list[bytes]()
     for row in rows:
         with suppress(binascii.Error):
@@ -311,31 +315,38 @@ def read_ranks(path: Path, data: bytes) -> dict[bytes, int]:
 
     A token without bytes occurs in no text. Raises VocabularyError with the first invalid line.
     """
-    ranks, of_rank = dict[bytes, int](), dict[int, int]()
+    ranks = dict[bytes, int]()
+    lines = dict[int, int]()  # rank → its line
     for number, line in enumerate(data.split(b"\n"), 1):
-        if not (parts := line.split()):
+        parts = line.split()
+        if not parts:
             continue
-        try:
-            token, text = bytes_of(parts[0]), parts[1].decode("ascii")
-        except (ValueError, IndexError):
-            token, text = b"", ""
+        token = b""
+        text = ""
+        with suppress(ValueError, IndexError):
+            token = bytes_of(parts[0])
+            text = parts[1].decode("ascii")
         if len(parts) != 2 or not text.isdigit() or len(text) > MOST_DIGITS:
-            what = f"found {line[:60].decode(errors='replace')!r} instead of a token in base64 and a rank, 0 or more"
-            raise VocabularyError(f"{path}:{number}: {what}; download the file again")
-        if (rank := int(text)) >= MOST_IDS:
+            raise VocabularyError(
+                f"{path}:{number}: found {line[:60].decode(errors='replace')!r} instead of a token in "
+                "base64 and a rank, 0 or more; download the file again"
+            )
+        rank = int(text)
+        if rank >= MOST_IDS:
             raise VocabularyError(
                 f"{path}:{number}: the rank {rank} is not an id: ids are below {MOST_IDS:,}; fix it"
             )
-        if token in ranks or rank in of_rank:
-            what = (
-                f"the token {token!r}"
-                if token in ranks
-                else f"the rank {rank} of line {of_rank[rank]}"
-            )
+        repeated = ""
+        if token in ranks:
+            repeated = f"the token {token!r}"
+        elif rank in lines:
+            repeated = f"the rank {rank} of line {lines[rank]}"
+        if repeated:
             raise VocabularyError(
-                f"{path}:{number}: repeats {what}; remove one line, or download the file again"
+                f"{path}:{number}: repeats {repeated}; remove one line, or download the file again"
             )
-        ranks[token], of_rank[rank] = rank, number
+        ranks[token] = rank
+        lines[rank] = number
     with located(path):
         check_bytes(ranks)
     return ranks

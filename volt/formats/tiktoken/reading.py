@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from volt.display import counted
 from volt.errors import ConfigError, VocabularyError, quoted, shown, shown_path
 from volt.files.small_files import read_bytes
+from volt.formats.huggingface.folder import load
 from volt.formats.huggingface.pipeline_writing import Json
-from volt.formats.huggingface.tokens import load
 from volt.formats.protocol import HEAD_SIZE, MergeList, located
 from volt.formats.tiktoken.ranks import (
     bytes_of,
@@ -43,26 +44,9 @@ _KEYS = (b'"default_num_special_tokens"', b'"token_bytes"')
 _UNNAMED = "<SPECIAL_{}>"
 _ROLES = ("<unk>", "<s>", "</s>", "<pad>")
 _USUAL = (
-    "<unk>",
-    "<s>",
-    "</s>",
-    "[INST]",
-    "[/INST]",
-    "[AVAILABLE_TOOLS]",
-    "[/AVAILABLE_TOOLS]",
-    "[TOOL_RESULTS]",
-    "[/TOOL_RESULTS]",
-    "[TOOL_CALLS]",
-    "[IMG]",
-    "<pad>",
-    "[IMG_BREAK]",
-    "[IMG_END]",
-    "[PREFIX]",
-    "[MIDDLE]",
-    "[SUFFIX]",
-    "[SYSTEM_PROMPT]",
-    "[/SYSTEM_PROMPT]",
-    "[TOOL_CONTENT]",
+    "<unk> <s> </s> [INST] [/INST] [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_RESULTS] "
+    "[/TOOL_RESULTS] [TOOL_CALLS] [IMG] <pad> [IMG_BREAK] [IMG_END] [PREFIX] [MIDDLE] [SUFFIX] "
+    "[SYSTEM_PROMPT] [/SYSTEM_PROMPT] [TOOL_CONTENT]"
 )
 
 
@@ -93,21 +77,21 @@ def read_file(path: Path, data: bytes, *, pattern: str | None = None) -> RanksFi
 
 
 def _read_tekken(data: Json) -> RanksFile:
-    config, rows = _entry(data, "config", dict), _entry(data, "vocab", list)
-    n_ids, n_special = (
-        _entry(config, key, int) for key in ("default_vocab_size", "default_num_special_tokens")
-    )
+    config = _entry(data, "config", dict)
+    rows = _entry(data, "vocab", list)
+    n_ids = _entry(config, "default_vocab_size", int)
+    n_special = _entry(config, "default_num_special_tokens", int)
     if not 0 <= n_special <= n_ids <= min(MOST_IDS, n_special + len(rows)):
-        numbers = f"{shown(n_ids)} ids, {shown(n_special)} of them special, do not match its {len(rows):,} tokens"
-        raise VocabularyError(f"{numbers}; download or export it again")
+        raise VocabularyError(
+            f"{shown(n_ids)} ids, {shown(n_special)} of them special, do not match its "
+            f"{len(rows):,} tokens; download or export it again"
+        )
     ranks = dict[bytes, int]()
     for rank, row in enumerate(rows[: n_ids - n_special]):
         token = _token(rank, row)
-        if token in ranks:
-            raise VocabularyError(
-                f"vocab, row {rank + 1}: repeats {token!r} of row {ranks[token] - n_special + 1}"
-            )
-        ranks[token] = n_special + rank
+        first = ranks.setdefault(token, n_special + rank) - n_special
+        if first != rank:
+            raise VocabularyError(f"vocab, row {rank + 1}: repeats {token!r} of row {first + 1}")
     check_bytes(ranks)
     return RanksFile(ranks, _entry(config, "pattern", str), _special(data, n_special))
 
@@ -119,33 +103,29 @@ def _entry(data: Json, name: str, kind: type) -> Any:
 
 
 def _token(rank: int, row: Any) -> bytes:
-    try:
-        if (token := bytes_of(row["token_bytes"].encode())) and row["rank"] == rank:
+    with suppress(LookupError, TypeError, AttributeError, ValueError):
+        token = bytes_of(row["token_bytes"].encode())
+        if token and row["rank"] == rank:
             return token
-    except (LookupError, TypeError, AttributeError, ValueError):
-        pass
-    what = (
-        f"found {quoted(json.dumps(row), 100)} instead of the rank {rank} and token_bytes in base64"
+    raise VocabularyError(
+        f"vocab, row {rank + 1}: found {quoted(json.dumps(row), 100)} instead of the rank {rank} "
+        "and token_bytes in base64; download or export it again"
     )
-    raise VocabularyError(f"vocab, row {rank + 1}: {what}; download or export it again")
 
 
 def _special(data: Json, n_special: int) -> tuple[str, ...]:
     rows = data.get("special_tokens")
-    try:
-        names = (
-            dict(enumerate(_USUAL))
-            if rows is None
-            else {row["rank"]: row["token_str"] for row in rows}
-        )
-        is_sound = (rows is None or len(names) == len(rows)) and all(
-            type(number) is int for number in names
-        )
-    except (LookupError, TypeError):
-        names, is_sound = {}, False
+    names = dict[int, str](enumerate(_USUAL.split()))
+    is_sound = True
+    if rows is not None:
+        try:
+            names = {row["rank"]: row["token_str"] for row in rows}
+            is_sound = len(names) == len(rows) and {*map(type, names)} <= {int}
+        except (LookupError, TypeError):
+            is_sound = False
     special = tuple(names.pop(number, _UNNAMED.format(number)) for number in range(n_special))
-    is_sound = is_sound and not names and all(isinstance(token, str) for token in special)
-    if not is_sound or len(set(special)) < n_special:
+    are_texts = {*map(type, special)} <= {str}
+    if not (is_sound and are_texts) or names or len(set(special)) < n_special:
         raise VocabularyError(
             f"'special_tokens' must list each rank below {n_special:,} at most once; export it again"
         )
@@ -154,11 +134,8 @@ def _special(data: Json, n_special: int) -> tuple[str, ...]:
 
 def recognises(path: Path, head: bytes) -> bool:
     """Check whether a file's name or first bytes are typical of ranks files."""
-    return (
-        (".tiktoken" in path.suffixes[-2:] and bool(head))
-        or looks_like(head)
-        or looks_like_tekken(head)
-    )
+    is_named = bool(head) and ".tiktoken" in path.suffixes[-2:]
+    return is_named or looks_like(head) or looks_like_tekken(head)
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
@@ -177,11 +154,8 @@ def read_with_pattern(
     if file.pattern is not None:
         return _vocabulary_of_tekken(path, file)
     choice = choose(path, data, file.ranks, pattern)
-    provenance = {
-        "format": "tiktoken",
-        "pattern": choice.source,
-        "lost": [*choice.notes, NAMES_NONE],
-    }
+    lost = [*choice.notes, NAMES_NONE]
+    provenance = {"format": "tiktoken", "pattern": choice.source, "lost": lost}
     return vocabulary_of(path, file.ranks, choice.pretokenizer, provenance=provenance)
 
 
@@ -191,21 +165,19 @@ def _vocabulary_of_tekken(path: Path, file: RanksFile) -> Vocabulary:
     with located(shown_path(path)):
         pretokenizer = PreTokenizer.of_pattern(str(file.pattern), level="bytes")
         special = SpecialTokens(unk, bos, eos, pad, control=control)
-    special_ids = {token: number for number, token in enumerate(file.special)}
-    provenance = {"format": "tekken", "lost": []}
     return vocabulary_of(
         path,
         file.ranks,
         pretokenizer,
         special=special,
-        special_ids=special_ids,
-        provenance=provenance,
+        special_ids={token: number for number, token in enumerate(file.special)},
+        provenance={"format": "tekken", "lost": []},
     )
 
 
-def read_merges(path: Path) -> MergeList:
+def read_merges(path: str | Path, data: bytes) -> MergeList:
     """Return the merges that ranks imply, as candidates for a search, which needs no pattern."""
-    file = read_file(path, read_bytes(path, kind=VocabularyError))
+    file = read_file(Path(path), data)
     cut = "the pattern of its publisher, which it does not name"
     if file.pattern is not None:
         cut = f"the pattern {quoted(file.pattern, 60)}"
@@ -214,8 +186,7 @@ def read_merges(path: Path) -> MergeList:
     notes = [
         f"only its merges are taken, which were made for words cut by {cut}; its ids are not used"
     ]
-    if left := len(tokens) - 256 - len(pairs):
-        notes.append(
-            f"{counted(left, 'token')} that no two tokens spell {'are' if left > 1 else 'is'} left out"
-        )
+    if lacking := len(tokens) - 256 - len(pairs):
+        verb = "is" if lacking == 1 else "are"
+        notes.append(f"{counted(lacking, 'token')} that no two tokens spell {verb} left out")
     return MergeList(pairs, "none", spells_bytes=True, notes=tuple(notes))

@@ -15,7 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
+
+from pydantic import TypeAdapter
 
 from volt import arguments
 from volt.errors import VoltError
@@ -23,19 +25,17 @@ from volt.files.atomic import check_distinct
 from volt.files.paths import expand
 from volt.stream.config.batches import Batches, batches_of
 from volt.stream.config.problems import Notes
-from volt.stream.config.sources import Sources, sampling_of, sources_by_pattern
-from volt.stream.config.tasks import LANGUAGES, NAMES, Tasks, defaults_of, selected
+from volt.stream.config.pydantic_models import StreamOptions
+from volt.stream.config.sources import SourceBuilder, sampling_of, sources_by_pattern
+from volt.stream.config.tasks import LANGUAGES, NAMES, defaults_of, selected, tasks_with_sources
 from volt.stream.config.template_rendering import parse_template, read
-from volt.stream.config.yaml_document import Document
+from volt.stream.config.yaml_document import Document, Place, Values
 from volt.stream.mixing.mixture import Mixture, Sampling
 from volt.stream.reading.error_policy import ErrorPolicy, check_quarantine
 from volt.stream.reading.source_definition import Source
 from volt.stream.tasks.task import Split, Task
 from volt.stream.transforms.transform import LoadedFiles
 from volt.stream.transforms.transform import files as files_of
-
-if TYPE_CHECKING:
-    from volt.stream.config.pydantic_models import StreamOptions
 
 Ends = Literal["stop", "drop"]
 _NAMES = "give a list of names of tasks"
@@ -60,21 +60,18 @@ class Configuration:
     policy: ErrorPolicy
     cache: Path | None
     files: LoadedFiles
-    tasks: tuple[Task, ...] = ()
-    shards: Path | None = None
-    named: tuple[str, ...] = ()
-    mix: Sampling | None = None
-    batches: Batches | None = None
+    mix: Sampling | None
+    tasks: tuple[Task, ...]
+    shards: Path | None
+    named: tuple[str, ...]
+    batches: Batches | None
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> Values:
         """The arguments of a `Stream`, by name."""
         others = ("tasks", "shards", "named", "batches")
-        return {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if field.name not in others
-        }
+        names = [field.name for field in fields(self) if field.name not in others]
+        return {name: getattr(self, name) for name in names}
 
 
 def files_at(paths: Sequence[str]) -> Sequence[str]:
@@ -127,12 +124,11 @@ def parse_config(
     >>> configuration.sources[0].transforms
     (Lower(fields=(1,), if_cased=None),)
     """
-    return _configuration(
-        parse_template(text, path=path, values=values), split, tasks, user_code=user_code
-    )
+    document = parse_template(text, path=path, values=values)
+    return _configuration(document, split, tasks, user_code=user_code)
 
 
-def config_of_values(value: dict[str, Any], *, path: str) -> Configuration:
+def config_of_values(value: Values, *, path: str) -> Configuration:
     """Check a configuration in Python values, without running user code. Paths start at the current folder.
 
     path: the configuration's name in errors
@@ -149,118 +145,127 @@ def _configuration(
     user_code: bool = True,
     use_shards: bool = True,
 ) -> Configuration:
-    from volt.stream.config.pydantic_models import StreamOptions
-
     arguments.choice(split, "split", get_args(Split))
     if names is not None:
         names = arguments.texts(names, "tasks", one=_NAMES, remedy=_NAMES)
     notes = Notes(document)
-    files = LoadedFiles()
-    maker = Sources(notes, files, check_files=check_files, user_code=user_code)
-    options = cast("StreamOptions | None", notes.checked(StreamOptions, document.value, ()))
+    builder = SourceBuilder(notes, LoadedFiles(), check_files=check_files, user_code=user_code)
+    options = notes.checked(TypeAdapter(StreamOptions), document.value, ())
     _check_that_lines_come(document.value, notes)
     if options is None:
-        _check_transforms(document.value, maker)
+        _check_transforms(document.value, builder)
         raise notes.error()
-    cache = None if options.cache is None else Path(maker.notes.file(options.cache, ("cache",)))
-    shards = None if options.shards is None else Path(maker.notes.file(options.shards, ("shards",)))
-    named = options.sources.items()
+
+    cache = _folder(options, "cache", notes)
+    shards = _folder(options, "shards", notes)
+    common = options.transforms
     others = [
-        maker.source(name, source, options.transforms, ("sources", name)) for name, source in named
+        builder.source(name, source, common, ("sources", name))
+        for name, source in options.sources.items()
     ]
-    others += sources_by_pattern(maker, options, cache)
-    pairs = Tasks(maker, options, shards if use_shards else None).with_sources()
-    sources = selected(pairs, [*filter(None, others)], notes, split=split, names=names)
-    batches = None if options.batches is None else batches_of(options.batches, maker, sources)
-    policy = _policy(options, maker)
+    others += sources_by_pattern(builder, options, cache)
+    untasked = [source for source in others if source is not None]
+    pairs = tasks_with_sources(builder, options, shards if use_shards else None)
+    sources = selected(pairs, untasked, notes, split=split, names=names)
+    batches = None
+    if options.batches is not None:
+        batches = batches_of(options.batches, notes, sources, check_files=check_files)
+    policy = _policy(options, builder, sources)
     mix = sampling_of(options, notes)
     if not notes.problems:
-        _check_together(sources, policy, maker)
+        _check_weights(sources, notes)
     if notes.problems or policy is None:
         raise notes.error()
-    tasks = tuple(task for task, _ in pairs)
-    paths = _named([*filter(None, others), *(source for _, source in pairs)], tasks, batches)
-    ends: Ends = "drop" if split == "valid" else options.ends
+
+    is_valid = split == "valid"
     return Configuration(
         tuple(sources),
         options.seed,
-        ends,
+        "drop" if is_valid else options.ends,
         options.workers,
         options.time_limit,
         policy,
         cache,
-        files,
-        tasks,
+        builder.files,
+        None if is_valid else mix,
+        tuple(task for task, _ in pairs),
         shards,
-        paths,
-        mix if split == "train" else None,
+        _named(untasked, pairs, batches),
         batches,
     )
 
 
+def _folder(options: StreamOptions, key: str, notes: Notes) -> Path | None:
+    path = getattr(options, key)
+    return None if path is None else Path(notes.file(path, (key,)))
+
+
 def _check_that_lines_come(value: object, notes: Notes) -> None:
-    if isinstance(value, dict) and not value.get("each") and not value.get("tasks"):
-        key = next((key for key in ("sources", "tasks") if key in value), None)
-        if key is None:
-            notes.add((), "key 'sources' is missing; give it, or tasks")
-        elif not value[key]:
-            notes.add((key,), "is empty; give at least one")
-
-
-def _check_transforms(value: object, maker: Sources) -> None:
-    """Check the transforms of a configuration that is invalid elsewhere, to report all mistakes at once."""
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or value.get("each") or value.get("tasks"):
         return
-    defaults = (
-        defaults_of(value["defaults"], maker) if isinstance(value.get("defaults"), dict) else {}
-    )
-    listed = [(key, value[key]) for key in ("sources", "tasks") if isinstance(value.get(key), dict)]
-    places = [((key, name), source) for key, values in listed for name, source in values.items()]
-    for place, source in [*places, (("each",), value.get("each"))]:
-        if not isinstance(source, dict):
-            continue
+    empty = [key for key in ("sources", "tasks") if key in value]
+    if not empty:
+        notes.add((), "key 'sources' is missing; give it, or tasks")
+    elif not value[empty[0]]:
+        notes.add((empty[0],), "is empty; give at least one")
+
+
+def _check_transforms(value: Any, builder: SourceBuilder) -> None:
+    """Check the transforms of a configuration that is invalid elsewhere, to report all mistakes at once."""
+    defaults = defaults_of(_mapping(value, "defaults"), builder)
+    by_place: dict[Place, Any] = {("each",): _mapping(value, "each")}
+    for key in ("sources", "tasks"):
+        for name in _mapping(value, key):
+            by_place[key, name] = _mapping(_mapping(value, key), name)
+    for place, source in by_place.items():
         if place[0] == "tasks":
             task = {key: source[key] for key in LANGUAGES if isinstance(source.get(key), str)}
-            steps = replace(maker.steps(NAMES), task=task, defaults=defaults)
+            of_source = replace(builder, names=NAMES, task=task, defaults=defaults)
         else:
-            columns = source.get("pair") or source.get("columns")
-            steps = maker.steps(tuple(columns) if isinstance(columns, dict) else ())
-        steps.of(source.get("transforms"), (*place, "transforms"))
-        steps.of(value.get("transforms"), ("transforms",))
+            names = tuple(_mapping(source, "pair") or _mapping(source, "columns"))
+            of_source = replace(builder, names=names)
+        if source:
+            of_source.transforms(source.get("transforms"), (*place, "transforms"))
+            of_source.transforms(value.get("transforms"), ("transforms",))
 
 
-def _policy(options: StreamOptions, maker: Sources) -> ErrorPolicy | None:
-    values = options.errors.model_dump()
+def _mapping(value: object, key: str) -> Values:
+    inner = value.get(key) if isinstance(value, dict) else None
+    return inner if isinstance(inner, dict) else {}
+
+
+def _policy(
+    options: StreamOptions, builder: SourceBuilder, sources: Sequence[Source]
+) -> ErrorPolicy | None:
+    notes = builder.notes
     place = ("errors", "quarantine")
-    if values["quarantine"] is not None:
-        values["quarantine"] = maker.notes.file(values["quarantine"], place)
-    policy = cast("ErrorPolicy | None", maker.notes.build(ErrorPolicy, ("errors",), **values))
-    if maker.check_files and policy is not None and policy.quarantine is not None:
-        with maker.notes.catching(place):
-            check_quarantine(policy.quarantine)
-    return policy
+    values = options.errors.model_dump()
+    quarantine = options.errors.quarantine
+    if quarantine is not None:
+        quarantine = values["quarantine"] = notes.file(quarantine, place)
+        if builder.check_files:
+            paths = [path for source in sources for path in files_at(source.paths)]
+            with notes.catching(place):
+                check_quarantine(quarantine)
+                check_distinct([quarantine], paths)
+    return notes.build(ErrorPolicy, ("errors",), **values)
 
 
-def _check_together(sources: Sequence[Source], policy: ErrorPolicy | None, maker: Sources) -> None:
-    keys = ("sources", "each", "tasks")
-    with maker.notes.catching(
-        next(((key,) for key in keys if (key,) in maker.notes.document.lines), ())
-    ):
+def _check_weights(sources: Sequence[Source], notes: Notes) -> None:
+    keys = [(key,) for key in ("sources", "each", "tasks") if (key,) in notes.document.lines]
+    with notes.catching(*keys, ()):
         Mixture([source.weight for source in sources]).shares()
-    if policy is not None and policy.quarantine is not None and maker.check_files:
-        with maker.notes.catching(("errors", "quarantine")):
-            check_distinct(
-                [policy.quarantine], [path for source in sources for path in files_at(source.paths)]
-            )
 
 
 def _named(
-    sources: Sequence[Source], tasks: Sequence[Task], batches: Batches | None
+    others: Sequence[Source], pairs: Sequence[tuple[Task, Source]], batches: Batches | None
 ) -> tuple[str, ...]:
+    sources = [*others, *(source for _, source in pairs)]
     paths = [path for source in sources for path in source.paths]
-    paths += [path for task in tasks for inputs in task.inputs for path in inputs.paths]
-    paths += map(
-        str,
-        files_of([step for kind in (sources, tasks) for one in kind for step in one.transforms]),
-    )
-    return tuple(dict.fromkeys([*paths, *(batches.vocabularies.values() if batches else ())]))
+    for task, _ in pairs:
+        for inputs in task.inputs:
+            paths += inputs.paths
+    paths += map(str, files_of([source.transforms for source in sources]))
+    if batches is not None:
+        paths += batches.vocabularies.values()
+    return tuple(dict.fromkeys(paths))

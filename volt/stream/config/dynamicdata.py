@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import yaml
-from pydantic import create_model
+from pydantic import TypeAdapter, create_model
 
 from volt.display import counted
 from volt.errors import ConfigError, shown_path
@@ -22,7 +22,7 @@ from volt.files.paths import exists, expand_user
 from volt.stream.config.problems import Notes, near
 from volt.stream.config.pydantic_models import Model
 from volt.stream.config.template_rendering import parse_template
-from volt.stream.config.yaml_document import Place
+from volt.stream.config.yaml_document import Values
 from volt.stream.tasks.task import SIDES
 from volt.urls import url_of
 
@@ -96,17 +96,6 @@ class OldOptions(Model):
 
 _MORFESSOR = ("morfessor_em", "morfessor_em_taboo", "morfessor_em_taboo_reordered")
 _SAMPLERS = ("sentencepiece", *_MORFESSOR)
-_TAKES_VOCABULARY = ("switchout", "wb_noise", "insertion")
-_NAMES = (
-    "duplicate_mono",
-    "reorder",
-    "drop",
-    *_TAKES_VOCABULARY,
-    "lang_prefix_both",
-    "deterministic_segmentation",
-    "filter_too_long",
-    *_SAMPLERS,
-)
 # A parameter of the original → the transforms of VOLT that take it → their option.
 PARAMETERS: dict[str, dict[str, str]] = {
     "drop_temperature": {"drop": "temperature"},
@@ -121,8 +110,9 @@ PARAMETERS: dict[str, dict[str, str]] = {
         **dict.fromkeys(_SAMPLERS, "model"),
         "deterministic_segmentation": "table",
     },
-    "vocab_path": dict.fromkeys(_TAKES_VOCABULARY, "vocabulary"),
+    "vocab_path": dict.fromkeys(("switchout", "wb_noise", "insertion"), "vocabulary"),
 }
+_NAMES = sorted({"duplicate_mono", "lang_prefix_both"}.union(*PARAMETERS.values()))
 _PATHS = ("segmentation_model", "vocab_path")
 # Keys that VOLT lacks, or that mean something else in VOLT.
 _SHARD_NOTES = {
@@ -180,25 +170,27 @@ def imported(
     """
     document = parse_template(text, path=path, values=values)
     notes = Notes(document)
-    options = notes.checked(OldOptions, document.value, ())
+    options = notes.checked(TypeAdapter(OldOptions), document.value, ())
     if options is None:
         for index, (place, _) in enumerate(notes.problems):
             if place[:1] == ("tasks",) and place[2:] == ("inputs",):
                 entry = f"{{NAME: {{src: FILE, tgt: FILE, task: {place[1]}}}}}"
-                notes.problems[index] = (
-                    place,
-                    f"inputs belong at the top level, as in inputs: {entry}; move them there",
-                )
+                fault = f"inputs belong at the top level, as in inputs: {entry}; move them there"
+                notes.problems[index] = (place, fault)
         raise notes.error()
-    reader = _Reader(options, notes, Path(folder), batch_samples, check_files)
-    data = {key: value for key, value in reader.converted() if value}
+    converter = _Converter(options, notes, Path(folder), batch_samples, check_files)
+    data = _nonempty(converter.converted())
     if notes.problems:
         raise notes.error()
-    comments = "".join(f"# {remark}\n" for remark in reader.remarks)
+    comments = "".join(f"# {remark}\n" for remark in converter.remarks)
     new = yaml.safe_dump(
         data, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120
     )
-    return Imported(comments + new, tuple(reader.remarks))
+    return Imported(comments + new, tuple(converter.remarks))
+
+
+def _nonempty(values: Values) -> Values:
+    return {key: value for key, value in values.items() if value not in (None, {}, [])}
 
 
 def _plain(value: Any) -> Any:
@@ -206,7 +198,7 @@ def _plain(value: Any) -> Any:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _Converter:
     """Converts the checked options of the original; `remarks` collects the differences."""
 
     options: Any  # an OldOptions
@@ -216,161 +208,145 @@ class _Reader:
     check_files: bool
     remarks: list[str] = field(default_factory=list)
 
-    def converted(self) -> Iterator[tuple[str, Any]]:
+    def converted(self) -> Values:
         meta = self.options.meta
-        for where, notes, values in (
-            ("shard", _SHARD_NOTES, meta.shard),
-            ("train", _TRAIN_NOTES, meta.train),
-        ):
-            used = (key for key in notes if getattr(values, key) not in (None, False))
-            self.remarks += (f"meta.{where}.{key}: {notes[key]}" for key in used)
-        yield "defaults", self._defaults()
-        if points := self._points:
+        self._remark("meta.shard", _SHARD_NOTES, meta.shard)
+        self._remark("meta.train", _TRAIN_NOTES, meta.train)
+        result: Values = {"defaults": self._defaults()}
+        if self._points:
             size = self.batch_samples or 64
-            guess = (
-                ""
-                if self.batch_samples
-                else ", which is a guess: set batch_samples to the size of yours"
-            )
-            unit = f"minibatches of {counted(size, 'sample')}{guess}"
+            unit = f"minibatches of {counted(size, 'sample')}"
+            if not self.batch_samples:
+                unit += ", which is a guess: set batch_samples to the size of yours"
             self.remarks.append(f"meta.train.mixing_weight_schedule: its points count {unit}")
-            yield "schedule", {"points": points, "unit": "batches", "batch_samples": size}
-        yield "tasks", {name: self._task(name, task) for name, task in self.options.tasks.items()}
-        for name, one in self.options.inputs.items():
-            if one.task not in self.options.tasks:
-                known = near(one.task, [*self.options.tasks])
-                self.notes.add(("inputs", name, "task"), f"no task {one.task!r}; {known}")
+            result["schedule"] = {"points": self._points, "unit": "batches", "batch_samples": size}
+        tasks = self.options.tasks
+        result["tasks"] = {name: self._task(name, task) for name, task in tasks.items()}
+        for name, inputs in self.options.inputs.items():
+            if inputs.task not in tasks:
+                fault = f"no task {inputs.task!r}; {near(inputs.task, [*tasks])}"
+                self.notes.add(("inputs", name, "task"), fault)
+        return result
+
+    def _remark(self, place: str, remarks: dict[str, str], values: object) -> None:
+        for key, remark in remarks.items():
+            if getattr(values, key) not in (None, False):
+                self.remarks.append(f"{place}.{key}: {remark}")
 
     def _path(self, path: str) -> str:
-        if (
-            url_of(path)
-            or os.path.isabs(path)
-            or path.startswith(("~", "$"))
-            or self.folder == Path()
-        ):
+        is_fixed = url_of(path) or os.path.isabs(path) or path.startswith(("~", "$"))
+        if is_fixed or self.folder == Path():
             return path
         return os.path.relpath(path, self.folder)
 
-    def _defaults(self) -> dict[str, dict[str, Any]]:
-        used = {name for task in self.options.tasks.values() for name in task.transforms or ()}
-        result: dict[str, dict[str, Any]] = {}
+    def _defaults(self) -> dict[str, Values]:
+        used = set[str]()
+        for task in self.options.tasks.values():
+            used.update(task.transforms or ())
+        result = dict[str, Values]()
         missing = list[str]()
         for key, takers in PARAMETERS.items():
-            value, names = getattr(self.options.meta.train, key), sorted(used & takers.keys())
-            if value is not None and not names:
-                self.remarks.append(
-                    f"meta.train.{key}: no transform of a task uses this parameter; it is omitted"
-                )
-            for name in names:
-                option = takers[name]
-                if value is not None:
-                    result.setdefault(name, {})[option] = (
-                        self._path(value) if key in _PATHS else _plain(value)
-                    )
-                elif key in _PATHS:
-                    remedy = f"add defaults: {{{name}: {{{option}: FILE}}}}"
+            value = getattr(self.options.meta.train, key)
+            names = sorted(used & takers.keys())
+            if value is not None:
+                if not names:
+                    fault = "no transform of a task uses this parameter; it is omitted"
+                    self.remarks.append(f"meta.train.{key}: {fault}")
+                value = self._path(value) if key in _PATHS else _plain(value)
+                for name in names:
+                    result.setdefault(name, {})[takers[name]] = value
+            elif key in _PATHS:
+                for name in names:
+                    remedy = f"add defaults: {{{name}: {{{takers[name]}: FILE}}}}"
                     missing.append(f"meta.train.{key}: is missing, but {name} needs it; {remedy}")
         self.remarks += missing
         return result
 
     @property
     def _points(self) -> list[int]:
-        points = self.options.meta.train.mixing_weight_schedule
-        return [] if points is None else [points] if isinstance(points, int) else points
+        points = self.options.meta.train.mixing_weight_schedule or []
+        return [points] if isinstance(points, int) else points
 
-    def _task(self, name: str, task: OldTask) -> dict[str, Any]:
-        place: Place = ("tasks", name)
+    def _task(self, name: str, task: OldTask) -> Values:
+        add = self.notes.at("tasks", name)
         inputs = {
-            key: self._files(key, one, task)
-            for key, one in self.options.inputs.items()
-            if one.task == name
+            key: self._files(key, corpus, task)
+            for key, corpus in self.options.inputs.items()
+            if corpus.task == name
         }
-        if not inputs and task.share_inputs is None:
-            self.notes.add(
-                place, "has no inputs; make it the task of an input, or give share_inputs"
-            )
-        if task.share_inputs is not None and (
-            inputs or task.share_inputs not in self.options.tasks
-        ):
-            message = (
-                "cannot be used with the task's own inputs"
-                if inputs
-                else f"no task {task.share_inputs!r}"
-            )
-            self.notes.add(
-                (*place, "share_inputs"), f"{message}; name a task that has inputs, or remove it"
-            )
+        shared = task.share_inputs
+        if shared is None and not inputs:
+            add("has no inputs; make it the task of an input, or give share_inputs")
+        if shared is not None and (inputs or shared not in self.options.tasks):
+            fault = "cannot be used with the task's own inputs" if inputs else f"no task {shared!r}"
+            add(f"{fault}; name a task that has inputs, or remove it", "share_inputs")
         for index, step in enumerate(task.transforms or ()):
             if step not in _NAMES:
-                self.notes.add(
-                    (*place, "transforms", index),
-                    f"unknown transform {step!r}; {near(step, _NAMES)}",
-                )
+                fault = f"unknown transform {step!r}; {near(step, _NAMES)}"
+                add(fault, "transforms", index)
         meta: Any = task.meta or OldTaskMeta()
         if meta.trg_lang is not None and meta.tgt_lang is not None:
-            self.notes.add(
-                (*place, "meta"), "trg_lang and tgt_lang mean the same; remove one of them"
-            )
-        has_shards = task.share_inputs is None
-        if task.n_shards is not None and not has_shards:
-            self.remarks.append(
-                f"tasks.{name}.n_shards: the shards belong to {task.share_inputs}; n_shards is omitted"
-            )
+            add("trg_lang and tgt_lang mean the same; remove one of them", "meta")
+        n_shards = task.n_shards
+        if n_shards is not None and shared is not None:
+            fault = f"the shards belong to {shared}; n_shards is omitted"
+            self.remarks.append(f"tasks.{name}.n_shards: {fault}")
+            n_shards = None
         values = {
             "type": task.type,
-            "split": task.split if task.split != "train" else None,
+            "split": None if task.split == "train" else task.split,
             "inputs": inputs,
-            "share_inputs": task.share_inputs,
+            "share_inputs": shared,
             "weight": self._weight(name, task),
             "src_lang": meta.src_lang,
             "tgt_lang": meta.trg_lang or meta.tgt_lang,
             "extra_prefix": meta.extra_prefix,
-            "n_shards": task.n_shards if has_shards else None,
+            "n_shards": n_shards,
             "transforms": task.transforms,
         }
-        return {key: value for key, value in values.items() if value not in (None, {}, [])}
+        return _nonempty(values)
 
     def _weight(self, name: str, task: OldTask) -> Any:
-        if task.split == "valid":
-            if task.weight is not None:
-                self.remarks.append(
-                    f"tasks.{name}.weight: VOLT reads every line of a valid task once; it is omitted"
-                )
+        weight = task.weight
+        if weight is None:
             return None
-        if not isinstance(task.weight, list):
-            return _plain(task.weight)
-        if len(task.weight) != len(self._points) + 1:
-            message = (
-                f"{counted(len(task.weight), 'weight')} for {counted(len(self._points), 'point')}"
-            )
-            self.notes.add(
-                ("tasks", name, "weight"),
-                f"{message} of mixing_weight_schedule; give one more weight",
-            )
-        weights = [_plain(weight) for weight in task.weight]
-        return weights if self._points else weights[0]
+        if task.split == "valid":
+            remark = "VOLT reads every line of a valid task once; it is omitted"
+            self.remarks.append(f"tasks.{name}.weight: {remark}")
+            return None
+        if not isinstance(weight, list):
+            return _plain(weight)
+        points = self._points
+        if len(weight) != len(points) + 1:
+            counts = f"{counted(len(weight), 'weight')} for {counted(len(points), 'point')}"
+            fault = f"{counts} of mixing_weight_schedule; give one more weight"
+            self.notes.add(("tasks", name, "weight"), fault)
+        weights = [_plain(value) for value in weight]
+        return weights if points else weights[0]
 
-    def _files(self, name: str, one: OldInput, task: OldTask) -> dict[str, str]:
-        inputs = {"src": one.src, "tgt": one.tgt or one.trg, "mono": one.mono}
-        wanted = SIDES[task.type]
-        if {side for side, path in inputs.items() if path is not None} != set(wanted) or (
-            one.tgt and one.trg
-        ):
-            sides = " and ".join(wanted)
-            self.notes.add(
-                ("inputs", name), f"task {one.task} is of type {task.type}; give only {sides}"
-            )
-        if one.size not in ("auto", None):
+    def _files(self, name: str, inputs: OldInput, task: OldTask) -> dict[str, str]:
+        paths = {"src": inputs.src, "tgt": inputs.tgt or inputs.trg, "mono": inputs.mono}
+        sides = SIDES[task.type]
+        used = {side for side, path in paths.items() if path is not None}
+        if used != {*sides} or (inputs.tgt and inputs.trg):
+            fault = f"task {inputs.task} is of type {task.type}; give only {' and '.join(sides)}"
+            self.notes.add(("inputs", name), fault)
+        if inputs.size not in ("auto", None):
             self.remarks.append(f"inputs.{name}.size: VOLT counts the lines; the size is omitted")
         if self.options.meta.train.reverse and task.type == "para":
-            inputs["src"], inputs["tgt"] = inputs["tgt"], inputs["src"]
-        result = {side: path for side in wanted if (path := inputs[side]) is not None}
-        for side, path in result.items() if self.check_files else ():
-            is_file = glob.has_magic(path)
-            with suppress(ConfigError):  # the path contains a variable without a value
-                is_file = is_file or exists(expand_user(path))
-            if not is_file:
-                self.remarks.append(
-                    f"inputs.{name}.{side}: {shown_path(path)}: no such file; fix the path"
-                )
-        return {side: self._path(path) for side, path in result.items()}
+            paths["src"], paths["tgt"] = paths["tgt"], paths["src"]
+        result = dict[str, str]()
+        for side in sides:
+            path = paths[side]
+            if path is not None:
+                result[side] = self._path(path)
+                if self.check_files and not _is_file(path):
+                    fault = f"{shown_path(path)}: no such file; fix the path"
+                    self.remarks.append(f"inputs.{name}.{side}: {fault}")
+        return result
+
+
+def _is_file(path: str) -> bool:
+    with suppress(ConfigError):  # the path contains a variable without a value
+        return glob.has_magic(path) or exists(expand_user(path))
+    return False

@@ -23,14 +23,9 @@ from volt.stream.config.pydantic_models import (
 )
 from volt.stream.transforms.registry import TRANSFORMS
 
-FIELD_OPTIONS = (
-    "fields",
-    "field",
-    "id_field",
-    "if_cased",
-    "from",
-    "to",
-)  # of transforms, if their values are numbers
+Schema = dict[str, Any]
+# options of transforms that take fields, if their values are numbers
+FIELD_OPTIONS = ("fields", "field", "id_field", "if_cased", "from", "to")
 
 
 @cache
@@ -54,21 +49,21 @@ def field_options(name: str) -> list[str]:
     return [option for option in FIELD_OPTIONS if any(_integers(properties.get(option)))]
 
 
-def _integers(node: object) -> Iterator[dict[str, Any]]:
+def _integers(node: object) -> Iterator[Schema]:
     return (inner for inner in _mappings(node) if inner.get("type") == "integer")
 
 
-def _mappings(node: object) -> Iterator[dict[str, Any]]:
+def _mappings(node: object) -> Iterator[Schema]:
     if isinstance(node, dict):
         yield node
-    for inner in (
-        list(node.values()) if isinstance(node, dict) else node if isinstance(node, list) else ()
-    ):
-        yield from _mappings(inner)
+        node = list(node.values())
+    if isinstance(node, list):
+        for inner in node:
+            yield from _mappings(inner)
 
 
 @cache
-def transform_schema(name: str) -> dict[str, Any]:
+def transform_schema(name: str) -> Schema:
     """Return the JSON schema of a transform's options; inherited options keep their documentation."""
     schema = options_of(name).json_schema(ref_template="#/$defs/{model}")
     for base in TRANSFORMS[name].__mro__[1:]:
@@ -82,7 +77,7 @@ def transform_schema(name: str) -> dict[str, Any]:
     return schema
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> Schema:
     """Return the JSON schema of a whole configuration, for editors and other programs.
 
     >>> json_schema()["properties"]["sources"]["description"]
@@ -106,36 +101,18 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
-def _step(name: str) -> dict[str, Any]:
+def _step(name: str) -> Schema:
     options = [{"$ref": f"#/$defs/{name}"}, {"type": "null"}]
-    if (first := first_option(name)) is not None:
+    first = first_option(name)
+    if first is not None:
         options.append(transform_schema(name)["properties"][first])
-    named = {"type": "object", "properties": {name: {"anyOf": options}}, "required": [name]}
-    return {"anyOf": [{"const": name}, {**named, "additionalProperties": False}]}
-
-
-def known_keys(schema: dict[str, Any], place: tuple[str | int, ...]) -> list[str]:
-    """Return the keys allowed in the value at `place`, a path of keys and of pydantic's tags, which are skipped."""
-    nodes = [schema]
-    for key in place:
-        inner = list[dict[str, Any]]()
-        for node in _resolved(schema, nodes):
-            if key in node.get("properties", {}):
-                inner.append(node["properties"][key])
-            elif isinstance(node.get("additionalProperties"), dict):
-                inner.append(node["additionalProperties"])
-            elif "items" in node:
-                inner.append(node["items"])
-        nodes = inner or nodes
-    return [key for node in _resolved(schema, nodes) for key in node.get("properties", {})]
-
-
-def _resolved(schema: dict[str, Any], nodes: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for node in nodes:
-        if "$ref" in node:
-            yield from _resolved(schema, [schema["$defs"][node["$ref"].rpartition("/")[2]]])
-        yield from _resolved(schema, node.get("oneOf", []) + node.get("anyOf", []))
-        yield node
+    with_options = {
+        "type": "object",
+        "properties": {name: {"anyOf": options}},
+        "required": [name],
+        "additionalProperties": False,
+    }
+    return {"anyOf": [{"const": name}, with_options]}
 
 
 _NAMES = {
@@ -145,53 +122,48 @@ _NAMES = {
     "boolean": "true or false",
     "null": "null",
 }
-_REFERENCES = {
+_SECTIONS = {
+    "sources.NAME": "SourceOptions",
+    "each": "EachOptions",
+    "weight": "ScheduleOptions",
+    "tasks.NAME": "TaskOptions",
+    "tasks.NAME.inputs.NAME": "InputOptions",
+    "mix": "MixOptions",
+    "schedule": "TaskScheduleOptions",
+    "errors": "ErrorOptions",
+    "batches": "BatchesOptions",
+    "batches.fields.NAME": "FieldOptions",
+    "batches.pack": "PackOptions",
+}
+_WORDS = {  # of definitions that are not called by their own name
     "step": "transform",
-    "ErrorOptions": "mapping",
-    "EachOptions": "mapping",
+    **dict.fromkeys(set(_SECTIONS.values()), "mapping"),
+    "SourceOptions": "source",
+    "TaskOptions": "task",
     "InputOptions": "input",
-    "TaskScheduleOptions": "mapping",
-    "MixOptions": "mapping",
-    "BatchesOptions": "mapping",
-    "FieldOptions": "mapping",
-    "PackOptions": "mapping",
+    "ScheduleOptions": "schedule",
+    "VariantOptions": "variant",
 }
 
 
 def as_text(names: Sequence[str] = ()) -> str:
     """Return the documentation of the named transforms, or of everything if there are no names."""
-    if names:
-        return "\n".join(line for name in names for line in _section(name, transform_schema(name)))
-    return "\n".join(_everything())
+    if not names:
+        return "\n".join(_everything())
+    return "\n".join(line for name in names for line in _section(name, transform_schema(name)))
 
 
 def _everything() -> Iterator[str]:
     schema = json_schema()
     definitions = schema["$defs"]
-    for name, options in list(definitions.items()):
-        if name in ("EachOptions", "TaskOptions"):
-            shared = definitions["SourceOptions"]["properties"]
-            own = {
-                key: option
-                for key, option in options["properties"].items()
-                if option != shared.get(key)
-            }
-            definitions[name] = {**options, "properties": own}
+    shared = definitions["SourceOptions"]["properties"].items()
+    for name in ("EachOptions", "TaskOptions"):
+        options = definitions[name]["properties"]
+        own = {key: option for key, option in options.items() if (key, option) not in shared}
+        definitions[name]["properties"] = own
     yield "A configuration is one YAML file. Relative paths are relative to it. Keys:\n"
     yield from _section("(the file)", schema)
-    for title, name in [
-        ("sources.NAME", "SourceOptions"),
-        ("each", "EachOptions"),
-        ("weight", "ScheduleOptions"),
-        ("tasks.NAME", "TaskOptions"),
-        ("tasks.NAME.inputs.NAME", "InputOptions"),
-        ("mix", "MixOptions"),
-        ("schedule", "TaskScheduleOptions"),
-        ("errors", "ErrorOptions"),
-        ("batches", "BatchesOptions"),
-        ("batches.fields.NAME", "FieldOptions"),
-        ("batches.pack", "PackOptions"),
-    ]:
+    for title, name in _SECTIONS.items():
         yield from _section(title, definitions[name])
     yield "Transforms and filters. Write each item of a list as `- NAME`, `- NAME: {option: value, …}`, or"
     yield "`- NAME: value`, which sets the first option. Fields are numbered from 1;"
@@ -201,52 +173,48 @@ def _everything() -> Iterator[str]:
     yield from _section("variant (of choice)", definitions["VariantOptions"])
 
 
-def _section(title: str, schema: dict[str, Any]) -> Iterator[str]:
+def _section(title: str, schema: Schema) -> Iterator[str]:
     first, *rest = schema.get("description", SourceOptions.__doc__ or "").strip().split("\n")
     yield f"{title} — {first}"
-    yield from (line for line in (line.rstrip() for line in rest) if line)
+    yield from (line.rstrip() for line in rest if line.strip())
     for key, option in schema.get("properties", {}).items():
-        default = option.get("default")
-        shown = "none" if default is None else json.dumps(default, ensure_ascii=False)
-        need = "required" if key in schema.get("required", []) else f"default {shown}"
+        need = "required"
+        if key not in schema.get("required", ()):
+            default = option.get("default")
+            shown = "none" if default is None else json.dumps(default, ensure_ascii=False)
+            need = f"default {shown}"
         yield f"  {key}: {kind_of(option)}, {need}"
-        yield from (
-            f"      {line.strip()}" for line in (option.get("description") or "").split("\n")
-        )
+        for line in option.get("description", "").split("\n"):
+            yield f"      {line.strip()}"
     yield ""
 
 
-def kind_of(option: dict[str, Any]) -> str:
+def kind_of(option: Schema) -> str:
     """Describe the values of a key in words, such as "list of whole numbers, or null"."""
-    if options := option.get("anyOf") or option.get("oneOf"):
-        kinds = [kind_of(one) for one in options]
-        return ", or ".join(kinds) if "null" in kinds else " or ".join(kinds)
-    if "enum" in option:
-        return " | ".join(option["enum"])
-    if "const" in option:
-        return str(option["const"])
-    if "$ref" in option:
-        name = option["$ref"].rpartition("/")[2]
-        return _REFERENCES.get(name) or str(name).removesuffix("Options").lower()
-    if option.get("kind") == STEPS:
-        return "list of transforms"
-    if option.get("kind") == FIELD:
-        return "field"
-    if option.get("type") == "array":
-        inner = option.get("prefixItems")
-        return (
-            f"[{', '.join(map(kind_of, inner))}]"
-            if inner
-            else f"list of {_plural(kind_of(option['items']))}"
-        )
-    if option.get("type") == "object":
-        inside = option.get("additionalProperties")
-        return (
-            f"mapping of names to {_plural(kind_of(inside))}"
-            if isinstance(inside, dict)
-            else "mapping"
-        )
-    return "path" if option.get("format") == "path" else _NAMES[option["type"]]
+    match option:
+        case {"anyOf": options} | {"oneOf": options}:
+            kinds = [kind_of(alternative) for alternative in options]
+            return (", or " if "null" in kinds else " or ").join(kinds)
+        case {"enum": words}:
+            return " | ".join(words)
+        case {"const": word}:
+            return str(word)
+        case {"$ref": reference}:
+            name = reference.rpartition("/")[2]
+            return str(_WORDS.get(name, name))
+        case {"kind": kind}:
+            return "list of transforms" if kind == STEPS else "field"
+        case {"type": "array", "prefixItems": items}:
+            return f"[{', '.join(map(kind_of, items))}]"
+        case {"type": "array", "items": item}:
+            return f"list of {_plural(kind_of(item))}"
+        case {"type": "object", "additionalProperties": dict(item)}:
+            return f"mapping of names to {_plural(kind_of(item))}"
+        case {"type": "object"}:
+            return "mapping"
+        case {"format": "path"}:
+            return "path"
+    return _NAMES[option["type"]]
 
 
 def _plural(kind: str) -> str:

@@ -31,54 +31,42 @@ _CODES = re.compile(r"[a-z]{3}(_\w+)*-[a-z]{3}(_\w+)*")
 
 
 def _downloaded(name: str, langs: str) -> dict[str, str]:
+    """Return language → file of an MTData data set, which is downloaded if it is not in the cache."""
     if not _CODES.fullmatch(langs):
         raise ConfigError(f"langs is {shown(langs)}; give two three-letter codes, as in deu-eng")
-    if not re.fullmatch(r"[\w.-]+", name) or name.startswith(("-", ".")):
-        raise ConfigError(
-            f"{shown(name)}: not the name of a data set; mtdata list -l {langs} lists the names"
-        )
+    if not re.fullmatch(r"\w[\w.-]*", name):
+        fault = f"{shown(name)}: not the name of a data set"
+        raise ConfigError(f"{fault}; mtdata list -l {langs} lists the names")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "volt" / "mtdata" / langs / name
     if not folder.exists():
         _download(name, langs, folder)
     result = {code: str(folder / "train-parts" / f"{name}.{code}.gz") for code in langs.split("-")}
-    if missing := [path for path in result.values() if not os.path.isfile(path)]:
-        raise StreamError(
-            f"{missing[0]}: MTData has not written this file of {name}; remove {folder}, and retry"
-        )
+    for path in result.values():
+        if not os.path.isfile(path):
+            fault = f"{path}: MTData has not written this file of {name}"
+            raise StreamError(f"{fault}; remove {folder}, and retry")
     return result
 
 
 def _download(name: str, langs: str, folder: Path) -> None:
     program = shutil.which("mtdata")
     if program is None:
-        raise MissingLibraryError(
-            "mtdata is not installed; pip install mtdata, or give files to multistream"
-        )
+        remedy = "pip install mtdata, or give files to multistream"
+        raise MissingLibraryError(f"mtdata is not installed; {remedy}")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".") as output:
-            command = [
-                program,
-                "get",
-                "-l",
-                langs,
-                "-tr",
-                name,
-                "--compress",
-                "-o",
-                f"{output}/{name}",
-            ]
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".") as parent:
+            output = f"{parent}/{name}"
+            command = [program, "get", "-l", langs, "-tr", name, "--compress", "-o", output]
             status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2).returncode
             if status:
-                raise StreamError(
-                    f"mtdata get {name} ended with status {status}; see its message above"
-                )
-            os.rename(f"{output}/{name}", folder)
+                fault = f"mtdata get {name} ended with status {status}"
+                raise StreamError(f"{fault}; see its message above")
+            os.rename(output, folder)
     except OSError as error:
-        raise StreamError(
-            f"{folder}: cannot be created: {reason(error)}; fix it, or set XDG_CACHE_HOME"
-        ) from None
+        fault = f"{folder}: cannot be created: {reason(error)}"
+        raise StreamError(f"{fault}; fix it, or set XDG_CACHE_HOME") from None
 
 
 _CASE_NOISE = {
@@ -94,25 +82,23 @@ _CASE_NOISE = {
 class Pipeline:
     """A named stream.
 
-    least, most: the minimum and maximum number of sources; None for no maximum.
+    n_sources: the number of sources; None for any number.
     names: the sources' names; by default their files' names. steps: the transforms of each source.
     is_mtdata: whether its sources are MTData data set names.
     """
 
     about: str
-    least: int = 1
-    most: int | None = None
+    n_sources: int | None = None
     names: tuple[str, ...] = ()
     steps: tuple[tuple[Any, ...], ...] = ()
     is_mtdata: bool = False
 
 
 PIPELINES = {
-    "default": Pipeline("one source, unchanged", most=1),
+    "default": Pipeline("one source, unchanged", n_sources=1),
     "example": Pipeline(
         "parallel and back-translated data, with a tag and case noise",
-        least=2,
-        most=2,
+        n_sources=2,
         names=("parallel", "backtranslated"),
         steps=((_CASE_NOISE,), (_CASE_NOISE, {"tag": "[BT]"})),
     ),
@@ -128,13 +114,12 @@ def parsed_weights(text: str) -> tuple[float, ...]:
     ((2.0, 1.0), (0.5, 1.0))
     """
     try:
-        weights = tuple(float(part) for part in text.split(","))
+        weights = tuple(map(float, text.split(",")))
     except ValueError:
         weights = ()
-    if not any(weights) or not all(math.isfinite(weight) and weight >= 0 for weight in weights):
-        raise ConfigError(
-            f"weights is {shown(text)}; give one number from 0 up for each source, as in 2,1"
-        )
+    if not any(weights) or min(weights) < 0 or not all(map(math.isfinite, weights)):
+        remedy = "give one number from 0 up for each source, as in 2,1"
+        raise ConfigError(f"weights is {shown(text)}; {remedy}")
     return weights
 
 
@@ -155,46 +140,37 @@ def pipeline_config(
     from volt.stream.config.configuration import config_of_values
 
     pipeline = PIPELINES[name]
-    _check(name, pipeline, sources, weights, langs)
-    if pipeline.is_mtdata:
-        values: dict[str, dict[str, Any]] = {
-            source: {"pair": _downloaded(source, langs)} for source in sources
-        }
-    else:
-        names = list(pipeline.names) or list(map(name_of, sources))
-        if len(set(names)) < len(names):
-            names = list(sources)
-        if twice := next((name for name in names if names.count(name) > 1), ""):
-            raise ConfigError(
-                f"source {shown(twice)} is given twice; give it once, with the sum of the weights"
-            )
-        values = {name: {"path": path} for name, path in zip(names, sources, strict=True)}
-    for source, weight in zip(values.values(), weights, strict=False):
-        source["weight"] = float(weight)
-    for source, steps in zip(values.values(), pipeline.steps, strict=False):
-        source["transforms"] = list(steps)
-    return config_of_values({"seed": seed, "sources": values}, path=name)
-
-
-def _check(
-    name: str, pipeline: Pipeline, sources: Sequence[str], weights: Sequence[float], langs: str
-) -> None:
     n_sources = counted(len(sources), "source")
-    if len(sources) < pipeline.least or (
-        pipeline.most is not None and len(sources) > pipeline.most
-    ):
-        wanted = f"{pipeline.least} or more" if pipeline.most is None else f"{pipeline.most}"
-        meaning = f" ({', '.join(pipeline.names)})" * bool(pipeline.names)
-        raise ConfigError(f"{name} has {n_sources}; give {wanted}{meaning}")
+    if not sources or pipeline.n_sources not in (None, len(sources)):
+        remedy = f"give {pipeline.n_sources or '1 or more'}"
+        if pipeline.names:
+            remedy += f" ({', '.join(pipeline.names)})"
+        raise ConfigError(f"{name} has {n_sources}; {remedy}")
     if weights and len(weights) != len(sources):
-        raise ConfigError(
-            f"{name} has {counted(len(weights), 'weight')} for {n_sources}; give one for each"
-        )
+        n_weights = counted(len(weights), "weight")
+        raise ConfigError(f"{name} has {n_weights} for {n_sources}; give one for each")
     if pipeline.is_mtdata and not langs:
-        raise ConfigError(
-            f"{name}: no languages are given; pass their codes, as in", hint={"langs": "deu-eng"}
-        )
+        fault = f"{name}: no languages are given; pass their codes, as in"
+        raise ConfigError(fault, hint={"langs": "deu-eng"})
     if langs and not pipeline.is_mtdata:
-        raise ConfigError(
-            f"langs is {langs}, but {name} reads files, which need no language codes; remove it"
-        )
+        fault = f"langs is {langs}, but {name} reads files, which need no language codes"
+        raise ConfigError(f"{fault}; remove it")
+
+    names = list(sources)
+    if pipeline.is_mtdata:
+        inputs: list[dict[str, Any]] = [{"pair": _downloaded(path, langs)} for path in sources]
+    else:
+        inputs = [{"path": path} for path in sources]
+        short_names = pipeline.names or tuple(map(name_of, sources))
+        if len({*short_names}) == len(sources):
+            names = list(short_names)
+    for index, source in enumerate(names):
+        if source in names[:index]:
+            remedy = "give it once, with the sum of the weights"
+            raise ConfigError(f"source {shown(source)} is given twice; {remedy}")
+        if weights:
+            inputs[index]["weight"] = float(weights[index])
+        if pipeline.steps:
+            inputs[index]["transforms"] = list(pipeline.steps[index])
+    values = {"seed": seed, "sources": dict(zip(names, inputs, strict=True))}
+    return config_of_values(values, path=name)

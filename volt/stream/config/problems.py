@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from volt import arguments
 from volt.errors import ConfigError, VoltError
 from volt.files.paths import expand_user
-from volt.stream.config.yaml_document import Document, Place
+from volt.stream.config.yaml_document import Document, Place, Values
 from volt.urls import plain_path, url_of
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
+    from pydantic import TypeAdapter
+    from pydantic_core import ErrorDetails
+
+T = TypeVar("T")
 
 _MOST = 30  # maximum number of reported problems
+_MISSING = ("missing", "missing_argument")
 _OPTION = re.compile(r"(\w+)(?:: | is | ')")
 
 
@@ -26,10 +30,21 @@ class Notes:
     """Checks the values of a document, and collects the problems: pairs of a place and a message."""
 
     def __init__(self, document: Document) -> None:
-        self.document, self.problems = document, list[tuple[Place, str]]()
+        self.document = document
+        self.problems = list[tuple[Place, str]]()
 
-    def add(self, place: Place, message: object) -> None:
-        self.problems.append((place, str(message)))
+    def add(self, place: Place, message: str) -> None:
+        self.problems.append((place, message))
+
+    def at(self, *place: str | int) -> Callable[..., None]:
+        """Return a function that notes a message at `place`, or at a key below it.
+
+        >>> notes = Notes(Document("stream.yaml", {}, {}))
+        >>> notes.at("sources", "wmt")("is -1; give a number from 0 up", "weight")
+        >>> print(notes.error())
+        stream.yaml: sources.wmt.weight: is -1; give a number from 0 up
+        """
+        return lambda message, *keys: self.add((*place, *keys), message)
 
     @contextmanager
     def catching(self, *places: Place) -> Iterator[None]:
@@ -37,39 +52,71 @@ class Notes:
         try:
             yield
         except VoltError as error:
-            message, option = str(error), _OPTION.match(str(error))
-            for place in places:
-                if option and (*place, option[1]) in self.document.lines:
-                    return self.add((*place, option[1]), message.removeprefix(f"{option[1]}: "))
+            message = str(error)
+            option = _OPTION.match(message)
+            inner = [(*place, option[1]) for place in places] if option else []
+            for place in inner:
+                if place in self.document.lines:
+                    return self.add(place, message.removeprefix(f"{place[-1]}: "))
             self.add(places[0], message)
 
     def check_names(self, names: Iterable[str], place: Place) -> None:
         for name in names:
             if not name.isidentifier():
-                self.add(
-                    (*place, name), f"{name!r} is not a name for a field; give a word, such as src"
-                )
+                fault = f"{name!r} is not a name for a field; give a word, such as src"
+                self.add((*place, name), fault)
 
     def checked(
-        self, model: Any, value: object, place: Place, *, is_part: bool = False
-    ) -> Any | None:
+        self, adapter: TypeAdapter[T], value: object, place: Place, *, is_part: bool = False
+    ) -> T | None:
         """Validate a value with pydantic, strictly: "3" is not a number. is_part: whether keys may be missing"""
-        from pydantic import TypeAdapter, ValidationError
+        from pydantic import ValidationError
 
-        adapter = model if isinstance(model, TypeAdapter) else TypeAdapter(model)
         with self.catching(place):
             try:
                 return adapter.validate_json(json.dumps(value), strict=True)
             except ValidationError as error:
-                self.problems += _problems(
-                    error, adapter.json_schema(), place, self.document, is_part=is_part
-                )
+                for problem in error.errors(include_url=False):
+                    if not (is_part and problem["type"] in _MISSING):
+                        self._add_invalid(problem, adapter.json_schema(), place)
             except VoltError:
                 if not is_part:
                     raise
         return None
 
-    def build(self, kind: Any, place: Place, /, **options: Any) -> Any | None:
+    def _add_invalid(self, problem: ErrorDetails, schema: Values, at: Place) -> None:
+        keys = problem["loc"]
+        kind = problem["type"]
+        value = problem["input"]
+        shown = "nothing" if value is None else repr(value)
+        if len(shown) > 60:
+            shown = f"{shown[:57]}…"
+        place = self.in_file(keys, at)
+        if kind in ("extra_forbidden", "unexpected_keyword_argument"):
+            *outer, key = keys
+            place = (*self.in_file(outer, at), key)
+            fault = f"unknown key; {near(str(key), known_keys(schema, outer))}"
+        elif kind in _MISSING:
+            fault = f"key {keys[-1]!r} is missing; give it"
+        elif kind == "too_short":
+            fault = "is empty; give at least one"
+        elif kind in ("model_type", "dataclass_type", "dict_type"):
+            fault = f"should be a mapping of keys to values, not {shown}"
+        else:
+            expected = re.sub("tuple|array", "list", problem["msg"].removeprefix("Input "))
+            fault = f"{expected}, not {shown}"
+            if kind == "string_type" and isinstance(value, int | float):
+                fault += "; quote it"
+        self.add(place, fault)
+
+    def in_file(self, keys: Sequence[str | int], place: Place) -> Place:
+        """Return a place without pydantic's tags of alternatives, which are not in the file."""
+        for key in keys:
+            if (*place, key) in self.document.lines:
+                place = (*place, key)
+        return place
+
+    def build(self, kind: Callable[..., T], place: Place, /, **options: Any) -> T | None:
         """Return an object with these options; None if they are invalid."""
         with self.catching(place):
             return kind(**options)
@@ -81,18 +128,20 @@ class Notes:
         with self.catching(place):
             if not text.strip():
                 raise ConfigError("is empty; name a file or folder")
-            return arguments.path(
-                expand_user(text) if url_of(text) else str(folder / expand_user(plain_path(text)))
-            )
+            if url_of(text):
+                return arguments.path(expand_user(text))
+            return arguments.path(str(folder / expand_user(plain_path(text))))
         return str(folder / text)
 
     def error(self) -> ConfigError:
         """Return all problems as one error, in the order of their lines, with only the first problem of each place."""
-        document, first = self.document, dict(reversed(self.problems))
+        document = self.document
+        first = dict(reversed(self.problems))
         places = sorted(dict(self.problems), key=document.line)
         lines = [f"{document.name_of(place)}: {first[place]}" for place in places[:_MOST]]
-        more = [f"and {len(places) - _MOST:,} more like these"] * (len(places) > _MOST)
-        return ConfigError("\n".join([*lines, *more]) + document.hint)
+        if len(places) > _MOST:
+            lines.append(f"and {len(places) - _MOST:,} more like these")
+        return ConfigError("\n".join(lines) + document.hint)
 
 
 def near(name: str, known: Sequence[str]) -> str:
@@ -107,43 +156,25 @@ def near(name: str, known: Sequence[str]) -> str:
     return f"did you mean {result[0]}?" if result else f"choose from {', '.join(known)}"
 
 
-def _problems(
-    error: ValidationError, schema: dict[str, Any], at: Place, document: Document, *, is_part: bool
-) -> Iterator[tuple[Place, str]]:
-    from volt.stream.config.json_schema import known_keys
-
-    for result in error.errors(include_url=False):
-        inner, kind, value = result["loc"], result["type"], result["input"]
-        text = "nothing" if value is None else repr(value)
-        shown = text if len(text) <= 60 else f"{text[:57]}…"
-        place = _place_in_file(inner, at, document)
-        if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-            hint = near(str(inner[-1]), known_keys(schema, inner[:-1]))
-            yield (
-                (*_place_in_file(inner[:-1], at, document), str(inner[-1])),
-                f"unknown key; {hint}",
-            )
-        elif kind in ("missing", "missing_argument"):
-            if not is_part:
-                yield place, f"key {inner[-1]!r} is missing; give it"
-        elif kind == "too_short":
-            yield place, "is empty; give at least one"
-        elif kind in ("model_type", "dataclass_type", "dict_type"):
-            yield place, f"should be a mapping of keys to values, not {shown}"
-        else:
-            expected = (
-                result["msg"]
-                .removeprefix("Input ")
-                .replace("tuple", "list")
-                .replace("array", "list")
-            )
-            hint = "; quote it" * (kind == "string_type" and isinstance(value, int | float))
-            yield place, f"{expected}, not {shown}{hint}"
+def known_keys(schema: Values, place: Sequence[str | int]) -> list[str]:
+    """Return the keys allowed in the value at `place`, a path of keys and of pydantic's tags, which are skipped."""
+    nodes = [schema]
+    for key in place:
+        inner = list[Values]()
+        for node in _resolved(schema, nodes):
+            if key in node.get("properties", {}):
+                inner.append(node["properties"][key])
+            elif isinstance(node.get("additionalProperties"), dict):
+                inner.append(node["additionalProperties"])
+            elif "items" in node:
+                inner.append(node["items"])
+        nodes = inner or nodes
+    return [key for node in _resolved(schema, nodes) for key in node.get("properties", {})]
 
 
-def _place_in_file(inner: Place, at: Place, document: Document) -> Place:
-    """Return a place without pydantic's tags of alternatives, which are not in the file."""
-    for key in inner:
-        if (*at, key) in document.lines:
-            at = (*at, key)
-    return at
+def _resolved(schema: Values, nodes: list[Values]) -> Iterator[Values]:
+    for node in nodes:
+        if "$ref" in node:
+            yield from _resolved(schema, [schema["$defs"][node["$ref"].rpartition("/")[2]]])
+        yield from _resolved(schema, node.get("oneOf", []) + node.get("anyOf", []))
+        yield node

@@ -15,10 +15,9 @@ from volt.files.threads import MOST_WORKERS
 from volt.stream.mixing.mixture import TEMPERATURE
 from volt.stream.reading.source_definition import BLOCK_BYTES, BLOCK_LINES, SPLIT_LINES
 
-STEPS, FIELD = (
-    "steps",
-    "field",
-)  # how the schema marks a list of transforms, and the number or name of a field
+# how the schema marks a list of transforms, and the number or name of a field
+STEPS = "steps"
+FIELD = "field"
 
 
 class Model(BaseModel):
@@ -50,6 +49,9 @@ Weight = Annotated[
     | Annotated[ScheduleOptions, Tag("schedule")],
     _by_type("number", dict="schedule"),
 ]
+_Count = Annotated[int, Field(ge=0)]
+_Positive = Annotated[int, Field(ge=1)]
+_Factor = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _List = Annotated[list[str], Field(min_length=1)]
 Paths = Annotated[
     _List, BeforeValidator(lambda value: value if isinstance(value, list) else [value], str | _List)
@@ -63,21 +65,21 @@ class ReadingOptions(Model):
     shuffle: Literal["lines", "outputs", "none"] = "lines"
     """lines: permute the lines of a block, then transform them; outputs: transform consecutive lines, as `documents`
     requires, and permute the results; none: read the files in order."""
-    epochs: int | None = Field(None, ge=1)
+    epochs: _Positive | None = None
     """The number of times to read the source before it ends; endless by default."""
-    block_lines: int = Field(BLOCK_LINES, ge=1)
+    block_lines: _Positive = BLOCK_LINES
     """The maximum number of lines in a block, the unit of work and of shuffling; more lines need more memory."""
-    block_bytes: int = Field(BLOCK_BYTES, ge=1)
+    block_bytes: _Positive = BLOCK_BYTES
     """The maximum average number of bytes in a block."""
-    split_lines: int | None = Field(SPLIT_LINES, ge=1)
-    """Lines per piece of a file; epochs permute pieces. null: whole files, which take five times their size in RAM."""
-    min_fields: int = Field(0, ge=0)
+    split_lines: _Positive | None = SPLIT_LINES
+    """Lines per segment of a file; epochs permute segments. null: whole files, which take five times their size in RAM."""
+    min_fields: _Count = 0
     """A line with fewer fields is unfit."""
-    max_fields: int | None = Field(None, ge=1)
+    max_fields: _Positive | None = None
     """A line with more fields is unfit."""
-    max_chars: int | None = Field(None, ge=0)
+    max_chars: _Count | None = None
     """A longer line is unfit."""
-    max_line: int | None = Field(MAX_LINE, ge=0)
+    max_line: _Count | None = MAX_LINE
     """The maximum number of bytes in a line; a file with a longer line is unreadable. null allows any length."""
     blank: bool = True
     """false: a line that is empty or white space is unfit."""
@@ -111,7 +113,7 @@ class EachOptions(SourceOptions):
 
     weight: Weight = 1.0
     """The total share of these sources, relative to the weights of the other sources."""
-    temperature: float = Field(1.0, gt=0, allow_inf_nan=False)
+    temperature: _Factor = 1.0
     """A source gets a share of this weight in proportion to (number of lines) ^ (1 / temperature). With 1, shares are
     proportional to lines; 5, usual for many languages, favours small sources; a large number makes shares equal."""
 
@@ -127,7 +129,7 @@ class MixOptions(Model):
     by: Literal["temperature", "uniform", "concatenation", "weights"] = "temperature"
     """temperature: shares in proportion to (number of lines) ^ (1 / temperature); uniform: equal shares; concatenation:
     shares in proportion to the lines; weights: the sources' and tasks' own weights, as without `mix`."""
-    temperature: float = Field(TEMPERATURE, gt=0, allow_inf_nan=False)
+    temperature: _Factor = TEMPERATURE
     """With 1, shares are proportional to lines; 5 favours small sources; a large number makes shares equal."""
 
 
@@ -139,7 +141,7 @@ class ErrorOptions(Model):
     quarantine: str | None = None
     """The file for quarantined lines, as JSON lines with position and reason. Each run appends to it, so a resumed run
     loses nothing; a new run reports if the file already contains lines."""
-    max_faults: int | None = Field(default=None, ge=0)
+    max_faults: _Count | None = None
     """Stop when more lines than this are unfit."""
     max_share: float | None = Field(default=None, ge=0, le=1)
     """Stop when a greater share than this of the lines read is unfit (checked from 1,000 lines on)."""
@@ -167,6 +169,8 @@ class ChoiceOptions(Model):
 WINDOW = 1 << 14  # samples
 _MOST = (1 << 31) - 1  # ids, rows or samples
 _WIDEST = 1 << 16  # maximum of pad_to_multiple
+_Number = Annotated[int, Field(ge=1, le=_MOST)]
+_PackSize = Annotated[int, Field(ge=1, le=1 << 24)]
 
 
 class FieldOptions(Model):
@@ -174,16 +178,16 @@ class FieldOptions(Model):
 
     vocabulary: str
     """A vocabulary, of VOLT or of another library, or a SentencePiece model."""
-    prefix: list[str] = Field(default=[])
+    prefix: list[str] = []
     """Tokens before every sample of the field, such as the target language: ["<2en>"]."""
 
 
 class PackOptions(Model):
     """Rows of a fixed length, each of several samples laid end to end, for language models."""
 
-    length: int = Field(ge=1, le=1 << 24)
+    length: _PackSize
     """The number of ids in a row."""
-    rows: int = Field(ge=1, le=1 << 24)
+    rows: _PackSize
     """The number of rows in a batch."""
     on_long: Literal["raise", "report", "split"] = "raise"
     """For a sample longer than a row: raise stops, report skips and counts it, split divides it into rows."""
@@ -194,7 +198,7 @@ _as_mapping = BeforeValidator(
 )
 Fields = dict[str, Annotated[FieldOptions, _as_mapping]]
 Window = Annotated[
-    Annotated[int, Field(ge=1, le=_MOST), Tag("number")] | Annotated[Literal["epoch"], Tag("word")],
+    Annotated[_Number, Tag("number")] | Annotated[Literal["epoch"], Tag("word")],
     _by_type("number", str="word"),
 ]
 
@@ -211,7 +215,7 @@ class BatchesOptions(Model):
     """True if each sample starts with the vocabulary's bos token."""
     eos: bool = True
     """True if each sample ends with the vocabulary's eos token. Binary shards already contain it: write false."""
-    max_length: int | None = Field(None, ge=1, le=_MOST)
+    max_length: _Number | None = None
     """The maximum number of ids in a sample's field, including prefix, bos and eos; no limit by default."""
     beyond: Literal["refuse", "truncate"] = "refuse"
     """The policy for longer samples: refuse stops and reports the line's file and number; truncate cuts their ends."""
@@ -219,19 +223,19 @@ class BatchesOptions(Model):
     """The policy for pieces missing from the vocabulary: replace by its unknown token, or refuse and stop."""
     max_tokens: int | None = Field(None, ge=1, le=1 << 53)
     """The maximum number of tokens in a batch with padding: rows times the longest side. Give it, or pack."""
-    max_sentences: int | None = Field(None, ge=1, le=_MOST)
+    max_sentences: _Number | None = None
     """The maximum number of rows in a batch."""
-    multiple: int = Field(8, ge=1, le=_MOST)
+    multiple: _Number = 8
     """The number of rows in a batch is a multiple of this, if that many rows fit."""
     sort: Literal["length", "sides"] = "length"
     """The order by length: length needs less padding, sides is fairseq's order."""
     noise: float = Field(0.0, ge=0, le=1)
     """Noise added to lengths before sorting, as a share of the length, so that batches differ between epochs."""
-    longest: int | None = Field(None, ge=1, le=_MOST)
+    longest: _Number | None = None
     """A sample with a longer side than this is in no batch; by default, longer than max_tokens."""
-    shortest: int = Field(1, ge=1, le=_MOST)
+    shortest: _Number = 1
     """A sample whose longest side is shorter is in no batch."""
-    buckets: list[Annotated[int, Field(ge=1, le=_MOST)]] | None = Field(None, min_length=1)
+    buckets: list[_Number] | None = Field(None, min_length=1)
     """Rising lengths, such as [16, 32, 64], to which batches are padded; longer samples are too long. Default: any."""
     on_long: Literal["raise", "report"] = "raise"
     """The policy for a sample that is too long: raise stops and names it, report skips and counts it."""
@@ -293,7 +297,7 @@ class _TaskOptions(Model):
     """para: lines have a source and a target side; mono: lines have one side."""
     split: Literal["train", "valid"] = "train"
     """train: mixed with the other tasks by weight; valid: read separately, without noise, on request."""
-    inputs: dict[str, InputOptions] = Field({})
+    inputs: dict[str, InputOptions] = {}
     """The task's corpora by name."""
     share_inputs: str | None = None
     """Instead of inputs: another task, whose inputs and shards this task reads."""
@@ -309,7 +313,7 @@ class _TaskOptions(Model):
     """A further tag, such as <BT>, for transforms that write tags."""
     n_shards: int | None = Field(None, gt=0)
     """The number of shards that `volt shard` writes; by default derived from the number of lines."""
-    transforms: Steps = Field([])
+    transforms: Steps = []
     """The transforms of the task's lines, in this order. Fields are called src and tgt."""
 
 
@@ -320,30 +324,30 @@ class TaskOptions(ReadingOptions, _TaskOptions):
 class StreamOptions(Model):
     """A stream: sources, each with its transforms, mixed by weight."""
 
-    sources: dict[str, SourceOptions] = Field({})
+    sources: dict[str, SourceOptions] = {}
     """The sources by name; at least one, unless there are `each` or `tasks`."""
     each: EachOptions | None = None
     """Sources by pattern: one for each file, or pair of files, that matches."""
-    tasks: dict[str, TaskOptions] = Field({})
+    tasks: dict[str, TaskOptions] = {}
     """The tasks by name, in addition to sources or instead of them; each task acts as a source of that name."""
     mix: MixOptions | None = None
     """Mix sources and tasks by their numbers of lines, instead of by their weights."""
     schedule: TaskScheduleOptions | None = None
     """When the weights of tasks change."""
-    defaults: dict[str, Any] = Field({})
+    defaults: dict[str, Any] = {}
     """Options of transforms, by the transform's name, for every task; a step's own options override them."""
     shards: str | None = None
     """The folder, written by `volt shard`, from which tasks are read; by default, tasks are read from their inputs."""
-    seed: int = Field(0, ge=0)
+    seed: _Count = 0
     """The seed of all randomness; 0 or more."""
     ends: Literal["stop", "drop"] = "stop"
     """When a source with `epochs` ends: stop the stream, or drop the source and continue with the others."""
     workers: int = Field(0, ge=0, le=MOST_WORKERS)
     """The number of workers that compute ahead, at most 256; 0 for none. The output does not depend on it."""
-    time_limit: float | None = Field(None, gt=0, allow_inf_nan=False)
+    time_limit: _Factor | None = None
     """The time limit in seconds for a block if a transform is Python code; a slower block ends the run with an error.
     No limit by default. With a limit, Python code runs in a separate process, even with 0 workers."""
-    transforms: Steps = Field([])
+    transforms: Steps = []
     """The transforms of every source's lines, after its own transforms."""
     errors: ErrorOptions = ErrorOptions()
     """The policy for unfit lines."""

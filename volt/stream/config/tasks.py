@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from volt.display import counted
 from volt.errors import VoltError
 from volt.files.paths import expand
 from volt.stream.config.problems import Notes, near
-from volt.stream.config.sources import Sources, schedule_of
+from volt.stream.config.pydantic_models import (
+    InputOptions,
+    ScheduleOptions,
+    StreamOptions,
+    TaskOptions,
+    TaskScheduleOptions,
+)
+from volt.stream.config.sources import SourceBuilder, weight_of
 from volt.stream.config.yaml_document import Place
 from volt.stream.mixing.schedule import FOREVER, Schedule, Weight
 from volt.stream.reading.open_shard import bin_of
@@ -25,16 +31,6 @@ from volt.stream.reading.source_definition import Source
 from volt.stream.tasks.manifest import read_manifest
 from volt.stream.tasks.task import SIDES, Input, Split, Task
 from volt.stream.transforms.transform import deterministic
-
-if TYPE_CHECKING:
-    from volt.stream.config.pydantic_models import (
-        InputOptions,
-        ScheduleOptions,
-        StreamOptions,
-        TaskOptions,
-        TaskScheduleOptions,
-    )
-
 
 NAMES = ("src", "tgt")  # names of fields in options of transforms
 LANGUAGES = ("src_lang", "tgt_lang", "extra_prefix")
@@ -53,20 +49,12 @@ def selected(
     others: the sources without a task
     names: the names of the selected tasks; None for all tasks of the split
     """
-    known = {task.name: task for task, _ in tasks}
-    for name in names or () if not notes.problems else ():
-        remedy = near(name, [*known]) if known else "the file has no tasks"
-        if any(source.name == name for source in others):
-            notes.add(("sources", name), f"is a source, not a task; {remedy}")
-        elif name not in known:
-            notes.add(("tasks",), f"no task {name!r}; {remedy}")
-        elif split == "train" and known[name].split == "valid":
-            notes.add(("tasks", name), "is of split valid, not train; choose the split valid")
-    picked = [
-        source
-        for task, source in tasks
-        if (task.split == split if names is None else task.name in names)
-    ]
+    if names is None:
+        result = [source for task, source in tasks if task.split == split]
+    else:
+        result = [source for _, source in tasks if source.name in names]
+        if not notes.problems:
+            _check_selection(tasks, others, notes, split, names)
     if split == "valid":
         result = [
             replace(
@@ -76,236 +64,223 @@ def selected(
                 epochs=1,
                 weight=1.0,
             )
-            for source in picked
+            for source in result
         ]
-    else:
-        result = [*(others if names is None else ()), *picked]
+    elif names is None:
+        result = [*others, *result]
     if not result and not notes.problems:
-        remedy = (
-            "name a task, or add a task of that split"
-            if split == "valid"
-            else "add a task, or sources"
-        )
+        remedy = "add a task, or sources"
+        if split == "valid":
+            remedy = "name a task, or add a task of that split"
         notes.add(("tasks",), f"no task is of split {split}; {remedy}")
     return result
 
 
-def defaults_of(defaults: Mapping[str, Any], maker: Sources) -> dict[str, dict[str, Any]]:
+def _check_selection(
+    tasks: Sequence[tuple[Task, Source]],
+    others: Sequence[Source],
+    notes: Notes,
+    split: Split,
+    names: Sequence[str],
+) -> None:
+    splits = {task.name: task.split for task, _ in tasks}
+    for name in names:
+        remedy = near(name, [*splits]) if splits else "the file has no tasks"
+        if any(source.name == name for source in others):
+            notes.add(("sources", name), f"is a source, not a task; {remedy}")
+        elif name not in splits:
+            notes.add(("tasks",), f"no task {name!r}; {remedy}")
+        elif split == "train" and splits[name] == "valid":
+            notes.add(("tasks", name), "is of split valid, not train; choose the split valid")
+
+
+def defaults_of(defaults: Mapping[str, Any], builder: SourceBuilder) -> dict[str, dict[str, Any]]:
     """Return the default options of transforms; invalid options are noted and omitted."""
+    builder = replace(builder, names=NAMES)
     return {
-        name: maker.steps(NAMES).default(name, options, ("defaults", name))
+        name: builder.default(name, options, ("defaults", name))
         for name, options in defaults.items()
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Tasks:
-    """Makes tasks. shards: the folder to read tasks from; None to read their inputs"""
+def tasks_with_sources(
+    builder: SourceBuilder, options: StreamOptions, shards: Path | None
+) -> list[tuple[Task, Source]]:
+    """Return the tasks, each with its source. shards: the folder to read tasks from; None to read their inputs"""
+    notes = builder.notes
+    points = None if options.schedule is None else _sample_points(options.schedule, notes)
+    defaults = defaults_of(options.defaults, builder)
+    if not builder.check_files:
+        shards = None
+    of_inputs = replace(builder, check_files=builder.check_files and shards is None)
+    tasks = dict[str, tuple[Task, Source]]()
+    for name, task in options.tasks.items():
+        _check(name, task, options, notes)
+        inputs = list[Input]()
+        for key, corpus in task.inputs.items():
+            files = tuple(_files(of_inputs, task.type, corpus, ("tasks", name, "inputs", key)))
+            if files:
+                inputs.append(Input(key, files))
 
-    maker: Sources
-    options: StreamOptions
-    shards: Path | None
-
-    def with_sources(self) -> list[tuple[Task, Source]]:
-        options = self.options
-        defaults = defaults_of(options.defaults, self.maker)
-        points = (
-            None if options.schedule is None else _sample_points(options.schedule, self.maker.notes)
-        )
-        inputs = {name: tuple(self._inputs(name, task)) for name, task in options.tasks.items()}
-        result = list[tuple[Task, Source]]()
-        for name, task in options.tasks.items():
-            self._check(name, task)
-            if (source := self._source(name, task, points, defaults)) is not None:
-                new = Task(
+        languages = {key: getattr(task, key) for key in LANGUAGES}
+        used = {key: language for key, language in languages.items() if language is not None}
+        of_task = replace(builder, names=NAMES, task=used, defaults=defaults)
+        source = _source(of_task, name, task, options, points)
+        if source is not None:
+            tasks[name] = (
+                Task(
                     name,
                     task.type,
-                    inputs[name],
+                    tuple(inputs),
                     task.split,
                     source.weight,
                     source.transforms,
-                    task.src_lang,
-                    task.tgt_lang,
-                    task.extra_prefix,
-                    task.n_shards,
-                    task.share_inputs,
-                )
+                    **languages,
+                    n_shards=task.n_shards,
+                    shares=task.share_inputs,
+                ),
+                source,
+            )
+
+    result = list[tuple[Task, Source]]()
+    for new, source in tasks.values():
+        owner, _ = tasks.get(new.shares or new.name, (new, source))
+        if shards is None:
+            paths = tuple(path for inputs in owner.inputs for path in inputs.paths)
+            if paths:
+                result.append((new, replace(source, paths=paths, names=owner.names)))
+        else:
+            with notes.catching(("tasks", new.name)):
+                manifest = read_manifest(shards, owner)
+                source = replace(source, paths=manifest.paths, names=manifest.names)
                 result.append((new, source))
-        known = {task.name: task for task, _ in result}
-        read = [
-            (task, self._reading(known.get(task.shares or task.name, task), source))
-            for task, source in result
-        ]
-        return [(task, source) for task, source in read if source is not None]
+    return result
 
-    def _check(self, name: str, task: TaskOptions) -> None:
-        notes, place = self.maker.notes, ("tasks", name)
-        if name in self.options.sources:
-            notes.add(place, "a source has the same name; rename one of them")
-        if task.share_inputs is not None:
-            self._check_sharing(task, task.share_inputs, name)
-        elif not task.inputs:
+
+def _check(name: str, task: TaskOptions, options: StreamOptions, notes: Notes) -> None:
+    add = notes.at("tasks", name)
+    if name in options.sources:
+        add("a source has the same name; rename one of them")
+    if task.split == "valid" and "weight" in task.model_fields_set:
+        fault = "has no effect in split valid, whose lines are read once each; remove it"
+        add(fault, "weight")
+    shared = task.share_inputs
+    if shared is None:
+        if not task.inputs:
             sides = ", ".join(f"{side}: FILE" for side in SIDES[task.type])
-            notes.add(
-                place, f"has no inputs; give inputs: {{NAME: {{{sides}}}}}, or share_inputs: TASK"
-            )
-        if task.split == "valid" and "weight" in task.model_fields_set:
-            notes.add(
-                (*place, "weight"),
-                "has no effect in split valid, whose lines are read once each; remove it",
-            )
+            add(f"has no inputs; give inputs: {{NAME: {{{sides}}}}}, or share_inputs: TASK")
+        return
 
-    def _check_sharing(self, task: TaskOptions, shared: str, name: str) -> None:
-        notes, place = self.maker.notes, ("tasks", name, "share_inputs")
-        other = self.options.tasks.get(shared)
-        if task.inputs:
-            notes.add(
-                ("tasks", name, "inputs"), "cannot be used with share_inputs; remove one of them"
-            )
-        if task.n_shards is not None:
-            notes.add(
-                ("tasks", name, "n_shards"),
-                f"cannot be used with share_inputs; set it in task {shared}",
-            )
-        if shared == name:
-            notes.add(place, "names the task itself; name another, or give inputs")
-        elif other is None:
-            notes.add(place, f"no task {shared!r}; {near(shared, [*self.options.tasks])}")
-        elif (owner := other.share_inputs) is not None:
-            notes.add(
-                place,
-                f"{shared} has no inputs of its own; name the task whose inputs it shares, {owner}",
-            )
-        elif other.type != task.type:
-            notes.add(
-                place,
-                f"{shared} is of type {other.type}, this task of type {task.type}; give both one type",
-            )
+    if task.inputs:
+        add("cannot be used with share_inputs; remove one of them", "inputs")
+    if task.n_shards is not None:
+        add(f"cannot be used with share_inputs; set it in task {shared}", "n_shards")
+    other = options.tasks.get(shared)
+    if shared == name:
+        fault = "names the task itself; name another, or give inputs"
+    elif other is None:
+        fault = f"no task {shared!r}; {near(shared, [*options.tasks])}"
+    elif other.share_inputs is not None:
+        remedy = f"name the task whose inputs it shares, {other.share_inputs}"
+        fault = f"{shared} has no inputs of its own; {remedy}"
+    elif other.type != task.type:
+        types = f"{shared} is of type {other.type}, this task of type {task.type}"
+        fault = f"{types}; give both one type"
+    else:
+        return
+    add(fault, "share_inputs")
 
-    def _inputs(self, name: str, task: TaskOptions) -> Iterator[Input]:
-        maker = self.maker if self.shards is None else replace(self.maker, check_files=False)
-        for key, one in task.inputs.items():
-            if files := tuple(_files(maker, task.type, one, ("tasks", name, "inputs", key))):
-                yield Input(key, files)
 
-    def _source(
-        self,
-        name: str,
-        task: TaskOptions,
-        points: Sequence[int] | None,
-        defaults: Mapping[str, Any],
-    ) -> Source | None:
-        place: Place = ("tasks", name)
-        known = {key: value for key in LANGUAGES if (value := getattr(task, key)) is not None}
-        steps = replace(self.maker.steps(NAMES), task=known, defaults=defaults)
-        own = steps.of(task.transforms, (*place, "transforms"))
-        if (
-            task.type == "mono"
-            and "max_fields" not in task.model_fields_set
-            and task.min_fields < 2
-        ):
-            task = task.model_copy(update={"max_fields": 1})  # so that a line with a tab is unfit
-        transforms = own + steps.of(self.options.transforms, ("transforms",))
-        weight = self._weight(task.weight, points, (*place, "weight"))
-        return self.maker.source_at(
-            place, task, name=name, paths=("",), transforms=transforms, weight=weight
-        )
+def _source(
+    builder: SourceBuilder,
+    name: str,
+    task: TaskOptions,
+    options: StreamOptions,
+    points: Sequence[int] | None,
+) -> Source | None:
+    place: Place = ("tasks", name)
+    own = builder.transforms(task.transforms, (*place, "transforms"))
+    transforms = own + builder.transforms(options.transforms, ("transforms",))
+    weight = _weight(task.weight, options.schedule, points, builder.notes, (*place, "weight"))
+    sets_most = "max_fields" in task.model_fields_set
+    if task.type == "mono" and not sets_most and task.min_fields < 2:
+        task = task.model_copy(update={"max_fields": 1})  # so that a line with a tab is unfit
+    return builder.source_at(
+        place, task, name=name, paths=("",), transforms=transforms, weight=weight
+    )
 
-    def _weight(
-        self,
-        weights: float | list[float] | ScheduleOptions,
-        points: Sequence[int] | None,
-        place: Place,
-    ) -> Weight:
-        notes, schedule = self.maker.notes, self.options.schedule
-        if isinstance(weights, float):
-            return weights
-        if not isinstance(weights, list):
-            return schedule_of(weights, notes, place)
-        if schedule is None:
-            notes.add(
-                place,
-                "a list of weights needs a schedule; give one number, or schedule: {points: [SAMPLE, …]}",
-            )
-        elif len(weights) != (wanted := len(schedule.points) + 1):
-            message = f"{counted(len(weights), 'weight')}, and the schedule has {counted(wanted - 1, 'point')}"
-            notes.add(place, f"{message}; give {wanted}: one for the start, and one for each point")
-        elif points is not None:
-            pairs = tuple(zip((0, *points), weights, strict=True))
-            return notes.build(Schedule, place, points=pairs, kind=schedule.kind) or 1.0
+
+def _weight(
+    weights: float | list[float] | ScheduleOptions,
+    schedule: TaskScheduleOptions | None,
+    points: Sequence[int] | None,
+    notes: Notes,
+    place: Place,
+) -> Weight:
+    if not isinstance(weights, list):
+        return weight_of(weights, notes, place)
+    if schedule is None:
+        remedy = "give one number, or schedule: {points: [SAMPLE, …]}"
+        notes.add(place, f"a list of weights needs a schedule; {remedy}")
         return 1.0
-
-    def _reading(self, owner: Task, source: Source) -> Source | None:
-        """Return a task's source with the paths to read: the inputs or the shards of the task `owner`."""
-        if self.shards is not None and self.maker.check_files:
-            with self.maker.notes.catching(("tasks", source.name)):
-                manifest = read_manifest(self.shards, owner)
-                return replace(source, paths=manifest.paths, names=manifest.names)
-            return None
-        paths = tuple(path for one in owner.inputs for path in one.paths)
-        return replace(source, paths=paths, names=owner.names) if paths else None
+    wanted = len(schedule.points) + 1
+    if len(weights) != wanted:
+        n_points = counted(wanted - 1, "point")
+        fault = f"{counted(len(weights), 'weight')}, and the schedule has {n_points}"
+        remedy = f"give {wanted}: one for the start, and one for each point"
+        notes.add(place, f"{fault}; {remedy}")
+    elif points is not None:
+        pairs = tuple(zip((0, *points), weights, strict=True))
+        return notes.build(Schedule, place, points=pairs, kind=schedule.kind) or 1.0
+    return 1.0
 
 
 def _files(
-    maker: Sources, kind: str, options: InputOptions, place: Place
+    builder: SourceBuilder, kind: str, options: InputOptions, place: Place
 ) -> Iterator[tuple[str, str]]:
     """Yield (side, path) pairs, the sides in turn: src[0], tgt[0], src[1], tgt[1], …"""
-    sides: dict[str, Any] = {side: files for side, files in options if files is not None}
-    others, missing = (
-        sides.keys() - set(SIDES[kind]),
-        [side for side in SIDES[kind] if side not in sides],
-    )
-    for side in sorted(others):
-        maker.notes.add(
-            (*place, side), f"cannot be used with type {kind}; give {' and '.join(SIDES[kind])}"
-        )
-    if missing and not others:
-        maker.notes.add(
-            place, f"key {missing[0]!r} is missing; type {kind} needs {' and '.join(SIDES[kind])}"
-        )
-    elif others:
+    add = builder.notes.at(*place)
+    needed = SIDES[kind]
+    sides = {side: files for side, files in options if files is not None}
+    others = sides.keys() - {*needed}
+    for side in others:
+        add(f"cannot be used with type {kind}; give {' and '.join(needed)}", side)
+    missing = [side for side in needed if side not in sides]
+    if others:
         return
+    if missing:
+        add(f"key {missing[0]!r} is missing; type {kind} needs {' and '.join(needed)}")
     elif kind == "mono":
-        for file in maker.files_at(sides["mono"], (*place, "mono")):
-            with suppress(VoltError):  # noted above
-                yield from (
-                    ("mono", path)
-                    for path in (expand(bin_of(file)) if maker.check_files else [file])
-                )
+        for path in builder.files_at(sides["mono"], (*place, "mono")):
+            with suppress(VoltError):  # noted already
+                members = expand(bin_of(path)) if builder.check_files else [path]
+                yield from (("mono", member) for member in members)
     else:
-        paths = maker.groups({side: sides[side] for side in SIDES[kind]}, place)
-        yield from zip(SIDES[kind] * (len(paths) // 2), paths, strict=True)
+        paths = builder.groups({side: sides[side] for side in needed}, place)
+        yield from zip(needed * (len(paths) // 2), paths, strict=True)
 
 
 def _sample_points(options: TaskScheduleOptions, notes: Notes) -> tuple[int, ...] | None:
     """Return the sample numbers at which weights change: point · batch_samples · update_batches; None if invalid."""
-    n_problems, unit, place = len(notes.problems), options.unit, ("schedule",)
+    add = notes.at("schedule")
+    n_problems = len(notes.problems)
+    unit = options.unit
     if unit != "samples" and options.batch_samples is None:
-        notes.add(
-            (*place, "unit"),
-            f"the size of {unit} is unknown; give batch_samples, the samples in a batch",
-        )
+        add(f"the size of {unit} is unknown; give batch_samples, the samples in a batch", "unit")
     for key, units in (("batch_samples", ("batches", "updates")), ("update_batches", ("updates",))):
         if getattr(options, key) is not None and unit not in units:
-            notes.add(
-                (*place, key),
-                f"has no effect if points count {unit}; remove it, or give another unit",
-            )
+            add(f"has no effect if points count {unit}; remove it, or give another unit", key)
+
     size = (options.batch_samples or 1) * (options.update_batches or 1)
-    points = tuple(point * size for point in options.points)
-    for index, (before, point) in enumerate(pairwise((0, *points))):
+    before = 0
+    for index, point in enumerate(options.points):
         if point <= before:
-            which = (
-                f"not above {options.points[index - 1]}, the point before it"
-                if index
-                else "not above 0"
-            )
-            notes.add(
-                (*place, "points", index), f"{options.points[index]} is {which}; give rising points"
-            )
-        elif point >= FOREVER:
-            notes.add(
-                (*place, "points", index),
-                f"{point:,} samples are too many to count; give a smaller point",
-            )
-    return points if len(notes.problems) == n_problems else None
+            other = f"{before}, the point before it" if index else "0"
+            add(f"{point} is not above {other}; give rising points", "points", index)
+        elif point * size >= FOREVER:
+            fault = f"{point * size:,} samples are too many to count; give a smaller point"
+            add(fault, "points", index)
+        before = point
+    if len(notes.problems) > n_problems:
+        return None
+    return tuple(point * size for point in options.points)

@@ -7,7 +7,7 @@ Python's objects; this module limits memory and time.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -30,33 +30,9 @@ _PLACE = re.compile(r"\{\{|\{%")
 _MARK = re.compile("\x00([0-9]*)\x00")
 _FILTERS = ("default", "int", "float", "lower", "upper", "trim", "length", "first", "last")
 _TESTS = ("defined", "undefined", "none")
-_NODES = (
-    "Template",
-    "Output",
-    "TemplateData",
-    "Name",
-    "Const",
-    "For",
-    "If",
-    "CondExpr",
-    "Filter",
-    "Test",
-    "Compare",
-    "Operand",
-    "And",
-    "Or",
-    "Not",
-    "Add",
-    "Sub",
-    "Mul",
-    "Neg",
-    "Pos",
-    "Concat",
-    "List",
-    "Tuple",
-    "Getitem",
-    "Getattr",
-    "Call",
+_ALLOWED = re.compile(  # kinds of Jinja's nodes
+    "Template|Output|TemplateData|Name|Const|For|If|CondExpr|Filter|Test|Compare|Operand|And|Or|Not|"
+    "Add|Sub|Mul|Neg|Pos|Concat|List|Tuple|Getitem|Getattr|Call"
 )
 _HINT = "write {% raw %}…{% endraw %} around braces that are plain text"
 
@@ -70,17 +46,18 @@ class Expanded(NamedTuple):
 
 def read(path: str | Path, *, values: Mapping[str, object] | None = None) -> Document:
     """Parse a configuration file, which may be a template. Raises ConfigError if it cannot be read or is not YAML."""
-    return parse_template(
-        read_text(path, kind=ConfigError).removeprefix("\ufeff"), path=str(path), values=values
-    )
+    return _parsed(expanded_file(path, values=values), str(path))
 
 
 def parse_template(text: str, *, path: str, values: Mapping[str, object] | None = None) -> Document:
     """Parse a configuration that may be a template. Errors contain lines of the template."""
-    result = expanded(text, values, path=path)
-    if not result.lines:
-        return parse(result.text, path=path)
-    hint = "\n(the file is a template; expand it to see the text that is read)"
+    return _parsed(expanded(text, values, path=path), path)
+
+
+def _parsed(result: Expanded, path: str) -> Document:
+    hint = ""
+    if result.lines:
+        hint = "\n(the file is a template; expand it to see the text that is read)"
     try:
         return replace(parse(result.text, path=path, lines=result.lines), hint=hint)
     except ConfigError as error:
@@ -89,9 +66,8 @@ def parse_template(text: str, *, path: str, values: Mapping[str, object] | None 
 
 def expanded_file(path: str | Path, *, values: Mapping[str, object] | None = None) -> Expanded:
     """Fill the placeholders of a template in a file. Raises ConfigError as `expanded` does, or if it cannot be read."""
-    return expanded(
-        read_text(path, kind=ConfigError).removeprefix("\ufeff"), values, path=str(path)
-    )
+    text = read_text(path, kind=ConfigError).removeprefix("\ufeff")
+    return expanded(text, values, path=str(path))
 
 
 def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str) -> Expanded:
@@ -109,9 +85,8 @@ def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str
         _refuse_unused(inputs, set(), path)
         return Expanded(text)
     if len(text) > MOST_CHARS or "\x00" in text:
-        raise ConfigError(
-            f"{path}:1: the template is binary, or longer than {MOST_CHARS:,} characters; shorten it"
-        )
+        fault = f"the template is binary, or longer than {MOST_CHARS:,} characters; shorten it"
+        raise ConfigError(f"{path}:1: {fault}")
     from jinja2 import TemplateError, TemplateSyntaxError, UndefinedError, meta
 
     environment = _environment()
@@ -119,58 +94,45 @@ def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str
         tree = environment.parse(text)
         _refuse_syntax(tree, path)
         _refuse_unused(inputs, meta.find_undeclared_variables(tree), path)
-        _bound_loops(tree)
-        _mark_lines(tree)
+        _bound_and_mark(tree)
         return _unmarked(_joined(environment.from_string(tree).generate(inputs), path))
     except UndefinedError as error:
         key = re.match(r"'(\w+)' is undefined", str(error))
-        message = (
+        fault = (
             f"{{{{{key[1]}}}}} has no value; set {key[1]}" if key else f"{error}; fix the template"
         )
-        raise ConfigError(f"{path}:{_line_of(error)}: {message}, or {_HINT}") from None
+        raise ConfigError(f"{path}:{_line_of(error)}: {fault}, or {_HINT}") from None
     except TemplateError as error:
         line = _line_of(error)
         if isinstance(error, TemplateSyntaxError):
             line = _opening(environment, text, error.lineno)
         reason = str(error.message).rstrip(".")
-        raise ConfigError(
-            f"{path}:{line}: not a valid template: {reason}; fix it, or {_HINT}"
-        ) from None
-    except (
-        ValueError,
-        TypeError,
-        ArithmeticError,
-        LookupError,
-    ) as error:  # of filters and operators
+        fault = f"not a valid template: {reason}; fix it, or {_HINT}"
+        raise ConfigError(f"{path}:{line}: {fault}") from None
+    except (ValueError, TypeError, ArithmeticError, LookupError) as error:  # of filters, operators
         raise ConfigError(f"{path}:{_line_of(error)}: {error}; fix the template") from None
-    except (
-        SyntaxError,
-        RecursionError,
-        MemoryError,
-    ):  # Python's errors for nesting that is too deep
+    except (SyntaxError, RecursionError, MemoryError):  # Python's errors for too deep nesting
         raise ConfigError(f"{path}:1: values are nested more than 50 deep; nest less") from None
 
 
 def _checked(values: Mapping[str, object]) -> dict[str, object]:
-    data = dict(arguments.mapping(values, "values"))
-    for key, value in data.items():
+    result = dict(arguments.mapping(values, "values"))
+    for key, value in result.items():
         if not isinstance(key, str) or not key.isidentifier():
             raise ConfigError(f"values: {shown(key)} is not a key; give a word, such as src")
+        name = f"values[{key!r}]"
         if not isinstance(value, str | int | float):
-            raise arguments.refusal(value, f"values[{key!r}]", "give text or a number")
+            raise arguments.refusal(value, name, "give text or a number")
         if len(str(value)) > MOST_CHARS or "\x00" in str(value):
-            raise ConfigError(
-                f"values[{key!r}]: binary, or longer than {MOST_CHARS:,} characters; give a shorter text"
-            )
-    return data
+            fault = f"binary, or longer than {MOST_CHARS:,} characters; give a shorter text"
+            raise ConfigError(f"{name}: {fault}")
+    return result
 
 
 def _refuse_unused(inputs: Mapping[str, object], wanted: Set[str], path: str) -> None:
     for key in inputs.keys() - wanted:
-        remedy = near(key, sorted(wanted))
-        raise ConfigError(
-            f"{path}: the value {key!r} is not used: the file has no {{{{{key}}}}}; {remedy}"
-        )
+        fault = f"the value {key!r} is not used: the file has no {{{{{key}}}}}"
+        raise ConfigError(f"{path}: {fault}; {near(key, sorted(wanted))}")
 
 
 def _environment() -> Environment:
@@ -189,16 +151,6 @@ def _environment() -> Environment:
                 raise TypeError("* takes numbers, not text; write {{n|int * 2}}")
             return left * right
 
-    environment = Sandbox(undefined=StrictUndefined, keep_trailing_newline=True)
-    environment.filters = {name: environment.filters[name] for name in _FILTERS} | {
-        "rounds": _rounds()
-    }
-    environment.tests = {name: environment.tests[name] for name in _TESTS}
-    environment.globals = {"range": environment.globals["range"]}
-    return environment
-
-
-def _rounds() -> Callable[[Iterable[object]], Iterator[object]]:
     numbers = count(1)
 
     def rounds(items: Iterable[object]) -> Iterator[object]:
@@ -207,14 +159,12 @@ def _rounds() -> Callable[[Iterable[object]], Iterator[object]]:
                 raise ValueError(f"all loops together have more than {MOST_ROUNDS:,} rounds")
             yield item
 
-    return rounds
-
-
-def _bound_loops(tree: nodes.Template) -> None:
-    from jinja2 import nodes
-
-    for loop in [*tree.find_all(nodes.For)]:
-        loop.iter = nodes.Filter(loop.iter, "rounds", [], [], None, None, lineno=loop.lineno)
+    environment = Sandbox(undefined=StrictUndefined, keep_trailing_newline=True)
+    environment.filters = {name: environment.filters[name] for name in _FILTERS}
+    environment.filters["rounds"] = rounds
+    environment.tests = {name: environment.tests[name] for name in _TESTS}
+    environment.globals = {"range": environment.globals["range"]}
+    return environment
 
 
 def _refuse_syntax(tree: nodes.Template, path: str) -> None:
@@ -222,9 +172,28 @@ def _refuse_syntax(tree: nodes.Template, path: str) -> None:
 
     for node in tree.find_all(nodes.Node):
         kind = type(node).__name__
-        if kind not in _NODES or getattr(node, "name", None) == "self":
-            what = f"{kind.lower()} is not allowed in templates; use placeholders, if and for; or {_HINT}"
-            raise ConfigError(f"{path}:{node.lineno}: {what}")
+        if not _ALLOWED.fullmatch(kind) or getattr(node, "name", None) == "self":
+            remedy = f"use placeholders, if and for; or {_HINT}"
+            fault = f"{kind.lower()} is not allowed in templates; {remedy}"
+            raise ConfigError(f"{path}:{node.lineno}: {fault}")
+
+
+def _bound_and_mark(tree: nodes.Template) -> None:
+    """Make each loop count its rounds, and each output state its line in the template."""
+    from jinja2 import nodes
+
+    for loop in [*tree.find_all(nodes.For)]:
+        loop.iter = nodes.Filter(loop.iter, "rounds", [], [], None, None, lineno=loop.lineno)
+    for output in tree.find_all(nodes.Output):
+        marked = list[nodes.Expr]()
+        for node in output.nodes:
+            if isinstance(node, nodes.TemplateData):
+                lines = enumerate(node.data.split("\n"), node.lineno)
+                node.data = "\n".join(f"\x00{number}\x00{line}" for number, line in lines)
+            else:
+                marked.append(nodes.TemplateData(f"\x00{node.lineno}\x00"))
+            marked.append(node)
+        output.nodes = marked
 
 
 def _opening(environment: Environment, text: str, line: int) -> int:
@@ -240,54 +209,35 @@ def _opening(environment: Environment, text: str, line: int) -> int:
 
 
 def _line_of(error: BaseException) -> int:
-    lines = [
-        line
-        for frame, line in walk_tb(error.__traceback__)
-        if frame.f_code.co_filename == "<template>"
-    ]
-    return lines[-1] if lines else 1
+    result = 1
+    for frame, line in walk_tb(error.__traceback__):
+        if frame.f_code.co_filename == "<template>":
+            result = line
+    return result
 
 
-def _mark_lines(tree: nodes.Template) -> None:
-    from jinja2 import nodes
-
-    for output in tree.find_all(nodes.Output):
-        marked = list[nodes.Expr]()
-        for node in output.nodes:
-            if isinstance(node, nodes.TemplateData):
-                pieces = enumerate(node.data.split("\n"), node.lineno)
-                node.data = "\n".join(f"\x00{line}\x00{piece}" for line, piece in pieces)
-            else:
-                marked.append(nodes.TemplateData(f"\x00{node.lineno}\x00"))
-            marked.append(node)
-        output.nodes = marked
-
-
-def _joined(pieces: Iterable[str], path: str) -> str:
+def _joined(texts: Iterable[str], path: str) -> str:
     result = list[str]()
     n_chars = 0
-    for piece in pieces:
-        n_chars += len(piece)
+    for text in texts:
+        n_chars += len(text)
         if n_chars > 2 * MOST_CHARS:  # half of it for marks
-            raise ConfigError(
-                f"{path}:1: expands to more than {MOST_CHARS:,} characters; loop less, or split the file"
-            )
-        result.append(piece)
+            fault = f"expands to more than {MOST_CHARS:,} characters; loop less, or split the file"
+            raise ConfigError(f"{path}:1: {fault}")
+        result.append(text)
     return "".join(result)
 
 
 def _unmarked(marked: str) -> Expanded:
     """Remove the line marks; number each output line as the template line of its first visible text."""
     lines = list[int]()
-    line = 1
-    for piece in marked.split("\n"):
-        before, *rest = _MARK.split(piece)  # text, and then numbers and texts in turn
-        numbers = [line, *map(int, rest[::2])]
-        texts = [before, *rest[1::2]]
-        first = next(
-            (number for number, text in zip(numbers, texts, strict=True) if text.strip()),
-            numbers[-1],
-        )
-        lines.append(first)
-        line = numbers[-1]
+    current = "1"  # the last mark
+    for line in marked.split("\n"):
+        parts = [current, *_MARK.split(line)]  # numbers and texts in turn
+        numbers = parts[::2]
+        visible = [
+            number for number, text in zip(numbers, parts[1::2], strict=True) if text.strip()
+        ]
+        current = numbers[-1]
+        lines.append(int([*visible, current][0]))
     return Expanded(_MARK.sub("", marked), tuple(lines))

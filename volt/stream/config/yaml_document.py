@@ -18,11 +18,16 @@ import yaml
 from volt.errors import ConfigError
 
 Place = tuple[str | int, ...]
+Values = dict[str, Any]
 _MAX_NODES = 100_000  # aliases may repeat a node; a short file must not become a large one
 _MAX_DEPTH = 50
 _ZERO = re.compile(r"[-+]?0o?[0-9_]+")
-_TRUE = ("true", "false")
+_HALF = re.compile("[\ud800-\udfff]")
 _OPEN = ("quoted scalar", "flow sequence", "flow mapping")  # what brackets and quotes open
+_HINTS = {
+    "found character '\\t' that cannot start any token": "; indent with spaces",
+    "mapping values are not allowed here": '; quote text that contains ": "',
+}
 
 
 class _Loader(yaml.SafeLoader):
@@ -31,10 +36,13 @@ class _Loader(yaml.SafeLoader):
     Lines are counted as editors count them, by "\\n"; YAML 1.1 also ends lines at U+0085, U+2028 and U+2029.
     """
 
-    depth = n_nodes = 0
+    depth = 0
+    n_nodes = 0
 
     def __init__(self, text: str, path: str, lines: Sequence[int]) -> None:
-        self._path, self._lines, self.places = path, lines, dict[Place, int]()
+        self.places = dict[Place, int]()
+        self._path = path
+        self._lines = lines
         self._line_ends = [place for place, sign in enumerate(text) if sign == "\n"]
         super().__init__(text)
 
@@ -54,18 +62,16 @@ class _Loader(yaml.SafeLoader):
 
     def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
         node = super().compose_scalar_node(anchor)
-        if any("\ud800" <= sign <= "\udfff" for sign in node.value):
-            raise self._refusal(
-                node, f"{node.value!r} contains half a character; write the whole character"
-            )
+        if _HALF.search(node.value):
+            fault = f"{node.value!r} contains half a character; write the whole character"
+            raise self._refusal(node, fault)
         return node
 
     def value(self, node: yaml.Node, place: Place = ()) -> Any:
         self.n_nodes += 1
         if len(place) > _MAX_DEPTH or self.n_nodes > _MAX_NODES:
-            raise self._refusal(
-                node, "aliases make the file endless, or far too large; write the values out"
-            )
+            fault = "aliases make the file endless, or far too large; write the values out"
+            raise self._refusal(node, fault)
         self.places.setdefault(place, self._line(node))
         if isinstance(node, yaml.MappingNode):
             return {key: self.value(item, (*place, key)) for key, item in self._items(node, place)}
@@ -74,60 +80,54 @@ class _Loader(yaml.SafeLoader):
         return self._scalar(node)
 
     def _items(self, node: yaml.MappingNode, place: Place) -> Iterator[tuple[str, yaml.Node]]:
-        own: dict[str, yaml.Node] = {}
+        own = dict[str, yaml.Node]()
         for key_node, _ in node.value:
             if key_node.tag == "tag:yaml.org,2002:merge":
                 continue
-            key = key_node.value
             if not isinstance(key_node, yaml.ScalarNode):
                 raise self._refusal(key_node, "a key must be text; write it without brackets")
+            key = key_node.value
             if key in own:
-                raise self._refusal(
-                    key_node, f"key {key!r} repeats line {self._line(own[key])}; remove one"
-                )
+                fault = f"key {key!r} repeats line {self._line(own[key])}; remove one"
+                raise self._refusal(key_node, fault)
             own[key] = key_node
         self.flatten_mapping(node)  # merge keys (<<) add the keys that the mapping itself lacks
-        for key_node, item in {
-            key_node.value: (key_node, item) for key_node, item in node.value
-        }.values():
+        for key_node, item in {pair[0].value: pair for pair in node.value}.values():
             self.places.setdefault((*place, key_node.value), self._line(key_node))
             yield key_node.value, item
 
     def _scalar(self, node: yaml.Node) -> Any:
         try:
             value = self.construct_object(node)
-            self._refuse_double_meaning(node, value)
         except ValueError as error:
             raise self._refusal(node, str(error)) from None
+        fault = _double_meaning(node, value)
+        if fault:
+            raise self._refusal(node, f"{fault}, or quote it if it is text: '{node.value}'")
         if not isinstance(value, str | int | float | bool | None):
             raise self._refusal(node, f"{node.value!r} is not a plain value; quote it")
         if isinstance(value, float) and value.is_integer() and "." not in node.value:
             return int(value)  # 1e6 may be a number of lines
         return value
 
-    def _refuse_double_meaning(self, node: yaml.Node, value: Any) -> None:
-        text, is_plain = node.value, isinstance(node, yaml.ScalarNode) and node.style is None
-        quoted = f"or quote it if it is text: '{text}'"
-        if isinstance(value, bool) and text.lower() not in _TRUE:
-            raise self._refusal(
-                node,
-                f"{text} is {str(value).lower()} or text; write {str(value).lower()}, {quoted}",
-            )
-        if isinstance(value, int | float) and ":" in text:
-            raise self._refusal(
-                node, f"{text} is {value} in YAML 1.1 and text in YAML 1.2; write {value}, {quoted}"
-            )
-        if is_plain and _ZERO.fullmatch(text):
-            raise self._refusal(
-                node,
-                f"{text} starts with 0, so it may be octal; write the number without 0, {quoted}",
-            )
-
     def _line(self, node: yaml.Node) -> int:
         return _line(self._lines, node.start_mark.line)
 
     def _refusal(self, node: yaml.Node, message: str) -> ConfigError:
         return ConfigError(f"{self._path}:{self._line(node)}: {message}")
+
+
+def _double_meaning(node: yaml.Node, value: object) -> str:
+    """Return the two meanings of a scalar in YAML 1.1 and 1.2, and the remedy; "" if it has only one."""
+    text = node.value
+    if isinstance(value, bool) and text.lower() not in ("true", "false"):
+        word = str(value).lower()
+        return f"{text} is {word} or text; write {word}"
+    if isinstance(value, int | float) and ":" in text:
+        return f"{text} is {value} in YAML 1.1 and text in YAML 1.2; write {value}"
+    if isinstance(node, yaml.ScalarNode) and node.style is None and _ZERO.fullmatch(text):
+        return f"{text} starts with 0, so it may be octal; write the number without 0"
+    return ""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -165,9 +165,10 @@ class Document:
 
     def name_of(self, place: Place) -> str:
         """Name the file, line and keys of a place for people: "stream.yaml:4: sources.wmt.transforms[1].lower"."""
-        keys = "".join(f"[{key + 1}]" if isinstance(key, int) else f".{key}" for key in place)
         line = f":{self.line(place)}" if self.lines else ""
-        return f"{self.path}{line}{': ' * bool(keys)}{keys.removeprefix('.')}"
+        keys = "".join(f"[{key + 1}]" if isinstance(key, int) else f".{key}" for key in place)
+        name = f"{self.path}{line}"
+        return f"{name}: {keys.removeprefix('.')}" if keys else name
 
     def nearest(self, place: Place) -> Place:
         """Return a place (path of keys), or the place of the nearest enclosing value in the file."""
@@ -188,16 +189,14 @@ def parse(text: str, *, path: str, lines: Sequence[int] = ()) -> Document:
         loader = _Loader(text, path, lines)
         root = loader.get_single_node()
         if root is None:
-            raise ConfigError(
-                f"{path}:1: the file is empty; `volt stream example` writes one to start from"
-            )
+            remedy = "`volt stream example` writes one to start from"
+            raise ConfigError(f"{path}:1: the file is empty; {remedy}")
         return Document(path, loader.value(root), loader.places)
     except yaml.MarkedYAMLError as error:
         raise ConfigError(f"{path}:{_explained(error, lines)}") from None
     except RecursionError:  # raised by chains of merge keys
-        raise ConfigError(
-            f"{path}:1: merge keys are nested too deep; write the values out"
-        ) from None
+        fault = "merge keys are nested too deep; write the values out"
+        raise ConfigError(f"{path}:1: {fault}") from None
     except yaml.reader.ReaderError as error:  # characters that YAML forbids
         line = _line(lines, text.count("\n", 0, error.position))
         raise ConfigError(f"{path}:{line}: not YAML: {error.reason}") from None
@@ -208,17 +207,17 @@ def _line(lines: Sequence[int], index: int) -> int:
 
 
 def _explained(error: yaml.MarkedYAMLError, lines: Sequence[int]) -> str:
-    context, problem = error.context or "", error.problem or ""
-    is_open = error.context_mark is not None and context.endswith(_OPEN)
-    mark = error.context_mark if is_open else error.problem_mark or error.context_mark
+    context = error.context or ""
+    problem = error.problem or ""
+    is_open = context.endswith(_OPEN)
+    mark = error.problem_mark or error.context_mark
+    if is_open and error.context_mark:
+        mark = error.context_mark
     line = _line(lines, mark.line if mark else 0)
-    hint = {
-        "found character '\\t' that cannot start any token": "; indent with spaces",
-        "mapping values are not allowed here": '; quote text that contains ": "',
-    }.get(problem, "")
+    hint = _HINTS.get(problem, "")
     if problem.startswith("expected <block end>"):
         hint = "; fix its indentation, or a quote left open above"
-    if context.endswith(_OPEN) and error.problem_mark:
+    if is_open and error.problem_mark:
         problem = f"{problem} in line {_line(lines, error.problem_mark.line)}"
         hint = hint or "; close it, or fix that line"
     return f"{line}: not YAML: {context} {problem}".replace("  ", " ").rstrip() + hint

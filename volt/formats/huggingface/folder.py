@@ -1,0 +1,171 @@
+"""The files in the folder of a tokenizer that say which tokens have roles, and which tokens decoding skips.
+
+>>> configs = [{"eos_token": "<end>", "added_tokens_decoder": {"7": {"content": "<url>", "lstrip": True}}}]
+>>> role_tokens({"model": {"unk_token": "<unk>"}}, configs)
+{'unk': '<unk>', 'eos': '<end>'}
+>>> flags_of(configs)
+{'<end>': {'content': '<end>', 'special': True}, '<url>': {'content': '<url>', 'lstrip': True, 'special': None}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from volt.errors import VocabularyError, shown_path
+from volt.files.small_files import decoded, read_bytes
+from volt.formats.huggingface.pipeline_reading import flat
+from volt.formats.huggingface.pipeline_writing import Json
+from volt.formats.huggingface.split_patterns import ADDS_SPACE
+from volt.formats.protocol import MOST_DIGITS
+from volt.text.special_tokens import ROLES
+from volt.vocabulary.file_format import parsed_json
+
+FILE = "tokenizer.json"
+CONFIG = "tokenizer_config.json"
+MAP = "special_tokens_map.json"
+ADDED = "added_tokens.json"
+MODEL = "config.json"
+TEMPLATE = "chat_template.jinja"
+_DECODER = "added_tokens_decoder"
+_SEVERAL = {"additional_special_tokens", "extra_special_tokens", _DECODER}
+_ROBERTA: Json = {
+    "bos_token": "<s>",
+    "eos_token": "</s>",
+    "sep_token": "</s>",
+    "cls_token": "<s>",
+    "unk_token": "<unk>",
+    "pad_token": "<pad>",
+    "mask_token": "<mask>",
+}
+_END = "<|endoftext|>"
+_CLASSES: dict[str, Json] = {  # by the name of the class without "Tokenizer", or the model's type
+    "roberta": _ROBERTA,
+    "bart": _ROBERTA,
+    "longformer": _ROBERTA,
+    "gpt2": {"unk_token": _END, "bos_token": _END, "eos_token": _END},
+}
+
+
+def load(path: Path, content: bytes | None = None) -> Json:
+    """Return the JSON object in a file. content: the file's bytes, if they have been read already"""
+    content = content or read_bytes(path, kind=VocabularyError)
+    remedy = ", so not JSON; download or export it again"
+    text = decoded(path, content, kind=VocabularyError, remedy=remedy)
+    data = parsed_json(path, text)
+    if not isinstance(data, dict):
+        raise VocabularyError(
+            f"{shown_path(path)}:1: contains no JSON object; give the file of a tokenizer"
+        )
+    return data
+
+
+def configurations(path: Path) -> list[Json]:
+    """Return the configurations in the folder of a tokenizer.json."""
+    if path.name != FILE:
+        return []
+    places = (path.with_name(MAP), path.with_name(CONFIG))
+    return [load(place) for place in places if place.exists()]
+
+
+def flags_of(configs: Iterable[Json]) -> dict[str, Json]:
+    """Return token → flags, as configurations name them; a role makes a token special, whatever others say."""
+    result = dict[str, Json]()
+    for row in _named_tokens(configs):
+        known = result.get(row["content"], {})
+        special = known.get("special") or row.get("special")
+        result[row["content"]] = known | row | {"special": special}
+    return result
+
+
+def _named_tokens(configs: Iterable[Json]) -> Iterator[Json]:
+    entries = chain.from_iterable(config.items() for config in configs)
+    for key, value in sorted(entries, key=lambda entry: entry[0] == _DECODER):  # its flags win
+        rows = value or ()
+        if isinstance(value, dict):
+            rows = value.values()
+        if key not in _SEVERAL:
+            rows = [value] if key.endswith("_token") else ()
+        for row in rows:
+            flags = row if isinstance(row, dict) else {"content": row}
+            if key != _DECODER:
+                flags = flags | {"special": True}
+            if isinstance(flags.get("content"), str) and flags["content"]:
+                yield flags
+
+
+def role_tokens(data: Json, configs: Sequence[Json]) -> dict[str, str]:
+    """Return role → token, as named by the model, by configurations, or by the post-processor."""
+    result = {"unk": data["model"].get("unk_token")}
+    sources: list[Json] = list(map(_role_names, configs))
+    with suppress(LookupError, TypeError, AttributeError, VocabularyError):
+        sources.append(dict(_surrounding(data)))  # a damaged section names no token
+    for names in sources:
+        result |= {role: token for role, token in names.items() if not result.get(role)}
+    return {role: token for role, token in result.items() if isinstance(token, str)}
+
+
+def _role_names(config: Json) -> dict[str, str]:
+    result = dict[str, str]()
+    for role in ROLES:
+        value = config.get(f"{role}_token")
+        if isinstance(value, dict):
+            value = value.get("content")
+        if isinstance(value, str):
+            result[role] = value
+    return result
+
+
+def _surrounding(data: Json) -> Iterator[tuple[str, Any]]:
+    """Yield the one token that the post-processor puts before a line, as bos, and the one after it, as eos."""
+    for step in flat(data.get("post_processor"), "processors"):
+        parts = [part.get("SpecialToken", {}).get("id") for part in step.get("single", ())]
+        if "cls" in step:  # as in RoBERTa
+            parts = [step["cls"][0], None, step["sep"][0]]
+        if parts[1:2] == [None]:
+            yield "bos", parts[0]
+        if parts[-2:-1] == [None]:
+            yield "eos", parts[-1]
+
+
+def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[str, Json]]:
+    """Return role → token, token → id, and token → flags from a folder without a tokenizer.json."""
+    configs = configurations(folder / FILE)
+    name = _class_of(folder)
+    if any(config.get("add_prefix_space") for config in configs):
+        raise VocabularyError(f"{folder / CONFIG}: add_prefix_space {ADDS_SPACE}")
+    if name == "blenderbot" and not any("add_prefix_space" in config for config in configs):
+        raise VocabularyError(f"{folder}: Blenderbot's add_prefix_space {ADDS_SPACE}")
+
+    roles = dict[str, str]()
+    ids = dict[str, int]()
+    configs = [_CLASSES.get(name, {}), *reversed(configs)]
+    for config in configs:
+        roles |= _role_names(config)
+        decoder = config.get(_DECODER)
+        for number, row in decoder.items() if isinstance(decoder, dict) else ():
+            is_id = number.isdecimal() and len(number) <= MOST_DIGITS
+            if is_id and isinstance(row, dict) and isinstance(row.get("content"), str):
+                ids[row["content"]] = int(number)
+    if (folder / ADDED).exists():
+        for token, number in load(folder / ADDED).items():
+            if type(number) is int and number >= 0:
+                ids[token] = number
+    return roles, ids, {token: {"content": token} for token in ids} | flags_of(configs)
+
+
+def _class_of(folder: Path) -> str:
+    """Return the name of the tokenizer's class without "Tokenizer", or the model's type; "" if no file names one."""
+    for file, key in (
+        (CONFIG, "tokenizer_class"),
+        (MODEL, "tokenizer_class"),
+        (MODEL, "model_type"),
+    ):
+        if (folder / file).exists():
+            name = load(folder / file).get(key)
+            if isinstance(name, str):
+                return name.removesuffix("Fast").removesuffix("Tokenizer").lower()
+    return ""
