@@ -11,7 +11,6 @@ from volt.kernels.arrays import ByteArray, IntArray, KeyArray, LongArray, TextAr
 from volt.kernels.intrinsics import PADDING, load64, store64
 from volt.kernels.jit import inlined, loop
 
-
 SHORT = 15  # bytes that fit into a row
 LONG = 255  # replaces the length of a text that does not fit
 NO_SPACE, FIRST_SPACE, LAST_SPACE = range(3)  # the space that is removed from a line
