@@ -193,6 +193,12 @@ def test_torch_tensors_share_the_memory_of_the_arrays() -> None:
             assert tensor is array
     assert shared["target"].dtype == torch.int64
     assert shared["src_mask"].dtype == torch.bool
+    for step, message in (
+        ("low", "give the result of collate or collate_packed"),
+        ({"id": np.array(["low"])}, "an array of <U3; give arrays of numbers"),
+    ):
+        with pytest.raises(VoltError, match=message):
+            to_torch(step)
 
 
 def test_without_torch_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

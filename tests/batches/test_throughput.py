@@ -92,6 +92,8 @@ def test_what_stands_somewhere_is_counted_from_there() -> None:
         ConfigError, match="start is 3, but 7 steps were taken; restore an earlier state"
     ):
         Counted(Countable(9, n=7), start=3)
+    with pytest.raises(VoltError, match=r"steps is 1 \(int\); give an iterable"):
+        Counted(1)  # type: ignore[arg-type]
     counted = Counted(Countable(9))
     assert (next(counted), counted.skip(3), next(counted), counted.skip(9)) == (0, 0, 4, 5)
 
