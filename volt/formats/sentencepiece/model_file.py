@@ -21,7 +21,7 @@ from typing import Any
 from volt.errors import CandidateError, ConfigError, VocabularyError, VoltError, quoted
 from volt.files.atomic import write_together
 from volt.files.small_files import read_bytes
-from volt.formats.protocol import USUAL, MergeList, Peer, located
+from volt.formats.protocol import MergeList, Peer, located
 from volt.formats.sentencepiece import charsmap, writing
 from volt.formats.sentencepiece import merges as implied
 from volt.formats.sentencepiece.merges import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER
@@ -107,9 +107,14 @@ def normal_pieces(path: Path) -> dict[str, int]:
     return {piece.piece: number for number, piece in pieces if piece.type == NORMAL}
 
 
-def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """Load the model in the library."""
+def peer(path: Path, vocabulary: Vocabulary) -> Peer:
+    """Load the model in the library. Raises ConfigError if it lacks a token of the vocabulary."""
     model = _load(_existing(path))
+    lacking = {*named_tokens(vocabulary)}.difference(_pieces_of(model, USER))
+    for token in lacking:
+        raise ConfigError(
+            f"sentencepiece's model lacks the token {quoted(token)}; check without it"
+        )
     library = charsmap.load_library()
     processor = library.SentencePieceProcessor(model_proto=model.SerializeToString())
     ends = model.trainer_spec.treat_whitespace_as_suffix
@@ -125,15 +130,6 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
         return result
 
     return Peer(f"sentencepiece {library.__version__}", pieces, ids)
-
-
-def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) -> Peer:
-    """Load an imported model. Raises ConfigError if the vocabulary has further tokens."""
-    if named := named_tokens(vocabulary):
-        raise ConfigError(
-            f"sentencepiece's model lacks the token {quoted(named[0])}; check without it"
-        )
-    return peer(path)
 
 
 def _ended(piece: str) -> str:
