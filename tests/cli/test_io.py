@@ -1,26 +1,30 @@
-"""Where commands write: no output is an input, whatever option names it; pipes, links and others' files are kept.
-
-The options are those of the commands themselves, so a new one must be given its place in the tables below.
-"""
+"""Places of inputs and outputs: no output replaces an input; stdout holds one thing; tables are not text."""
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from commands import VOLT, Run, all_commands, listed
+from commands import TEXT, VOLT, Run, all_commands, listed
 from named_pipes import pipe
 from stream_commands import DEADLINE, wait_for
 
-from volt.errors import ConfigError
+from volt.encode.encoder import Encoder
+from volt.errors import ConfigError, CorpusError
 from volt.vocabulary import Vocabulary
+from volt_cli.export_import import WRITE_SEVERAL
+from volt_cli.options import FORMATS
 
 COMMANDS = {
     name: command for name, command in all_commands().items() if name not in ("volt", "stream")
@@ -481,3 +485,268 @@ def _start(number: int, *, ignored: bool) -> subprocess.Popen[bytes]:
         stderr=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGHUP, handler),
     )
+
+
+@pytest.fixture
+def model(run: Run) -> Path:
+    """v.volt, from corpus.txt."""
+    run("search corpus.txt -q -o v.volt")
+    return Path("v.volt")
+
+
+def test_a_vocabulary_can_go_to_stdout(run: Run, model: Path, tmp_path: Path) -> None:
+    """`volt search -o -` prints the file that it would have written; the report goes to stderr."""
+    done = run("search corpus.txt -o -")
+    assert done.stdout == model.read_bytes()
+    assert b"signature volt|corpus:" in done.stderr
+    assert b"wrote stdout" in done.stderr
+    assert listed(tmp_path) == ["corpus.txt", "v.volt"]
+
+
+def test_encode_and_decode_take_a_dash(run: Run, model: Path, tmp_path: Path) -> None:
+    """-o - is what they do anyway."""
+    pieces = run(f"encode -m {model} corpus.txt -o -").stdout
+    assert pieces == run(f"encode -m {model} corpus.txt").stdout
+    assert run(f"decode -m {model} -o -", stdin=pieces).stdout.decode() == TEXT
+    assert listed(tmp_path) == ["corpus.txt", "v.volt"]
+
+
+def test_import_and_export_take_a_dash(run: Run, model: Path, tmp_path: Path) -> None:
+    """A list of tokens, and the vocabulary made of it, are printed as they would be written."""
+    run(f"export -m {model} --to tokens -o list")
+    done = run(f"export -m {model} --to tokens -o -")
+    assert done.stdout == Path("list").read_bytes()
+    assert b"note: " in done.stderr
+    imported = run(f"import list --from tokens --merges {model} -o -").stdout
+    Path("again.volt").write_bytes(imported)
+    assert Vocabulary.load("again.volt").tokens == Vocabulary.load(model).tokens
+    assert not (tmp_path / "-").exists()
+
+
+@pytest.mark.parametrize("format", WRITE_SEVERAL)
+@pytest.mark.parametrize("options", [[], ["--closed"]])
+def test_what_is_more_than_one_file_needs_a_place(
+    format: str, options: list[str], run: Run, model: Path
+) -> None:
+    """stdout takes one file: status 2 whatever the vocabulary is, nothing on stdout."""
+    done = run(f"export -m {model} --to {format}", *options, "-o", "-", status=2)
+    assert (
+        f"-o -: {format} writes more than one file, but stdout takes only one; name a file or folder"
+        in done.stderr.decode()
+    )
+    assert done.stdout == b""
+
+
+def test_formats_of_several_files_are_known(run: Run, tmp_path: Path) -> None:
+    """Exactly those in WRITE_SEVERAL write more than one file."""
+    run("search corpus.txt -q -o b.volt --level bytes")
+    run("search corpus.txt -q -o p.volt --marker prefix")
+    run("search corpus.txt -q -o s.volt")
+    models = {"tiktoken": "b.volt", "sentencepiece": "p.volt"}
+    for format in FORMATS:
+        folder = tmp_path / format
+        folder.mkdir()
+        run(
+            "export -m",
+            models.get(format, "s.volt"),
+            "--to",
+            format,
+            "--closed",
+            "-o",
+            str(folder / "x"),
+        )
+        n_files = sum(path.is_file() and path.name != "x.closed.volt" for path in folder.rglob("*"))
+        assert (n_files > 1) == (format in WRITE_SEVERAL), format
+
+
+def test_messages_on_stdout_name_no_temporary_path(run: Run, model: Path) -> None:
+    """Refusals and notes about an export to stdout say "stdout" instead of a temporary path."""
+    refused = run(f"export -m {model} --to tiktoken -o -", status=1).stderr.decode()
+    assert "stdout: tiktoken needs the pre-tokenizer bytes" in refused
+    run("search corpus.txt -q -o b.volt --level bytes")
+    error_text = run("export -m b.volt --to tiktoken --closed -o -").stderr.decode()
+    assert "note: " in error_text
+    for message in (refused, error_text):
+        assert tempfile.gettempdir() not in message
+
+
+def test_an_example_needs_a_folder(run: Run) -> None:
+    """So does an example of a stream."""
+    assert b"name a folder" in run("stream example mixing -o -", status=2).stderr
+
+
+def test_a_comparison_can_go_to_stdout(run: Run) -> None:
+    """The page or the Markdown takes the place of the tables, which go to stderr; two of them are too many."""
+    done = run("compare corpus.txt --with bpe:14 --markdown -")
+    assert done.stdout.startswith(b"#")
+    assert b"volt knee" in done.stderr
+    page = run("compare corpus.txt --with bpe:14 -o - -q")
+    assert page.stdout.lower().startswith(b"<!doctype html>")
+    assert page.stderr == b""
+    both = run("compare corpus.txt -o - --json", status=2)
+    assert b"--json and --output would both write to stdout" in both.stderr
+
+
+def test_json_of_a_search_and_its_vocabulary_cannot_both_be_stdout(
+    run: Run, tmp_path: Path
+) -> None:
+    """Status 2 before any work, nothing written."""
+    assert (
+        b"give one of them another place" in run("search corpus.txt -o - --json", status=2).stderr
+    )
+    assert listed(tmp_path) == ["corpus.txt"]
+
+
+def test_preview_prints_json_too(run: Run) -> None:
+    """`volt stream preview --json` prints one JSON document: an array of the lines, also of one."""
+    run("stream example case-noise -o noise")
+    for n in (3, 1):
+        rows = json.loads(run(f"stream preview noise/stream.yaml -n {n} --json").stdout)
+        assert [row["n"] for row in rows] == list(range(n))
+
+
+TEXTS = {"few.txt": "low lower\n", "many.txt": "low\nlower low\nlowest\n"}
+ENCODE = ("encode", "-m", "v.volt", "-q", "--form")
+BINARIZE = ("binarize", "-m", "v.volt", "-q")
+
+
+@pytest.fixture
+def pair_folder(run: Run, tmp_path: Path) -> Path:
+    """The current pair_folder, with a vocabulary and two texts."""
+    run("search corpus.txt -q -o v.volt")
+    for name, text in TEXTS.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def _bytes_of(pair_folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(pair_folder)): path.read_bytes()
+        for path in pair_folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_outputs_of_one_stem_have_their_own_offsets(run: Run, pair_folder: Path) -> None:
+    """x.npy and x.bin are read with their own offsets, whichever was written last."""
+    run(*ENCODE, "npy", "few.txt", "-o", "x.npy")
+    run(*ENCODE, "bin", "many.txt", "-o", "x.bin")
+    assert [len(np.load(f"x.{form}.offsets.npy")) - 1 for form in ("npy", "bin")] == [1, 3]
+    assert np.load("x.npy.offsets.npy")[-1] == len(np.load("x.npy"))
+    assert np.load("x.bin.offsets.npy")[-1] == len(np.fromfile("x.bin", "<i4"))
+    run(*ENCODE, "bin", "few.txt", "-o", "x.bin")
+    assert len(np.load("x.bin.offsets.npy")) == 2
+
+
+OPTIONS = {"sentencepiece": ["--marker", "prefix"], "subword-nmt": []}
+EXPORTS = {to: ("export", "-m", f"{to}.volt", "-q", "--to", to, "-o", "x") for to in OPTIONS}
+FIRST_AND_SECOND = {
+    "a pair over an array": (
+        (*ENCODE, "bin", "few.txt", "-o", "x.bin"),
+        (*BINARIZE, "many.txt", "-o", "x"),
+    ),
+    "an array over a pair": (
+        (*BINARIZE, "few.txt", "-o", "x"),
+        (*ENCODE, "bin", "many.txt", "-o", "x.bin"),
+    ),
+    "text over an index": (
+        (*BINARIZE, "few.txt", "-o", "x"),
+        (*ENCODE, "ids", "many.txt", "-o", "x.idx"),
+    ),
+    "text over an array": (
+        (*ENCODE, "npy", "few.txt", "-o", "x"),
+        (*ENCODE, "ids", "many.txt", "-o", "x"),
+    ),
+    "an array over offsets": (
+        (*ENCODE, "npy", "few.txt", "-o", "x.npy"),
+        (*ENCODE, "npy", "many.txt", "-o", "x.npy.offsets.npy"),
+    ),
+    "pairs over arrays": (
+        (*ENCODE, "bin", "few.txt", "-o", "x/"),
+        (*BINARIZE, "few.txt", "-o", "x/"),
+    ),
+    "arrays over pairs": (
+        (*BINARIZE, "few.txt", "-o", "x/"),
+        (*ENCODE, "bin", "few.txt", "-o", "x/"),
+    ),
+    "a list over codes' list": (EXPORTS["subword-nmt"], EXPORTS["sentencepiece"]),
+    "a list over a model's list": (EXPORTS["sentencepiece"], EXPORTS["subword-nmt"]),
+}
+
+
+@pytest.mark.parametrize("name", FIRST_AND_SECOND)
+def test_no_command_replaces_half_of_another_output(run: Run, pair_folder: Path, name: str) -> None:
+    """The second command is refused and changes nothing; the first may run again."""
+    first, second = FIRST_AND_SECOND[name]
+    if "export" in first:
+        for to, options in OPTIONS.items():
+            run("search corpus.txt -q -o", f"{to}.volt", *options)
+    run(*first)
+    before = _bytes_of(pair_folder)
+    message = run(*second, status=2).stderr.decode()
+    assert "choose another name" in message
+    assert "belongs to" in message
+    assert _bytes_of(pair_folder) == before
+    run(*first)
+
+
+def test_a_folder_of_texts_is_not_taken_for_a_trial(run: Run, pair_folder: Path) -> None:
+    """A trial writes train.txt only beside its own results, and reads no results as text."""
+    (pair_folder / "train.txt").write_text("mine\n")
+    message = run("trial corpus.txt --hours 0.1 -o . -q", status=2).stderr.decode()
+    assert "train.txt: exists, but trial.jsonl does not" in message
+    assert (pair_folder / "train.txt").read_text() == "mine\n"
+    (pair_folder / "trial.jsonl").write_text("")
+    assert b"which is read" in run("trial trial.jsonl --hours 0.1 -o . -q", status=2).stderr
+
+
+JSON = '{"text": "low lower", "id": 3}\n'
+READERS = {
+    "search": ["search", "-o", "s.volt"],
+    "encode": ["encode", "-m", "v.volt"],
+    "encode to a folder": ["encode", "-m", "v.volt", "-o", "out/"],
+    "binarize": ["binarize", "-m", "v.volt", "-o", "pair"],
+}
+WARNED = {
+    "a.csv": (
+        'id,text\n1,"low, lower"\n',
+        "a.csv: its lines have several columns between commas: 1 'id', 2 'text'",
+    ),
+    "a.tsv": (
+        "id\ttext\n1\tlow lower\n",
+        "a.tsv: its lines have several columns between tabs: 1 'id', 2 'text'",
+    ),
+}
+
+
+@pytest.mark.parametrize("command", READERS)
+@pytest.mark.usefixtures("model")
+def test_tables_give_a_warning(run: Run, command: str) -> None:
+    """CSV and TSV; --quiet leaves the warning out."""
+    done = "counted" if command == "search" else "encoded"
+    for name, (text, warning) in WARNED.items():
+        Path(name).write_text(text * 3)
+        message = " ".join(run(*READERS[command], name).stderr.decode().split())
+        assert f"warning {warning}; all is {done}." in message
+        assert "warning" not in run(*READERS[command], name, "-q").stderr.decode()
+
+
+@pytest.mark.parametrize("command", READERS)
+@pytest.mark.usefixtures("model")
+def test_json_lines_are_refused(run: Run, command: str) -> None:
+    """By name, compressed too; nothing is written."""
+    Path("a.jsonl").write_text(JSON)
+    Path("b.ndjson.gz").write_bytes(gzip.compress(JSON.encode()))
+    for name in ("a.jsonl", "b.ndjson.gz"):
+        message = run(*READERS[command], name, status=1).stderr.decode()
+        assert f"{name}: JSON lines" in message
+        assert "text" in message
+    assert not any(Path(name).exists() for name in ("out", "pair.bin", "pair.idx"))
+
+
+@pytest.mark.usefixtures("model")
+def test_python_refuses_json_lines() -> None:
+    """`encode_file` too."""
+    Path("a.jsonl").write_text(JSON)
+    with pytest.raises(CorpusError, match=r"a\.jsonl: JSON lines"):
+        Encoder(Vocabulary.load("v.volt")).encode_file("a.jsonl")
