@@ -184,8 +184,8 @@ class Windows:
             yield from self.stream.batches(limit=self.stream.epoch_lines)
             return
         epoch = -1
-        while (place := self.stream.place()) is not None and epoch in (-1, place[1].part.epoch):
-            epoch = place[1].part.epoch
+        while (place := self.stream.place()) is not None and epoch in (-1, place[1].block.epoch):
+            epoch = place[1].block.epoch
             yield next(self.stream.batches())
 
     def _sampled(self, lines: Iterator[StreamBatch], state: Mapping[str, Any]) -> Part:

@@ -17,7 +17,7 @@ from volt.batches.samples import SampleFormat
 from volt.errors import ConfigError, quoted, shown_path
 from volt.stream.config.batches import Batches
 from volt.stream.config.configuration import load_config
-from volt.stream.reading.distributed_sampler import check_rank
+from volt.stream.reading.ranks import check_rank
 from volt.stream.running.stream import Stream
 from volt.stream.tasks.task import Split
 

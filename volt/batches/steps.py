@@ -29,8 +29,8 @@ from volt.batches.throughput import Totals, counts_of
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
 from volt.files.threads import can_wait, next_in_thread, patiently
-from volt.stream.reading.distributed_sampler import check_rank
-from volt.stream.running.checkpoint import differences
+from volt.stream.reading.ranks import check_rank
+from volt.stream.running.state_differences import differences
 from volt.stream.running.state_validation import refusal
 from volt.stream.running.stream import Stream
 from volt.stream.tasks.task import Split

@@ -208,7 +208,7 @@ class Progress(Generic[T]):
         world: int | None = None,
     ) -> None:
         from volt.files.atomic import check_writable
-        from volt.stream.reading.distributed_sampler import check_rank
+        from volt.stream.reading.ranks import check_rank
 
         self._steps: Counted[T] = steps if isinstance(steps, Counted) else Counted(steps)
         self._every = arguments.whole(every, "every", low=1)

@@ -32,7 +32,8 @@ from volt import arguments
 from volt.batches.argument_checks import MOST, WIDEST, Longs, check_place, refuse_long, table
 from volt.display import counted
 from volt.errors import ConfigError
-from volt.stream.reading.distributed_sampler import check_rank, permutation
+from volt.stream.reading.epoch_order import permutation
+from volt.stream.reading.ranks import check_rank
 from volt.stream.transforms.line_rng import LineRng
 
 _RADIX = 1 << 16  # NumPy sorts numbers below this in linear time

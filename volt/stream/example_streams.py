@@ -149,17 +149,16 @@ class Recipe:
 
 
 _ALIGN = '''\
-"""Word alignments of a line's first two fields, as "0-0 1-2 …"."""
+"""Append word alignments of a line's first two fields, as "0-0 1-2 …"."""
 
 from functools import lru_cache
 
 
-def diagonal(fields: list[str]) -> str:
-    """Each source word with the target word at the same height: quick, and right where the word order is."""
+def diagonal(fields: list[str]) -> list[str]:
+    """Align each source word with the target word at the same height, which is right where word orders agree."""
     source, target = fields[0].split(), fields[1].split()
-    if not source or not target:
-        return ""
-    return " ".join(f"{i}-{i * len(target) // len(source)}" for i in range(len(source)))
+    pairs = [f"{i}-{i * len(target) // len(source)}" for i in range(len(source)) if target]
+    return [*fields, " ".join(pairs)]
 
 
 @lru_cache
@@ -169,10 +168,10 @@ def _aligner():
     return SentenceAligner()
 
 
-def simalign(fields: list[str]) -> str:
-    """The same from multilingual embeddings (Jalili Sabet et al. 2020)."""
+def simalign(fields: list[str]) -> list[str]:
+    """Align words by multilingual embeddings (Jalili Sabet et al. 2020)."""
     aligned = _aligner().get_word_aligns(fields[0], fields[1])
-    return " ".join(f"{i}-{j}" for i, j in aligned["mwmf"])
+    return [*fields, " ".join(f"{i}-{j}" for i, j in aligned["mwmf"])]
 '''
 
 _BOTH: dict[str, Content] = {"parallel.tsv.gz": parallel, "backtranslated.tsv.gz": backtranslated}
