@@ -102,7 +102,7 @@ def test_what_is_shown_fits_and_breaks_no_word(
 ) -> None:
     """No line that could be broken is too wide, no number is cut, no word broken inside; a long path stays whole."""
     if "corpus.volt" in arguments:
-        run("search", "corpus.txt", "--sizes", "15:20:1")
+        run("search corpus.txt --sizes 15:20:1")
     wide = plain(screen(*arguments, width=WIDE))
     assert wide
     for width in WIDTHS:
@@ -144,12 +144,12 @@ def test_a_file_or_pipe_gets_plain_lines(run: Run, monkeypatch: pytest.MonkeyPat
     reports = []
     for columns in ("60", "200"):
         monkeypatch.setenv("COLUMNS", columns)
-        done = run("search", "corpus.txt", "--sizes", "15:20:1", "-o", f"{columns}.volt")
+        done = run("search corpus.txt --sizes 15:20:1 -o", f"{columns}.volt")
         assert b"\x1b" not in done.stdout + done.stderr
         assert sum(line.startswith("signature volt|") for line in done.lines) == 1
         assert done.lines[-1].endswith("version:0.1.0")
         reports.append(done.stdout.decode())
     narrow, wide = (report.count("size ") for report in reports)
     assert narrow == wide + 1  # a narrow table has a second part
-    error = run("encode", "-m", LONG_PATH, status=1).stderr.decode()
+    error = run("encode -m", LONG_PATH, status=1).stderr.decode()
     assert error.count("\n") == 1

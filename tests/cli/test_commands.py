@@ -23,7 +23,7 @@ def test_search_with_nothing_else_writes_the_vocabulary_here_and_says_so(
     run: Run, tmp_path: Path
 ) -> None:
     """`volt search corpus.txt` writes corpus.volt here; the report goes to stdout, the news to stderr."""
-    done = run("search", "corpus.txt")
+    done = run("search corpus.txt")
     assert listed(tmp_path) == ["corpus.txt", "corpus.volt"]
     assert b"wrote corpus.volt" in done.stderr
     report = done.stdout.decode()
@@ -36,43 +36,41 @@ def test_search_with_nothing_else_writes_the_vocabulary_here_and_says_so(
 
 def test_encode_then_decode_gives_the_text_back(run: Run) -> None:
     """decode(encode(text)) is the text, through pieces, ids and subword-nmt's convention."""
-    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    run("search corpus.txt -q -o v.volt")
     for options in ([], ["--form", "ids"], ["--separator", "@@"]):
-        encoded = run("encode", "-m", "v.volt", *options, "corpus.txt").stdout
+        encoded = run("encode -m v.volt", *options, "corpus.txt").stdout
         assert encoded.count(b"\n") == TEXT.count("\n")
-        assert run("decode", "-m", "v.volt", *options, stdin=encoded).stdout.decode() == TEXT
+        assert run("decode -m v.volt", *options, stdin=encoded).stdout.decode() == TEXT
 
 
 def test_metaspace_gives_every_space_back(run: Run) -> None:
     """With pre-tokens that keep their spaces, decode(encode(text)) is the text to the byte."""
     text = b"  two  spaces \n\nlow lower  \n"
-    run("search", "corpus.txt", "-q", "-o", "v.volt", "--pretokenizer", "metaspace")
-    encoded = run("encode", "-m", "v.volt", stdin=text).stdout
-    assert run("decode", "-m", "v.volt", stdin=encoded).stdout == text
+    run("search corpus.txt -q -o v.volt --pretokenizer metaspace")
+    encoded = run("encode -m v.volt", stdin=text).stdout
+    assert run("decode -m v.volt", stdin=encoded).stdout == text
 
 
 def test_same_input_same_bytes(run: Run, tmp_path: Path) -> None:
     """A vocabulary file depends on the corpus and the options alone, not on compression or the run."""
     (tmp_path / "again.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
-    run("search", "corpus.txt", "-q", "-o", "a.volt")
-    run("search", "again.txt.gz", "-q", "-o", "b.volt")
+    run("search corpus.txt -q -o a.volt")
+    run("search again.txt.gz -q -o b.volt")
     assert (tmp_path / "a.volt").read_bytes() == (tmp_path / "b.volt").read_bytes()
 
 
 def test_stdin_is_a_corpus(run: Run, tmp_path: Path) -> None:
     """`volt search -` reads stdin."""
-    run("search", "-", "-q", "-o", "a.volt", stdin=TEXT.encode())
-    run("search", "corpus.txt", "-q", "-o", "b.volt")
+    run("search - -q -o a.volt", stdin=TEXT.encode())
+    run("search corpus.txt -q -o b.volt")
     assert (tmp_path / "a.volt").read_bytes() == (tmp_path / "b.volt").read_bytes()
 
 
 def test_files_are_encoded_into_a_folder_once(run: Run, tmp_path: Path) -> None:
     """With a folder as output each file has its own; a second call says that they are there."""
-    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    run("search corpus.txt -q -o v.volt")
     (tmp_path / "more.txt").write_text("low lower\n")
-    done = run(
-        "encode", "-m", "v.volt", "corpus.txt", "more.txt", "-o", "out/", "--form", "npy"
-    ).stderr.decode()
+    done = run("encode -m v.volt corpus.txt more.txt -o out/ --form npy").stderr.decode()
     assert "more.txt.npy: 1 line" in " ".join(done.split())
     assert listed(tmp_path / "out") == [
         ".volt-encoded.json",
@@ -81,19 +79,14 @@ def test_files_are_encoded_into_a_folder_once(run: Run, tmp_path: Path) -> None:
         "more.txt.npy",
         "more.txt.npy.offsets.npy",
     ]
-    again = run(
-        "encode", "-m", "v.volt", "corpus.txt", "more.txt", "-o", "out/", "--form", "npy"
-    ).stderr.decode()
+    again = run("encode -m v.volt corpus.txt more.txt -o out/ --form npy").stderr.decode()
     assert again.count("is up to date") == 2
-    assert (
-        b"cannot go to a stream"
-        in run("encode", "-m", "v.volt", "more.txt", "--form", "npy", status=2).stderr
-    )
+    assert b"cannot go to a stream" in run("encode -m v.volt more.txt --form npy", status=2).stderr
 
 
 def test_dropout_is_repeatable_and_needs_a_seed(run: Run) -> None:
     """The same seed gives the same pieces; no seed is a usage error."""
-    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    run("search corpus.txt -q -o v.volt")
     options = ["encode", "-m", "v.volt", "--dropout", "0.5"]
     first, second, *others = (run(*options, "--seed", seed, "corpus.txt").stdout for seed in "0078")
     assert first == second
@@ -106,21 +99,14 @@ def test_dropout_is_repeatable_and_needs_a_seed(run: Run) -> None:
 
 def test_user_tokens_are_never_split(run: Run) -> None:
     """A --special token is one piece wherever it stands, and decoding restores what stood around it."""
-    run("search", "corpus.txt", "-q", "-o", "v.volt", "--special", "<url>")
-    encoded = run("encode", "-m", "v.volt", stdin=b"see<url>the <url> cat\n").stdout.decode()
+    run("search corpus.txt -q -o v.volt --special <url>")
+    encoded = run("encode -m v.volt", stdin=b"see<url>the <url> cat\n").stdout.decode()
     assert encoded.split().count("<url>") == 2
-    assert (
-        run("decode", "-m", "v.volt", stdin=encoded.encode()).stdout == b"see<url>the <url> cat\n"
-    )
-    joined = run(
-        "encode", "-m", "v.volt", "--separator", "@@", stdin=b"see<url>the <url> cat\n"
-    ).stdout
+    assert run("decode -m v.volt", stdin=encoded.encode()).stdout == b"see<url>the <url> cat\n"
+    joined = run("encode -m v.volt --separator @@", stdin=b"see<url>the <url> cat\n").stdout
     assert b" <url>@@ " in joined
     assert b" <url> " in joined
-    assert (
-        run("decode", "-m", "v.volt", "--separator", "@@", stdin=joined).stdout
-        == b"see<url>the <url> cat\n"
-    )
+    assert run("decode -m v.volt --separator @@", stdin=joined).stdout == b"see<url>the <url> cat\n"
 
 
 def test_inspect_lists_the_tokens_that_no_text_can_produce(run: Run) -> None:
@@ -128,14 +114,14 @@ def test_inspect_lists_the_tokens_that_no_text_can_produce(run: Run) -> None:
     merges = (("b", "c"), ("a", "b"), ("ab", "c"), ("A", "\x1b"))
     made = tuple(map("".join, merges))
     volt.Vocabulary(merges, ("a", *made), marker="none", normalizer="lowercase").save("v.volt")
-    shown = run("inspect", "-m", "v.volt", "-n", "1").stdout.decode()
+    shown = run("inspect -m v.volt -n 1").stdout.decode()
     assert [
         " ".join(line.split()) for line in shown.splitlines() if line.startswith("unreachable")
     ] == [
         "unreachable 1 never the result of merging: abc",
         "unreachable 1 changed by the normalizer: A\\x1b",
     ]
-    found = json.loads(run("inspect", "-m", "v.volt", "--json").stdout)["unreachable"]
+    found = json.loads(run("inspect -m v.volt --json").stdout)["unreachable"]
     assert found == {"merges": ["abc"], "normalizer": ["A\x1b"]}
 
 
@@ -215,7 +201,7 @@ def test_a_bad_option_ends_in_one_message(
     run: Run, tmp_path: Path, options: list[str], status: int, message: str
 ) -> None:
     """An option out of range: a message that says what was found and what to do, nothing written."""
-    done = run("search", "corpus.txt", *options, status=status)
+    done = run("search corpus.txt", *options, status=status)
     assert message in done.stderr.decode()
     assert listed(tmp_path) == ["corpus.txt"]
 
@@ -224,16 +210,16 @@ def test_lines_that_are_not_utf8_are_counted_and_reported(run: Run, tmp_path: Pa
     """--encoding-errors replace and skip go on, and the report says how many lines they met."""
     (tmp_path / "mixed.txt").write_bytes(TEXT.encode() + b"caf\xe9\n" * 3)
     for errors in ("replace", "skip"):
-        data = json.loads(run("search", "mixed.txt", "--encoding-errors", errors, "--json").stdout)
+        data = json.loads(run("search mixed.txt --encoding-errors", errors, "--json").stdout)
         assert any("3 lines were not UTF-8" in warning for warning in data["warnings"])
 
 
 @pytest.mark.parametrize("command", ["encode", "decode"])
 def test_a_closed_pipe_is_silent(command: str, run: Run, tmp_path: Path) -> None:
     """A reader that goes away ends the command without a message, and with status 0."""
-    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    run("search corpus.txt -q -o v.volt")
     (tmp_path / "text.txt").write_text(TEXT * 2_000, encoding="utf-8")
-    run("encode", "-m", "v.volt", "text.txt", "-o", "long.txt", "-q")
+    run("encode -m v.volt text.txt -o long.txt -q")
     process = subprocess.Popen(
         [*VOLT, command, "-m", "v.volt", "long.txt"],
         cwd=tmp_path,
@@ -261,7 +247,7 @@ def test_a_closed_pipe_is_silent(command: str, run: Run, tmp_path: Path) -> None
 )
 def test_a_pipe_that_nobody_reads_is_silent(arguments: list[str], run: Run, tmp_path: Path) -> None:
     """What prints little ends in the same way, whoever of rich, typer and Python meets the closed pipe."""
-    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    run("search corpus.txt -q -o v.volt")
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
@@ -273,12 +259,9 @@ def test_a_pipe_that_nobody_reads_is_silent(arguments: list[str], run: Run, tmp_
 
 def test_a_negative_number_of_tokens_is_refused(run: Run) -> None:
     """-n of inspect is 0 or more; 0 lists none."""
-    run("search", "corpus.txt", "-q", "-o", "v.volt")
-    assert (
-        b"-n -1: give 0 or more tokens"
-        in run("inspect", "-m", "v.volt", "-n", "-1", status=2).stderr
-    )
-    assert json.loads(run("inspect", "-m", "v.volt", "-n", "0", "--json").stdout)["longest"] == []
+    run("search corpus.txt -q -o v.volt")
+    assert b"-n -1: give 0 or more tokens" in run("inspect -m v.volt -n -1", status=2).stderr
+    assert json.loads(run("inspect -m v.volt -n 0 --json").stdout)["longest"] == []
 
 
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -304,7 +287,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_inspect_hints_at_no_option_of_another_command(run: Run) -> None:
     """TEXT that is not UTF-8 is refused without --encoding-errors, which inspect lacks; `run` checks all hints so."""
     Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")).save("a.volt")
-    assert b"TEXT is not UTF-8" in run("inspect", "-m", "a.volt", "low\udcff", status=2).stderr
+    assert b"TEXT is not UTF-8" in run("inspect -m a.volt", "low\udcff", status=2).stderr
     error_text = "error a: not UTF-8; pass --encoding-errors skip"
     assert foreign_options(["inspect", "-m", "a.volt"], error_text) == {"--encoding-errors"}
     assert not foreign_options(["encode", "-m", "a.volt"], error_text)
@@ -322,30 +305,26 @@ def test_the_demo_writes_its_vocabulary(run: Run, monkeypatch: pytest.MonkeyPatc
     """`volt demo -o FILE` searches the topics of Python's documentation, and writes what `volt search` would."""
     texts = {"a": TEXT, "b": "two new lines\nof topics"}
     monkeypatch.setattr("pydoc_data.topics.topics", texts)
-    done = run("demo", "-o", "demo.volt", "--select", "tokens")
+    done = run("demo -o demo.volt --select tokens")
     assert b"the 2 documentation topics" in done.stderr
     Path("topics.txt").write_text("\n".join(texts.values()))
-    run("search", "topics.txt", "--select", "tokens", "-q", "-o", "searched.volt")
+    run("search topics.txt --select tokens -q -o searched.volt")
     assert volt.Vocabulary.load("demo.volt") == volt.Vocabulary.load("searched.volt")
 
 
 def test_more_merges_than_there_are_are_a_note(run: Run) -> None:
     """All that exist are learned, the vocabulary is written, and how many there were is said."""
-    said = run(
-        "search", "corpus.txt", "--candidates", "100000000", "-o", "all.volt"
-    ).stderr.decode()
+    said = run("search corpus.txt --candidates 100000000 -o all.volt").stderr.decode()
     assert "note: --candidates 100000000: this corpus gives only 11 merges" in said
-    run("search", "corpus.txt", "-o", "usual.volt")
+    run("search corpus.txt -o usual.volt")
     all_, usual = (volt.Vocabulary.load(name) for name in ("all.volt", "usual.volt"))
     assert (all_.merges, all_.tokens) == (usual.merges, usual.tokens)
 
 
 def test_ids_are_rounded_up_with_real_merges(run: Run) -> None:
     """The number of ids is a multiple, and every merge of it is one that was learned next."""
-    run("search", "corpus.txt", "--select", "fixed:14", "-o", "plain.volt")
-    said = run(
-        "search", "corpus.txt", "--select", "fixed:14", "--multiple-of", "8", "-o", "eight.volt"
-    ).stdout.decode()
+    run("search corpus.txt --select fixed:14 -o plain.volt")
+    said = run("search corpus.txt --select fixed:14 --multiple-of 8 -o eight.volt").stdout.decode()
     plain, eight = (volt.Vocabulary.load(name) for name in ("plain.volt", "eight.volt"))
     assert len(eight.pieces) % 8 == 0
     assert len(plain.pieces) < len(eight.pieces) < len(plain.pieces) + 8
@@ -356,7 +335,7 @@ def test_ids_are_rounded_up_with_real_merges(run: Run) -> None:
 
 def test_json_holds_what_the_report_shows_and_nothing_else_reaches_stdout(run: Run) -> None:
     """With --json, stdout is one JSON object with the steps, picks, warnings, cuts, seconds and signature."""
-    data = json.loads(run("search", "corpus.txt", "--json", "-o", "v.volt").stdout)
+    data = json.loads(run("search corpus.txt --json -o v.volt").stdout)
     assert {"steps", "picks", "pick", "warnings", "cuts", "seconds", "signature", "output"} <= set(
         data
     )
@@ -368,11 +347,11 @@ def test_json_holds_what_the_report_shows_and_nothing_else_reaches_stdout(run: R
 
 def test_inspect_tells_what_is_in_a_file_and_cuts_a_text(run: Run) -> None:
     """`volt inspect` shows sizes, provenance and tokens, and the pieces of a text, as text and as JSON."""
-    run("search", "corpus.txt", "-q", "-o", "v.volt")
-    shown = run("inspect", "-m", "v.volt", "the", "cat").stdout.decode()
+    run("search corpus.txt -q -o v.volt")
+    shown = run("inspect -m v.volt the cat").stdout.decode()
     assert "fingerprint" in shown
     assert "the</w>" in shown
-    data = json.loads(run("inspect", "-m", "v.volt", "the cat", "--json").stdout)
+    data = json.loads(run("inspect -m v.volt", "the cat", "--json").stdout)
     assert "".join(data["pieces"]) == "the</w>cat</w>"
     assert data["unreachable"] == {}
     assert shown.split("unreachable")[1].split()[0] == "none"

@@ -13,18 +13,16 @@ def test_what_is_left_out_is_reported_and_recorded(run: Run) -> None:
     """The report, the JSON, the signature and the vocabulary's file say what the share leaves out."""
     with open("corpus.txt", "a", encoding="utf-8") as file:
         file.write("\x1b€\n")
-    shown = run("search", "corpus.txt", "--coverage", "0.99", "-o", "x.volt").stdout.decode()
+    shown = run("search corpus.txt --coverage 0.99 -o x.volt").stdout.decode()
     assert "|coverage:0.99|" in shown
     assert "left out" in shown
     assert "beyond 99 %" in shown
     assert "\\x1b" in shown
-    data = json.loads(
-        run("search", "corpus.txt", "--coverage", "0.99", "--json", "-o", "x.volt").stdout
-    )
+    data = json.loads(run("search corpus.txt --coverage 0.99 --json -o x.volt").stdout)
     assert {"\x1b", "€"} <= set(data["coverage"]["left_out"])
     saved = json.loads(Path("x.volt").read_text(encoding="utf-8"))
     assert saved["provenance"]["left_out"] == data["coverage"]["left_out"]
-    assert "left out" not in run("search", "corpus.txt", "-o", "y.volt").stdout.decode()
+    assert "left out" not in run("search corpus.txt -o y.volt").stdout.decode()
 
 
 @pytest.mark.parametrize(
@@ -42,4 +40,4 @@ def test_what_is_left_out_is_reported_and_recorded(run: Run) -> None:
 )
 def test_impossible_shares_are_refused(given: list[str], found: str, run: Run) -> None:
     """A value out of range, or in conflict with another option, is refused in one line that names the option."""
-    assert found in run("search", "corpus.txt", *given, status=2).stderr.decode()
+    assert found in run("search corpus.txt", *given, status=2).stderr.decode()

@@ -40,7 +40,7 @@ def test_a_missing_library_is_named_with_its_extra(text: str) -> None:
 
 def test_an_address_needs_the_engine(run: Run) -> None:
     """It would be passed over in silence."""
-    message = run("search", "corpus.txt", "--address", "auto", status=2).stderr
+    message = run("search corpus.txt --address auto", status=2).stderr
     assert (
         message
         == b"error --address works only with --engine ray; add --engine ray, or remove --address\n"

@@ -15,7 +15,7 @@ GERMAN = "die <x>Katze saß <x>auf der Matte\nder Hut den die Katze hatte\n" * 4
 
 @pytest.fixture(name="model")
 def _model(run: Run) -> str:
-    run("search", "corpus.txt", "--special", "<x>", "--select", "fixed:18", "-q", "-o", "old.volt")
+    run("search corpus.txt --special <x> --select fixed:18 -q -o old.volt")
     return "old.volt"
 
 
@@ -29,9 +29,7 @@ def test_a_vocabulary_grows_and_shrinks_again(run: Run, model: str, tmp_path) ->
     assert len(both) > len(old)
     message = json.loads(
         run(
-            "shrink",
-            "both.volt",
-            "--to",
+            "shrink both.volt --to",
             len(both) - 5,
             "--on",
             german,
@@ -43,9 +41,7 @@ def test_a_vocabulary_grows_and_shrinks_again(run: Run, model: str, tmp_path) ->
         ).stdout
     )
     run(
-        "shrink",
-        "both.volt",
-        "--to",
+        "shrink both.volt --to",
         len(both) - 5,
         "--on",
         german,
@@ -101,6 +97,5 @@ def test_what_can_neither_grow_nor_shrink_is_refused(
 def test_new_atoms_are_of_extending_alone(run: Run) -> None:
     """--new-atoms without --extend is refused."""
     assert (
-        "add --extend MODEL"
-        in run("search", "corpus.txt", "--new-atoms", "add", status=2).stderr.decode()
+        "add --extend MODEL" in run("search corpus.txt --new-atoms add", status=2).stderr.decode()
     )

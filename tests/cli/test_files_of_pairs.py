@@ -16,7 +16,7 @@ BINARIZE = ("binarize", "-m", "v.volt", "-q")
 @pytest.fixture
 def folder(run: Run, tmp_path: Path) -> Path:
     """The current folder, with a vocabulary and two texts."""
-    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    run("search corpus.txt -q -o v.volt")
     for name, text in TEXTS.items():
         (tmp_path / name).write_text(text)
     return tmp_path
@@ -83,7 +83,7 @@ def test_no_command_replaces_half_of_another_output(run: Run, folder: Path, name
     first, second = FIRST_AND_SECOND[name]
     if "export" in first:
         for to, options in OPTIONS.items():
-            run("search", "corpus.txt", "-q", "-o", f"{to}.volt", *options)
+            run("search corpus.txt -q -o", f"{to}.volt", *options)
     run(*first)
     before = _content(folder)
     message = run(*second, status=2).stderr.decode()
@@ -96,13 +96,8 @@ def test_no_command_replaces_half_of_another_output(run: Run, folder: Path, name
 def test_a_folder_of_texts_is_not_taken_for_a_trial(run: Run, folder: Path) -> None:
     """A trial writes train.txt only beside its own results, and reads no results as text."""
     (folder / "train.txt").write_text("mine\n")
-    message = run(
-        "trial", "corpus.txt", "--hours", "0.1", "-o", ".", "-q", status=2
-    ).stderr.decode()
+    message = run("trial corpus.txt --hours 0.1 -o . -q", status=2).stderr.decode()
     assert "train.txt: exists, but trial.jsonl does not" in message
     assert (folder / "train.txt").read_text() == "mine\n"
     (folder / "trial.jsonl").write_text("")
-    assert (
-        b"which is read"
-        in run("trial", "trial.jsonl", "--hours", "0.1", "-o", ".", "-q", status=2).stderr
-    )
+    assert b"which is read" in run("trial trial.jsonl --hours 0.1 -o . -q", status=2).stderr

@@ -19,13 +19,13 @@ OPTIONS = {"tiktoken": ["--level", "bytes"], "sentencepiece": ["--marker", "pref
 
 def exported(run: Run, name: str, *options: str) -> Path:
     """Search, then export closed; where that went."""
-    run("search", "corpus.txt", "-q", "-o", "v.volt", "--select", "tokens", *OPTIONS.get(name, []))
+    run("search corpus.txt -q -o v.volt --select tokens", *OPTIONS.get(name, []))
     if name == "tiktoken":
         complete(Path("v.volt"))
     out = {"sentencepiece": "out.model", "huggingface": "out", "marian": "out.yml"}.get(
         name, "out.txt"
     )
-    done = run("export", "-m", "v.volt", "--to", name, "-o", out, "--closed", *options)
+    done = run("export -m v.volt --to", name, "-o", out, "--closed", *options)
     assert f"wrote {out}".encode() in done.stderr
     return Path(out)
 
@@ -44,12 +44,12 @@ def test_export_then_import_encodes_alike(name: str, run: Run) -> None:
     """import(export(v)) cuts the corpus as v does; lists take the merges from v."""
     out = exported(run, name)
     merges = ["--merges", "v.volt"] if name in LISTS else []
-    run("import", str(out), "-o", "again.volt", *merges)
-    run("import", str(out), "-o", "named.volt", "--from", name, *merges)
-    run("export", "-m", "v.volt", "--to", "tokens", "-o", "all", "--closed")
-    run("import", "all", "--from", "tokens", "--merges", "v.volt", "-o", "closed.volt")
+    run(f"import {out} -o again.volt", *merges)
+    run(f"import {out} -o named.volt --from", name, *merges)
+    run("export -m v.volt --to tokens -o all --closed")
+    run("import all --from tokens --merges v.volt -o closed.volt")
     pieces = [
-        run("encode", "-m", f"{model}.volt", "corpus.txt").stdout
+        run("encode -m", f"{model}.volt", "corpus.txt").stdout
         for model in ("again", "named", "closed")
     ]
     assert pieces[0] == pieces[1] == pieces[2]
@@ -57,7 +57,7 @@ def test_export_then_import_encodes_alike(name: str, run: Run) -> None:
 
 def test_an_export_that_chats(run: Run) -> None:
     """A plain export closes itself, adds the chat template, and names a template's file and line, or another format."""
-    run("search", "corpus.txt", "-q", "-o", "v.volt", "--select", "tokens")
+    run("search corpus.txt -q -o v.volt --select tokens")
     Path("chat.jinja").write_text(
         "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
     )
@@ -90,7 +90,7 @@ def test_candidates_of_a_vocabulary_are_its_merges(run: Run) -> None:
         ("t", "h", "e</w>", "th", "the</w>", "cat</w>", "sat</w>"),
     )
     Vocabulary(merges, tokens, whole_words=True).save("old")
-    done = run("search", "corpus.txt", "--candidates", "old", "-o", "new.volt")
+    done = run("search corpus.txt --candidates old -o new.volt")
     assert b"2 of its tokens are dropped, because no merge makes them" in done.stderr
     assert Vocabulary.load("new.volt").merges == merges
 
@@ -99,19 +99,19 @@ def test_candidates_of_a_vocabulary_are_its_merges(run: Run) -> None:
 def test_foreign_files_are_models(name: str, run: Run) -> None:
     """encode, decode, inspect and export take a foreign file where they take ours."""
     out = str(exported(run, name))
-    pieces = run("encode", "-m", out, "corpus.txt").stdout
-    assert run("decode", "-m", out, stdin=pieces).stdout.decode() == TEXT
-    assert json.loads(run("inspect", "-m", out, "the", "cat", "--json").stdout)["pieces"]
-    run("export", "-m", out, "--to", "tokens", "-o", "tokens.txt")
+    pieces = run("encode -m", out, "corpus.txt").stdout
+    assert run("decode -m", out, stdin=pieces).stdout.decode() == TEXT
+    assert json.loads(run("inspect -m", out, "the", "cat", "--json").stdout)["pieces"]
+    run("export -m", out, "--to", "tokens", "-o", "tokens.txt")
     if name == "sentencepiece":  # which names models without their ending
-        assert run("encode", "-m", out.removesuffix(".model"), "corpus.txt").stdout == pieces
+        assert run("encode -m", out.removesuffix(".model"), "corpus.txt").stdout == pieces
     assert Path("tokens.txt").read_text(encoding="utf-8").count("\n") > 5
 
 
 def test_notes_go_to_stderr_and_nothing_to_stdout(run: Run) -> None:
     """Notes about differences between formats go to stderr; stdout stays empty."""
-    run("search", "corpus.txt", "-q", "-o", "v.volt")
-    done = run("export", "-m", "v.volt", "--to", "fairseq", "-o", "dict.txt")
+    run("search corpus.txt -q -o v.volt")
+    done = run("export -m v.volt --to fairseq -o dict.txt")
     assert done.stdout == b""
     assert b"note: ids from 4 up equal VOLT's" in done.stderr
 
@@ -130,10 +130,10 @@ def test_what_a_foreign_file_does_not_tell_is_said(run: Run) -> None:
     assert done.stdout == b""
     assert run("import", out, "-o", "quiet.volt", "-q").stderr == b""
     assert (
-        run("encode", "-m", out, stdin=b"the\n").stderr.decode().splitlines()[: len(message)]
+        run("encode -m", out, stdin=b"the\n").stderr.decode().splitlines()[: len(message)]
         == message
     )
-    assert b"note" not in run("encode", "-m", "again.volt", stdin=b"the\n").stderr
+    assert b"note" not in run("encode -m again.volt", stdin=b"the\n").stderr
 
 
 def test_candidates_fit_the_level(run: Run) -> None:
@@ -158,9 +158,9 @@ def test_candidates_fit_the_level(run: Run) -> None:
 def test_check_prints_agreement(text: list[str], run: Run) -> None:
     """--check compares TEXT, or text made of the vocabulary, and exits 0 where all lines agree."""
     pytest.importorskip("subword_nmt")
-    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    run("search corpus.txt -q -o v.volt")
     done = run(
-        "export", "-m", "v.volt", *text, "--to", "subword-nmt", "-o", "codes", "--check", "--closed"
+        "export -m v.volt", *text, "--to", "subword-nmt", "-o", "codes", "--check", "--closed"
     )
     assert b"lines have equal pieces" in done.stdout
     if text:
@@ -185,7 +185,7 @@ def test_check_compares_the_vocabulary_that_encodes_from_now_on(
     """
     pytest.importorskip("tokenizers")
     pytest.importorskip("tiktoken")
-    run("search", "corpus.txt", "-q", "-o", "v.volt", "--select", "tokens", "--level", "bytes")
+    run("search corpus.txt -q -o v.volt --select tokens --level bytes")
     complete(Path("v.volt"))
     pruned = Vocabulary.load("v.volt")
     scaffolding = {part for pair in pruned.merges for part in pair}.intersection(pruned.made)
@@ -202,23 +202,19 @@ def test_check_compares_the_vocabulary_that_encodes_from_now_on(
     )
     assert f"from now on, encode with {path}.closed.volt" in done.stderr.decode()
     assert (b"  theirs " in done.stdout) == (not options)
-    again = run("export", "-m", f"{path}.closed.volt", "--to", name, "-o", path, "--check")
+    again = run("export -m", f"{path}.closed.volt", "--to", name, "-o", path, "--check")
     assert b"from now on" not in again.stderr
 
 
 def test_the_first_column_for_opennmt_lists_pieces_with_joiners(run: Run) -> None:
     """It is JoeyNMT's voc_file: each piece once, in the order of ids, and every piece of the text encoded with "@@"."""
-    run("search", "corpus.txt", "-q", "-o", "v.volt", "--select", "tokens")
-    rows = (
-        run("export", "-m", "v.volt", "--to", "opennmt", "-o", "-", "-q")
-        .stdout.decode()
-        .splitlines()
-    )
+    run("search corpus.txt -q -o v.volt --select tokens")
+    rows = run("export -m v.volt --to opennmt -o - -q").stdout.decode().splitlines()
     pieces = [row.split("\t")[0] for row in rows]
     vocabulary = Vocabulary.load("v.volt")
     assert len(set(pieces)) == len(pieces) == vocabulary.size
-    text = run("encode", "-m", "v.volt", "corpus.txt", "--separator", "@@").stdout.decode().split()
-    ids = run("encode", "-m", "v.volt", "corpus.txt", "--form", "ids").stdout.split()
+    text = run("encode -m v.volt corpus.txt --separator @@").stdout.decode().split()
+    ids = run("encode -m v.volt corpus.txt --form ids").stdout.split()
     known = vocabulary.pieces[: len(vocabulary) - vocabulary.size]
     assert [pieces.index(piece) + len(known) for piece in text] == list(map(int, ids))
 
@@ -232,9 +228,9 @@ def test_a_note_on_a_file_is_printed_once(run: Run) -> None:
 
 def test_a_closed_vocabulary_never_replaces_an_input(run: Run) -> None:
     """If the closed vocabulary would be written over the text or the vocabulary, nothing is written."""
-    run("search", "corpus.txt", "-q", "-o", "x.closed.volt", "--select", "tokens")
+    run("search corpus.txt -q -o x.closed.volt --select tokens")
     before = Path("x.closed.volt").read_bytes()
-    run("export", "-m", "x.closed.volt", "--to", "tokens", "-o", "x", "--closed", status=2)
+    run("export -m x.closed.volt --to tokens -o x --closed", status=2)
     assert Path("x.closed.volt").read_bytes() == before
     assert not Path("x").exists()
 
@@ -242,7 +238,7 @@ def test_a_closed_vocabulary_never_replaces_an_input(run: Run) -> None:
 def test_check_fails_on_a_corrupted_export(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """An export with merges missing: the first differences on stdout, exit status 1."""
     pytest.importorskip("subword_nmt")
-    run("search", "corpus.txt", "-q", "-o", "v.volt", "--select", "tokens")
+    run("search corpus.txt -q -o v.volt --select tokens")
     module = format_module("subword-nmt")
     write = module.write
 
@@ -255,7 +251,7 @@ def test_check_fails_on_a_corrupted_export(run: Run, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(module, "write", corrupted)
     options = ["--to", "subword-nmt", "-o", "codes", "--check", "--closed"]
-    done = run("export", "-m", "v.volt", "corpus.txt", *options, status=1)
+    done = run("export -m v.volt corpus.txt", *options, status=1)
     assert b"  ours " in done.stdout
     assert b"  theirs " in done.stdout
     assert f"0 of {TEXT.count(chr(10))}".encode() in done.stdout
@@ -263,19 +259,18 @@ def test_check_fails_on_a_corrupted_export(run: Run, monkeypatch: pytest.MonkeyP
 
 def test_wrong_usage_is_reported_and_nothing_is_written(run: Run, tmp_path: Path) -> None:
     """Unknown formats, TEXT without --check, --check of a list, lists without merges: exit 1 or 2, no file."""
-    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    run("search corpus.txt -q -o v.volt")
     export = ["export", "-m", "v.volt", "-o", "x"]
     assert b"did you mean marian" in run(*export, "--to", "marina", status=2).stderr
     assert b"add --check" in run(*export, "corpus.txt", "--to", "tokens", status=2).stderr
     assert b"no library" in run(*export, "--to", "tokens", "--check", status=2).stderr
     (tmp_path / "list").write_text("t\nh\n", encoding="utf-8")
-    assert b"--merges FILE" in run("import", "list", "--from", "tokens", "-o", "x", status=1).stderr
-    assert b"--merges FILE" in run("encode", "-m", "list", stdin=b"th\n", status=1).stderr
+    assert b"--merges FILE" in run("import list --from tokens -o x", status=1).stderr
+    assert b"--merges FILE" in run("encode -m list", stdin=b"th\n", status=1).stderr
     assert (
-        b"neither a VOLT vocabulary nor a file of"
-        in run("import", "corpus.txt", "-o", "x", status=1).stderr
+        b"neither a VOLT vocabulary nor a file of" in run("import corpus.txt -o x", status=1).stderr
     )
-    assert b"choose another place" in run("import", "list", "-o", "no/x", status=1).stderr.lower()
+    assert b"choose another place" in run("import list -o no/x", status=1).stderr.lower()
     assert not (tmp_path / "x").exists()
 
 
@@ -283,8 +278,8 @@ def test_a_missing_library_is_reported_with_the_pip_command(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """--check without the library: exit 1 and the pip command."""
-    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    run("search corpus.txt -q -o v.volt")
     for name in ("subword_nmt", "subword_nmt.apply_bpe"):
         monkeypatch.setitem(sys.modules, name, None)
-    done = run("export", "-m", "v.volt", "--to", "subword-nmt", "-o", "codes", "--check", status=1)
+    done = run("export -m v.volt --to subword-nmt -o codes --check", status=1)
     assert b"pip install" in done.stderr

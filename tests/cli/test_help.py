@@ -108,7 +108,7 @@ def test_options_are_of_one_kind_everywhere(command: str) -> None:
 
 def test_the_groups_of_a_search_are_headings(run: Run) -> None:
     """`volt search --help` shows the options of a group under the group's heading."""
-    shown = run("search", "--help").stdout.decode()
+    shown = run("search --help").stdout.decode()
     for group in (
         options.SizeOptions,
         options.TrainingOptions,

@@ -61,16 +61,12 @@ def test_a_pattern_is_asked_for_and_taken(run: Run) -> None:
         assert "x.tiktoken: the file names no pattern" in message
         assert "Give the pattern that its publisher names with --pattern NAME or REGEX" in message
         assert "cl100k 0" in message
-    run("import", "x.tiktoken", "-o", "v.volt", "--pattern", "cl100k")
-    ids = run("encode", "-m", "v.volt", "t.txt", "--form", "ids").stdout
-    assert (
-        ids
-        == run("encode", "-m", "x.tiktoken", "--pattern", "cl100k", "t.txt", "--form", "ids").stdout
-    )
+    run("import x.tiktoken -o v.volt --pattern cl100k")
+    ids = run("encode -m v.volt t.txt --form ids").stdout
+    assert ids == run("encode -m x.tiktoken --pattern cl100k t.txt --form ids").stdout
     assert str(TOKENS.index(b"123")).encode() in ids.split()
     assert (
-        b"remove the pattern"
-        in run("encode", "-m", "tekken.json", "--pattern", "gpt2", "t.txt", status=2).stderr
+        b"remove the pattern" in run("encode -m tekken.json --pattern gpt2 t.txt", status=2).stderr
     )
 
 
@@ -79,17 +75,17 @@ def test_the_check_succeeds_and_fails(run: Run, monkeypatch: pytest.MonkeyPatch)
     says so where the pattern is only assumed."""
     pytest.importorskip("tiktoken")
     check = ["t.txt", "-o", "v.volt", "--check"]
-    assert run("import", "x.tiktoken", *check, "--pattern", "cl100k").lines == [
+    assert run("import x.tiktoken", *check, "--pattern", "cl100k").lines == [
         "tiktoken: 2 of 2 lines have equal pieces, 2 equal ids"
     ]
-    assert b"tiktoken: 2 of 2" in run("import", "tekken.json", *check).stdout
-    assert b"a pattern that VOLT assumed" in run("import", "gpt2.tiktoken", *check).stderr
+    assert b"tiktoken: 2 of 2" in run("import tekken.json", *check).stdout
+    assert b"a pattern that VOLT assumed" in run("import gpt2.tiktoken", *check).stderr
 
     def of_gpt2(path: Path, **_: object) -> tuple[Vocabulary, str]:
         return read_with_format(path, pattern="gpt2")
 
     monkeypatch.setattr("volt.formats.registry.read_with_format", of_gpt2)
-    done = run("import", "x.tiktoken", *check, "--pattern", r"\p{L}+|[^\p{L}]+", status=1)
+    done = run("import x.tiktoken", *check, "--pattern", r"\p{L}+|[^\p{L}]+", status=1)
     assert done.lines[0] != "tiktoken: 2 of 2 lines have equal pieces, 2 equal ids"
     assert "  theirs" in done.stdout.decode()
 
@@ -98,8 +94,8 @@ def test_the_check_succeeds_and_fails(run: Run, monkeypatch: pytest.MonkeyPatch)
 def test_what_ranks_stand_for_are_candidates(run: Run, name: str) -> None:
     """Merges of ranks serve as candidates whatever pattern goes with them, each of what earlier ones make; a .volt
     and a tokenizer.json made of them give the same."""
-    run("import", "x.tiktoken", "-o", "v.volt", "--pattern", "cl100k", "-q")
-    run("export", "-m", "v.volt", "--to", "huggingface", "-o", "json", "-q")
+    run("import x.tiktoken -o v.volt --pattern cl100k -q")
+    run("export -m v.volt --to huggingface -o json -q")
     search = [
         "search",
         "t.txt",
@@ -154,7 +150,7 @@ def test_files_of_other_kinds_are_reported_by_name(run: Run) -> None:
         ),
     ):
         Path("other").write_bytes(data)
-        message = run("import", "other", "-o", "v.volt", status=1).stderr.decode()
+        message = run("import other -o v.volt", status=1).stderr.decode()
         assert "error other:" in message
         assert said in message
     assert not Path("v.volt").exists()
@@ -183,11 +179,9 @@ def test_codes_of_fastbpe_are_codes(run: Run) -> None:
     they give the same."""
     pytest.importorskip("subword_nmt")
     Path("codes").write_text("t h 90\nth e</w> 7\nh a 2\nha t</w> 2\n", encoding="utf-8")
-    assert (
-        b"subword-nmt: 2 of 2" in run("import", "codes", "t.txt", "-o", "v.volt", "--check").stdout
-    )
+    assert b"subword-nmt: 2 of 2" in run("import codes t.txt -o v.volt --check").stdout
     assert Vocabulary.load("v.volt").merges[:2] == (("t", "h"), ("th", "e</w>"))
-    run("search", "t.txt", "-q", "-o", "s.volt", "--select", "tokens", "--candidates", "codes")
+    run("search t.txt -q -o s.volt --select tokens --candidates codes")
     assert Vocabulary.load("s.volt").merges[:2] == (("t", "h"), ("th", "e</w>"))
     Path("codes").write_text("t h 90\nth e</w>\n", encoding="utf-8")
-    assert b"codes:" in run("import", "codes", "-o", "v.volt", status=1).stderr
+    assert b"codes:" in run("import codes -o v.volt", status=1).stderr

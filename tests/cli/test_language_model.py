@@ -39,7 +39,7 @@ def test_the_report_shows_the_rule_and_the_cost(run: Run) -> None:
     """With a model there is one rule more and one column more; tokens per byte are always there, and all is in the
     JSON."""
     plain, shown = (
-        run("search", "corpus.txt", "-o", "x.volt", *more).stdout.decode() for more in ([], MODEL)
+        run("search corpus.txt -o x.volt", *more).stdout.decode() for more in ([], MODEL)
     )
     assert "tokens/byte" in plain
     assert "GFLOP/byte" not in plain
@@ -48,7 +48,7 @@ def test_the_report_shows_the_rule_and_the_cost(run: Run) -> None:
     assert re.search(
         r"^scaling +\d+ +1e\+06 parameters of width 3,000,000 deserve", shown, flags=re.MULTILINE
     )
-    data = json.loads(run("search", "corpus.txt", "--json", "--select", "scaling", *MODEL).stdout)
+    data = json.loads(run("search corpus.txt --json --select scaling", *MODEL).stdout)
     assert data["pick"]["rule"] == "scaling"
     for step in data["steps"]:
         expected = 2 * (1e6 + step["size"] * 3e6) * step["tokens_per_byte"]

@@ -54,7 +54,7 @@ def test_lines_are_those_of_the_encoder(
     expected = [
         row.tolist() for row in (rows if pad_to is None else encoder.pad(rows, pad_to=pad_to).ids)
     ]
-    run("encode", "-m", "m.volt", "few.txt", "--form", form, *options, "-o", "out.x")
+    run(f"encode -m m.volt few.txt --form {form}", *options, "-o", "out.x")
     if form == "ids":
         lines = (folder / "out.x").read_text().splitlines()
         assert [[int(number) for number in line.split()] for line in lines] == expected
@@ -77,9 +77,7 @@ def test_a_line_that_is_too_long_is_named(run: Run, folder: Path) -> None:
     (folder / "few.txt.gz").write_bytes(gzip.compress((folder / "few.txt").read_bytes()))
     for name in ("few.txt", "few.txt.gz"):
         message = run(
-            "encode",
-            "-m",
-            "m.volt",
+            "encode -m m.volt",
             name,
             "--form",
             "ids",
@@ -99,27 +97,16 @@ def test_a_line_that_is_too_long_is_named(run: Run, folder: Path) -> None:
 def test_refused_options(run: Run, folder: Path) -> None:
     """Pieces have no ids to shape; a vocabulary without the role cannot add its token."""
     for option in (["--bos"], ["--eos"], ["--truncate", "3"], ["--pad-to", "3"]):
-        message = run("encode", "-m", "m.volt", "few.txt", *option, status=2).stderr.decode()
+        message = run("encode -m m.volt few.txt", *option, status=2).stderr.decode()
         assert "work only with ids; choose the form ids, npy or bin" in message
     Vocabulary(merges=(), tokens=("t",), special=SpecialTokens("<unk>", None, None, None)).save(
         "bare.volt"
     )
     for option, role in ((["--bos"], "bos"), (["--eos"], "eos"), (["--pad-to", "9"], "pad")):
-        message = run(
-            "encode", "-m", "bare.volt", "few.txt", "--form", "ids", *option, status=2
-        ).stderr.decode()
+        message = run("encode -m bare.volt few.txt --form ids", *option, status=2).stderr.decode()
         assert f"no {role} token" in message
     message = run(
-        "encode",
-        "-m",
-        "m.volt",
-        "few.txt",
-        "--form",
-        "ids",
-        "--bos",
-        "--eos",
-        "--truncate",
-        "1",
+        "encode -m m.volt few.txt --form ids --bos --eos --truncate 1",
         status=2,
     )
     assert b"truncate is 1; give 2 or more" in message.stderr

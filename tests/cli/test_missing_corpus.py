@@ -17,8 +17,8 @@ from volt.vocabulary import Vocabulary
 
 def test_stdin_is_the_corpus_that_is_not_named(run: Run) -> None:
     """`volt search < corpus.txt` finds what `volt search corpus.txt` finds."""
-    run("search", "corpus.txt", "-q", "-o", "named.volt")
-    run("search", "-q", "-o", "read.volt", stdin=TEXT.encode())
+    run("search corpus.txt -q -o named.volt")
+    run("search -q -o read.volt", stdin=TEXT.encode())
     assert Vocabulary.load("read.volt") == Vocabulary.load("named.volt")
 
 

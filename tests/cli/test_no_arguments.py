@@ -59,21 +59,21 @@ def test_a_slip_is_answered_with_what_may_be_meant(
 
 def test_a_vocabulary_may_come_from_stdin(run: Run) -> None:
     """`-m -` reads the vocabulary from stdin, and messages on it say so; a text cannot come from there as well."""
-    run("search", "corpus.txt", "--sizes", "15:20:1", "-q")
+    run("search corpus.txt --sizes 15:20:1 -q")
     model = Path("corpus.volt").read_bytes()
-    piped = json.loads(run("inspect", "-m", "-", "the cat", "--json", stdin=model).stdout)
+    piped = json.loads(run("inspect -m -", "the cat", "--json", stdin=model).stdout)
     assert piped == {
-        **json.loads(run("inspect", "-m", "corpus.volt", "the cat", "--json").stdout),
+        **json.loads(run("inspect -m corpus.volt", "the cat", "--json").stdout),
         "file": "-",
     }
-    encoded = run("encode", "-m", "corpus.volt", "corpus.txt").stdout
-    assert run("encode", "-m", "-", "corpus.txt", stdin=model).stdout == encoded
+    encoded = run("encode -m corpus.volt corpus.txt").stdout
+    assert run("encode -m - corpus.txt", stdin=model).stdout == encoded
     for command in ("encode", "decode"):
         assert (
             "stdin cannot be both the vocabulary and the text"
             in run(command, "-m", "-", stdin=model, status=2).stderr.decode()
         )
-    assert run("inspect", "-m", "-", stdin=b"no", status=1).stderr.startswith(b"error stdin: ")
+    assert run("inspect -m -", stdin=b"no", status=1).stderr.startswith(b"error stdin: ")
 
 
 @pytest.mark.parametrize("command", ["encode", "decode"])

@@ -258,7 +258,7 @@ def test_outputs_in_a_folder_are_no_inputs(place: str, run: Run, folder: Path) -
         os.replace("m.volt", Path(place, name))
         before = _content(Path(place))
         message = run(
-            "encode", "-m", f"{place}{name}", "corpus.txt", "--form", "npy", "-o", place, status=2
+            "encode -m", f"{place}{name}", "corpus.txt", "--form", "npy", "-o", place, status=2
         ).stderr
         assert f"{place.removeprefix('./')}{name}: would be written over".encode() in message
         assert _content(Path(place)) == before
@@ -267,7 +267,7 @@ def test_outputs_in_a_folder_are_no_inputs(place: str, run: Run, folder: Path) -
     files = ["corpus.txt", "corpus.txt.npy.offsets"]
     assert (
         b"which is written too"
-        in run("encode", "-m", "m.volt", *files, "--form", "npy", "-o", place, status=2).stderr
+        in run("encode -m m.volt", *files, "--form", "npy", "-o", place, status=2).stderr
     )
 
 
@@ -290,22 +290,16 @@ def test_a_folder_can_be_encoded_into_itself(run: Run, folder: Path) -> None:
 
 def test_what_belongs_to_a_model_is_no_output(run: Run, folder: Path) -> None:
     """The vocabulary beside codes, and the files of a folder, are read with the one that is named."""
-    run("export", "-m", "m.volt", "--to", "huggingface", "-o", "hf", "-q")
+    run("export -m m.volt --to huggingface -o hf -q")
     config = "hf/tokenizer_config.json"
     for model, out in (
         ("codes", "codes.vocab"),
         ("hf", "hf/tokenizer.json"),
         ("hf/tokenizer.json", config),
     ):
-        assert b"which is read" in run("import", model, "-o", out, status=2).stderr
-    assert (
-        b"which is read"
-        in run("export", "-m", "hf", "--to", "huggingface", "-o", "./hf", status=2).stderr
-    )
-    assert (
-        b"which is read"
-        in run("export", "-m", "codes", "--to", "subword-nmt", "-o", "codes", status=2).stderr
-    )
+        assert b"which is read" in run(f"import {model} -o", out, status=2).stderr
+    assert b"which is read" in run("export -m hf --to huggingface -o ./hf", status=2).stderr
+    assert b"which is read" in run("export -m codes --to subword-nmt -o codes", status=2).stderr
 
 
 # What stands where a command writes
@@ -324,7 +318,7 @@ def test_what_belongs_to_a_model_is_no_output(run: Run, folder: Path) -> None:
 )
 def test_a_pipe_takes_what_stdout_takes(line: str, run: Run, folder: Path) -> None:
     """A named pipe, and a link to a file, get the bytes that - prints; both stay what they are; nothing is left."""
-    run("encode", "-m", "m.volt", "corpus.txt", "-q", "-o", "pieces.txt")
+    run("encode -m m.volt corpus.txt -q -o pieces.txt")
     printed = run(*line.split(), "-").stdout
     with pipe("pipe") as reader:
         Path("link").symlink_to("target")
@@ -341,32 +335,27 @@ def test_arrays_need_a_file(run: Run, folder: Path) -> None:
     """npy and bin are two files: a pipe is refused in one line, before anything waits for its reader."""
     with pipe("pipe"):
         for form in ("npy", "bin"):
-            message = run(
-                "encode", "-m", "m.volt", "corpus.txt", "--form", form, "-o", "pipe", status=2
-            ).stderr
+            message = run(f"encode -m m.volt corpus.txt --form {form} -o pipe", status=2).stderr
             assert f"pipe: not a file, and {form} needs two files; name a file" in message.decode()
             assert "offsets" not in " ".join(listed(folder))
 
 
 def test_dev_stdout_is_stdout(run: Run, folder: Path) -> None:
     """/dev/stdout is one more name of -: one thing goes there, and what is said goes to stderr."""
-    assert b"wrote stdout" in run("import", "m.volt", "-o", "/dev/stdout").stderr
+    assert b"wrote stdout" in run("import m.volt -o /dev/stdout").stderr
     assert (
         b"more than one file"
-        in run(
-            "export", "-m", "m.volt", "--to", "huggingface", "-o", "/dev/stdout", status=2
-        ).stderr
+        in run("export -m m.volt --to huggingface -o /dev/stdout", status=2).stderr
     )
     assert (
-        b"both write to stdout"
-        in run("search", "corpus.txt", "--json", "-o", "/dev/stdout", status=2).stderr
+        b"both write to stdout" in run("search corpus.txt --json -o /dev/stdout", status=2).stderr
     )
     for option in ("--state", "--summary"):
         assert (
             b"stdout is for the lines"
-            in run("stream", "run", "stream.yaml", option, "-", status=2).stderr
+            in run("stream run stream.yaml", option, "-", status=2).stderr
         )
-    assert b"name a folder" in run("compare", "corpus.txt", "--plots", "-", status=2).stderr
+    assert b"name a folder" in run("compare corpus.txt --plots -", status=2).stderr
 
 
 @pytest.mark.parametrize("place", ["", ".", "made", "loop", "n" * 300, "none/x", "/proc/x"])
@@ -420,18 +409,10 @@ def test_an_unnamed_vocabulary_makes_way_for_that_of_the_same_corpus(
     run: Run, tmp_path: Path
 ) -> None:
     """Whatever the options, a rerun replaces corpus.volt; another corpus of that name, or another file, does not."""
-    run("search", "corpus.txt", "-q")
+    run("search corpus.txt -q")
     first = Path("corpus.volt").read_bytes()
     run(
-        "search",
-        "corpus.txt",
-        "-q",
-        "--normalizer",
-        "lowercase",
-        "--min-count",
-        "2",
-        "--pretokenizer",
-        "unicode",
+        "search corpus.txt -q --normalizer lowercase --min-count 2 --pretokenizer unicode",
     )
     second = Path("corpus.volt").read_bytes()
     assert second != first
@@ -440,14 +421,14 @@ def test_an_unnamed_vocabulary_makes_way_for_that_of_the_same_corpus(
     as_many_bytes = Path("corpus.txt").read_text().replace("\n", " ", 1).replace("cat", "dog")
     for text, options in product((as_many_lines, as_many_bytes), ([], ["--json"])):
         Path("corpus.txt").write_text(text)
-        message, what = run("search", "corpus.txt", *options, status=2), "another corpus"
+        message, what = run("search corpus.txt", *options, status=2), "another corpus"
         assert f"corpus.volt: exists, but was made from {what}" in message.stderr.decode()
         assert b"choose another file with -o, or replace it with --force" in message.stderr
         assert Path("corpus.volt").read_bytes() == second
-    run("search", "corpus.txt", "-q", "--force")
+    run("search corpus.txt -q --force")
     third = Path("corpus.volt").read_bytes()
     assert third != second
-    run("search", "same.txt", "-q", "-o", "corpus.volt")  # whoever names a place means it
+    run("search same.txt -q -o corpus.volt")  # whoever names a place means it
     assert Path("corpus.volt").read_bytes() != third
 
 
@@ -461,7 +442,7 @@ def test_a_file_that_no_search_made_is_refused_before_any_work(
     else:
         Path("corpus.volt").write_bytes(content)
     before = _content(folder)
-    assert b"corpus.volt: exists, but " in run("search", "corpus.txt", status=2).stderr
+    assert b"corpus.volt: exists, but " in run("search corpus.txt", status=2).stderr
     assert _content(folder) == before
 
 

@@ -120,10 +120,10 @@ def test_max_line_of_every_command_that_reads_text(run, readers, tmp_path):
         )
         assert b"bytes" not in run(*line, "--max-line", "120").stderr
     for most in ("1K", "none", "0"):
-        assert run("encode", "-m", "m.volt", "t.txt", "--max-line", most).stdout
+        assert run("encode -m m.volt t.txt --max-line", most).stdout
     assert (
         b"--max-line is '1.5M'; give bytes, such as 1000, 64M or 1G"
-        in run("encode", "-m", "m.volt", "t.txt", "--max-line", "1.5M", status=2).stderr
+        in run("encode -m m.volt t.txt --max-line 1.5M", status=2).stderr
     )
 
 

@@ -18,12 +18,12 @@ TEXT = "It's 12345 o'clock,\tIT'S late!\n" * 20
 def test_a_vocabulary_holds_the_pattern(run: Run, tmp_path: Path, pattern: str, level: str) -> None:
     """It is found on words of that pattern, saved with it, and gives every text back."""
     (tmp_path / "c.txt").write_text(TEXT)
-    run("search", "c.txt", "-q", "-o", "v.volt", "--pattern", pattern, "--level", level)
+    run("search c.txt -q -o v.volt --pattern", pattern, "--level", level)
     assert volt.Vocabulary.load(tmp_path / "v.volt").pretokenizer == PreTokenizer.of_pattern(
         pattern, level=level
     )
-    encoded = run("encode", "-m", "v.volt", "c.txt").stdout
-    assert run("decode", "-m", "v.volt", stdin=encoded).stdout.decode() == TEXT
+    encoded = run("encode -m v.volt c.txt").stdout
+    assert run("decode -m v.volt", stdin=encoded).stdout.decode() == TEXT
 
 
 def test_an_export_agrees_with_the_library(run: Run, tmp_path: Path) -> None:
@@ -31,27 +31,14 @@ def test_an_export_agrees_with_the_library(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("tokenizers")
     pytest.importorskip("tiktoken")
     (tmp_path / "c.txt").write_text(TEXT)
-    run("search", "c.txt", "-q", "-o", "v.volt", "--pattern", "cl100k", "--level", "bytes")
-    error_text = run(
-        "export", "-m", "v.volt", "--to", "huggingface", "-o", "hf", "--closed", "--check", "c.txt"
-    )
+    run("search c.txt -q -o v.volt --pattern cl100k --level bytes")
+    error_text = run("export -m v.volt --to huggingface -o hf --closed --check c.txt")
     assert "20 of 20 lines" in (error_text.stdout + error_text.stderr).decode()
     error_text = run(
-        "export",
-        "-m",
-        "v.volt",
-        "--to",
-        "tiktoken",
-        "-o",
-        "v.tiktoken",
-        "--closed",
-        "--check",
-        "c.txt",
+        "export -m v.volt --to tiktoken -o v.tiktoken --closed --check c.txt",
     )
     assert "20 of 20 lines" in (error_text.stdout + error_text.stderr).decode()
-    refused = run(
-        "export", "-m", "v.volt", "--to", "subword-nmt", "-o", "codes", "--closed", status=1
-    )
+    refused = run("export -m v.volt --to subword-nmt -o codes --closed", status=1)
     assert "subword-nmt" in refused.stderr.decode()
 
 
@@ -73,13 +60,11 @@ def test_an_export_agrees_with_the_library(run: Run, tmp_path: Path) -> None:
 def test_a_bad_pattern_ends_in_one_message(run: Run, options: list[str], message: str) -> None:
     """What was found, and what to do."""
     assert message in " ".join(
-        run("search", "corpus.txt", "-q", *options, status=2).stderr.decode().split()
+        run("search corpus.txt -q", *options, status=2).stderr.decode().split()
     )
 
 
 def test_an_empty_pattern_is_none_that_was_meant(run: Run) -> None:
     """--pattern '' is refused, as everywhere, and does not count as left out."""
-    error_text = run(
-        "search", "corpus.txt", "-o", "v.volt", "--pattern", "", status=2
-    ).stderr.decode()
+    error_text = run("search corpus.txt -o v.volt --pattern", "", status=2).stderr.decode()
     assert "pattern '' could match the empty text" in error_text

@@ -74,8 +74,8 @@ def test_names_that_cannot_be_are_reported(arguments: list[str], message: str) -
 
 def test_columns_are_counted_and_reported(run: Run, folder: Path) -> None:
     """FILE:N reads one column; where columns are not named, those of the first line are shown, shortened."""
-    run("search", "en=both.tsv:1", "el=both.tsv:2", *SIZES, "-q", "-o", "named.volt")
-    message = run("search", "both.tsv", *SIZES, "-o", "joined.volt").stderr.decode()
+    run("search en=both.tsv:1 el=both.tsv:2", *SIZES, "-q", "-o", "named.volt")
+    message = run("search both.tsv", *SIZES, "-o", "joined.volt").stderr.decode()
     assert (
         "warning both.tsv: its lines have several columns between tabs: 1 'the cat sat on the mat', 2 'η γάτα"
         in message
@@ -85,14 +85,13 @@ def test_columns_are_counted_and_reported(run: Run, folder: Path) -> None:
         in message
     )
     assert (
-        "warning"
-        not in run("search", "both.tsv", "--fields", "1,2", *SIZES, "-o", "x.volt").stderr.decode()
+        "warning" not in run("search both.tsv --fields 1,2", *SIZES, "-o", "x.volt").stderr.decode()
     )
     tokens = [set(Vocabulary.load(f"{name}.volt").tokens) for name in ("named", "joined")]
     assert tokens[0] == tokens[1]
     counts = count_words("both.tsv", fields=2)
     message = run(
-        "search", "el=both.tsv:2", "en=both.tsv", *SIZES, "-o", "x.volt", "--force"
+        "search el=both.tsv:2 en=both.tsv", *SIZES, "-o", "x.volt", "--force"
     ).stderr.decode()
     assert message.count("both.tsv: its lines have several columns") == 1
     assert (
@@ -106,7 +105,7 @@ def test_columns_are_counted_and_reported(run: Run, folder: Path) -> None:
 
 def test_the_place_is_called_after_all_sources(run: Run, folder: Path) -> None:
     """In the order of names, not of arguments; it makes way for a vocabulary of the same texts only."""
-    done = run("search", "en=corpus.txt", "el=el.txt", "--temperature", "5", *SIZES, "--json")
+    done = run("search en=corpus.txt el=el.txt --temperature 5", *SIZES, "--json")
     assert json.loads(done.stdout)["output"] == "el+en.volt"
     provenance = Vocabulary.load("el+en.volt").provenance
     assert (provenance["sources"], provenance["temperature"], "parity" in provenance) == (
@@ -114,11 +113,8 @@ def test_the_place_is_called_after_all_sources(run: Run, folder: Path) -> None:
         5,
         False,
     )
-    run("search", "el=el.txt", "en=corpus.txt", *SIZES, "-q")
-    assert (
-        b"another corpus"
-        in run("search", "el=both.tsv:2", "en=corpus.txt", *SIZES, status=2).stderr
-    )
+    run("search el=el.txt en=corpus.txt", *SIZES, "-q")
+    assert b"another corpus" in run("search el=both.tsv:2 en=corpus.txt", *SIZES, status=2).stderr
 
 
 def test_parity_is_that_of_the_library_and_measured(run: Run, folder: Path) -> None:
@@ -178,7 +174,7 @@ def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run: Run, folder:
     }
     assert (
         b"en.volt: exists, but was made from another"
-        in run("search", "en=el.txt", "--per-source", status=2).stderr
+        in run("search en=el.txt --per-source", status=2).stderr
     )
 
 
@@ -291,7 +287,7 @@ def test_an_error_of_a_source_names_it_and_leaves_nothing(run: Run) -> None:
     """With a vocabulary for each, the one that cannot be made is named, and no empty folder stays behind."""
     Path("one.txt").write_text("hello\n")
     said = run(
-        "search", "en=corpus.txt", "one=one.txt", "--per-source", "-o", "each/deep", status=1
+        "search en=corpus.txt one=one.txt --per-source -o each/deep", status=1
     ).stderr.decode()
     assert "error one: nothing to merge" in said
     assert not Path("each").exists()
@@ -321,14 +317,12 @@ def test_stdin_is_read_once(run: Run) -> None:
 @pytest.mark.parametrize("source", ["de=", "..=corpus.txt"])
 def test_odd_sources_are_named(run: Run, source: str) -> None:
     """A source without a file, and a name that would hide its vocabulary, are refused as they were written."""
-    assert (
-        source.encode() in run("search", "en=corpus.txt", source, "-o", "n.volt", status=2).stderr
-    )
+    assert source.encode() in run("search en=corpus.txt", source, "-o", "n.volt", status=2).stderr
 
 
 def test_warnings_name_options(run: Run) -> None:
     """What a search warns of names the option that helps, not Python's argument."""
-    said = run("search", "corpus.txt", "--candidates", "3", "-o", "few.volt").stdout.decode()
+    said = run("search corpus.txt --candidates 3 -o few.volt").stdout.decode()
     assert "Learn more merges" in " ".join(said.split())
 
 
@@ -339,8 +333,6 @@ def test_memory_must_suffice_for_every_corpus(
     """The first of two sources, the second, or both together may have too many words to learn from."""
     monkeypatch.setattr("volt.count.bounded_sums.learning_bytes", lambda n, _: (n == n_words) << 40)
     each = ["--per-source"] * (n_words < 17)
-    said = run(
-        "search", "en=corpus.txt", "el=el.txt", "--memory", "1G", *each, *SIZES, status=1
-    ).stderr
+    said = run("search en=corpus.txt el=el.txt --memory 1G", *each, *SIZES, status=1).stderr
     assert f"{n_words} distinct words are too many for 1 GB".encode() in said
     assert not [name for name in listed(folder) if name.endswith(".volt")]

@@ -72,23 +72,21 @@ def test_the_library_speaks_python() -> None:
 def test_errors_name_options(run: Run, tmp_path: Path) -> None:
     """An error on the command line names the option that fixes it."""
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
-    assert b"pass --encoding-errors replace" in run("search", "latin.txt", status=1).stderr
+    assert b"pass --encoding-errors replace" in run("search latin.txt", status=1).stderr
     assert (
         b"learn with --min-pair-count 1"
-        in run("search", "corpus.txt", "--min-pair-count", "9999", status=1).stderr
+        in run("search corpus.txt --min-pair-count 9999", status=1).stderr
     )
     kept = ("search", "corpus.txt", "--keep", "kept", "--memory", "1G", "--approximate")
     assert b"; remove --keep kept or --approximate\n" in run(*kept, status=2).stderr
-    few = run("search", "corpus.txt", "--sizes", "12:900:1", "--candidates", "5", status=1).stderr
+    few = run("search corpus.txt --sizes 12:900:1 --candidates 5", status=1).stderr
     assert b"learn more with --candidates " in few
-    assert (
-        b"find one with `volt search CORPUS" in run("inspect", "-m", "corpus.txt", status=1).stderr
-    )
+    assert b"find one with `volt search CORPUS" in run("inspect -m corpus.txt", status=1).stderr
 
 
 def test_a_normalizer_is_named_in_any_case(run: Run) -> None:
     """NFKC is nfkc: the vocabulary stores the canonical name, and the file is the same."""
-    run("search", "corpus.txt", "-q", "--normalizer", "NFKC+Lowercase", "-o", "a.volt")
-    run("search", "corpus.txt", "-q", "--normalizer", "nfkc+lowercase", "-o", "b.volt")
+    run("search corpus.txt -q --normalizer NFKC+Lowercase -o a.volt")
+    run("search corpus.txt -q --normalizer nfkc+lowercase -o b.volt")
     assert Path("a.volt").read_bytes() == Path("b.volt").read_bytes()
     assert volt.Vocabulary.load("a.volt").normalizer.name == "nfkc+lowercase"

@@ -22,35 +22,35 @@ from volt.stream.running.checkpoint import load_state
 
 def test_run_writes_the_streams_lines(volt_stream: Run) -> None:
     """stdout holds the lines that Python gives, as many as the limit says, with one worker too; stderr the metrics."""
-    done = volt_stream("run", "stream.yaml", "--limit", 500, "--json")
+    done = volt_stream("run stream.yaml --limit", 500, "--json")
     assert done.lines == expected(500)
     metrics = json.loads(done.stderr)
     assert metrics["n"] == metrics["n_written"] == 500
     assert metrics["sources"]["one"]["lines"] + metrics["sources"]["two"]["lines"] == 500
-    assert volt_stream("run", "stream.yaml", "--limit", 500, "--workers", 1, "-q") == Done(
+    assert volt_stream("run stream.yaml --limit", 500, "--workers", 1, "-q") == Done(
         done.stdout, b""
     )
-    assert volt_stream("run", "stream.yaml", "--limit", 0, "-q") == Done(b"", b"")
-    other = volt_stream("run", "stream.yaml", "--limit", 50, "--seed", 0, "-q")
+    assert volt_stream("run stream.yaml --limit", 0, "-q") == Done(b"", b"")
+    other = volt_stream("run stream.yaml --limit", 50, "--seed", 0, "-q")
     assert other.lines == expected(50, seed=0) != expected(50)
 
 
 def test_a_run_ends_with_a_sentence(volt_stream: Run, stream_folder: Path) -> None:
     """Without --json the report is for people: lines, speed, sources, unfit lines, and whether the stream has ended."""
-    message = volt_stream("run", "stream.yaml", "--limit", 300).stderr.decode()
+    message = volt_stream("run stream.yaml --limit", 300).stderr.decode()
     assert re.fullmatch(
         r"300 lines, in [\d.]+ s \([\d,]+ per second\); one \d+, two \d+\n", message
     )
     (stream_folder / "few.tsv").write_text("a\tb\nc\nd\te\n")
     few = "sources: {few: {path: few.tsv, epochs: 1, min_fields: 2}}\nerrors: {on_fault: skip}\n"
     (stream_folder / "few.yaml").write_text(few)
-    message = volt_stream("run", "few.yaml", "--state", "s.json").stderr.decode()
+    message = volt_stream("run few.yaml --state s.json").stderr.decode()
     assert re.fullmatch(
         r"2 lines, in .* second\); 1 of 3 lines read are unfit \(columns 1\); the stream has ended\n",
         message,
     )
     message = volt_stream(
-        "run", "few.yaml", "--limit", 0, "--state", "s.json", "--resume"
+        "run few.yaml --limit", 0, "--state", "s.json", "--resume"
     ).stderr.decode()
     assert message == "0 lines, 2 over all runs; 1 of 3 lines read are unfit (columns 1)\n"
 
@@ -69,7 +69,7 @@ def test_stdout_is_for_the_lines(volt_stream: Run, stream_folder: Path) -> None:
         (stream_folder / "loud.yaml").write_text(
             config.format(function).replace("two.tsv.gz", "few.tsv")
         )
-        done = volt_stream("run", "loud.yaml", "-q", "--workers", n_workers)
+        done = volt_stream("run loud.yaml -q --workers", n_workers)
         assert sorted(done.lines) == ["a", "b", "c"]
         if function == "loud":
             assert sorted(done.stderr.split()) == sorted(b"P W E".split() * 3)
@@ -77,14 +77,14 @@ def test_stdout_is_for_the_lines(volt_stream: Run, stream_folder: Path) -> None:
 
 def test_summary_is_a_file_too(volt_stream: Run, stream_folder: Path) -> None:
     """--summary writes the metrics as JSON."""
-    volt_stream("run", "stream.yaml", "--limit", 10, "--summary", "summary.json", "-q")
+    volt_stream("run stream.yaml --limit", 10, "--summary", "summary.json", "-q")
     assert json.loads((stream_folder / "summary.json").read_bytes())["n_written"] == 10
 
 
 def test_some_lines_are_shown_and_kept(volt_stream: Run, stream_folder: Path) -> None:
     """--log-every shows every Nth line and the first five with their place, --sample keeps them; stdout stays."""
     options = ["--log-every", 20, "--sample", "sample.tsv", "--state", "s.json", "-q"]
-    done = volt_stream("run", "stream.yaml", "--limit", 43, *options)
+    done = volt_stream("run stream.yaml --limit", 43, *options)
     lines = expected(43)
     assert done.lines == lines
     shown = [0, 1, 2, 3, 4, 19, 39]
@@ -92,23 +92,20 @@ def test_some_lines_are_shown_and_kept(volt_stream: Run, stream_folder: Path) ->
     message = done.stderr.decode().splitlines()
     assert [row.partition(" (")[0] for row in message] == [f"line {n}" for n in shown]
     for number, row in zip(shown, message, strict=True):
-        found = json.loads(volt_stream("trace", "stream.yaml", number, "--json").stdout)
+        found = json.loads(volt_stream("trace stream.yaml", number, "--json").stdout)
         place = f"block at {found['start']}, chunk {found['chunk']}, place {found['offset']}"
         assert f"({found['source']}, epoch {found['epoch']}, {place}): " in row
-    done = volt_stream("run", "stream.yaml", "--limit", 18, *options, "--resume")
+    done = volt_stream("run stream.yaml --limit", 18, *options, "--resume")
     assert (done.lines, done.stderr.count(b"\n")) == ((lines := expected(61))[43:], 1)
     assert (stream_folder / "sample.tsv").read_text() == f"{lines[59]}\n"
     (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1}}")
-    done = volt_stream("run", "stream.yaml", "--log-every", 100)
+    done = volt_stream("run stream.yaml --log-every", 100)
     assert len(done.lines) == 200
     assert b"line 199 (one" in done.stderr
     assert (
-        b"--sample needs --log-every"
-        in volt_stream("run", "stream.yaml", "--sample", "x", status=2).stderr
+        b"--sample needs --log-every" in volt_stream("run stream.yaml --sample x", status=2).stderr
     )
-    again = volt_stream(
-        "run", "stream.yaml", "--log-every", 9, "--sample", "one.tsv", status=2
-    ).stderr
+    again = volt_stream("run stream.yaml --log-every", 9, "--sample", "one.tsv", status=2).stderr
     assert b"one.tsv" in again
 
 
@@ -117,9 +114,9 @@ def test_a_stream_that_ends(volt_stream: Run, stream_folder: Path) -> None:
     (stream_folder / "stream.yaml").write_text(
         "sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}"
     )
-    done = volt_stream("run", "stream.yaml", "--state", "s.json", "-q")
+    done = volt_stream("run stream.yaml --state s.json -q")
     assert sorted(done.lines) == sorted((stream_folder / "one.tsv").read_text().splitlines())
-    assert volt_stream("run", "stream.yaml", "--from-state", "s.json", "-q").stdout == b""
+    assert volt_stream("run stream.yaml --from-state s.json -q").stdout == b""
 
 
 def test_rank_and_world_from_arguments_and_launchers(
@@ -129,9 +126,7 @@ def test_rank_and_world_from_arguments_and_launchers(
     (stream_folder / "stream.yaml").write_text(
         "sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}"
     )
-    ranks = [
-        volt_stream("run", "stream.yaml", "-q", "--rank", rank, "--world", 2) for rank in (0, 1)
-    ]
+    ranks = [volt_stream("run stream.yaml -q --rank", rank, "--world", 2) for rank in (0, 1)]
     assert sorted(ranks[0].lines + ranks[1].lines) == sorted(
         (stream_folder / "one.tsv").read_text().splitlines()
     )
@@ -143,8 +138,8 @@ def test_rank_and_world_from_arguments_and_launchers(
         with monkeypatch.context() as environment:
             environment.setenv(names[0], "1")
             environment.setenv(names[1], "2")
-            assert volt_stream("run", "stream.yaml", "-q") == ranks[1]
-    assert b"work only together" in volt_stream("run", "stream.yaml", "--rank", 1, status=2).stderr
+            assert volt_stream("run stream.yaml -q") == ranks[1]
+    assert b"work only together" in volt_stream("run stream.yaml --rank", 1, status=2).stderr
 
 
 # Readers, disks and workers
@@ -152,7 +147,7 @@ def test_rank_and_world_from_arguments_and_launchers(
 
 def test_metrics_when_asked(start_stream: Start) -> None:
     """SIGUSR1 prints the metrics to stderr, and the run goes on."""
-    process = start_stream("run", "stream.yaml", "--json")
+    process = start_stream("run stream.yaml --json")
     found = read_lines(process, 10)
     process.send_signal(signal.SIGUSR1)
     assert process.stderr is not None
@@ -165,7 +160,7 @@ def test_metrics_when_asked(start_stream: Start) -> None:
 
 def test_a_reader_that_has_had_enough(start_stream: Start) -> None:
     """A closed pipe ends the run silently, with its state."""
-    process = start_stream("run", "stream.yaml", "--state", "s.json", "-q")
+    process = start_stream("run stream.yaml --state s.json -q")
     read_lines(process, 3)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -177,7 +172,7 @@ def test_a_reader_that_has_had_enough(start_stream: Start) -> None:
 
 def test_only_written_lines_are_reported(start_stream: Start) -> None:
     """When the reader closes the pipe in the middle of a block, the lines of the sources add up to those written."""
-    process = start_stream("run", "stream.yaml")
+    process = start_stream("run stream.yaml")
     read_lines(process, 3)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -194,29 +189,29 @@ def test_only_written_lines_are_reported(start_stream: Start) -> None:
 def test_a_full_disk_is_reported(start_stream: Start, volt_stream: Run) -> None:
     """A full disk under stdout is an error with the line, and the state is that line's; so is one under the state."""
     with open("/dev/full", "wb") as full:
-        process = start_stream("run", "stream.yaml", "--state", "s.json", stdout=full)
+        process = start_stream("run stream.yaml --state s.json", stdout=full)
         _, stderr = process.communicate(timeout=DEADLINE)
     assert process.returncode == 1
     assert "stdout: no space left on device after line 0" in stderr.decode()
     assert load_state("s.json")["n"] == 0
-    done = volt_stream("run", "stream.yaml", "--state", "nowhere/s.json", status=1)
+    done = volt_stream("run stream.yaml --state nowhere/s.json", status=1)
     assert b"nowhere/s.json: cannot be written" in done.stderr
 
 
 def test_what_is_closed_is_reported_in_one_line(start_stream: Start) -> None:
     """Without stdout the lines have no place; without stderr they are written all the same."""
-    process = start_stream("run", "stream.yaml", "--limit", 5, preexec_fn=lambda: os.close(1))
+    process = start_stream("run stream.yaml --limit", 5, preexec_fn=lambda: os.close(1))
     done = finish(process)
     assert (process.returncode, done.stderr.count(b"\n")) == (1, 1)
     assert b"stdout is closed, but the lines go there" in done.stderr
-    process = start_stream("run", "stream.yaml", "--limit", 5, preexec_fn=lambda: os.close(2))
+    process = start_stream("run stream.yaml --limit", 5, preexec_fn=lambda: os.close(2))
     assert finish(process) == Done("".join(f"{line}\n" for line in expected(5)).encode(), b"")
     assert process.returncode == 0
 
 
 def test_a_slow_reader_loses_nothing(start_stream: Start) -> None:
     """Read late and in small pieces, the lines are the same."""
-    process = start_stream("run", "stream.yaml", "--limit", 3000, "-q")
+    process = start_stream("run stream.yaml --limit", 3000, "-q")
     assert process.stdout is not None
     time.sleep(0.3)
     data = b""
@@ -244,12 +239,12 @@ sources:
     transforms: [user: {file: mine.py, function: double}]
 """
     (stream_folder / "stream.yaml").write_text(config)
-    done = volt_stream("run", "stream.yaml", "--state", "s.json", status=1)
+    done = volt_stream("run stream.yaml --state s.json", status=1)
     assert done.lines == [str(2 * n) for n in range(80)]
     assert "one.tsv:91: user: double: ValueError" in done.stderr.decode()
     assert load_state("s.json")["n"] == 80
     (stream_folder / "stream.yaml").write_text(config + "errors: {on_fault: skip}\n")
-    done = volt_stream("run", "stream.yaml", "--state", "s.json", "--force", "--json")
+    done = volt_stream("run stream.yaml --state s.json --force --json")
     assert done.lines == [str(2 * n) for n in range(90)]
     assert json.loads(done.stderr)["n_faults"] == 1
 
@@ -259,17 +254,14 @@ def test_faults_of_a_configuration_are_usage_errors(volt_stream: Run, stream_fol
     (stream_folder / "stream.yaml").write_text(
         CONFIG.replace("weight:", "wieght:", 1).replace("regex", "regx")
     )
-    done = volt_stream("run", "stream.yaml", status=2)
+    done = volt_stream("run stream.yaml", status=2)
     assert done.stdout == b""
     message = done.stderr.decode()
     assert (
         "stream.yaml:7: sources.one.transforms[1]: unknown transform 'regx'; did you mean regex?"
         in message
     )
-    assert (
-        b"--workers"
-        in volt_stream("run", "stream.yaml", "--workers", 1_000_000_000, status=2).stderr
-    )
+    assert b"--workers" in volt_stream("run stream.yaml --workers", 1_000_000_000, status=2).stderr
     for line in ("run --limit -1", "run --state-every 0", "preview -n 0", "preview --from -1"):
         volt_stream(*line.split(), "stream.yaml", status=2)
 
@@ -284,42 +276,35 @@ def test_trace_finds_the_line_in_its_file(volt_stream: Run, stream_folder: Path)
         "two": gzip.decompress((stream_folder / "two.tsv.gz").read_bytes()).decode().splitlines(),
     }
     for n, line in zip((0, 17, 640), [expected(641)[n] for n in (0, 17, 640)], strict=True):
-        found = json.loads(volt_stream("trace", "stream.yaml", n, "--json").stdout)
+        found = json.loads(volt_stream("trace stream.yaml", n, "--json").stdout)
         assert found["text"] == line
         assert texts[found["source"]][found["line"] - 1] == found["raw"]
         assert line.lower().removeprefix("[bt] ") == found["raw"]
-    assert b"line 17" in volt_stream("trace", "stream.yaml", 17).stdout
-    assert b"numbered from 0" in volt_stream("trace", "stream.yaml", "--", -1, status=2).stderr
+    assert b"line 17" in volt_stream("trace stream.yaml", 17).stdout
+    assert b"numbered from 0" in volt_stream("trace stream.yaml --", -1, status=2).stderr
 
 
 def test_plan_counts_epochs_and_holds_speed_against_demand(volt_stream: Run) -> None:
     """At line N, the planned lines of all sources sum to N; too slow a stream fails."""
-    found = json.loads(
-        volt_stream("plan", "stream.yaml", "--at", "1e4", "--seconds", 0.2, "--json").stdout
-    )
+    found = json.loads(volt_stream("plan stream.yaml --at 1e4 --seconds", 0.2, "--json").stdout)
     assert sum(part["lines"] for part in found["sources"].values()) == pytest.approx(10_000)
     two = found["sources"]["two"]
     assert two["epochs"] == pytest.approx(two["lines"] / 300)
     assert found["lines_per_second"] > 0
-    table = volt_stream("plan", "stream.yaml", "--seconds", 0.2, "--demand", 1e12, status=1)
+    table = volt_stream("plan stream.yaml --seconds", 0.2, "--demand", 1e12, status=1)
     assert b"fewer than --demand 1,000,000,000,000" in table.stderr
     assert b"memory for data" in table.stdout
-    assert (
-        b"is not a number of lines"
-        in volt_stream("plan", "stream.yaml", "--at", "soon", status=2).stderr
-    )
+    assert b"is not a number of lines" in volt_stream("plan stream.yaml --at soon", status=2).stderr
 
 
 def test_audit_proves_cover_and_shares(volt_stream: Run) -> None:
     """Every line once per epoch, for any world, with the content compared."""
     found = json.loads(
-        volt_stream(
-            "audit", "stream.yaml", "--epochs", 3, "--content", "--world", 3, "--json"
-        ).stdout
+        volt_stream("audit stream.yaml --epochs", 3, "--content", "--world", 3, "--json").stdout
     )
     assert found["exact"] is True
     assert [source["content"] for source in found["sources"]] == [True, True]
-    message = volt_stream("audit", "stream.yaml", "--turns", "1e4")
+    message = volt_stream("audit stream.yaml --turns 1e4")
     assert b"not read" in message.stdout
     assert b"exact: every line once per epoch" in message.stderr
 
@@ -328,27 +313,27 @@ def test_schema_documents(volt_stream: Run) -> None:
     """The text names every key, the JSON is a schema; one transform can be asked for."""
     assert b"block_lines: whole number" in volt_stream("schema").stdout
     assert (
-        json.loads(volt_stream("schema", "--json").stdout)["$defs"]["tag"]["properties"]["text"][
+        json.loads(volt_stream("schema --json").stdout)["$defs"]["tag"]["properties"]["text"][
             "type"
         ]
         == "string"
     )
-    assert volt_stream("schema", "tag", "copy").stdout.startswith(b"tag \xe2\x80\x94 Put a tag")
-    assert b"did you mean lower" in volt_stream("schema", "lwoer", status=2).stderr
+    assert volt_stream("schema tag copy").stdout.startswith(b"tag \xe2\x80\x94 Put a tag")
+    assert b"did you mean lower" in volt_stream("schema lwoer", status=2).stderr
 
 
 def test_the_cache_is_reported_and_pruned(volt_stream: Run, stream_folder: Path) -> None:
     """Its size is reported; --prune removes what was not used for --days, and what is needed again is made again."""
-    first = volt_stream("run", "stream.yaml", "--limit", 20, "-q")
-    found = json.loads(volt_stream("cache", "--json").stdout)
+    first = volt_stream("run stream.yaml --limit", 20, "-q")
+    found = json.loads(volt_stream("cache --json").stdout)
     assert found["folder"] == str(stream_folder / "cache" / "volt" / "stream")
     assert found["bytes"] > 0
-    assert json.loads(volt_stream("cache", "--prune", "--json").stdout) == found
-    pruned = json.loads(volt_stream("cache", "--prune", "--days", 0, "--json").stdout)
+    assert json.loads(volt_stream("cache --prune --json").stdout) == found
+    pruned = json.loads(volt_stream("cache --prune --days", 0, "--json").stdout)
     assert (pruned["freed"], pruned["bytes"]) == (found["bytes"], 0)
-    assert b"0.0 MB, and 0.0 MB were removed" in volt_stream("cache", "nowhere", "--prune").stderr
-    assert volt_stream("run", "stream.yaml", "--limit", 20, "-q") == first
-    assert b"needs --prune" in volt_stream("cache", "--days", 3, status=2).stderr
+    assert b"0.0 MB, and 0.0 MB were removed" in volt_stream("cache nowhere --prune").stderr
+    assert volt_stream("run stream.yaml --limit", 20, "-q") == first
+    assert b"needs --prune" in volt_stream("cache --days", 3, status=2).stderr
 
 
 def test_states_of_ranks_are_merged(volt_stream: Run, stream_folder: Path) -> None:
@@ -359,15 +344,12 @@ def test_states_of_ranks_are_merged(volt_stream: Run, stream_folder: Path) -> No
     lines = list[str]()
     for rank in (0, 1):
         options = ["--rank", rank, "--world", 2, "--state", f"{rank}.json", "-q"]
-        lines += volt_stream("run", "stream.yaml", "--limit", 10 + 30 * rank, *options).lines
-    assert (
-        b"2 states, 50 lines"
-        in volt_stream("merge-states", "0.json", "1.json", "-o", "m.json").stderr
-    )
-    lines += volt_stream("run", "stream.yaml", "--from-state", "m.json", "-q").lines
+        lines += volt_stream("run stream.yaml --limit", 10 + 30 * rank, *options).lines
+    assert b"2 states, 50 lines" in volt_stream("merge-states 0.json 1.json -o m.json").stderr
+    lines += volt_stream("run stream.yaml --from-state m.json -q").lines
     assert sorted(lines) == sorted((stream_folder / "one.tsv").read_text().splitlines())
-    assert json.loads(volt_stream("merge-states", "0.json", "1.json", "-o", "-").stdout)["n"] == 50
-    volt_stream("merge-states", "0.json", "1.json", "-o", "0.json", status=2)
+    assert json.loads(volt_stream("merge-states 0.json 1.json -o -").stdout)["n"] == 50
+    volt_stream("merge-states 0.json 1.json -o 0.json", status=2)
 
 
 def test_examples_are_listed_and_run(volt_stream: Run, stream_folder: Path) -> None:
@@ -386,14 +368,14 @@ def test_examples_are_listed_and_run(volt_stream: Run, stream_folder: Path) -> N
         )
     assert (
         b"exists; choose another folder"
-        in volt_stream("example", "mixing", "-o", "ex/mixing", status=1).stderr
+        in volt_stream("example mixing -o ex/mixing", status=1).stderr
     )
-    assert b"did you mean mixing" in volt_stream("example", "mixin", status=2).stderr
+    assert b"did you mean mixing" in volt_stream("example mixin", status=2).stderr
 
 
 def test_preview_shows_every_step(volt_stream: Run) -> None:
     """preview tells the place of each of the first lines, what was read and what each transform made of it."""
-    message = volt_stream("preview", "stream.yaml", "-n", 12).stdout.decode()
+    message = volt_stream("preview stream.yaml -n", 12).stdout.decode()
     lines = expected(12)
     assert [row.split()[1] for row in message.split("\n") if row.startswith("line ")] == [
         str(n) for n in range(12)
@@ -402,7 +384,7 @@ def test_preview_shows_every_step(volt_stream: Run) -> None:
         assert line.replace("\t", "  ⇥  ") in message
     assert "repeat" in message
     assert "as it was" in message
-    assert "as it was" not in volt_stream("preview", "stream.yaml", "--changed").stdout.decode()
-    later = volt_stream("preview", "stream.yaml", "-n", 1, "--from", 11).stdout.decode()
+    assert "as it was" not in volt_stream("preview stream.yaml --changed").stdout.decode()
+    later = volt_stream("preview stream.yaml -n", 1, "--from", 11).stdout.decode()
     assert lines[11].replace("\t", "  ⇥  ") in later
-    volt_stream("preview", "stream.yaml", "-n", 0, status=2)
+    volt_stream("preview stream.yaml -n", 0, status=2)

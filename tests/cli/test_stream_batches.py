@@ -45,7 +45,7 @@ def config(stream_folder: Path) -> Path:
 
 def error_text(volt_stream: Run, *arguments: object) -> Any:
     """What the command says in JSON."""
-    return json.loads(volt_stream("batches", "b.yaml", *SET, *arguments, "--json", "-q").stdout)
+    return json.loads(volt_stream("batches b.yaml", *SET, *arguments, "--json", "-q").stdout)
 
 
 @pytest.mark.parametrize("world", [1, 3])
@@ -85,7 +85,7 @@ def test_ranks_have_the_same_number_of_steps(volt_stream: Run, config: Path) -> 
         158,
     ]
     assert ranks[0]["sources"]["pairs"]["epochs"] == 1
-    done = volt_stream("batches", "b.yaml", *SET, "-n", 1000)
+    done = volt_stream("batches b.yaml", *SET, "-n", 1000)
     assert b"the stream ended after" in done.stderr
     assert all(f"pairs.tsv:{line}" in done.stdout.decode() for line in (8, 58, 108, 158))
 
@@ -240,7 +240,7 @@ def test_a_state_of_other_steps_is_refused(volt_stream: Run, config: Path) -> No
     ):
         (config.parent / "s.json").write_text(text)
         assert f"s.json: {message}" in refused(volt_stream, *resume, status=1)
-    volt_stream("run", "b.yaml", *SET, "--limit", 3, "--state", "lines.json", "-q")
+    volt_stream("run b.yaml", *SET, "--limit", 3, "--state", "lines.json", "-q")
     found = refused(volt_stream, "b.yaml", *SET, "--state", "lines.json", "--resume", status=1)
     assert "lines.json: the state belongs to a stream of lines" in found
 
@@ -296,7 +296,7 @@ def test_it_reports_on_the_way(volt_stream: Run, config: Path) -> None:
     found = error_text(volt_stream, "-n", 10, "--every", 4)
     assert [one["step"] for one in found["every"]] == [4, 8]
     assert found["every"][0]["tokens"] < found["every"][1]["tokens"] < found["tokens"]
-    shown = volt_stream("batches", "b.yaml", *SET, "-n", 10, "--every", 5).stdout.decode()
+    shown = volt_stream("batches b.yaml", *SET, "-n", 10, "--every", 5).stdout.decode()
     words = [line.split() for line in shown.split("\n")]
     assert [line[:2] for line in words[:2]] == [["step", "5"], ["step", "10"]]
     assert words[2] == ["source", "lines", "read", "epochs", "steps", "per", "epoch"]

@@ -40,7 +40,7 @@ def config(stream_folder: Path) -> Path:
 
 def message(volt_stream: Run, *arguments: object, status: int = 0) -> Any:
     """What the command says in JSON."""
-    return json.loads(volt_stream("batches", "b.yaml", *arguments, "--json", status=status).stdout)
+    return json.loads(volt_stream("batches b.yaml", *arguments, "--json", status=status).stdout)
 
 
 def test_unfit_lines_are_reported(volt_stream: Run, config: Path) -> None:
@@ -50,16 +50,16 @@ def test_unfit_lines_are_reported(volt_stream: Run, config: Path) -> None:
     assert (found["n_read"], found["n_faults"]) == (N_LINES, UNFIT)
     assert list(found["reasons"].values()) == [UNFIT]
     assert found["sentences"] + found["left"] == N_LINES - UNFIT
-    volt_stream("run", "b.yaml", "--summary", "run.json", "-q")
+    volt_stream("run b.yaml --summary run.json -q")
     of_lines = json.loads((config.parent / "run.json").read_bytes())
     assert [found[key] for key in ("n_faults", "reasons")] == [
         of_lines[key] for key in ("n_faults", "reasons")
     ]
-    shown = volt_stream("batches", "b.yaml", "-n", 1000).stdout.decode()
+    shown = volt_stream("batches b.yaml -n", 1000).stdout.decode()
     assert f"unfit         {UNFIT} lines, dropped from {N_LINES} read\n" in shown
     assert f"{UNFIT} {next(iter(found['reasons']))}\n" in shown
     write_lines(config.parent / "pairs.tsv", ["a\tb"] * 9)
-    assert b"unfit" not in volt_stream("batches", "b.yaml", "-n", 1000).stdout
+    assert b"unfit" not in volt_stream("batches b.yaml -n", 1000).stdout
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -78,7 +78,7 @@ def test_what_was_read_counts_over_all_runs(volt_stream: Run, workers: int) -> N
     assert [one["epochs"] for one in read] == sorted(one["epochs"] for one in read)
     assert (
         "1 in this run, up to step 66"
-        in volt_stream("batches", "b.yaml", "-n", 1, *options).stdout.decode()
+        in volt_stream("batches b.yaml -n", 1, *options).stdout.decode()
     )
 
 
@@ -95,18 +95,16 @@ def test_speed_is_that_of_making_windows(volt_stream: Run) -> None:
     windows = [one["windows"] for one in found["every"]]
     assert windows == sorted(windows)
     assert (windows[0], windows[-1]) == (1, found["sources"]["pairs"]["lines"] // 60)
-    shown = volt_stream("batches", "b.yaml", "-n", 2, "--every", 1).stdout.decode()
+    shown = volt_stream("batches b.yaml -n", 2, "--every", 1).stdout.decode()
     assert [line.endswith("– tokens/s") for line in shown.split("\n")[:2]] == [True, True]
     assert "speed here    – after 1 window; measured from the second window on" in shown
 
 
 def test_quiet_prints_no_table(volt_stream: Run) -> None:
     """Errors only, as elsewhere; JSON is what is asked for by its name."""
-    done = volt_stream("batches", "b.yaml", "-n", 4, "--every", 2, "-q")
+    done = volt_stream("batches b.yaml -n", 4, "--every", 2, "-q")
     assert done == (b"", b"")
-    assert (
-        json.loads(volt_stream("batches", "b.yaml", "-n", 4, "-q", "--json").stdout)["steps"] == 4
-    )
+    assert json.loads(volt_stream("batches b.yaml -n", 4, "-q", "--json").stdout)["steps"] == 4
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, number: int, at: int) -> None:
@@ -171,7 +169,7 @@ def test_rows_come_when_they_are_reached(volt_stream: Run, monkeypatch: pytest.M
     monkeypatch.setattr(
         "volt_cli.stream.batches.show", lambda *parts: shown.__setitem__(0, shown[0] + 1)
     )
-    volt_stream("batches", "b.yaml", "-n", 9, "--every", 3)
+    volt_stream("batches b.yaml -n", 9, "--every", 3)
     assert seen == [(n, (n - 1) // 3) for n in range(1, 10)]
 
 

@@ -109,7 +109,7 @@ def test_a_temperature_that_leaves_a_source_nothing_is_refused(
     (stream_folder / "a.txt").write_text("line\n" * 1000)
     (stream_folder / "b.txt").write_text("line\n")
     (stream_folder / "each.yaml").write_text("each: {path: '*.txt', temperature: 1e-3}\n")
-    found = volt_stream("run", "each.yaml", "--limit", 3, "-q", status=2).stderr
+    found = volt_stream("run each.yaml --limit", 3, "-q", status=2).stderr
     assert b"each.yaml:1: each.temperature: 0.001 leaves nothing to " in found
     assert b"b.txt; raise it" in found
 
@@ -117,10 +117,10 @@ def test_a_temperature_that_leaves_a_source_nothing_is_refused(
 def test_a_module_that_is_missing_is_to_be_installed(volt_stream: Run, stream_folder: Path) -> None:
     """As where word alignments need a library that is not there: its name, the place and what to do are reported."""
     (stream_folder / "align.py").write_text("def align(fields):\n    import no_such_aligner\n")
-    step = "user: {file: align.py, function: align, append: true}"
+    step = "user: {file: align.py, function: align}"
     (stream_folder / "u.yaml").write_text(
         f"sources: {{s: {{path: one.tsv, transforms: [{step}]}}}}\n"
     )
-    found = volt_stream("run", "u.yaml", "--limit", 3, "-q", status=1).stderr
+    found = volt_stream("run u.yaml --limit", 3, "-q", status=1).stderr
     assert b"No module named 'no_such_aligner'" in found
     assert b"align.py:2); install the module" in found

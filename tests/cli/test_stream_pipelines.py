@@ -24,16 +24,13 @@ printf '%s\\n' e0 e1 | gzip > "$8/train-parts/$5.eng.gz"
 def test_default_is_one_source_as_it_is(volt_stream: Run, stream_folder: Path) -> None:
     """An epoch's worth of lines is the file's lines; the seed, the workers and the state work as with a file."""
     lines = (stream_folder / "one.tsv").read_text().splitlines()
-    done = volt_stream("run", "default", "one.tsv", "--limit", 200, "--json")
+    done = volt_stream("run default one.tsv --limit", 200, "--json")
     assert sorted(done.lines) == sorted(lines)
     assert json.loads(done.stderr)["sources"]["one.tsv"]["lines"] == 200
-    assert (
-        volt_stream("run", "default", "one.tsv", "--limit", 200, "--seed", 3, "-q").lines
-        != done.lines
-    )
-    volt_stream("run", "default", "one.tsv", "--limit", 90, "--state", "s.json", "-q")
+    assert volt_stream("run default one.tsv --limit", 200, "--seed", 3, "-q").lines != done.lines
+    volt_stream("run default one.tsv --limit", 90, "--state", "s.json", "-q")
     rest = volt_stream(
-        "run", "default", "one.tsv", "--limit", 110, "--from-state", "s.json", "--workers", 1, "-q"
+        "run default one.tsv --limit", 110, "--from-state", "s.json", "--workers", 1, "-q"
     )
     assert rest.lines == done.lines[90:]
 
@@ -46,15 +43,13 @@ def test_multistream_mixes_as_its_configuration_does(volt_stream: Run, stream_fo
     (stream_folder / "mix.yaml").write_text(config)
     with Stream.from_config("mix.yaml") as stream:
         expected = b"".join(stream.blocks(limit=300))
-    done = volt_stream(
-        "run", "multistream", "one.tsv", "two.tsv.gz", "--weights", "2,1", "--limit", 300, "-q"
-    )
+    done = volt_stream("run multistream one.tsv two.tsv.gz --weights 2,1 --limit", 300, "-q")
     assert done.stdout == expected
-    even = volt_stream("run", "multistream", "one.tsv", "two.tsv.gz", "--limit", 300, "-q").lines
+    even = volt_stream("run multistream one.tsv two.tsv.gz --limit", 300, "-q").lines
     assert Counter(line[0] for line in even) == {"a": 150, "c": 150}
     (stream_folder / "x").mkdir()
     (stream_folder / "x" / "one.tsv").write_text("x\n")
-    done = volt_stream("run", "multistream", "one.tsv", "x/one.tsv", "--limit", 2, "--json")
+    done = volt_stream("run multistream one.tsv x/one.tsv --limit", 2, "--json")
     assert set(json.loads(done.stderr)["sources"]) == {"one.tsv", "x/one.tsv"}
 
 
@@ -65,9 +60,7 @@ def test_example_tags_what_was_translated_back_and_changes_case(
     (stream_folder / "one.tsv").write_text(
         "".join(f"DAS Haus {n}\tTHE house {n}\n" for n in range(900))
     )
-    done = volt_stream(
-        "run", "example", "one.tsv", "two.tsv.gz", "--weights", "2,1", "--limit", 2700, "-q"
-    )
+    done = volt_stream("run example one.tsv two.tsv.gz --weights 2,1 --limit", 2700, "-q")
     tagged = [line for line in done.lines if line.startswith("[BT] ")]
     assert len(tagged) == 900
     assert {line.lower() for line in tagged} == {f"[bt] c{n}\td{n}" for n in range(300)}
@@ -106,22 +99,16 @@ def test_mtdata_is_asked_once_for_each_data_set(
     assert done.stderr == b"downloading A-1-eng-rus\ndownloading B-2-eng-rus\n"
     program.write_text("#!/bin/sh\nexit 3\n")
     assert volt_stream(*options, "-q").lines == done.lines
-    assert (
-        b"ended with status 3"
-        in volt_stream("run", "mtdata", "C-3", "--langs", "rus-eng", status=1).stderr
-    )
+    assert b"ended with status 3" in volt_stream("run mtdata C-3 --langs rus-eng", status=1).stderr
     program.unlink()
-    assert (
-        b"pip install mtdata"
-        in volt_stream("run", "mtdata", "C-3", "--langs", "rus-eng", status=1).stderr
-    )
+    assert b"pip install mtdata" in volt_stream("run mtdata C-3 --langs rus-eng", status=1).stderr
     for name, langs in (
         ("../C", "rus-eng"),
         ("-o", "rus-eng"),
         ("C", "ru-en"),
         ("C", "../rus-eng"),
     ):
-        volt_stream("run", "mtdata", "--langs", langs, "--", name, status=2)
+        volt_stream("run mtdata --langs", langs, "--", name, status=2)
     for path in (stream_folder / "cache" / "volt" / "mtdata").rglob("A*.rus.gz"):
         assert gzip.decompress(path.read_bytes()) == b"A-1-eng-rus-0\nA-1-eng-rus-1\n"
 
@@ -167,28 +154,25 @@ def test_what_is_wrong_is_a_usage_error(
 
 def test_a_missing_source_is_reported(volt_stream: Run) -> None:
     """It is named, as a missing corpus is."""
-    assert b"none.tsv: no such file" in volt_stream("run", "default", "none.tsv", status=1).stderr
+    assert b"none.tsv: no such file" in volt_stream("run default none.tsv", status=1).stderr
 
 
 def test_a_file_comes_before_a_pipeline(volt_stream: Run, stream_folder: Path) -> None:
     """A file of a pipeline's name is a configuration; with sources that is an error, which says so."""
     (stream_folder / "default").write_text("sources: {one: {path: one.tsv}}")
-    assert set(
-        json.loads(volt_stream("run", "default", "--limit", 1, "--json").stderr)["sources"]
-    ) == {"one"}
-    message = volt_stream("run", "default", "one.tsv", status=2).stderr
+    assert set(json.loads(volt_stream("run default --limit", 1, "--json").stderr)["sources"]) == {
+        "one"
+    }
+    message = volt_stream("run default one.tsv", status=2).stderr
     assert b"to run the pipeline default, move the file" in message
     (stream_folder / "multistream").mkdir()
-    assert len(volt_stream("run", "multistream", "one.tsv", "--limit", 3, "-q").lines) == 3
+    assert len(volt_stream("run multistream one.tsv --limit", 3, "-q").lines) == 3
 
 
 def test_a_run_does_not_write_over_its_source(volt_stream: Run, stream_folder: Path) -> None:
     """What a pipeline reads is no place for its metrics."""
     before = (stream_folder / "one.tsv").read_bytes()
-    assert (
-        b"one.tsv"
-        in volt_stream("run", "default", "one.tsv", "--summary", "one.tsv", status=2).stderr
-    )
+    assert b"one.tsv" in volt_stream("run default one.tsv --summary one.tsv", status=2).stderr
     assert (stream_folder / "one.tsv").read_bytes() == before
 
 
@@ -206,16 +190,13 @@ def test_merged_states_say_where_new_ranks_go_on(volt_stream: Run) -> None:
             "--limit",
             40 + rank,
         ]
-        volt_stream("run", "default", "one.tsv", *options)
-    message = volt_stream(
-        "merge-states", "0.json", "1.json", "-o", "m.json", "--world", 4
-    ).stderr.decode()
+        volt_stream("run default one.tsv", *options)
+    message = volt_stream("merge-states 0.json 1.json -o m.json --world", 4).stderr.decode()
     assert "rank 0 of 4: continue from line 21; count from 21 for --ack" in message
     assert "ranks 1 to 3 of 4: continue from line 20; count from 20 for --ack" in message
     Path("used").write_text("23\n")
     rank = ["--rank", 0, "--world", 4, "--from-state", "m.json", "-q"]
-    lines = volt_stream("run", "default", "one.tsv", *rank, "--limit", 5).lines
+    lines = volt_stream("run default one.tsv", *rank, "--limit", 5).lines
     assert (
-        volt_stream("run", "default", "one.tsv", *rank, "--limit", 3, "--ack", "used").lines
-        == lines[2:]
+        volt_stream("run default one.tsv", *rank, "--limit", 3, "--ack", "used").lines == lines[2:]
     )

@@ -36,7 +36,7 @@ def test_a_pipeline_is_shown_as_its_configuration_is(
 def test_a_pipeline_is_planned(volt_stream: Run) -> None:
     """Of 30 lines at weights 2 and 1, 20 come from the first source."""
     found = volt_stream(
-        "plan", "multistream", *SOURCES, "--weights", "2,1", "--at", 30, "--seconds", 0.01, "--json"
+        "plan multistream", *SOURCES, "--weights", "2,1", "--at", 30, "--seconds", 0.01, "--json"
     )
     assert [source["lines"] for source in json.loads(found.stdout)["sources"].values()] == [20, 10]
 

@@ -18,10 +18,10 @@ from volt.stream.running.checkpoint import load_state
 @pytest.mark.parametrize("cuts", [[1, 2, 3], [0, 49, 50, 51], [99, 1, 100], [350]])
 def test_runs_from_state_to_state_are_one_run(volt_stream: Run, cuts: list[int]) -> None:
     """Whatever the limits of the runs, --state and --from-state make their outputs one."""
-    found = volt_stream("run", "stream.yaml", "--limit", 7, "--state", "s.json", "-q").lines
+    found = volt_stream("run stream.yaml --limit", 7, "--state", "s.json", "-q").lines
     for cut in cuts:
         options = ["--from-state", "s.json", "--state", "s.json", "--state-every", 13, "-q"]
-        found += volt_stream("run", "stream.yaml", "--limit", cut, *options).lines
+        found += volt_stream("run stream.yaml --limit", cut, *options).lines
     assert found == expected(len(found))
     assert load_state("s.json")["n"] == len(found) == 7 + sum(cuts)
 
@@ -64,17 +64,16 @@ def test_a_state_at_the_end_stays_there(volt_stream: Run, stream_folder: Path) -
 
 def test_a_state_of_another_stream_is_refused(volt_stream: Run, stream_folder: Path) -> None:
     """The state says which configuration it belongs to; what differs is reported, or accepted by its name."""
-    volt_stream("run", "stream.yaml", "--limit", 5, "--state", "s.json", "-q")
+    volt_stream("run stream.yaml --limit", 5, "--state", "s.json", "-q")
     (stream_folder / "stream.yaml").write_text(CONFIG.replace("repeat: 2", "repeat: 3"))
     assert (
         b"sources.one.transforms"
-        in volt_stream("run", "stream.yaml", "--from-state", "s.json", status=1).stderr
+        in volt_stream("run stream.yaml --from-state s.json", status=1).stderr
     )
     assert (
-        b"cannot be read"
-        in volt_stream("run", "stream.yaml", "--from-state", "none.json", status=1).stderr
+        b"cannot be read" in volt_stream("run stream.yaml --from-state none.json", status=1).stderr
     )
-    assert b"--resume needs" in volt_stream("run", "stream.yaml", "--resume", status=2).stderr
+    assert b"--resume needs" in volt_stream("run stream.yaml --resume", status=2).stderr
     (stream_folder / "stream.yaml").write_text(CONFIG.replace("0.3", "0.4"))
     command, state = ["run", "stream.yaml", "--limit", 5], (stream_folder / "s.json").read_bytes()
     assert (
@@ -95,7 +94,7 @@ def test_options_of_positions_combine(
 ) -> None:
     """With --resume, the run's state comes first; else --from-state; --ack skips used lines; --force starts anew."""
     for name, n in (("base.json", 7), ("own.json", 12)):
-        volt_stream("run", "stream.yaml", "--limit", n, "--state", name, "-q")
+        volt_stream("run stream.yaml --limit", n, "--state", name, "-q")
     own, lines = (stream_folder / "own.json").read_bytes(), expected(25)
     if ack:
         (stream_folder / "ack").write_text(f"{ack}\n")
@@ -140,18 +139,14 @@ def test_a_word_that_cannot_be_true_is_refused(volt_stream: Run, stream_folder: 
     (stream_folder / "ack").write_text("90\n")
     assert (
         b"continue with --resume"
-        in volt_stream("run", "stream.yaml", "--ack", "ack", "--limit", 5, status=1).stderr
+        in volt_stream("run stream.yaml --ack ack --limit", 5, status=1).stderr
     )
     (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1}}")
     (stream_folder / "ack").write_text("9000\n")
     assert (
-        b"the stream has 200"
-        in volt_stream("run", "stream.yaml", "--ack", "ack", "--resume", status=1).stderr
+        b"the stream has 200" in volt_stream("run stream.yaml --ack ack --resume", status=1).stderr
     )
-    assert (
-        b"descriptor is not open"
-        in volt_stream("run", "stream.yaml", "--ack", "99", status=2).stderr
-    )
+    assert b"descriptor is not open" in volt_stream("run stream.yaml --ack 99", status=2).stderr
 
 
 @pytest.mark.parametrize(
@@ -161,7 +156,7 @@ def test_a_signal_ends_the_run_at_a_line_with_its_state(
     start_stream: Start, volt_stream: Run, number: int
 ) -> None:
     """Stopped at any moment, even with a reader that does not read, a run leaves whole lines and their state."""
-    process = start_stream("run", "stream.yaml", "--state", "s.json", "--state-every", 40)
+    process = start_stream("run stream.yaml --state s.json --state-every", 40)
     found = read_lines(process, 30)  # then the pipe fills
     process.send_signal(number)
     wait_for(lambda: process.poll() is not None)  # though nobody reads
@@ -174,7 +169,7 @@ def test_a_signal_ends_the_run_at_a_line_with_its_state(
         in done.stderr.decode()
     )
     assert load_state("s.json")["n"] == len(found)
-    found += volt_stream("run", "stream.yaml", "--from-state", "s.json", "--limit", 50, "-q").lines
+    found += volt_stream("run stream.yaml --from-state s.json --limit", 50, "-q").lines
     assert found == expected(len(found))
 
 
@@ -205,7 +200,7 @@ def sleep(fields):
         "transforms: [user: {file: mine.py, function: sleep}]}}"
     )
     options = ["--state", "s.json", "--summary", "m.json", "--workers", n_workers]
-    process = start_stream("run", "stream.yaml", *options)
+    process = start_stream("run stream.yaml", *options)
     lines = read_lines(process, 30)
     wait_for((stream_folder / "here").exists)
     process.send_signal(number)
@@ -230,7 +225,7 @@ def test_a_signal_before_the_first_line_is_obeyed_at_once(
     (stream_folder / "stream.yaml").write_text(
         "sources: {one: {path: one.tsv, transforms: [user: {file: mine.py, function: f}]}}"
     )
-    process = start_stream("run", "stream.yaml", "--state", "s.json")
+    process = start_stream("run stream.yaml --state s.json")
     wait_for((stream_folder / "here").exists)
     process.send_signal(number)
     done = finish(process)
@@ -272,9 +267,7 @@ def test_acknowledgements_on_a_descriptor(
     """Numbers written to a pipe move the state to them, soon; broken writes are put together."""
     reader, writer = os.pipe()
     try:
-        process = start_stream(
-            "run", "stream.yaml", "--state", "s.json", "--ack", reader, pass_fds=[reader]
-        )
+        process = start_stream("run stream.yaml --state s.json --ack", reader, pass_fds=[reader])
         used = read_lines(process, 200)
         for message in (b"7\n1", b"0\n15", b"0\n"):
             os.write(writer, message)
@@ -284,7 +277,7 @@ def test_acknowledgements_on_a_descriptor(
     finally:
         os.close(reader)
         os.close(writer)
-    rest = volt_stream("run", "stream.yaml", "--from-state", "s.json", "--limit", 80, "-q").lines
+    rest = volt_stream("run stream.yaml --from-state s.json --limit", 80, "-q").lines
     assert used[:150] + rest == expected(230)
 
 

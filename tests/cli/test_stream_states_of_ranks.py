@@ -47,9 +47,7 @@ def test_other_files_are_replaced(volt_stream: Run, tmp_path: Path) -> None:
             path.write_bytes(b"x" * n_bytes)
         check_own(path, 1, 2)
     volt_stream(
-        "run",
-        "stream.yaml",
-        "--limit",
+        "run stream.yaml --limit",
         5,
         "-q",
         "--force",

@@ -95,9 +95,9 @@ def test_plan_and_audit_count_what_tasks_are_owed(volt_stream: Run, tasks: Path)
 
 def test_the_schema_shows_what_a_template_becomes(volt_stream: Run, tasks: Path) -> None:
     """--expand prints the text, byte by byte."""
-    done = volt_stream("schema", "--expand", tasks, "--set", "weight=3")
+    done = volt_stream("schema --expand", tasks, "--set", "weight=3")
     assert done.stdout.decode() == TASKS.replace("{{weight}}", "3")
-    plain = volt_stream("schema", "--expand", "stream.yaml")
+    plain = volt_stream("schema --expand stream.yaml")
     assert plain.stdout == Path("stream.yaml").read_bytes()
     assert b"tasks.NAME" in volt_stream("schema").stdout
 
@@ -187,10 +187,10 @@ def test_what_cannot_be_done_is_reported(
 
 def test_dynamicdata_is_imported(volt_stream: Run, tasks: Path) -> None:
     """The new file is there, runs, and names what differs; stderr says the same; -o - is stdout."""
-    done = volt_stream("import-dynamicdata", "old.yaml", "-o", "new.yaml")
+    done = volt_stream("import-dynamicdata old.yaml -o new.yaml")
     assert b"note inputs.i.size: VOLT counts the lines; the size is omitted" in done.stderr
     assert Path("new.yaml").read_text().startswith("# inputs.i.size: VOLT counts the lines")
-    assert len(volt_stream("run", "new.yaml", "--limit", 20, "-q").lines) == 20
-    printed = volt_stream("import-dynamicdata", "old.yaml", "-o", "-", "-q")
+    assert len(volt_stream("run new.yaml --limit", 20, "-q").lines) == 20
+    printed = volt_stream("import-dynamicdata old.yaml -o - -q")
     assert printed.stdout == Path("new.yaml").read_bytes()
     assert printed.stderr == b""

@@ -33,7 +33,7 @@ WARNED = {
 
 @pytest.fixture(autouse=True)
 def _model(run: Run) -> None:
-    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    run("search corpus.txt -q -o v.volt")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -125,10 +125,10 @@ def test_lines_before_a_refused_one_are_given(config: Path, run: Run) -> None:
 
 def test_python_files_run_only_when_trusted(config: Path, run: Run) -> None:
     """--trust is what the message says."""
-    Path("own.py").write_text("def twice(line):\n    return f'{line} {line}'\n")
+    Path("own.py").write_text("def twice(fields):\n    return [f'{fields[0]} {fields[0]}']\n")
     Path("own.yaml").write_text(
         "tasks: {t: {type: mono, inputs: {i: {mono: a}}, transforms: "
-        "[user: {file: own.py, function: twice, takes: line}]}}"
+        "[user: {file: own.py, function: twice}]}}"
     )
     command = ("translate-input", "own.yaml", "--task", "t")
     assert (

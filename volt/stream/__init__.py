@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from volt.stream.mixing.mixture import Mixture as Mixture
     from volt.stream.mixing.mixture import Sampling as Sampling
     from volt.stream.mixing.schedule import Schedule as Schedule
-    from volt.stream.reading.distributed_sampler import from_environment as from_environment
     from volt.stream.reading.error_policy import ErrorPolicy as ErrorPolicy
+    from volt.stream.reading.ranks import from_environment as from_environment
     from volt.stream.reading.source_definition import Checks as Checks
     from volt.stream.reading.source_definition import Source as Source
     from volt.stream.running.checkpoint import load_state as load_state

@@ -1,4 +1,5 @@
-"""The use cases of the SOTASTREAM paper (Section 6): folders with a configuration and generated parallel data.
+"""The use cases of the SOTASTREAM paper (Section 6): folders with a configuration and generated
+parallel data.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -66,7 +67,8 @@ def sentence_pairs() -> list[Pair]:
 
 
 def side(number: int, *, first: int = 0, last: int | None = None) -> bytes:
-    """Return one side of sentence_pairs()[first:last], one per line. number: 0 for German, 1 for English"""
+    """Return one side of sentence_pairs()[first:last], one per line. number: 0 for German, 1 for
+    English"""
     return "".join(f"{pair[number]}\n" for pair in sentence_pairs()[first:last]).encode()
 
 
@@ -82,7 +84,10 @@ def parallel() -> bytes:
 
 
 def backtranslated() -> bytes:
-    """Return the last third of the pairs. The German imitates poor machine translation: no articles, no umlauts."""
+    """Return the last third of the pairs.
+
+    The German imitates poor machine translation: no articles, no umlauts.
+    """
     plain = str.maketrans("äöüß", "aous")
     articles = {"die", "der", "den", "das", "ein"}
     rest = sentence_pairs()[480:]
@@ -93,7 +98,8 @@ def backtranslated() -> bytes:
 
 
 def with_urls() -> bytes:
-    """Return sentence pairs with equal URLs on both sides, different URLs, a URL on one side, or no URL."""
+    """Return sentence pairs with equal URLs on both sides, different URLs, a URL on one side, or no
+    URL."""
     addresses = ("https://example.org/katze", "http://example.org/hund")
     rows = list[Pair]()
     for number, (german, english) in enumerate(sentence_pairs()[:240]):
@@ -143,17 +149,16 @@ class Recipe:
 
 
 _ALIGN = '''\
-"""Word alignments of a line's first two fields, as "0-0 1-2 …"."""
+"""Append word alignments of a line's first two fields, as "0-0 1-2 …"."""
 
 from functools import lru_cache
 
 
-def diagonal(fields: list[str]) -> str:
-    """Each source word with the target word at the same height: quick, and right where the word order is."""
+def diagonal(fields: list[str]) -> list[str]:
+    """Align each source word with the target word at the same height, which is right where word orders agree."""
     source, target = fields[0].split(), fields[1].split()
-    if not source or not target:
-        return ""
-    return " ".join(f"{i}-{i * len(target) // len(source)}" for i in range(len(source)))
+    pairs = [f"{i}-{i * len(target) // len(source)}" for i in range(len(source)) if target]
+    return [*fields, " ".join(pairs)]
 
 
 @lru_cache
@@ -163,10 +168,10 @@ def _aligner():
     return SentenceAligner()
 
 
-def simalign(fields: list[str]) -> str:
-    """The same from multilingual embeddings (Jalili Sabet et al. 2020)."""
+def simalign(fields: list[str]) -> list[str]:
+    """Align words by multilingual embeddings (Jalili Sabet et al. 2020)."""
     aligned = _aligner().get_word_aligns(fields[0], fields[1])
-    return " ".join(f"{i}-{j}" for i, j in aligned["mwmf"])
+    return [*fields, " ".join(f"{i}-{j}" for i, j in aligned["mwmf"])]
 '''
 
 _BOTH: dict[str, Content] = {"parallel.tsv.gz": parallel, "backtranslated.tsv.gz": backtranslated}
@@ -204,7 +209,9 @@ RECIPES = {
 
 
 def write_recipe(name: str, folder: str | Path) -> list[Path]:
-    """Write a recipe's files to a folder, created if missing. Return their paths, the configuration's first.
+    """Write a recipe's files to a folder, created if missing.
+
+    Return their paths, the configuration's first.
 
     Raises ConfigError if there is no such recipe, OutputError if one of the files exists.
     """

@@ -14,10 +14,10 @@ from streams import Drop, Pair, Repeat, deadline, numbered, write_lines
 from volt.errors import StreamError
 from volt.stream import Source, Stream, audit, plan, trace
 from volt.stream.checking.plan import resident, watched
-from volt.stream.reading.distributed_sampler import parts
 from volt.stream.reading.open_shard import open_pair
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.tables import open_table
+from volt.stream.reading.unread_lines import rank_blocks
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 
@@ -47,10 +47,10 @@ def test_audits_find_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     from volt.stream.checking import audit as auditing
 
     stream = Stream([Source("a", numbered(tmp_path, "a", 60), block_lines=10)])
-    right = auditing.part_slices
+    right = auditing.segment_lines
     monkeypatch.setattr(
         auditing,
-        "part_slices",
+        "segment_lines",
         lambda source, part: right(source, part._replace(start=part.start % 50)),
     )
     found = audit(stream, turns=10)
@@ -68,11 +68,11 @@ def test_audits_find_ranks_that_read_too_much(
     from volt.stream.checking import audit as auditing
 
     stream = Stream([Source("a", numbered(tmp_path, "a", 25), block_lines=10)], world=2)
-    whole = list(parts(25, 10, epochs=2))
-    monkeypatch.setattr(auditing, "parts", lambda *_, rank, world, epochs: whole[rank::world])
+    whole = list(rank_blocks(25, 10, epochs=2))
+    monkeypatch.setattr(auditing, "rank_blocks", lambda *_, rank, world, epochs: whole[rank::world])
     found = audit(stream, epochs=2, turns=10).sources[0]
     assert (found.missing, found.repeated, found.uneven, found.exact) == (0, 0, 5, False)
-    monkeypatch.setattr(auditing, "parts", lambda *_, rank, world, epochs: whole)
+    monkeypatch.setattr(auditing, "rank_blocks", lambda *_, rank, world, epochs: whole)
     found = audit(stream, epochs=2, turns=10).sources[0]
     assert (found.missing, found.repeated, found.uneven, found.exact) == (0, 50, 0, False)
 

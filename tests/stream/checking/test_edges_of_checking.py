@@ -24,7 +24,8 @@ from volt.stream.checking import trace as tracing
 from volt.stream.checking.audit import Audit, SourceAudit, deviation
 from volt.stream.checking.plan import Memory, Plan, SourcePlan, plan
 from volt.stream.checking.trace import DebugLine, Trace, TraceStep, compared
-from volt.stream.reading.distributed_sampler import BlockRange, Slice
+from volt.stream.reading.epoch_order import SegmentLines
+from volt.stream.reading.unread_lines import LineBlock
 
 
 @pytest.mark.parametrize(
@@ -72,9 +73,9 @@ def test_gaps_and_overlaps_are_counted(
     """Missing lines at the start, in the middle and at the end; lines that two parts read, one inside the other too."""
     source = Stream([Source("a", numbered(tmp_path, "a", 10))], cache=tmp_path).sources[0]
     monkeypatch.setattr(
-        auditing, "part_slices", lambda _, part: (Slice(0, part.start, part.n_lines),)
+        auditing, "segment_lines", lambda _, part: (SegmentLines(0, part.start, part.n_lines),)
     )
-    parts = [BlockRange(0, start, n) for start, n in spans]
+    parts = [LineBlock(0, start, n) for start, n in spans]
     assert auditing._uncovered(source, parts) == expected
 
 
@@ -83,7 +84,7 @@ def test_audits_stop_with_the_last_epoch(tmp_path: Path) -> None:
     paths = numbered(tmp_path, "a", 10, n_shards=2)
     sources = [Source("a", paths, block_lines=4, epochs=1), Source("b", paths, block_lines=4)]
     result = audit(Stream(sources, world=2, cache=tmp_path), epochs=3, turns=0, content=True)
-    assert [(one.epochs, one.n_parts, one.content, one.exact) for one in result.sources] == [
+    assert [(one.epochs, one.n_blocks, one.content, one.exact) for one in result.sources] == [
         (1, 4, True, True),
         (3, 12, True, True),
     ]
@@ -199,7 +200,7 @@ def test_speed_is_measured_after_what_was_computed_ahead(monkeypatch: pytest.Mon
             return nullcontext(self)
 
         def place(self) -> Any:
-            return 0, SimpleNamespace(part=SimpleNamespace(n_lines=5)), 0
+            return 0, SimpleNamespace(block=SimpleNamespace(n_lines=5)), 0
 
         def blocks(self, limit: int | None = None) -> Any:
             return [limit]

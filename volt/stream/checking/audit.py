@@ -17,10 +17,10 @@ from volt.files.blocks import read_raw
 from volt.files.indexed_dataset import IDX, open_ids
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import UNIT, shares_of
-from volt.stream.reading.distributed_sampler import BlockRange, parts
 from volt.stream.reading.open_shard import are_ids
-from volt.stream.reading.open_source import OpenSource, line_order, part_slices, read_part
+from volt.stream.reading.open_source import OpenSource, line_order, read_block, segment_lines
 from volt.stream.reading.text_shard import split_lines
+from volt.stream.reading.unread_lines import LineBlock, rank_blocks
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.line_batch import Batch
 
@@ -32,7 +32,7 @@ class SourceAudit:
     """The audit of one source.
 
     n_lines: number of lines in an epoch.
-    n_parts: number of parts checked, over all ranks and epochs.
+    n_blocks: number of blocks checked, over all ranks and epochs.
     missing: number of lines that an epoch does not read, summed over epochs.
     repeated: number of lines that an epoch reads again, summed over epochs.
     uneven: the largest difference between two ranks' numbers of lines after any epoch.
@@ -42,7 +42,7 @@ class SourceAudit:
     name: str
     n_lines: int
     epochs: int
-    n_parts: int
+    n_blocks: int
     missing: int
     repeated: int
     uneven: int
@@ -67,7 +67,7 @@ class Audit:
     n_turns: number of checked turns of the mixture.
     deviation: the largest difference between a source's number of lines and its share, after any turn.
 
-    >>> source = SourceAudit("wmt", 3, epochs=1, n_parts=1, missing=0, repeated=0, uneven=0, content=None)
+    >>> source = SourceAudit("wmt", 3, epochs=1, n_blocks=1, missing=0, repeated=0, uneven=0, content=None)
     >>> Audit((source,), 9, 0.5)
     <Audit: exact, 1 source, 9 turns, at most 0.5 lines off>
     """
@@ -100,7 +100,7 @@ def audit(
     stream: the stream to check; its transforms do not run, and its position does not change.
     epochs: the number of epochs to check, for all ranks.
     turns: the number of turns of the mixture to check.
-    content: whether to read every part and compare its lines with the files.
+    content: whether to read every block and compare its lines with the files.
 
     >>> import tempfile
     >>> from volt.stream.reading.source_definition import Source
@@ -122,16 +122,16 @@ def audit(
 def _audit_source(source: OpenSource, epochs: int, world: int, content: bool) -> SourceAudit:
     epochs = min(epochs, source.source.epochs or epochs)
     ranks = [
-        list(parts(source.n_lines, source.block_lines, rank=rank, world=world, epochs=epochs))
+        list(rank_blocks(source.n_lines, source.block_lines, rank=rank, world=world, epochs=epochs))
         for rank in range(world)
     ]
     by_epoch = [
-        [part for own in ranks for part in own if part.epoch == epoch] for epoch in range(epochs)
+        [block for own in ranks for block in own if block.epoch == epoch] for epoch in range(epochs)
     ]
     missing, repeated = map(sum, zip(*(_uncovered(source, own) for own in by_epoch), strict=True))
     same = all(_has_content_of_files(source, own) for own in by_epoch) if content else None
     lines = [
-        [sum(part.n_lines for part in own if part.epoch == epoch) for own in ranks]
+        [sum(block.n_lines for block in own if block.epoch == epoch) for own in ranks]
         for epoch in range(epochs)
     ]
     uneven = int(np.ptp(np.cumsum(lines, axis=0), axis=1).max())
@@ -140,14 +140,14 @@ def _audit_source(source: OpenSource, epochs: int, world: int, content: bool) ->
     )
 
 
-def _uncovered(source: OpenSource, own: Iterable[BlockRange]) -> tuple[int, int]:
+def _uncovered(source: OpenSource, own: Iterable[LineBlock]) -> tuple[int, int]:
     spans = list[tuple[int, int]]()
     missing = repeated = 0
-    for part in own:
-        slices = part_slices(source, part)
-        spans += [(int(source.line_starts[one.piece]) + one.first, one.n_lines) for one in slices]
+    for block in own:
+        slices = segment_lines(source, block)
+        spans += [(int(source.line_starts[one.segment]) + one.first, one.n_lines) for one in slices]
         n = sum(one.n_lines for one in slices)
-        order = line_order(source, part, n)
+        order = line_order(source, block, n)
         lost = (
             0 if order is None else n - len(np.unique(order))
         )  # for each missing line, another is repeated
@@ -160,8 +160,8 @@ def _uncovered(source: OpenSource, own: Iterable[BlockRange]) -> tuple[int, int]
     return missing + source.n_lines - end, repeated
 
 
-def _has_content_of_files(source: OpenSource, own: Iterable[BlockRange]) -> bool:
-    read = Counter(_digests(line for part in own for line in _lines(read_part(source, part))))
+def _has_content_of_files(source: OpenSource, own: Iterable[LineBlock]) -> bool:
+    read = Counter(_digests(line for block in own for line in _lines(read_block(source, block))))
     return read == Counter(_digests(_file_lines(source)))
 
 
@@ -185,8 +185,8 @@ def _file_lines(source: OpenSource) -> Iterator[bytes]:
         elif len(texts) > 1:
             yield from map(b"\t".join, zip(*texts, strict=True))
         else:
-            for piece, n in enumerate(shard.counts):
-                yield from _lines(Batch(shard.read(piece), None, np.arange(n)))
+            for segment, n in enumerate(shard.counts):
+                yield from _lines(Batch(shard.read(segment), None, np.arange(n)))
 
 
 def _text_lines(path: str, max_line: int | None) -> Iterator[bytes]:

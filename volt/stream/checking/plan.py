@@ -19,9 +19,9 @@ from volt import arguments
 from volt.display import counted
 from volt.errors import StreamError
 from volt.stream.mixing.schedule import UNIT, shares_of
-from volt.stream.reading.distributed_sampler import BlockRange
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.block_computation import Address, compute_block
+from volt.stream.reading.unread_lines import LineBlock
+from volt.stream.running.chunk_computation import Address, compute_chunk
 from volt.stream.running.stream import Stream
 
 _INTERVAL = 0.003  # seconds between two measurements
@@ -152,8 +152,8 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
         for units, more in zip(owed(at), owed(max(1, at)), strict=True)
     ]
     for source in stream.sources:  # code and models are loaded before memory is measured
-        compute_block(
-            copy(source), Address(BlockRange(0, 0, min(_FEW, source.n_lines)), 0), stream.policy
+        compute_chunk(
+            copy(source), Address(LineBlock(0, 0, min(_FEW, source.n_lines)), 0), stream.policy
         )
     gc.collect()
     with suppress(
@@ -184,13 +184,13 @@ def _first_block(source: OpenSource, stream: Stream) -> _Block:
     with watched() as memory:
         if (
             source.chunk_lines < source.block_lines < source.n_lines
-        ):  # a part is cached until the next one is read
+        ):  # a block is cached until the next one is read
             n_lines = min(source.block_lines, source.n_lines - source.block_lines)
-            compute_block(
-                source, Address(BlockRange(0, source.block_lines, n_lines), 0), stream.policy
+            compute_chunk(
+                source, Address(LineBlock(0, source.block_lines, n_lines), 0), stream.policy
             )
-        first = Address(BlockRange(0, 0, min(source.block_lines, source.n_lines)), 0)
-        block = compute_block(source, first, stream.policy)
+        first = Address(LineBlock(0, 0, min(source.block_lines, source.n_lines)), 0)
+        block = compute_chunk(source, first, stream.policy)
     if block.error:
         raise StreamError(block.error)
     size = block.data.nbytes + block.ends.nbytes
@@ -225,7 +225,7 @@ def _measure(stream: Stream, *, seconds: float) -> float | None:
     with stream.rehearsal() as rehearsal:
         place = rehearsal.place()
         marks = list[tuple[int, float]]()
-        first = rehearsal.blocks(limit=place[1].part.n_lines if place else 1)
+        first = rehearsal.blocks(limit=place[1].block.n_lines if place else 1)
         rest = rehearsal.blocks()
         for blocks, most, limit in ((first, 1, 0.0), (rest, ahead, seconds), (rest, None, seconds)):
             _read(blocks, rehearsal, most=most, seconds=limit)

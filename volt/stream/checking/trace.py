@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 from volt import arguments
 from volt.display import counted
 from volt.errors import StreamError, visible
-from volt.stream.reading.distributed_sampler import BlockRange
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.block_computation import (
+from volt.stream.reading.unread_lines import LineBlock
+from volt.stream.running.chunk_computation import (
     Address,
     Traced,
-    most_of,
+    full_chunk_lines,
     n_chunks,
     shown_lines,
-    trace_block,
+    trace_chunk,
 )
 from volt.stream.running.state import State
 from volt.stream.running.stream import Stream
@@ -100,7 +100,7 @@ def trace(
     arguments.instance(stream, Stream, "stream")
     if isinstance(numbers, str) or not hasattr(numbers, "__iter__"):
         raise arguments.refusal(numbers, "numbers", "give the numbers of lines, such as [0, 7]")
-    blocks = SharedCache(most=8)  # several of the lines may be in one block
+    chunks = SharedCache(most=8)  # several of the lines may be in one chunk
     with stream.rehearsal() as rehearsal:
         if state is not None:
             rehearsal.restore(state)
@@ -114,18 +114,18 @@ def trace(
                     f"line {n}: the stream has only {rehearsal.n} lines; ask for an earlier one"
                 )
             index, address, offset = place
-            source, part = rehearsal.sources[index], address.part
-            block = blocks.get((source.name, address), partial(trace_block, source, address))
-            origin = int(block.output.origins[offset])
-            position = part.epoch, part.start, address.chunk, offset
-            raw, [text] = _lines_of(block.raw, origin)[0], block.output.take([offset]).lines
+            source, block = rehearsal.sources[index], address.block
+            traced = chunks.get((source.name, address), partial(trace_chunk, source, address))
+            origin = int(traced.output.origins[offset])
+            position = block.epoch, block.start, address.chunk, offset
+            raw, [text] = _lines_of(traced.raw, origin)[0], traced.output.take([offset]).lines
             yield Trace(
                 n,
                 source.name,
                 *source.place_of(origin),
                 *position,
                 raw,
-                _steps_of(block, origin),
+                _steps_of(traced, origin),
                 text,
             )
 
@@ -209,7 +209,7 @@ def debug(stream: Stream, *, n_lines: int = N_LINES) -> Iterator[DebugLine]:
 def _first_lines(source: OpenSource, n_lines: int) -> Iterator[DebugLine]:
     left = min(n_lines, source.n_lines)
     for address in _addresses(source, left):
-        result = trace_block(source, address)
+        result = trace_chunk(source, address)
         reasons = defaultdict[tuple[str, int], dict[str, None]](
             dict
         )  # copies of a line may share a reason
@@ -231,9 +231,9 @@ def _addresses(source: OpenSource, n_lines: int) -> Iterator[Address]:
     is_whole = source.joins_lines or (source.source.shuffle == "lines" and not source.permutes_late)
     size = source.block_lines if is_whole else min(source.block_lines, n_lines)
     for start in range(0, source.n_lines, size):
-        part = BlockRange(0, start, min(size, source.n_lines - start))
-        for chunk in range(n_chunks(part.n_lines, most=most_of(source, part))):
-            yield Address(part, chunk)
+        block = LineBlock(0, start, min(size, source.n_lines - start))
+        for chunk in range(n_chunks(block.n_lines, most=full_chunk_lines(source, block))):
+            yield Address(block, chunk)
 
 
 def _reached(

@@ -1,8 +1,11 @@
-"""Functions of users at the edge: asynchronous ones, and results that cannot be; where the fault lies is reported."""
+"""Users' files: which functions are refused before a line is read, and what a stream reports about their errors."""
 
 from __future__ import annotations
 
 import json
+import os
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +15,10 @@ from streams import deadline
 
 from volt.errors import ConfigError, StreamError
 from volt.stream import Stream
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.transform import LineFault, LoadedFiles
-from volt.stream.transforms.user_code import Takes, User
-from volt.stream.transforms.user_file import first_line
+from volt.stream.transforms.user_file import UserFile, first_line, stdout_to_stderr
 
 CODE = """\
-from functools import partial, wraps
+from functools import partial
 
 
 async def later(fields):
@@ -38,98 +37,129 @@ class Later:
 an_object, a_partial = Later(), partial(later)
 
 
-def number(fields):
-    return 3
-
-
-def tabbed(fields):
-    return ["a\\tb"]
-
-
-def numbers(lines):
-    for fields in lines:
-        yield 3
-
-
-def twice(batch):
-    import pyarrow as pa
-
-    return pa.Table.from_batches([batch, batch]).drop(["row"])
-
-
-def loud(function):
-    @wraps(function)
-    def called(fields):
-        return function(fields)
-    return called
-
-
-@loud
-def wrapped(fields):
-    return 3
-
-
-def broken(fields):
-    fields = fields[:]
-    return fields[9]
+def swap(fields): return fields[::-1]
+def coin(fields, rng): return fields
+def nothing(): return None
+def only_rng(rng): return None
+def needs(fields, mark, *, end): return fields
+def anything(fields, **options): return fields
+def places(fields, mark="!", /): return fields
 """
 
 
-def user(folder: Path, function: str, takes: Takes = "fields") -> User:
-    """The step of a function of the code above."""
-    (folder / "mine.py").write_text(CODE)
-    return User(folder / "mine.py", function, takes)
+def user_file(folder: Path, code: str = CODE) -> UserFile:
+    path = folder / "mine.py"
+    path.write_text(code)
+    return UserFile.run(path)
+
+
+BINDING = "'{}' cannot be called with these options: {}"
+REFUSED: list[tuple[str, dict[str, object], str]] = [
+    (
+        "swap",
+        {"zzz": 1},
+        BINDING.format("swap", "got an unexpected keyword argument 'zzz'; change"),
+    ),
+    ("swap", {"fields": 1}, BINDING.format("swap", "multiple values for argument 'fields'")),
+    ("needs", {"mark": 1}, BINDING.format("needs", "missing a required argument: 'end'")),
+    ("coin", {"rng": 1}, BINDING.format("coin", ".*multiple values for keyword argument 'rng'")),
+    ("places", {"mark": "?"}, BINDING.format("places", ".*'mark'")),
+    ("nothing", {}, "'nothing' has no first parameter for the value to change; add one"),
+    ("only_rng", {}, "'only_rng' has no first parameter"),
+]
+
+
+@pytest.mark.parametrize(("function", "options", "reason"), REFUSED)
+def test_options_must_fit_the_function(
+    tmp_path: Path, function: str, options: dict[str, object], reason: str
+) -> None:
+    """Unknown and missing options are refused, with the names of the file and the function."""
+    with pytest.raises(ConfigError, match=f"mine.py: function {reason}"):
+        user_file(tmp_path).function(function, options)
+
+
+def test_options_may_be_keywords(tmp_path: Path) -> None:
+    """Functions with `**options` accept any, and parameters without a name may keep their defaults."""
+    file = user_file(tmp_path)
+    for name, options in {
+        "needs": {"mark": 1, "end": 2},
+        "anything": {"x": 1},
+        "places": {},
+    }.items():
+        assert file.function(name, options) is vars(file.module)[name]
 
 
 @pytest.mark.parametrize(
     ("function", "line"), [("later", 4), ("more", 8), ("a_partial", 4), ("an_object", 0)]
 )
-def test_asynchronous_functions_are_refused_when_a_stream_is_made(
-    tmp_path: Path, function: str, line: int
-) -> None:
-    """One clear error, with the place, before any line is read; nothing is left that was never awaited."""
-    with pytest.raises(
-        ConfigError, match=rf"function '{function}' is asynchronous, .*; write def, not async"
-    ) as error:
-        user(tmp_path, function).opened(LoadedFiles())
-    assert f"mine.py:{line}: " in str(error.value) if line else "mine.py: " in str(error.value)
+def test_asynchronous_functions_are_refused(tmp_path: Path, function: str, line: int) -> None:
+    """The error names the place, and nothing remains that was never awaited."""
+    place = f"mine.py:{line}: " if line else "mine.py: "
+    message = f"{place}function '{function}' is asynchronous, .*; write def, not async"
+    with pytest.raises(ConfigError, match=message):
+        user_file(tmp_path).function(function, {})
 
 
 @pytest.mark.parametrize(
-    ("function", "takes", "error_text", "line"),
+    ("code", "message"),
     [
-        ("number", "fields", "returned 3, not a list", "def number"),
-        ("number", "line", "returned 3, not a string", "def number"),
-        ("tabbed", "fields", "a tab inside", "def tabbed"),
-        ("numbers", "stream", "returned 3, not a list", "def numbers"),
-        ("twice", "batch", "twice returned 2 rows for 1 lines", "def twice"),
-        ("wrapped", "fields", "returned 3, not a list", "@loud"),
-        ("broken", "fields", "IndexError", "    return fields[9]"),
+        ("def f(:\n", r"mine.py:1: invalid syntax"),
+        ("x = 1\ny = x / 0\n", r"mine.py:2: ZeroDivisionError"),
+        ("import nothing_of_this_name\n", r"mine.py:1: ModuleNotFoundError"),
+        ("def aling(fields): pass\n", r"no function 'align'; did you mean aling\?"),
+        ("align = 3\n", r"no function 'align'; it has none"),
     ],
 )
-def test_what_a_function_returns_wrongly_has_its_line(
-    tmp_path: Path, function: str, takes: Takes, error_text: str, line: str
+def test_unusable_files_are_refused(tmp_path: Path, code: str, message: str) -> None:
+    """A file that cannot be run, or that lacks the function, is a ConfigError with file and line."""
+    with pytest.raises(ConfigError, match=message):
+        user_file(tmp_path, code).function("align", {})
+    with pytest.raises(ConfigError, match="cannot be read"):
+        UserFile.run(tmp_path / "none.py")
+
+
+def test_running_a_file_leaves_no_traces(tmp_path: Path) -> None:
+    """It changes neither the search path nor the loaded modules, and writes no byte code."""
+    path = list(sys.path)
+    modules = set(sys.modules)
+    user_file(tmp_path)
+    assert (sys.path, set(sys.modules)) == (path, modules)
+    assert [each.name for each in tmp_path.iterdir()] == ["mine.py"]
+
+
+def test_functions_of_other_files_have_no_line(tmp_path: Path) -> None:
+    """The first line of a function is 0 if the function is not defined in the file."""
+    assert first_line(len, tmp_path) == first_line(user_file, tmp_path) == 0
+    assert first_line(user_file, Path(__file__)) > 0
+
+
+def test_stdout_is_restored_after_the_last_thread(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A fault names the line that raised it; where that is none of the function's, the function's first."""
-    step, number = user(tmp_path, function, takes), CODE.split("\n").index(next_line(line)) + 1
-    with pytest.raises(LineFault) as fault:
-        step(Batch.of(["a"]), LineRng(1, 2))
-    assert error_text in fault.value.reasons[0]
-    assert fault.value.reasons[0].partition("\n")[0].endswith(f"({tmp_path / 'mine.py'}:{number})")
+    """Once a command has set it up, stdout leads to stderr while at least one thread runs user code."""
+    with stdout_to_stderr:
+        os.write(1, b"program ")
+    monkeypatch.setattr(stdout_to_stderr, "is_active", True)
+    is_inside = threading.Event()
+    may_end = threading.Event()
+
+    def second() -> None:
+        with stdout_to_stderr:
+            is_inside.set()
+            may_end.wait(10)
+
+    thread = threading.Thread(target=second)
+    with stdout_to_stderr:
+        thread.start()
+        is_inside.wait(10)
+    os.write(1, b"user ")
+    may_end.set()
+    thread.join()
+    os.write(1, b"data")
+    assert capfd.readouterr() == ("program data", "user ")
 
 
-def next_line(start: str) -> str:
-    """The line of the code that starts so."""
-    return next(line for line in CODE.split("\n") if line.startswith(start))
-
-
-def test_a_function_from_elsewhere_has_no_line(tmp_path: Path) -> None:
-    """What is no function of the file is at no line of it."""
-    assert first_line(len, tmp_path) == first_line(user, tmp_path) == 0
-    assert first_line(user, Path(__file__)) > 0
-
-
-NESTED = """\
+FAILING = """\
 import os, sys, time
 
 
@@ -176,11 +206,11 @@ def writes(fields):
 """
 
 
-def stream_of(folder: Path, function: str, options: str = "", takes: Takes = "fields") -> Path:
-    """A configuration with a function of the code above."""
-    (folder / "mine.py").write_text(NESTED)
+def stream_of(folder: Path, function: str, options: str = "") -> Path:
+    """Write a configuration with a function of the code above."""
+    (folder / "mine.py").write_text(FAILING)
     (folder / "a.tsv").write_text("a\nb\n")
-    step = f"user: {{file: mine.py, function: {function}, takes: {takes}}}"
+    step = f"user: {{file: mine.py, function: {function}}}"
     config = folder / "stream.yaml"
     config.write_text(
         f"{options}\nsources: {{s: {{path: a.tsv, epochs: 1, transforms: [{step}]}}}}\n"
@@ -201,7 +231,7 @@ def test_an_error_shows_the_frames_of_the_user_alone(
         error_text = str(error.value)
     assert "configuration\nTraceback (most recent call last):\n" in error_text
     assert (
-        f", line {NESTED[: NESTED.index('return words')].count(chr(10)) + 1}, in helper\n"
+        f", line {FAILING[: FAILING.index('return words')].count(chr(10)) + 1}, in helper\n"
         in error_text
     )
     assert f", in {function}\n" in error_text

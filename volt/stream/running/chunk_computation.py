@@ -1,8 +1,8 @@
-"""`compute_block`: a pure function, which any worker can run: a chunk of a source → its lines after all transforms.
+"""`compute_chunk`: a pure function, which any worker can run: a chunk of a source → its lines after all transforms.
 
-    lines of the part → permute → valid UTF-8 → the rows of the chunk → checks → transform 0 → … → bytes
+    lines of the block → permute → valid UTF-8 → the rows of the chunk → checks → transform 0 → … → bytes
 
-A chunk consists of lines of a part that are transformed together. Unfit lines are removed and recorded as `Fault`s.
+A chunk consists of lines of a block that are transformed together. Unfit lines are removed and recorded as `Fault`s.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from volt.errors import StreamError, VoltError
 from volt.files.text_checks import is_utf8_array
-from volt.stream.reading.distributed_sampler import BlockRange
 from volt.stream.reading.error_policy import ErrorPolicy, Fault
-from volt.stream.reading.open_source import OpenSource, line_order, permuted_late, read_part
+from volt.stream.reading.open_source import OpenSource, line_order, permuted_late, read_block
 from volt.stream.reading.shard import shifting_lines
+from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.transforms.column import frozen
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
@@ -36,18 +36,18 @@ FIRST = 1 << 4  # lines of the first chunk; each later chunk has twice as many, 
 
 
 class Address(NamedTuple):
-    """A part of a source (`BlockRange`), and the number of a chunk in it."""
+    """A block of a source (`LineBlock`), and the number of a chunk in it."""
 
-    part: BlockRange
+    block: LineBlock
     chunk: int
 
 
-def most_of(source: OpenSource, part: BlockRange) -> int:
-    """Return the number of rows of a full chunk. A part that other ranks have begun is a single chunk."""
-    return part.n_lines if part.is_begun else source.chunk_lines
+def full_chunk_lines(source: OpenSource, block: LineBlock) -> int:
+    """Return the number of rows of a full chunk. A block that other ranks have begun is a single chunk."""
+    return block.n_lines if block.is_begun else source.chunk_lines
 
 
-def rows_of(chunk: int, *, n_lines: int, most: int) -> tuple[int, int]:
+def chunk_rows(chunk: int, *, n_lines: int, most: int) -> tuple[int, int]:
     if most >= n_lines:
         return (0, n_lines) if chunk == 0 else (n_lines, n_lines)
     return _start(chunk, most), min(_start(chunk + 1, most), n_lines)
@@ -105,7 +105,7 @@ def _lines(batch: Batch) -> Iterator[bytes]:
         yield data[start : end - 1].tobytes()
 
 
-N_SAMPLED = 256  # maximum lines of a block whose fields are counted
+N_SAMPLED = 256  # maximum lines of a chunk whose fields are counted
 Form = Literal["lines", "columns"]  # the content of blocks
 _NO_LINES = np.zeros(0, np.uint8), np.zeros(0, np.int64)
 Step = tuple[str, Batch, Batch]  # name, lines before and after it
@@ -113,17 +113,17 @@ _MISTAKES = re.compile(
     r": (TypeError|NameError|AttributeError|UnboundLocalError|ImportError|ModuleNotFoundError): "
 )
 _REMEDY = "fix the line, or write errors: {on_fault: skip} at the top level of the configuration"
-_MANY = 8  # lines; if all lines of a block, at least so many, fail with one such error, the program has a bug
+_MANY = 8  # lines; if all lines of a chunk, at least so many, fail with one such error, the program has a bug
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ComputedBlock:
+class ComputedChunk:
     """A chunk after all transforms.
 
     data: the lines with line ends; empty if `batch` contains the lines.
     ends: (n_lines,) where each line ends in `data`.
     n_read: lines read to compute the chunk.
-    error: the message of an error to raise when the stream reaches this block.
+    error: the message of an error to raise when the stream reaches this chunk.
     fields: number of fields → how many of the first 256 lines have this number.
     """
 
@@ -141,8 +141,8 @@ class ComputedBlock:
 
     def __reduce__(
         self,
-    ) -> tuple[type[ComputedBlock], tuple[object, ...]]:  # faster than a dataclass's own state
-        return ComputedBlock, (
+    ) -> tuple[type[ComputedChunk], tuple[object, ...]]:  # faster than a dataclass's own state
+        return ComputedChunk, (
             self.data,
             self.ends,
             self.n_read,
@@ -164,7 +164,7 @@ class _Run:
     draws: list[str] | None = None  # if not None, collects each use of random numbers
 
     def rng(self, position: int) -> LineRng:
-        rng = LineRng.of(self.source.seed, self.source.name, self.address.part.epoch, position)
+        rng = LineRng.of(self.source.seed, self.source.name, self.address.block.epoch, position)
         if self.draws is None:
             return rng
         return cast(LineRng, _WatchedRng(rng, self.draws))
@@ -183,14 +183,14 @@ class _Run:
         return batch.take(retained)
 
 
-def compute_block(
+def compute_chunk(
     source: OpenSource,
     address: Address,
     policy: ErrorPolicy,
     on_step: Callable[[int], object] | None = None,
     *,
     form: Form = "lines",
-) -> ComputedBlock:
+) -> ComputedChunk:
     """Return a chunk, with its faults and error. on_step: called with a transform's position before it runs"""
     run = _Run(source, address, keep_text=policy.on_fault == "quarantine", on_step=on_step)
     try:
@@ -198,7 +198,7 @@ def compute_block(
         data, ends = batch.packed() if form == "lines" else _NO_LINES
         source.check_files()  # last, to detect files that changed during the computation
     except VoltError as error:
-        return ComputedBlock(frozen(_NO_LINES[0]), _NO_LINES[1], 0, error=str(error))
+        return ComputedChunk(frozen(_NO_LINES[0]), _NO_LINES[1], 0, error=str(error))
     sample = batch if len(batch) <= N_SAMPLED else batch.take(np.arange(N_SAMPLED))
     problem = ""
     if run.faults and policy.on_fault == "raise":
@@ -206,7 +206,7 @@ def compute_block(
         problem = f"{first.place}: {first.reason}; {_REMEDY}"
         problem += f"\n{first.trace}" * bool(first.trace)
     counts, columns = dict(Counter(sample.n_fields.tolist())), batch if form == "columns" else None
-    return ComputedBlock(frozen(data), ends, n_read, tuple(run.faults), problem, counts, columns)
+    return ComputedChunk(frozen(data), ends, n_read, tuple(run.faults), problem, counts, columns)
 
 
 class Traced(NamedTuple):
@@ -218,35 +218,35 @@ class Traced(NamedTuple):
     faults: tuple[Fault, ...]
 
 
-def trace_block(source: OpenSource, address: Address) -> Traced:
+def trace_chunk(source: OpenSource, address: Address) -> Traced:
     raw, _ = _rows(source, address)
     run = _Run(source, address, steps=[])
     output, _ = transformed(run)
     return Traced(raw, run.steps or [], output, tuple(run.faults))
 
 
-def _read(source: OpenSource, part: BlockRange) -> tuple[Batch, dict[int, str]]:
-    batch = read_part(source, part)
+def _read(source: OpenSource, block: LineBlock) -> tuple[Batch, dict[int, str]]:
+    batch = read_block(source, block)
     unfit = {} if source.is_clean else shifting_lines(batch.columns)
     return batch, unfit if source.is_utf8 else unfit | invalid_lines(batch)
 
 
 def _rows(source: OpenSource, address: Address) -> tuple[Batch, dict[int, str]]:
-    part, most = address.part, most_of(source, address.part)
-    if most >= part.n_lines:
-        return _read(source, part)
-    batch, invalid = source.parts.get(part, lambda: _read(source, part))
-    low, high = rows_of(address.chunk, n_lines=part.n_lines, most=most)
+    block, most = address.block, full_chunk_lines(source, address.block)
+    if most >= block.n_lines:
+        return _read(source, block)
+    batch, invalid = source.blocks.get(block, lambda: _read(source, block))
+    low, high = chunk_rows(address.chunk, n_lines=block.n_lines, most=most)
     current = {index - low: reason for index, reason in invalid.items() if low <= index < high}
     return batch.take(np.arange(low, high)).compact(), current
 
 
 def transformed(run: _Run) -> tuple[Batch, int]:
     """Return a chunk after all steps, and the number of lines read to compute it."""
-    source, part = run.source, run.address.part
+    source, block = run.source, run.address.block
     cached = None
     is_small = source.permutes_late and len(source.sizes) == 1 and source.n_bytes <= SMALL
-    if is_small and part.n_lines >= source.n_lines and run.steps is None and run.on_step is None:
+    if is_small and block.n_lines >= source.n_lines and run.steps is None and run.on_step is None:
         source.shards[0].check_unchanged()
         cached = source.epochs.get(run.keep_text, lambda: _of_any_epoch(source, run))
     if cached is None:
@@ -256,14 +256,14 @@ def transformed(run: _Run) -> tuple[Batch, int]:
         run.faults += faults
     if (
         source.source.shuffle == "outputs"
-        and (order := line_order(source, part, len(batch))) is not None
+        and (order := line_order(source, block, len(batch))) is not None
     ):
         batch = batch.take(order)
     if source.permutes_late:
-        batch = permuted_late(source, part, read, batch)
+        batch = permuted_late(source, block, read, batch)
     if not source.is_compiled:
         batch = run.without(batch, unwritable_lines(batch))
-    return batch.take(part.chosen(len(batch))) if part.is_begun else batch, len(read)
+    return batch.take(block.unread_outputs(len(batch))) if block.is_begun else batch, len(read)
 
 
 def _unordered(run: _Run) -> tuple[Batch, NDArray[np.int64]]:
@@ -310,7 +310,7 @@ def _step(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch
             result, reasons = None, _failing_lines(run, position, transform, batch)
             if not reasons:
                 trace = traceback_of(error) or "".join(traceback.format_exception(error)).rstrip()
-                problem = f"{_where(run, transform)} fails on the block, but not on any of its lines alone"
+                problem = f"{_where(run, transform)} fails on the chunk, but not on any of its lines alone"
                 raise StreamError(f"{problem}:\n{trace}") from error
         _refuse_mistake(run, transform, batch, reasons)
         batch = run.without(batch, reasons)
@@ -366,11 +366,11 @@ def _refuse_mistake(run: _Run, transform: Transform, batch: Batch, reasons: dict
 
 
 def _where(run: _Run, transform: Transform) -> str:
-    return f"{shown_part(run.source, run.address.part)}: transform {transform.name!r}"
+    return f"{shown_block(run.source, run.address.block)}: transform {transform.name!r}"
 
 
-def shown_part(source: OpenSource, part: BlockRange) -> str:
-    return f"source {source.name!r}, epoch {part.epoch}, lines from {part.start} on"
+def shown_block(source: OpenSource, block: LineBlock) -> str:
+    return f"source {source.name!r}, epoch {block.epoch}, lines from {block.start} on"
 
 
 def shown_lines(batch: Batch) -> list[str]:
