@@ -65,7 +65,7 @@ class Case(LineTransform):
         out = np.empty(int(column.sizes.sum()), np.uint8)
         is_hard = np.empty(len(column), bool)
         tables = _tables(self.name)
-        change_case(column.data, column.starts, column.sizes, *tables, out, starts, is_hard)
+        change_case(*column.views, *tables, out, starts, is_hard)
         output = Column(out, starts, column.sizes)
         if not is_hard.any():
             return output
