@@ -1,4 +1,5 @@
-"""The use cases of the SOTASTREAM paper (Section 6): folders with a configuration and generated parallel data.
+"""The use cases of the SOTASTREAM paper (Section 6): folders with a configuration and generated
+parallel data.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -66,7 +67,8 @@ def sentence_pairs() -> list[Pair]:
 
 
 def side(number: int, *, first: int = 0, last: int | None = None) -> bytes:
-    """Return one side of sentence_pairs()[first:last], one per line. number: 0 for German, 1 for English"""
+    """Return one side of sentence_pairs()[first:last], one per line. number: 0 for German, 1 for
+    English"""
     return "".join(f"{pair[number]}\n" for pair in sentence_pairs()[first:last]).encode()
 
 
@@ -82,7 +84,10 @@ def parallel() -> bytes:
 
 
 def backtranslated() -> bytes:
-    """Return the last third of the pairs. The German imitates poor machine translation: no articles, no umlauts."""
+    """Return the last third of the pairs.
+
+    The German imitates poor machine translation: no articles, no umlauts.
+    """
     plain = str.maketrans("äöüß", "aous")
     articles = {"die", "der", "den", "das", "ein"}
     rest = sentence_pairs()[480:]
@@ -93,7 +98,8 @@ def backtranslated() -> bytes:
 
 
 def with_urls() -> bytes:
-    """Return sentence pairs with equal URLs on both sides, different URLs, a URL on one side, or no URL."""
+    """Return sentence pairs with equal URLs on both sides, different URLs, a URL on one side, or no
+    URL."""
     addresses = ("https://example.org/katze", "http://example.org/hund")
     rows = list[Pair]()
     for number, (german, english) in enumerate(sentence_pairs()[:240]):
@@ -203,7 +209,9 @@ RECIPES = {
 
 
 def write_recipe(name: str, folder: str | Path) -> list[Path]:
-    """Write a recipe's files to a folder, created if missing. Return their paths, the configuration's first.
+    """Write a recipe's files to a folder, created if missing.
+
+    Return their paths, the configuration's first.
 
     Raises ConfigError if there is no such recipe, OutputError if one of the files exists.
     """

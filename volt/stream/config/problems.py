@@ -1,4 +1,5 @@
-"""Collect the problems of a configuration, and report each with file, line and place (path of keys)."""
+"""Collect the problems of a configuration, and report each with file, line and place (path of
+keys)."""
 
 from __future__ import annotations
 
@@ -48,7 +49,10 @@ class Notes:
 
     @contextmanager
     def catching(self, *places: Place) -> Iterator[None]:
-        """Catch a VoltError raised in the context. Note it at the key that its message begins with, or at places[0]."""
+        """Catch a VoltError raised in the context.
+
+        Note it at the key that its message begins with, or at places[0].
+        """
         try:
             yield
         except VoltError as error:
@@ -69,7 +73,8 @@ class Notes:
     def checked(
         self, adapter: TypeAdapter[T], value: object, place: Place, *, is_part: bool = False
     ) -> T | None:
-        """Validate a value with pydantic, strictly: "3" is not a number. is_part: whether keys may be missing"""
+        """Validate a value with pydantic, strictly: "3" is not a number. is_part: whether keys may
+        be missing"""
         from pydantic import ValidationError
 
         with self.catching(place):
@@ -134,7 +139,8 @@ class Notes:
         return str(folder / text)
 
     def error(self) -> ConfigError:
-        """Return all problems as one error, in the order of their lines, with only the first problem of each place."""
+        """Return all problems as one error, in the order of their lines, with only the first
+        problem of each place."""
         document = self.document
         first = dict(reversed(self.problems))
         places = sorted(dict(self.problems), key=document.line)
@@ -157,7 +163,8 @@ def near(name: str, known: Sequence[str]) -> str:
 
 
 def known_keys(schema: Values, place: Sequence[str | int]) -> list[str]:
-    """Return the keys allowed in the value at `place`, a path of keys and of pydantic's tags, which are skipped."""
+    """Return the keys allowed in the value at `place`, a path of keys and of pydantic's tags, which
+    are skipped."""
     nodes = [schema]
     for key in place:
         inner = list[Values]()
