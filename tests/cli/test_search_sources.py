@@ -1,4 +1,4 @@
-"""Named sources of a search: one vocabulary for all, weighed or treated alike, or one for each; bad input is named."""
+"""`volt search` with named sources: one vocabulary for all (by weight or parity), or one for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`volt translate-input` and `volt translate-output`: filters around a translation system, one line for each."""
+"""`volt translate-input` and `volt translate-output`: filters around a translation system."""
 
 from __future__ import annotations
 

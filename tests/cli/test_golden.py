@@ -1,4 +1,4 @@
-"""The figures that commands print, and the names, defaults and bounds of their options."""
+"""Golden values: the figures that commands print; names, defaults and bounds of their options."""
 
 from __future__ import annotations
 

@@ -1,22 +1,30 @@
-"""The command line: what people type, what they read, and what is left behind when something is wrong."""
+"""`volt` as people start it: bare, with wrong words, with bad input, and interrupted."""
 
 from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import json
 import os
+import platform
 import signal
 import subprocess
+import sys
 from collections.abc import Sequence
+from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 
+import numpy
+import polars
 import pytest
-from commands import TEXT, VOLT, Run, foreign_options, listed
+from commands import TEXT, VOLT, Run, foreign_options, listed, status_of
 from drawn import in_turns
 
 import volt
 from volt.vocabulary import Vocabulary
+from volt_cli.app import LIBRARIES
 
 
 def test_search_with_nothing_else_writes_the_vocabulary_here_and_says_so(
@@ -355,3 +363,150 @@ def test_inspect_tells_what_is_in_a_file_and_cuts_a_text(run: Run) -> None:
     assert "".join(data["pieces"]) == "the</w>cat</w>"
     assert data["unreachable"] == {}
     assert shown.split("unreachable")[1].split()[0] == "none"
+
+
+def test_the_version_is_followed_by_what_a_report_of_a_fault_needs(run: Run) -> None:
+    """The first line is VOLT's version alone; Python, each library as it says of itself, and the processor follow."""
+    first, *rest = run("--version").lines
+    assert first == f"volt {volt.__version__}"
+    message = dict(line.split(maxsplit=1) for line in rest)
+    assert message.keys() == {"python", *LIBRARIES, "cpu"}
+    assert platform.python_version() in message["python"]
+    assert {name: message[name] for name in LIBRARIES} == {
+        name: version(name) for name in LIBRARIES
+    }
+    assert (message["numpy"], message["polars"]) == (numpy.__version__, polars.__version__)
+    assert message["cpu"].endswith(" cores")
+
+
+@pytest.mark.parametrize("command", [[], ["stream"]])
+def test_a_bare_command_shows_its_help(command: list[str], run: Run) -> None:
+    """Without arguments there is the help, and status 2, for nothing was done."""
+    assert run(*command, status=2).stdout.split() == run(*command, "--help").stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["encod"], "'encode'"),
+        (["stream", "previw"], "'preview'"),
+        (["encode", "-m", "corpus.txt", "--sepaartor", "@@"], "--separator"),
+        (["encode", "-m", "corpus.txt", "--form", "pices"], "'pieces'"),
+        (["search", "corpus.txt", "--select", "kne"], "knee"),
+        (["export", "-m", "corpus.txt", "--to", "fairsec", "-o", "x"], "fairseq"),
+        (["stream", "schema", "uper"], "upper"),
+    ],
+)
+def test_a_slip_is_answered_with_what_may_be_meant(
+    arguments: list[str], meant: str, run: Run
+) -> None:
+    """A word that is not known is reported beside the one like it, in one message, with status 2."""
+    assert meant in run(*arguments, status=2).stderr.decode()
+
+
+def test_a_vocabulary_may_come_from_stdin(run: Run) -> None:
+    """`-m -` reads the vocabulary from stdin, and messages on it say so; a text cannot come from there as well."""
+    run("search corpus.txt --sizes 15:20:1 -q")
+    model = Path("corpus.volt").read_bytes()
+    piped = json.loads(run("inspect -m -", "the cat", "--json", stdin=model).stdout)
+    assert piped == {
+        **json.loads(run("inspect -m corpus.volt", "the cat", "--json").stdout),
+        "file": "-",
+    }
+    encoded = run("encode -m corpus.volt corpus.txt").stdout
+    assert run("encode -m - corpus.txt", stdin=model).stdout == encoded
+    for command in ("encode", "decode"):
+        assert (
+            "stdin cannot be both the vocabulary and the text"
+            in run(command, "-m", "-", stdin=model, status=2).stderr.decode()
+        )
+    assert run("inspect -m -", stdin=b"no", status=1).stderr.startswith(b"error stdin: ")
+
+
+@pytest.mark.parametrize("command", ["encode", "decode"])
+def test_a_separator_marks_something(command: str, run: Run) -> None:
+    """An empty --separator is refused: it would mark nothing."""
+    assert (
+        b"marks nothing"
+        in run(command, "-m", "corpus.txt", "--separator", "", "corpus.txt", status=2).stderr
+    )
+
+
+def test_files_of_a_comparison_are_there_before_it_is_printed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page and the tables are whole even if who reads stdout stops at once, with status 0."""
+
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+        def fileno(self) -> int:
+            return nothing.fileno()
+
+        @property
+        def buffer(self) -> Closed:
+            return self
+
+    monkeypatch.setattr(
+        "volt.comparison.page.page.write_page", lambda comparison, path: path.write_text("a page")
+    )
+    arguments = ["compare", "corpus.txt", "--with", "bpe:15", "--sizes", "15:20:1", "--json"]
+    with open("nothing", "wb") as nothing:
+        monkeypatch.setattr(sys, "stdout", Closed())
+        assert status_of([*arguments, "-o", "page.html", "--markdown", "tables.md"]) == 0
+    assert Path("page.html").read_text() == "a page"
+    assert Path("tables.md").read_text().startswith("# Vocabularies compared")
+
+
+# Interrupts the process itself when a module is looked for, so that no test depends on how fast a machine is.
+HOOK = """
+import os, signal, sys
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == os.environ["AT"]:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupts())
+"""
+MODULES = ("typer", "volt_cli.search", "volt_cli.stream.commands", "numba", "volt.encode.encoder")
+SCRIPT = [sys.executable, "-c", "from volt_cli.start import main; main()"]
+
+
+@pytest.mark.parametrize(("module", "command"), in_turns(product(MODULES, [VOLT, SCRIPT]), 2))
+def test_an_interrupted_import_prints_no_traceback(
+    command: list[str], module: str, tmp_path: Path
+) -> None:
+    """Whatever is being imported: of the command line before it can report it, or of a command."""
+    (tmp_path / "sitecustomize.py").write_text(HOOK)
+    environment = {
+        **os.environ,
+        "AT": module,
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)]),
+    }
+    model = tmp_path / "a.volt"
+    Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")).save(model)
+    found = subprocess.run(
+        [*command, "encode", "-m", str(model)],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
+    assert found.returncode == 130
+    assert found.stderr in (b"", b"interrupted \n", b"interrupted\n")
+
+
+def test_a_job_that_ignores_interrupts_keeps_ignoring_them(tmp_path: Path) -> None:
+    """A shell starts jobs in the background so; Ctrl-C is meant for another."""
+    (tmp_path / "sitecustomize.py").write_text(HOOK)
+    environment = {
+        **os.environ,
+        "AT": "typer",
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)]),
+    }
+    found = subprocess.run(
+        ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", *VOLT, "--version"],
+        env=environment,
+        capture_output=True,
+    )
+    assert (found.returncode, found.stderr) == (0, b"")

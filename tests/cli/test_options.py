@@ -1,4 +1,4 @@
-"""Errors of the library name options on the command line; names are read in any case."""
+"""Errors of the library name command-line options; names of values are read in any case."""
 
 from __future__ import annotations
 

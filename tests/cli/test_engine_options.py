@@ -1,4 +1,4 @@
-"""What `--engine` and `--address` refuse, and what is said where Ray is not installed."""
+"""`--engine` and `--address`: refused combinations, and the message without Ray."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`volt stream debug` and `volt stream vocabulary`: tables, pages and lines of JSON; counts of subwords as a file."""
+"""`volt stream debug` and `volt stream vocabulary`: tables, pages, JSON lines, and counts of subwords."""
 
 from __future__ import annotations
 

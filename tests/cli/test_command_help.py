@@ -1,4 +1,4 @@
-"""Help: what every command shows of itself. Its examples are real, its options of one kind, a shell completes them."""
+"""The help of every command: real examples, options of one kind, values that the shell completes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`volt search --extend` and `volt shrink`: what they write, and what they refuse before anything is read."""
+"""`volt shrink` and `volt search --extend`: the written files, and the refused options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of stdin, stdout and stderr: what cannot be written whole is an error, and what was closed is no traceback."""
+"""stdin, stdout and stderr: incomplete output is an error, and closed files give no traceback."""
 
 from __future__ import annotations
 
