@@ -129,7 +129,7 @@ def with_options(message: str) -> str:
 
 
 MOST_WORKERS = 256  # equals volt.files.threads.MOST_WORKERS, whose import would load numpy
-MOST_ASKED = 10**9  # merges; equals volt.learn.bpe.MOST_ASKED, whose import would load numpy
+MOST_ASKED = 10**9  # merges; equals volt.learn.bpe.MOST_REQUESTED, whose import would load numpy
 FORMATS = tuple(registry.FORMATS)
 NORMALIZERS = ("none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase")
 PATTERNS = ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "qwen3.5", "tekken", "deepseek3", "kimi2")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from volt.trial.results import Row, parse
+from volt.trial.results import Row, check_types, parse
 
 _NEEDED = {
     "key": str,
@@ -22,10 +22,11 @@ _SCORES = {
 
 
 def check(row: Row) -> bool:
-    """Return True, as all results count. Raises ValueError with the name of a value that a result lacks."""
-    needed = _NEEDED | _SCORES.get(row.get("kind", ""), {})
-    if missing := [name for name, kind in needed.items() if not isinstance(row.get(name), kind)]:
-        raise ValueError(f"{missing[0]} is missing")
+    """Return True, as all results count.
+
+    Raises ValueError with the name of a value that a result lacks.
+    """
+    check_types(row, _NEEDED | _SCORES.get(row.get("kind", ""), {}))
     return True
 
 

@@ -16,7 +16,7 @@ from volt.choose import rules
 from volt.choose.criteria import entropy, f95
 from volt.choose.exact_curve import muv_search
 from volt.choose.learning import learn_enough
-from volt.choose.rules import EXACT, TRAINED, ExactCurve, exact_readings
+from volt.choose.rules import EXACT, TRAINED, ExactCurve, curve_picks
 from volt.choose.search import search
 from volt.choose.training_law import Training
 from volt.count.word_counts import WordCounts
@@ -130,12 +130,12 @@ def test_nothing_beyond_the_pick_moves_it(words, data):
     """Any number of candidates from the pick on gives the same size and reason; with fewer, the pick is at least so."""
     whole = learned(words)
     training = Training(epochs=data.draw(st.sampled_from([0.01, 0.1, 1, 5])))
-    readings = exact_readings(exact_curve(whole), training)
+    readings = curve_picks(exact_curve(whole), training)
     for rule in ("trained", "balanced", "utility", "median500"):
         size = readings[rule].size
         n_merges = data.draw(st.integers(1, whole.n_merges)) if whole.n_merges else 0
         capped = learned(words, n_merges)
-        found = exact_readings(exact_curve(capped), training)[rule]
+        found = curve_picks(exact_curve(capped), training)[rule]
         if capped.n_tokens > size:
             assert (found.size, found.why) == (size, readings[rule].why)
         elif capped.n_tokens < size:

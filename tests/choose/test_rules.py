@@ -14,8 +14,8 @@ from volt.choose.rules import (
     AMONG_STEPS,
     EXACT,
     TRAINED,
+    CurvePick,
     Pick,
-    RuleReading,
     all_picks,
     parse_rule,
     rules,
@@ -100,7 +100,7 @@ def test_sizes_that_other_rules_pick_move_nothing(entropies, data):
     )
     sizes = sorted(step.size for step in searched)
     alone = picked([step for step in steps if step.size in sizes])
-    readings = dict.fromkeys((TRAINED, *EXACT), RuleReading(steps[0].size, "as read"))
+    readings = dict.fromkeys((TRAINED, *EXACT), CurvePick(steps[0].size, "as read"))
     beside = all_picks(steps, readings, searched=sizes)
     assert list(beside) == list(rules())
     for rule, pick in alone.items():

@@ -95,7 +95,7 @@ def test_tables_may_fill_at_any_unit(
     monkeypatch: pytest.MonkeyPatch, which: int, lines: list[str], n_slots: int
 ) -> None:
     """However small a table starts, and in the middle of whatever it must grow."""
-    monkeypatch.setattr("volt.encode.batch_encoder._N_SLOTS", n_slots)
+    monkeypatch.setattr("volt.encode.unit_cache._N_SLOTS", n_slots)
     encoder = Encoder(ENCODERS[which].vocabulary)
     lines = [
         *lines,

@@ -11,7 +11,7 @@ import pytest
 from volt.count.corpus_statistics import text_bytes
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
-from volt.encode.offsets import pretoken_spans
+from volt.encode.offsets import word_spans
 from volt.encode.pretokens import classes_of
 from volt.errors import ConfigError
 from volt.text.patterns.regex_tree import matched
@@ -45,7 +45,7 @@ def test_a_forked_process_cuts_by_a_pattern_with_classes() -> None:
         (classes_of, ([0x1F600],)),
         (_COUNTS.min_count, (1,)),
         (text_bytes, (_COUNTS,)),
-        (pretoken_spans, (PreTokenizer("regex:[a-z]+"), "ab")),
+        (word_spans, (PreTokenizer("regex:[a-z]+"), "ab")),
     ],
 )
 def test_a_forked_process_refuses_what_needs_polars(

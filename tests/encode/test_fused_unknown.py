@@ -40,7 +40,7 @@ lines_of_text = st.lists(
 def fused(vocabulary: Vocabulary, line: str) -> list[str]:
     """Return the pieces of a line, with each run of unknown ones in a word joined."""
     plain, result, last = Encoder(replace(vocabulary, fuse_unk=False)), [], None
-    for piece, _, _, word in encode_offsets(vocabulary, line, encode_words=plain._encoded):
+    for piece, _, _, word in encode_offsets(vocabulary, line, encode_words=plain._tables.pieces):
         is_unknown = piece not in vocabulary.ids
         result.append(piece) if not is_unknown or last != word else result.append(
             result.pop() + piece

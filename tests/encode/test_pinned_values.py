@@ -17,7 +17,14 @@ from limits import least, refused
 
 from volt.encode.batch_encoder import Dropout, Encoded, EncodedPart
 from volt.encode.binarize import Binarized, binarize
-from volt.encode.chunks import CHUNK_SIZE, Chunk, chunks_of, file_chunks, joined_lines, shares
+from volt.encode.chunks import (
+    CHUNK_SIZE,
+    Chunk,
+    chunks_of,
+    file_chunks,
+    joined_lines,
+    split_for_threads,
+)
 from volt.encode.decoder import Decoder, decode
 from volt.encode.encoder import Encoder
 from volt.encode.files import EncodeJob, encode_each, encode_one, encode_stream, outputs_of
@@ -206,7 +213,10 @@ def test_chunks_share_work_and_name_lines(tmp_path: Path) -> None:
     sizes = (0, 65535, 65536, 65537, 131073, 10**6, 2**20, 2**20 + 1, 2**22, 2**22 + 1, 10**7)
     check(
         "encode shares",
-        {str(n): " ".join("{} {}".format(*shares(n, k)) for k in (1, 2, 3)) for n in sizes},
+        {
+            str(n): " ".join("{} {}".format(*split_for_threads(n, k)) for k in (1, 2, 3))
+            for n in sizes
+        },
     )
     assert [CHUNK_SIZE, Chunk(b"", first=4).block.first_line, Chunk(b"a\xff", 255).next_line] == [
         1 << 20,

@@ -11,10 +11,10 @@ from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.encode.batch_encoder import UnitCache, unit_encoder_of
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import CharacterClasses, UnitRule, classes_of, split_lines, unit_words
 from volt.encode.rendering import Rendering
+from volt.encode.unit_cache import UnitCache, unit_encoder_of
 from volt.kernels.encode_new_unit import numbering
 from volt.kernels.intrinsics import PADDING
 from volt.text.pretokenizer import PreTokenizer

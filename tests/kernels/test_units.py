@@ -121,7 +121,7 @@ def test_units_are_encoded_in_tables_that_grow(
         "_N_LINES": encode_units.LINES + 2,
         "_N_LEFT": encode_units.LINES + 1,
     }.items():
-        monkeypatch.setattr(f"volt.encode.batch_encoder.{name}", n)
+        monkeypatch.setattr(f"volt.encode.unit_cache.{name}", n)
     lines = (
         ["".join(rng.choices(HARD, k=rng.randint(0, 9))) for _ in range(40)]
         + ["low  low"] * 3

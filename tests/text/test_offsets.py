@@ -8,7 +8,7 @@ from drawn import examples
 from hypothesis import example, given, settings
 from texts import LOSSLESS, NAMES, REGEXES, texts
 
-from volt.encode.offsets import align, pretoken_spans
+from volt.encode.offsets import align, word_spans
 from volt.errors import CorpusError
 from volt.text.atoms import SPACE
 from volt.text.normalizer import Normalizer
@@ -73,7 +73,7 @@ def test_long_marks_are_linear() -> None:
 def test_spans_cut_out_the_words(name: str, text: str) -> None:
     """A span holds its word, up to the spaces that are shown as ▁ and the dummy one."""
     pretokenizer = PreTokenizer(name)
-    spans = pretoken_spans(pretokenizer, text)
+    spans = word_spans(pretokenizer, text)
     assert [word for word, _, _ in spans] == pretokenizer.split(text)
     position = 0
     for index, (word, start, end) in enumerate(spans):
@@ -86,7 +86,7 @@ def test_spans_cut_out_the_words(name: str, text: str) -> None:
 @pytest.mark.parametrize("name", ["whitespace", *LOSSLESS, *REGEXES])
 def test_nothing_has_no_spans(name: str) -> None:
     """The empty text has no pre-token, and no character."""
-    assert pretoken_spans(PreTokenizer(name), "") == []
+    assert word_spans(PreTokenizer(name), "") == []
     assert align(Normalizer("nfc"), "")[1].shape == (0, 2)
 
 
@@ -94,7 +94,7 @@ def test_lone_surrogates_are_reported() -> None:
     """Invalid text is refused with its position, not with a UnicodeEncodeError."""
     for call in (
         lambda text: align(Normalizer(), text),
-        lambda text: pretoken_spans(PreTokenizer("gpt2"), text),
+        lambda text: word_spans(PreTokenizer("gpt2"), text),
         PreTokenizer().split,
         PreTokenizer("gpt2").split,
         Normalizer("nfc").normalize,

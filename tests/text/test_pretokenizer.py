@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from texts import LOSSLESS, NAMES, REGEXES, texts
 
-from volt.encode.offsets import pretoken_spans
+from volt.encode.offsets import word_spans
 from volt.errors import ConfigError
 from volt.text.atoms import SPACE
 from volt.text.normalizer import Normalizer
@@ -103,9 +103,7 @@ def test_gpt2_is_gpt2(parts: list[str]) -> None:
     text = "".join(parts)
     oracle = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     expected = [span for _, span in oracle.pre_tokenize_str(text.replace(SPACE, " "))]
-    assert [
-        (start, end) for _, start, end in pretoken_spans(PreTokenizer("gpt2"), text)
-    ] == expected
+    assert [(start, end) for _, start, end in word_spans(PreTokenizer("gpt2"), text)] == expected
 
 
 @given(st.text(alphabet=" ▁ab\t\u3000é", max_size=12))

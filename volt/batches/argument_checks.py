@@ -40,7 +40,10 @@ MOST = 1 << 53  # maximum number of tokens in a batch
 
 
 def table(lengths: Any, name: str = "lengths") -> Longs:
-    """Return lengths as (n, n_sides) int64; an (n,) array has one side. Lengths go from 0 to 2⁵³."""
+    """Return lengths as (n, n_sides) int64; an (n,) array has one side.
+
+    Lengths go from 0 to 2⁵³.
+    """
     remedy = "give whole numbers of shape (n,) or (n, sides)"
     try:
         array = np.asarray(lengths)
@@ -74,8 +77,8 @@ def refuse_long(
 ) -> None:
     """Raise StreamError, which names the first row that is too long, if on_long is "raise"."""
     if arguments.choice(on_long, "on_long", ways) == "raise" and len(rows):
-        others = f", and {counted(len(rows) - 1, 'row')} more" if len(rows) > 1 else ""
-        raise StreamError(
-            f"row {rows[0]} of {len(longest):,} has {longest[rows[0]]:,} tokens{others}; {name} is {limit:,}; "
-            f"raise it, shorten such rows, or set on_long to {' or '.join(ways[1:])}"
-        )
+        fault = f"row {rows[0]} of {len(longest):,} has {longest[rows[0]]:,} tokens"
+        if len(rows) > 1:
+            fault += f", and {counted(len(rows) - 1, 'row')} more"
+        remedy = f"raise it, shorten such rows, or set on_long to {' or '.join(ways[1:])}"
+        raise StreamError(f"{fault}; {name} is {limit:,}; {remedy}")

@@ -1,4 +1,5 @@
-"""Turn the samples of a window into steps of one batch for each rank, by a rule: `ByTokens` or `ByPacks`.
+"""Turn the samples of a window into steps of one batch for each rank, by a rule: `ByTokens` or
+`ByPacks`.
 
 A rule is a pure function of lengths, number of ranks, seed and window number.
 """
@@ -13,7 +14,7 @@ import numpy as np
 
 from volt import arguments
 from volt.batches.argument_checks import MOST, Longs, check_option
-from volt.batches.collation import collate, collate_packed
+from volt.batches.collation import Arrays, collate, collate_packed
 from volt.batches.packing import LONGEST, Packs, cut_samples, pack
 from volt.batches.samples import Samples
 from volt.batches.token_batching import TokenBatches, limit_of, token_batches
@@ -23,8 +24,9 @@ from volt.batches.token_batching import TokenBatches, limit_of, token_batches
 class WindowPlan:
     """The steps of a window.
 
-    batches: batches of rows or of packs; batch s · world + r is for rank r in step s. `batches.left` (for the next
-        window), `batches.too_long` and `batches.too_short` are always rows
+    batches: batches of rows or of packs; batch s · world + r is for rank r in step s.
+        `batches.left` (for the next window), `batches.too_long` and `batches.too_short` are always
+        rows
     packs: the packs; None if batches contain rows
     """
 
@@ -89,7 +91,7 @@ class ByTokens:
         token_batches([], pad_to_multiple=pad_to_multiple, **self._options)
 
     @property
-    def _options(self) -> dict[str, Any]:
+    def _options(self) -> Arrays:
         return {**asdict(self), "on_long": "report"}
 
     def prepared(self, samples: Samples) -> Samples:
@@ -130,9 +132,11 @@ class ByTokens:
 
     def arrays(
         self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    ) -> Arrays:
         """Return the arrays of a batch. number: the number of the batch in the window"""
-        width = int(planned.batches.longest[number]) if self.buckets else None
+        width = None
+        if self.buckets:
+            width = int(planned.batches.longest[number])
         return collate(samples, planned.batches[number], width=width, **layout)
 
 
@@ -150,9 +154,11 @@ def _without_last_step(batches: TokenBatches) -> TokenBatches:
 
 @dataclass(frozen=True, slots=True)
 class ByPacks:
-    """A rule for language models: batches of `rows` rows, each `length` ids long and filled with whole samples.
+    """A rule for language models: batches of `rows` rows, each `length` ids long and filled with
+    whole samples.
 
-    on_long: action for a sample longer than a row: "raise" an error, "report" and drop it, or "split" it
+    on_long: action for a sample longer than a row: "raise" an error, "report" and drop it, or
+        "split" it
     shuffle: whether the order of packs is random
 
     >>> ByPacks(length=1024, rows=8).on_long
@@ -172,7 +178,9 @@ class ByPacks:
 
     def prepared(self, samples: Samples) -> Samples:
         """Return the samples, split if on_long is "split"."""
-        return cut_samples(samples, self.length) if self.on_long == "split" else samples
+        if self.on_long == "split":
+            return cut_samples(samples, self.length)
+        return samples
 
     def planned(
         self,
@@ -197,7 +205,9 @@ class ByPacks:
             seed=seed,
             window=window,
         )
-        chosen = np.arange(len(packs)) if is_last else self._fullest(packs, world, n_old)
+        chosen = np.arange(len(packs))
+        if not is_last:
+            chosen = self._fullest(packs, world, n_old)
         batches = token_batches(
             np.full(len(chosen), self.length),
             max_tokens=self.rows * self.length,
@@ -242,7 +252,7 @@ class ByPacks:
 
     def arrays(
         self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    ) -> Arrays:
         """Return the arrays of a batch. number: the number of the batch in the window"""
         assert planned.packs is not None
         packs = [planned.packs.rows_of(pack) for pack in planned.batches[number].tolist()]

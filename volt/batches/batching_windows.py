@@ -12,11 +12,13 @@ import numpy as np
 from volt.batches.argument_checks import Longs
 from volt.batches.batching_rules import ByPacks, ByTokens, WindowPlan
 from volt.batches.samples import SampleFormat, Samples, joined_samples, taken_samples
-from volt.batches.steps_state import LineRun, Size
+from volt.batches.steps_state import Size, Stretch
 from volt.errors import StreamError, shown_path
 from volt.stream.running.state_validation import refusal
 from volt.stream.running.stream import Stream
 from volt.stream.running.stream_batch import StreamBatch
+
+Part = tuple[Stretch, Samples]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +34,7 @@ class Window:
 
     number: int
     world: int
-    stretches: tuple[LineRun, ...]
+    stretches: tuple[Stretch, ...]
     starts: Longs
     samples: Samples
     is_last: bool
@@ -43,22 +45,22 @@ class Window:
         """The number of samples at the stream's end that do not fill a step."""
         return len(self.planned.batches.left) if self.is_last else 0
 
-    def only(self, rows: Longs) -> list[tuple[LineRun, Samples]]:
+    def only(self, rows: Longs) -> list[Part]:
         """Return the samples of some rows, grouped by stretch.
 
-        The newest stretch is always among them, even if it has none of the rows: the stream continues at its end.
+        The newest stretch is always among them, even if it has none of the rows: the stream
+        continues at its end.
 
         rows: in ascending order
         """
-        result = list[tuple[LineRun, Samples]]()
-        for stretch, (start, end) in zip(
-            self.stretches, pairwise(self.starts.tolist()), strict=True
-        ):
+        result = list[Part]()
+        bounds = pairwise(self.starts.tolist())
+        for stretch, (start, end) in zip(self.stretches, bounds, strict=True):
             own_rows = rows[(rows >= start) & (rows < end)]
-            is_whole = len(own_rows) == end - start
             if len(own_rows) or stretch is self.stretches[-1]:
-                retained = stretch if is_whole else stretch.of(own_rows - start)
-                result.append((retained, taken_samples(self.samples, own_rows)))
+                if len(own_rows) < end - start:
+                    stretch = stretch.of(own_rows - start)
+                result.append((stretch, taken_samples(self.samples, own_rows)))
         return result
 
 
@@ -88,14 +90,15 @@ class Windows:
         self.is_stopped = False  # whether the thread must abandon its window
 
     def after(self, window: Window | None, *, first: int) -> Window | None:
-        """Return the window after `window`, or None at the stream's end. first: the number of the first window"""
+        """Return the window after `window`, or None at the stream's end. first: the number of the
+        first window"""
         if window is None:
             return self._with_next(first, [])
         if window.is_last:
             return None
         return self._with_next(window.number + 1, window.only(window.planned.batches.left))
 
-    def again(self, number: int, world: int, stretches: Sequence[LineRun]) -> Window:
+    def again(self, number: int, world: int, stretches: Sequence[Stretch]) -> Window:
         """Read a window again from its stretches. Afterwards, the stream is at the window's end."""
         parts = []
         for stored in stretches:
@@ -112,16 +115,20 @@ class Windows:
                     raise refusal(
                         f"the state has sample {stored.wanted[-1]:,} (from 0) of only {len(samples):,}"
                     )
-                stretch, samples = stretch.of(stored.wanted), taken_samples(samples, stored.wanted)
+                stretch = stretch.of(stored.wanted)
+                samples = taken_samples(samples, stored.wanted)
             parts.append((stretch, samples))
         return self._planned(number, world, parts)
 
     def rest(self, window: Window, n_steps: int) -> Window | None:
-        """Return the rest of a window after `n_steps` steps, planned for the current ranks; None if nothing remains."""
+        """Return the rest of a window after `n_steps` steps, planned for the current ranks; None if
+        nothing remains."""
         rows = window.planned.rest(n_steps)
-        return self._planned(window.number, self.world, window.only(rows)) if len(rows) else None
+        if not len(rows):
+            return None
+        return self._planned(window.number, self.world, window.only(rows))
 
-    def _with_next(self, number: int, retained: list[tuple[LineRun, Samples]]) -> Window:
+    def _with_next(self, number: int, retained: list[Part]) -> Window:
         state = self.stream.state()
         lines = self._epoch() if self.size == "epoch" else self.stream.batches(limit=self.size)
         try:
@@ -131,7 +138,7 @@ class Windows:
             self.stream.restore(state)  # so that no line is lost if reading continues
             raise
 
-    def _planned(self, number: int, world: int, parts: Sequence[tuple[LineRun, Samples]]) -> Window:
+    def _planned(self, number: int, world: int, parts: Sequence[Part]) -> Window:
         samples = joined_samples([some for _, some in parts])
         starts = np.cumsum([0, *(len(some) for _, some in parts)])
         is_last = self.stream.place() is None
@@ -149,13 +156,16 @@ class Windows:
         too_long = planned.batches.too_long
         if self.rule.on_long == "raise" and len(too_long):
             name, limit = self.rule.limit(self.pad_to_multiple)
-            section = "batches.pack" if name == "length" else "batches"
-            name = name.replace("max_length", "max_length (longest in a configuration)")
+            line = self.shown(window, int(too_long[0]))
             size = int(samples.lengths[too_long[0]].max())
-            raise StreamError(
-                f"{self.shown(window, int(too_long[0]))}: has {size:,} ids; {name} is {limit:,}; raise it, drop such "
-                f"lines with the filter length, or set on_long to report in {section}"
-            )
+            remedy = "raise it, drop such lines with the filter length, or set on_long to report in"
+            section = "batches"
+            if name == "length":
+                section = "batches.pack"
+            elif name == "max_length":
+                name = "max_length (longest in a configuration)"
+            fault = f"{line}: has {size:,} ids; {name} is {limit:,}"
+            raise StreamError(f"{fault}; {remedy} {section}")
         return window
 
     def shown(self, window: Window, row: int) -> str:
@@ -174,13 +184,11 @@ class Windows:
             yield from self.stream.batches(limit=self.stream.epoch_lines)
             return
         epoch = -1
-        while (place := self.stream.place()) is not None and epoch in (-1, place[1].part.epoch):
-            epoch = place[1].part.epoch
+        while (place := self.stream.place()) is not None and epoch in (-1, place[1].block.epoch):
+            epoch = place[1].block.epoch
             yield next(self.stream.batches())
 
-    def _sampled(
-        self, lines: Iterator[StreamBatch], state: Mapping[str, Any]
-    ) -> tuple[LineRun, Samples]:
+    def _sampled(self, lines: Iterator[StreamBatch], state: Mapping[str, Any]) -> Part:
         places = [np.empty((0, 2), np.int64)]
         parts = [Samples.of({name: [] for name in self.format.vocabularies})]
         for batch in lines:
@@ -191,15 +199,14 @@ class Windows:
             places.append(np.stack([batch.sources, batch.lines.origins], axis=1))
             parts.append(self.format.samples(batch))
         joined = np.concatenate(places)
-        return LineRun(state, len(joined), joined), self.rule.prepared(joined_samples(parts))
+        return Stretch(state, len(joined), joined), self.rule.prepared(joined_samples(parts))
 
 
-def _appended(
-    retained: list[tuple[LineRun, Samples]], read: tuple[LineRun, Samples]
-) -> list[tuple[LineRun, Samples]]:
+def _appended(retained: list[Part], read: Part) -> list[Part]:
     """Append a stretch, whose lines follow those of the last retained stretch.
 
-    It is joined to that stretch if all samples of that stretch are retained, and replaces it if none is.
+    It is joined to that stretch if all samples of that stretch are retained, and replaces it if
+    none is.
     """
     if not retained:
         return [read]
@@ -212,5 +219,5 @@ def _appended(
     places = np.concatenate([last.places, stretch.places])
     return [
         *older,
-        (LineRun(last.state, len(places), places), joined_samples([samples, new_samples])),
+        (Stretch(last.state, len(places), places), joined_samples([samples, new_samples])),
     ]

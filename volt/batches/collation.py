@@ -21,6 +21,8 @@ from volt.batches.samples import MOST_ID, SampleFormat, Samples
 from volt.encode.batch_encoder import Encoded
 from volt.errors import ConfigError, StreamError, missing, quoted
 
+Arrays = dict[str, Any]
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -49,8 +51,10 @@ class Layout:
         check_option(self, "pad_to_multiple", arguments.whole, low=1, high=WIDEST)
         check_option(self, "dtype", arguments.choice, choices=("int64", "int32"))
 
-    def of(self, samples: SampleFormat, *, packed: bool = False) -> dict[str, Any]:
-        """Return the arguments of `collate` or `collate_packed`. Raises ConfigError if a vocabulary lacks <pad> or EOS.
+    def of(self, samples: SampleFormat, *, packed: bool = False) -> Arrays:
+        """Return the arguments of `collate` or `collate_packed`.
+
+        Raises ConfigError if a vocabulary lacks <pad> or EOS.
 
         samples: the format of samples
         packed: whether rows are packs
@@ -58,7 +62,7 @@ class Layout:
         >>> Layout(pad_to_multiple=8).of(SampleFormat({"text": ["<s>", "<pad>", "</s>", "lo"]}))["pad"]
         {'text': 1}
         """
-        _, target = _sides([*samples.vocabularies])
+        _, target = _sides(samples.vocabularies)
         eos = samples.vocabularies[target].eos
         if eos is None:
             raise ConfigError(
@@ -90,7 +94,8 @@ Each = int | Mapping[str, int]  # one number for all fields, or field name → n
 class _Side(NamedTuple):
     """One side of a batch; arrays that were not asked for are empty.
 
-    tokens, mask, before: (n_rows, width) ids, whether they are ids of samples, and the ids with EOS moved to the front
+    tokens, mask, before: (n_rows, width) ids, whether they are ids of samples, and the ids with EOS
+        moved to the front
     positions: (n_rows, width) int64, the index of each id in its sample or in the padding
     starts: (n_segments + 1,) int32, where samples and padding start in the flat arrays
     """
@@ -113,7 +118,7 @@ def collate(
     width: Each | None = None,
     pad_to_multiple: int = 1,
     dtype: DTypeLike = np.int64,
-) -> dict[str, Any]:
+) -> Arrays:
     """Return the arrays of one step. Raises StreamError if a target does not end in EOS.
 
     samples: samples with a source and a target, or with one field for a language model
@@ -124,62 +129,53 @@ def collate(
     width: the width of the arrays, or field name → width; by default the length of the longest row
     pad_to_multiple: widths are rounded up to a multiple of this
     dtype: dtype of ids, int64 or int32
-
-    Returns `id` (the samples' numbers in the stream), `nsentences`, `ntokens` (of the target), `target`, `src_mask` and
-    `tgt_mask` (true for ids), and `net_input` with `src_tokens`, `src_lengths` and `prev_output_tokens`. For one field,
-    `src_tokens` contains the id before each id of `target`, and there is no `prev_output_tokens`.
+    Returns `id` (the samples' numbers in the stream), `nsentences`, `ntokens` (of the target),
+    `target`, `src_mask` and `tgt_mask` (true for ids), and `net_input` with `src_tokens`,
+    `src_lengths` and `prev_output_tokens`. For one field, `src_tokens` has the id before each id of
+    `target`, and there is no `prev_output_tokens`.
 
     >>> step = collate(Samples.of({"text": [[5, 6, 2]]}), [0], pad=1, eos=2, pad_to_multiple=4)
     >>> step["net_input"]["src_tokens"].tolist(), step["target"].tolist()
     ([[2, 5, 6, 1]], [[5, 6, 2, 1]])
     """
-    source, target = _sides([*arguments.instance(samples, Samples, "samples").fields])
+    source, target = _sides(arguments.instance(samples, Samples, "samples").fields)
     chosen = _rows(rows, len(samples))
-    kind = _kind(dtype)
     pads = _each(pad, "pad", samples)
     end = _of(target, eos, "eos", samples)
     multiple = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1)
     widths = {} if width is None else _each(width, "width", samples)
     sizes = {name: _sizes(samples[name], chosen) for name in samples.fields}
+    row_ends = np.arange(1, len(chosen) + 1)
 
     def side(name: str, *, left: bool, eos: int | None = None) -> _Side:
-        lengths = sizes[name]
-        width = widths.get(name, int(lengths.max()))
-        is_long = lengths > width
-        if is_long.any():
-            row = int(np.argmax(is_long))
-            line = f"line {samples.numbers[chosen[row]]:,} of the stream"
-            fault = f"{line} has {lengths[row]:,} ids in field {quoted(name)}"
-            raise ConfigError(
-                f"width is {width:,}, but {fault}; give the step's longest length, or no width"
-            )
+        width = widths.get(name, int(sizes[name].max()))
+        _check_width(width, sizes[name], samples.numbers[chosen], name)
         width += -width % multiple
-        row_ends = np.arange(1, len(chosen) + 1)
-        return _laid_out(
-            samples, name, chosen, row_ends, width, left=left, pad=pads[name], kind=kind, eos=eos
-        )
+        return _laid_out(samples, name, chosen, row_ends, width, pads[name], dtype, eos, left)
 
-    target_side = side(target, left=left_pad_target, eos=end)
-    masks = {}
-    if source == target:
-        net_input = {"src_tokens": target_side.before, "src_lengths": sizes[target]}
-    else:
-        source_side = side(source, left=left_pad_source)
-        masks["src_mask"] = source_side.mask
-        net_input = {
-            "src_tokens": source_side.tokens,
-            "src_lengths": sizes[source],
-            "prev_output_tokens": target_side.before,
-        }
-    return {
+    laid_out = side(target, left=left_pad_target, eos=end)
+    result: Arrays = {
         "id": samples.numbers[chosen],
         "nsentences": len(chosen),
         "ntokens": int(sizes[target].sum()),
-        "net_input": net_input,
-        "target": target_side.tokens,
-        **masks,
-        "tgt_mask": target_side.mask,
+        "net_input": {"src_tokens": laid_out.before, "src_lengths": sizes[source]},
+        "target": laid_out.tokens,
     }
+    if source != target:
+        other = side(source, left=left_pad_source)
+        result["net_input"]["src_tokens"] = other.tokens
+        result["net_input"]["prev_output_tokens"] = laid_out.before
+        result["src_mask"] = other.mask
+    return {**result, "tgt_mask": laid_out.mask}
+
+
+def _check_width(width: int, sizes: Longs, numbers: Longs, name: str) -> None:
+    is_long = sizes > width
+    if is_long.any():
+        row = int(np.argmax(is_long))
+        line = f"line {numbers[row]:,} of the stream"
+        fault = f"width is {width:,}, but {line} has {sizes[row]:,} ids in field {quoted(name)}"
+        raise ConfigError(f"{fault}; give the step's longest length, or no width")
 
 
 def collate_packed(
@@ -190,49 +186,32 @@ def collate_packed(
     pad: Each,
     eos: Each,
     dtype: DTypeLike = np.int64,
-) -> dict[str, Any]:
+) -> Arrays:
     """Return the arrays of one step of a language model whose rows contain several samples each.
 
     samples: samples of one field, none longer than a row; `cut_samples` splits longer ones
     packs: the indices of the samples of each row
     length: number of ids in a row
     pad, eos, dtype: as in `collate`
-
-    Returns `id`, `nsentences`, `ntokens`, `target` and `tgt_mask` (n_packs, length), and `net_input` with `src_tokens`
-    and `position_ids` (n_packs, length). For attention within samples, `net_input` also has `max_seqlen` and
-    `cu_seqlens` (n_segments + 1,) int32: where samples and padding start in the flat batch.
+    Returns `id`, `nsentences`, `ntokens`, `target` and `tgt_mask` (n_packs, length), and
+    `net_input` with `src_tokens` and `position_ids` (n_packs, length). For attention within
+    samples, `net_input` also has `max_seqlen` and `cu_seqlens` (n_segments + 1,) int32: where
+    samples and padding start in the flat batch.
 
     >>> samples = Samples.of({"text": [[5, 2], [6, 7, 2], [2]]})
     >>> step = collate_packed(samples, [[1, 2], [0]], length=4, pad=1, eos=2)
     >>> step["net_input"]["src_tokens"].tolist(), step["net_input"]["position_ids"].tolist()
     ([[2, 6, 7, 2], [2, 5, 1, 1]], [[0, 1, 2, 0], [0, 1, 0, 1]])
     """
-    source, target = _sides([*arguments.instance(samples, Samples, "samples").fields])
+    source, target = _sides(arguments.instance(samples, Samples, "samples").fields)
     if source != target:
-        raise ConfigError(
-            f"samples of {', '.join(samples.fields)}: packs take samples of one field; use collate"
-        )
+        fault = f"samples of {', '.join(samples.fields)}: packs take samples of one field"
+        raise ConfigError(f"{fault}; use collate")
     length = arguments.whole(length, "length", low=1)
-    kind = _kind(dtype)
     pad_id = _of(target, pad, "pad", samples)
     eos_id = _of(target, eos, "eos", samples)
-    pack_rows = [
-        _listed(pack) for pack in arguments.several(packs, "packs", one="give a list of rows")
-    ]
-    if not pack_rows:
-        raise ConfigError("packs is empty; a batch needs one or more")
-
-    rows = _rows(np.concatenate(pack_rows), len(samples))
-    row_ends = np.cumsum([*map(len, pack_rows)])
-    n_ids = np.add.reduceat(_sizes(samples[target], rows), np.append(0, row_ends[:-1]))
-    fullest = int(np.argmax(n_ids))
-    if n_ids[fullest] > length:
-        fault = f"packs[{fullest}] has {n_ids[fullest]:,} ids, more than length={length:,}"
-        raise ConfigError(f"{fault}; give it fewer samples")
-
-    side = _laid_out(
-        samples, target, rows, row_ends, length, pad=pad_id, kind=kind, eos=eos_id, is_packed=True
-    )
+    rows, row_ends = _rows_of_packs(packs, samples[target], length)
+    side = _laid_out(samples, target, rows, row_ends, length, pad_id, dtype, eos_id, is_packed=True)
     net_input = {
         "src_tokens": side.before,
         "position_ids": side.positions,
@@ -242,11 +221,26 @@ def collate_packed(
     return {
         "id": samples.numbers[rows],
         "nsentences": len(rows),
-        "ntokens": int(n_ids.sum()),
+        "ntokens": int(side.mask.sum()),
         "net_input": net_input,
         "target": side.tokens,
         "tgt_mask": side.mask,
     }
+
+
+def _rows_of_packs(packs: Sequence[Rows], encoded: Encoded, length: int) -> tuple[Longs, Longs]:
+    """Return the samples of all packs, and where each pack ends among them."""
+    listed = list(map(_listed, arguments.several(packs, "packs", one="give a list of rows")))
+    if not listed:
+        raise ConfigError("packs is empty; a batch needs one or more")
+    rows = _rows(np.concatenate(listed), len(encoded))
+    row_ends = np.cumsum([*map(len, listed)])
+    n_ids = np.add.reduceat(_sizes(encoded, rows), np.append(0, row_ends[:-1]))
+    fullest = int(np.argmax(n_ids))
+    if n_ids[fullest] > length:
+        fault = f"packs[{fullest}] has {n_ids[fullest]:,} ids, more than length={length:,}"
+        raise ConfigError(f"{fault}; give it fewer samples")
+    return rows, row_ends
 
 
 def to_torch(collated: Any) -> Any:
@@ -267,12 +261,12 @@ def to_torch(collated: Any) -> Any:
     return converted(collated)
 
 
-def _sides(names: Sequence[str]) -> tuple[str, str]:
+def _sides(fields: Iterable[str]) -> tuple[str, str]:
+    """Return the names of the source and the target; the same name if there is one field."""
+    names = [*fields]
     if not 1 <= len(names) <= 2:
-        message = f"samples of {', '.join(names) or 'no field'}"
-        raise ConfigError(
-            f"{message}: a batch has a source and a target, or one field; name these in SampleFormat"
-        )
+        rule = "a batch has a source and a target, or one field; name these in SampleFormat"
+        raise ConfigError(f"samples of {', '.join(names) or 'no field'}: {rule}")
     return names[0], names[-1]
 
 
@@ -337,20 +331,22 @@ def _laid_out(
     rows: Longs,
     row_ends: Longs,
     width: int,
-    *,
     pad: int,
-    kind: np.dtype[Any],
+    dtype: DTypeLike,
     eos: int | None = None,
     left: bool = False,
     is_packed: bool = False,
 ) -> _Side:
-    """Return arrays filled with samples. Raises StreamError if a sample does not end in `eos`, if given.
+    """Return arrays filled with samples.
+
+    Raises StreamError if a sample does not end in `eos`, if given.
 
     row_ends: where each row of the arrays ends in `rows`, the samples
     """
     from volt.kernels.batching import lay_out
 
     encoded = samples[name]
+    kind = _kind(dtype)
     shape = (len(row_ends), width)
     tokens = np.empty(shape, kind)
     mask = np.empty(shape, bool)

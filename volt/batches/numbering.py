@@ -56,13 +56,20 @@ class Numbering:
     def __len__(self) -> int:
         return len(self.pieces)
 
+    @property
+    def unknown(self) -> int:
+        """The id of unknown pieces: `unk`, or -1 without it."""
+        return -1 if self.unk is None else self.unk
+
     @cached_property
     def ids(self) -> Mapping[str, int]:
         """Token → id."""
         return {piece: number for number, piece in enumerate(self.pieces)}
 
     def looked_up(self, column: Column) -> Column:
-        """Return the ids of a column of pieces. The id of unknown pieces is `unk` or, if that is None, -1.
+        """Return the ids of a column of pieces.
+
+        The id of unknown pieces is `unk` or, if that is None, -1.
 
         column: lines of pieces separated by spaces
         """
@@ -79,7 +86,7 @@ class Numbering:
 
     @cached_property
     def _table(self) -> tuple[Types, NDArray[np.int32]]:
-        """The hash table of pieces, and their ids, followed by the id of unknown pieces: `unk` or -1."""
+        """The hash table of pieces, and their ids, followed by the id of unknown pieces."""
         from volt.kernels.word_types import Types, find_words
 
         ids = [number for piece, number in self.ids.items() if piece and " " not in piece]
@@ -96,8 +103,7 @@ class Numbering:
         find_words(
             column.data, column.starts, column.sizes, types, numbers, ends, np.zeros(4, np.int64)
         )
-        unknown = -1 if self.unk is None else self.unk
-        return types, np.array([*ids, unknown], np.int32)
+        return types, np.array([*ids, self.unknown], np.int32)
 
 
 def numbering_of(vocabulary: Any, name: str) -> Numbering:
@@ -130,6 +136,8 @@ def numbering_of(vocabulary: Any, name: str) -> Numbering:
 
 
 def _of_encoder(encoder: Encoder) -> Numbering:
+    from volt.stream.transforms.subwords import encode_column
+
     vocabulary = encoder.vocabulary
     ids: dict[str, int] = {
         role: vocabulary.ids[token] for role, token in vocabulary.special.roles.items()
@@ -138,13 +146,8 @@ def _of_encoder(encoder: Encoder) -> Numbering:
         vocabulary.pieces,
         **{role: ids.get(role) for role in _ROLES},
         fingerprint=vocabulary.fingerprint,
-        encode=partial(_encoded, encoder),
+        encode=partial(encode_column, encoder, form="ids"),
     )
-
-
-def _encoded(encoder: Encoder, column: Column) -> Column:
-    encoded = encoder.encode_bytes(column.text().tobytes(), n_threads=1)
-    return Column.of_ids(encoded.ids, encoded.offsets)
 
 
 def _of_list(tokens: list[str], name: str) -> Numbering:

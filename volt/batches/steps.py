@@ -1,7 +1,7 @@
 """`Steps`: a stream → the arrays of each step of one rank, endless and exact to the sample.
 
-Lines are read one window at a time and become samples, which a rule arranges in steps. Every rank computes the same
-steps and takes its own batch from each, without communication.
+Lines are read one window at a time and become samples, which a rule arranges in steps. Every rank
+computes the same steps and takes its own batch from each, without communication.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ import numpy as np
 from volt import arguments
 from volt.batches.batching_rules import ByPacks, ByTokens
 from volt.batches.batching_windows import Window, Windows
-from volt.batches.collation import Layout
+from volt.batches.collation import Arrays, Layout
 from volt.batches.samples import SampleFormat
-from volt.batches.steps_state import LineRun, Size, StepsState, configuration_of
+from volt.batches.steps_state import Size, StepsState, Stretch, Values, configuration_of
 from volt.batches.throughput import Totals, counts_of
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
 from volt.files.threads import can_wait, next_in_thread, patiently
-from volt.stream.reading.distributed_sampler import check_rank
-from volt.stream.running.checkpoint import differences
+from volt.stream.reading.ranks import check_rank
+from volt.stream.running.state_differences import differences
 from volt.stream.running.state_validation import refusal
 from volt.stream.running.stream import Stream
 from volt.stream.tasks.task import Split
@@ -43,15 +43,18 @@ _GRACE = 2.0  # seconds that the thread has to stop when the steps are closed
 
 
 class Steps:
-    r"""An iterable of the results of `collate` or `collate_packed`; each iterator continues where the last one stopped.
+    r"""An iterable of the results of `collate` or `collate_packed`; each iterator continues where
+    the last one stopped.
 
     stream: the stream of lines; from now on, only the steps may read it
     samples: how lines become samples of source and target, or of one field for a language model
     batches: the rule: `ByTokens` or `ByPacks`
-    window: number of lines in a window, or "epoch". For one source, "epoch" is an epoch of the source; for several, a
-        virtual epoch (`Stream.epoch_lines`) or, if the stream ends, all lines
+    window: number of lines in a window, or "epoch". For one source, "epoch" is an epoch of the
+        source; for several, a virtual epoch (`Stream.epoch_lines`) or, if the stream ends, all
+        lines
     layout: layout of the arrays
-    rank, world: this rank, and the number of ranks; 0 and 1 if each rank's stream reads only its own lines
+    rank, world: this rank, and the number of ranks; 0 and 1 if each rank's stream reads only its
+        own lines
     ahead: whether a thread reads the next window while the current one is in use
 
     >>> from volt.stream import Source
@@ -121,7 +124,9 @@ class Steps:
         ahead: bool = True,
         **options: Any,
     ) -> Self:
-        """Return the steps of a YAML file's section `batches`. Raises ConfigError, with the line of each mistake.
+        """Return the steps of a YAML file's section `batches`.
+
+        Raises ConfigError, with the line of each mistake.
 
         path: path of the file
         rank, world, ahead: as in `Steps`
@@ -160,28 +165,29 @@ class Steps:
             raise ConfigError(
                 f"samples of {', '.join(names)} cannot be packed; give samples of one field, or ByTokens"
             )
-        if window == "epoch":
+        self._size: Size = window
+        if window != "epoch":
+            remedy = "give a number of lines, or 'epoch'"
+            self._size = arguments.whole(window, "window", low=1, high=1 << 31, remedy=remedy)
+        elif len(self.stream.sources) > 1:
             are_ending = all(source.source.epochs is not None for source in self.stream.sources)
             is_virtual = self.stream.epoch_lines is not None and self.stream.world == 1
-            if len(self.stream.sources) > 1 and not (are_ending or is_virtual):
-                message = "window is 'epoch', but several sources lack one if weights change, some end, or ranks read"
-                raise ConfigError(f"{message}; give a number of lines")
-        else:
-            window = arguments.whole(
-                window, "window", low=1, high=1 << 31, remedy="give a number of lines, or 'epoch'"
-            )
-        self._size: Size = window
+            if not (are_ending or is_virtual):
+                fault = "several sources lack one if weights change, some end, or ranks read"
+                raise ConfigError(f"window is 'epoch', but {fault}; give a number of lines")
 
     def __repr__(self) -> str:
-        rank = f", rank {self.rank} of {self.world}" if self.world > 1 else ""
-        return f"<Steps of {self.stream!r}{rank}, {counted(self.n, 'step')} given>"
+        name = repr(self.stream)
+        if self.world > 1:
+            name += f", rank {self.rank} of {self.world}"
+        return f"<Steps of {name}, {counted(self.n, 'step')} given>"
 
     @property
     def n(self) -> int:
         """The number of steps so far, over all runs."""
         return self._before + self._n_done
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Arrays]:
         """Count each step, then yield its arrays."""
         while True:
             with self._lock:
@@ -207,8 +213,9 @@ class Steps:
                 left -= passed
         return n - left
 
-    def state(self, *, at: int | None = None) -> dict[str, Any]:
-        """Return the state as JSON values; ranks that have taken equally many steps have the same state.
+    def state(self, *, at: int | None = None) -> Values:
+        """Return the state as JSON values; ranks that have taken equally many steps have the same
+        state.
 
         at: number of the step to resume at, in one of the last 16 windows; by default the next step
         """
@@ -226,12 +233,16 @@ class Steps:
         )
 
     def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
-        """Continue from a state, with any number of ranks and workers. Raises StreamError if it belongs to other steps.
+        """Continue from a state, with any number of ranks and workers.
+
+        Raises StreamError if it belongs to other steps.
 
         state: the result of `state`
-        accept: ["window"] accepts a state with another window size; the next windows have the size of these steps
+        accept: ["window"] accepts a state with another window size; the next windows have the size
+            of these steps
 
-        With as many ranks as before, the same steps follow; otherwise, the ranks divide the rest of the window anew.
+        With as many ranks as before, the same steps follow; otherwise, the ranks divide the rest of
+        the window anew.
         """
         values = StepsState.from_json(state)
         for name in arguments.several(accept, "accept", one="did you mean ['window']?"):
@@ -262,7 +273,8 @@ class Steps:
     def close(self) -> None:
         """Stop the thread and the stream's workers. Reading may continue afterwards.
 
-        A thread inside a slow transform stops later. In a forked process, and at interpreter exit, nothing is closed.
+        A thread inside a slow transform stops later. In a forked process, and at interpreter exit,
+        nothing is closed.
         """
         if not can_wait(self._pid):
             return
@@ -295,7 +307,8 @@ class Steps:
         self.totals = Totals(n_left=window.n_left if window else 0)
 
     def _window_of(self, values: StepsState) -> tuple[Window | None, int]:
-        """Return a state's window, and the number of steps taken in it; (None, 0) before the first window."""
+        """Return a state's window, and the number of steps taken in it; (None, 0) before the first
+        window."""
         if not any(stretch.n_lines for stretch in values.stretches):
             self.stream.restore(values.stretches[0].state)
             self._first = values.window
@@ -312,7 +325,7 @@ class Steps:
 
     def _state_at(self, window: Window | None) -> StepsState:
         if window is None:
-            unread = LineRun(self.stream.state(), 0, np.empty((0, 2), np.int64))
+            unread = Stretch(self.stream.state(), 0, np.empty((0, 2), np.int64))
             return StepsState(
                 self._before, self._first, 0, self.world, (unread,), self._configuration
             )
@@ -340,7 +353,10 @@ class Steps:
             self._note(window)
 
             n_left = len(window.planned.batches.left)
-            n_fruitless = n_fruitless + 1 if n_left <= n_waiting else 0
+            if n_left > n_waiting:
+                n_fruitless = 0
+            else:
+                n_fruitless += 1
             n_waiting = n_left
             if not window.planned.n_steps and not window.is_last and n_fruitless == _FRUITLESS:
                 raise self._nothing_fits()
@@ -348,26 +364,33 @@ class Steps:
 
     def _nothing_fits(self) -> StreamError:
         name, limit = self.rule.limit(self._windows.pad_to_multiple)
-        n_long = counted(self.totals.n_too_long, "sample")
-        n_short = counted(self.totals.n_too_short, "sample")
-        where = f", the first at {self.totals.first_too_long}" if self.totals.too_long else ""
-        remedy = f"raise {name}" if self.totals.n_too_long else "allow shorter ones"
-        return StreamError(
-            f"{_FRUITLESS} windows in a row have no sample that fits: {n_long} too long "
-            f"({name} is {limit:,}){where}; {n_short} too short; {remedy}"
-        )
+        totals = self.totals
+        n_long = f"{counted(totals.n_too_long, 'sample')} too long ({name} is {limit:,})"
+        remedy = "allow shorter ones"
+        if totals.n_too_long:
+            n_long += f", the first at {totals.first_too_long}"
+            remedy = f"raise {name}"
+        n_short = f"{counted(totals.n_too_short, 'sample')} too short"
+        fault = f"{_FRUITLESS} windows in a row have no sample that fits"
+        return StreamError(f"{fault}: {n_long}; {n_short}; {remedy}")
 
     def _take(self) -> Window | None:
         self._resume()
         following = partial(self._windows.after, first=self._first)
-        window = following(self._window) if self._next is None else self._awaited(self._next)
-        self._next = None
+        if self._next is None:
+            window = following(self._window)
+        else:
+            window = self._awaited(self._next)
+            self._next = None
         if window is not None and self._is_ahead and not window.is_last:
             self._next = next_in_thread(map(following, [window]))
         return window
 
     def _awaited(self, future: Future[Window | None]) -> Window | None:
-        """Return the window that a thread reads. If the wait is interrupted, the thread continues."""
+        """Return the window that a thread reads.
+
+        If the wait is interrupted, the thread continues.
+        """
         try:
             return patiently(future)
         except BaseException:

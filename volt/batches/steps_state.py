@@ -1,9 +1,10 @@
 """The state of steps, as JSON.
 
-A window's samples come from stretches of lines. To read a stretch again, its stream state and number of lines suffice:
+A window's samples come from stretches of lines. To read a stretch again, its stream state and
+number of lines suffice:
 
-    {"format": "volt.steps", "version": 1, "n": 812, "window": 3, "steps": 20, "world": 8, "stretches": [{"stream": …,
-     "n_lines": 16384, "wanted": null}, …], "configuration": …}
+    {"format": "volt.steps", "version": 1, "n": 812, "window": 3, "steps": 20, "world": 8,
+     "stretches": [{"stream": …, "n_lines": 16384, "wanted": null}, …], "configuration": …}
 
 `wanted` has one bit for each sample of a stretch, compressed with zlib and encoded in base64.
 """
@@ -28,6 +29,7 @@ from volt.stream.running import state_validation as schema
 from volt.stream.running.state_validation import check_checksum, checksum, refusal
 
 Size = int | Literal["epoch"]
+Values = dict[str, Any]
 FORMAT, VERSION = "volt.steps", 1
 _NUMBERS = ("n", "window", "steps", "world")
 _KEYS = ("format", "version", *_NUMBERS, "stretches", "configuration", "checksum")
@@ -35,7 +37,7 @@ _MOST_BYTES = 1 << 28  # after decompression: bits of two thousand million sampl
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LineRun:
+class Stretch:
     """A stretch: consecutive lines of a stream.
 
     state: the stream's state at the first of these lines
@@ -48,16 +50,16 @@ class LineRun:
     places: Longs
     wanted: Longs | None = None
 
-    def of(self, samples: Longs) -> LineRun:
+    def of(self, samples: Longs) -> Stretch:
         """Return the stretch with only some of its samples not yet used."""
         return replace(self, wanted=samples if self.wanted is None else self.wanted[samples])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Values:
         wanted = None if self.wanted is None else bits_of(self.wanted)
         return {"stream": self.state, "n_lines": self.n_lines, "wanted": wanted}
 
     @classmethod
-    def from_json(cls, stored: object, at: str) -> LineRun:
+    def from_json(cls, stored: object, at: str) -> Stretch:
         """Return the stretch that `to_json` wrote. at: the key of the state, for errors"""
         data = schema.mapping(stored, at)
         schema.check_keys(data, ("stream", "n_lines", "wanted"), at)
@@ -87,10 +89,10 @@ class StepsState:
     window: int
     steps: int
     world: int
-    stretches: tuple[LineRun, ...]
-    configuration: dict[str, Any]
+    stretches: tuple[Stretch, ...]
+    configuration: Values
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Values:
         values = {
             "format": FORMAT,
             "version": VERSION,
@@ -103,7 +105,10 @@ class StepsState:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> StepsState:
-        """Return the state that `to_json` wrote. Raises StreamError, with the key at fault, for anything else."""
+        """Return the state that `to_json` wrote.
+
+        Raises StreamError, with the key at fault, for anything else.
+        """
         arguments.mapping(stored, "state", remedy="give what Steps.state returns")
         if stored.get("format") == "volt.stream":
             raise refusal("the state belongs to a stream of lines, not to steps")
@@ -121,7 +126,7 @@ class StepsState:
                 for name in _NUMBERS
             },
             stretches=tuple(
-                LineRun.from_json(stretch, f"stretches.{at}") for at, stretch in stretches
+                Stretch.from_json(stretch, f"stretches.{at}") for at, stretch in stretches
             ),
             configuration=dict(schema.mapping(stored["configuration"], "configuration")),
         )
@@ -133,7 +138,7 @@ class StepsState:
 
 def configuration_of(
     samples: SampleFormat, rule: ByTokens | ByPacks, window: Size, pad_to_multiple: int
-) -> dict[str, Any]:
+) -> Values:
     """Return `StepsState.configuration`."""
     fields = {
         f"field {place} ({name})": {
@@ -146,7 +151,7 @@ def configuration_of(
     rule_options = asdict(rule)
     if isinstance(rule, ByTokens) and pad_to_multiple > 1:
         rule_options["pad_to_multiple"] = pad_to_multiple
-    values: dict[str, Any] = {
+    values: Values = {
         "fields": fields,
         "samples": {name: getattr(samples, name) for name in names},
         rule.name: rule_options,
@@ -156,7 +161,8 @@ def configuration_of(
 
 
 def bits_of(samples: Longs) -> str:
-    """Return numbers as bits (bit n is 1 if n is among them), compressed with zlib and encoded in base64.
+    """Return numbers as bits (bit n is 1 if n is among them), compressed with zlib and encoded in
+    base64.
 
     >>> samples_of(bits_of(np.array([0, 2])), "wanted").tolist()
     [0, 2]

@@ -1,15 +1,18 @@
 """Group rows of similar length into batches of at most `max_tokens`, and deal the batches to ranks.
 
-The cost of a batch is its number of rows times the padded width of its longest side. The stages of `token_batches`:
+The cost of a batch is its number of rows times the padded width of its longest side. The stages of
+`token_batches`:
 
-    order    permute rows, then sort by the longest side; ties by the first side minus the last, ascending for even
-             lengths and descending for odd ones. With noise ρ, sort by length + U(−ρ, ρ) · length only.
-             With sort="sides", sort by the first side, ties by the second side, …
-    split    of the k rows that fit, a step takes m · ⌊k / m⌋, where m is `multiple`; the last step, or a step with
-             k < m, takes all k rows
+    order    permute rows, then sort by the longest side; ties by the first side minus the last,
+             ascending for even lengths and descending for odd ones. With noise ρ, sort by
+             length + U(−ρ, ρ) · length only. With sort="sides", sort by the first side, ties by the
+             second side, …
+    split    of the k rows that fit, a step takes m · ⌊k / m⌋, where m is `multiple`; the last step,
+             or a step with k < m, takes all k rows
     buckets  the length of each side is rounded up to the smallest bucket that it fits into
-    deal     w ranks share a step of w batches: in the stage `split`, m is `multiple` · w or, if fewer rows fit, w.
-             If fewer than w rows would remain for the last step, the step before it gives up some rows.
+    deal     w ranks share a step of w batches: in the stage `split`, m is `multiple` · w or, if
+             fewer rows fit, w. If fewer than w rows would remain for the last step, the step before
+             it gives up some rows.
     shuffle  permute the steps
 """
 
@@ -29,7 +32,8 @@ from volt import arguments
 from volt.batches.argument_checks import MOST, WIDEST, Longs, check_place, refuse_long, table
 from volt.display import counted
 from volt.errors import ConfigError
-from volt.stream.reading.distributed_sampler import check_rank, permutation
+from volt.stream.reading.epoch_order import permutation
+from volt.stream.reading.ranks import check_rank
 from volt.stream.transforms.line_rng import LineRng
 
 _RADIX = 1 << 16  # NumPy sorts numbers below this in linear time
@@ -117,11 +121,9 @@ def token_batches(
     epoch: int = 0,
     window: int = 0,
 ) -> TokenBatches:
-    """Return batches whose number of rows × padded width is at most `max_tokens`.
+    """Return batches whose number of rows × padded width is at most `max_tokens`; see the module.
 
-    The module explains the stages.
-
-    lengths: (n,) or (n, sides), the number of tokens of each side; the length of a row is that of its longest side
+    lengths: (n,) or (n, sides), tokens; the length of a row is the length of its longest side
     max_tokens: upper limit of rows × padded width of a batch
     max_sentences: maximum number of rows of a batch
     multiple: the number of rows of a batch is a multiple of this, if that many fit
@@ -129,8 +131,7 @@ def token_batches(
     sort: "length" leaves less padding; "sides" is fairseq's order
     noise: ρ, from 0 to 1: how far lengths are blurred before sorting
     buckets: ascending lengths, at most `max_tokens`; the width of every batch is one of them
-    max_length: maximum length of a row; by default, as many tokens as fit
-    min_length: minimum length of a row
+    min_length, max_length: limits of a row's length; by default, 1 and as many tokens as fit
     on_long: action for rows that are too long: "raise" StreamError, or "report" them in `too_long`
     world: the number of ranks; all get equally many batches, of equally many rows
     shuffle: whether the order of steps, and of equally long rows, is random
@@ -140,57 +141,27 @@ def token_batches(
     >>> sorted(sorted(rows.tolist()) for rows in batches)
     [[0, 2], [1, 3]]
     """
-    from volt.kernels.batching import cut_steps
-
-    lengths_of = table(lengths)
-    max_tokens = arguments.whole(max_tokens, "max_tokens", low=1, high=MOST)
-    multiple = arguments.whole(multiple, "multiple", low=1)
-    world = arguments.whole(world, "world", low=1, high=1 << 31)
-    padded = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1, high=WIDEST)
-    most_rows = max(1, len(lengths_of))
-    if max_sentences is not None:
-        most_rows = min(most_rows, arguments.whole(max_sentences, "max_sentences", low=1))
+    sides = table(lengths)
     place = check_place(seed, epoch, window)
+    max_tokens = arguments.whole(max_tokens, "max_tokens", low=1, high=MOST)
+    padded = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1, high=WIDEST)
     noise = _checked_noise(noise, sort, shuffle=shuffle)
-    widths = _checked_buckets(buckets, max_tokens, padded)
+    buckets = _checked_buckets(buckets, max_tokens, padded)
+    limit = limit_of(max_tokens, max_length, buckets, padded)
+    too_long, retained, too_short = _by_fit(_longest(sides), min_length, limit, on_long)
+    if buckets:
+        sides = np.array(buckets)[np.searchsorted(buckets[:-1], sides)]
 
-    name, limit = limit_of(max_tokens, max_length, widths.tolist(), padded)
-    if arguments.whole(min_length, "min_length", low=1) > limit:
-        fault = f"min_length is {min_length}, more than {name}, {limit}"
-        raise ConfigError(f"{fault}; no row can be long enough; lower it")
-    longest = _longest(lengths_of)
-    is_long = longest > limit
-    is_short = longest < min_length
-    too_long = np.flatnonzero(is_long)
-    refuse_long(too_long, longest, limit, name, on_long=on_long, ways=("raise", "report"))
-
-    if len(widths):
-        lengths_of = widths[np.searchsorted(widths[:-1], lengths_of)]
-        longest = _longest(lengths_of)
-    retained = np.flatnonzero(~is_long & ~is_short)
     order = retained[turns(len(retained), shuffle, "batches", "rows", *place)]
-    if sort == "sides":
-        for side in reversed(range(lengths_of.shape[1])):
-            order = order[stable_order(lengths_of[order, side])]
-    else:
-        order = _by_length(lengths_of, longest[order], order, noise, place)
-
-    padded_longest = longest + -longest % padded
-    n_rows = len(order)
-    ends = np.empty(n_rows // world, np.int64)
-    n_steps = cut_steps(
-        padded_longest[order],
-        max_tokens,
-        most_rows,
-        min(multiple, n_rows + 1),
-        min(world, n_rows + 1),
-        ends,
+    order = _sorted(order, sides, sort, noise, place)
+    widths = _longest(sides)
+    widths = widths + -widths % padded
+    steps = _steps(widths[order], max_tokens, max_sentences, multiple, world)
+    shuffled = turns(len(steps), shuffle, "batches", "steps", *place)
+    left = np.sort(order[steps.max(initial=0) :])
+    return TokenBatches(
+        *_dealt(order, steps, shuffled, world, widths), too_long, too_short, left, world
     )
-    ends = ends[:n_steps]
-    step_order = turns(n_steps, shuffle, "batches", "steps", *place)
-    dealt = _dealt(order, ends, step_order, world, padded_longest)
-    left = np.sort(order[ends.max(initial=0) :])
-    return TokenBatches(*dealt, too_long, np.flatnonzero(is_short), left, world)
 
 
 def limit_of(
@@ -210,37 +181,52 @@ def limit_of(
     return min(limits.items(), key=itemgetter(1))
 
 
-def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int, padded: int) -> Longs:
-    widths = [] if buckets is None else arguments.wholes(buckets, "buckets")
-    if buckets is not None and not widths:
+def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int, padded: int) -> list[int]:
+    if buckets is None:
+        return []
+    widths = arguments.wholes(buckets, "buckets")
+    if not widths:
         raise ConfigError("buckets is empty; give rising lengths, or None")
     for place, (before, width) in enumerate(pairwise([0, *widths])):
         if width <= before:
             fault = f"buckets[{place}] is {width:,}, after {before:,}"
             raise ConfigError(f"{fault}; give rising lengths, from 1 on")
-    if widths:
-        last = widths[-1]
-        padded_last = last + -last % padded
-        if padded_last > max_tokens:
-            padding = "" if padded_last == last else f", padded to {padded_last:,}"
-            fault = (
-                f"the last of buckets is {last:,}{padding}, more than max_tokens, {max_tokens:,}"
-            )
-            raise ConfigError(f"{fault}; remove it")
-    return np.array(widths, np.int64)
+    last = widths[-1]
+    padded_last = last + -last % padded
+    if padded_last > max_tokens:
+        fault = f"the last of buckets is {last:,}"
+        if padded_last > last:
+            fault += f", padded to {padded_last:,}"
+        raise ConfigError(f"{fault}, more than max_tokens, {max_tokens:,}; remove it")
+    return widths
 
 
 def _checked_noise(noise: float, sort: str, *, shuffle: bool) -> float:
     noise = arguments.number(noise, "noise")
+    arguments.choice(sort, "sort", ("length", "sides"))
     if not 0 <= noise <= 1:
         raise ConfigError(f"noise is {noise:g}; give a number from 0 to 1")
-    if arguments.choice(sort, "sort", ("length", "sides")) == "sides" and noise:
+    if noise and sort == "sides":
         fault = f"noise is {noise:g} but sort='sides' takes no noise"
         raise ConfigError(f"{fault}; set noise to 0 or sort to length")
     if noise and not shuffle:
         fault = f"noise is {noise:g} but shuffle is False; noise is random"
         raise ConfigError(f"{fault}: set it to 0, or shuffle")
     return noise
+
+
+def _by_fit(
+    longest: Longs, min_length: int, limit: tuple[str, int], on_long: str
+) -> tuple[Longs, Longs, Longs]:
+    """Return the rows that are too long, that fit, and that are too short."""
+    name, most = limit
+    if arguments.whole(min_length, "min_length", low=1) > most:
+        fault = f"min_length is {min_length}, more than {name}, {most}"
+        raise ConfigError(f"{fault}; no row can be long enough; lower it")
+    too_long = np.flatnonzero(longest > most)
+    refuse_long(too_long, longest, most, name, on_long=on_long, ways=("raise", "report"))
+    is_short = longest < min_length
+    return too_long, np.flatnonzero((longest <= most) & ~is_short), np.flatnonzero(is_short)
 
 
 def turns(n: int, shuffle: bool, *place: str | int) -> Longs:
@@ -253,30 +239,49 @@ def stable_order(values: Longs) -> NDArray[np.intp]:
     return np.argsort(values.astype(np.uint16) if is_small else values, kind="stable")
 
 
-def _longest(lengths: Longs) -> Longs:
+def _longest(sides: Longs) -> Longs:
     # NumPy's max over an axis is slow for many short rows.
-    result: Longs = reduce(np.maximum, lengths.T)
+    result: Longs = reduce(np.maximum, sides.T)
     return result
 
 
-def _by_length(
-    lengths: Longs, longest: Longs, order: Longs, noise: float, place: tuple[int, ...]
-) -> Longs:
-    """Sort rows by length. longest: the longest side of each row of `order`"""
+def _sorted(order: Longs, sides: Longs, sort: str, noise: float, place: tuple[int, ...]) -> Longs:
+    """Sort rows, in a random order, by length."""
+    if sort == "sides":
+        for side in reversed(sides.T):
+            order = order[stable_order(side[order])]
+        return order
+    longest = _longest(sides)[order]
     if noise:
         drawn = LineRng.of("batches", "noise", *place).uniform(order)
         blurred = longest * (1 + noise * (2 * drawn - 1))
         return order[np.argsort(blurred, kind="stable")]
-    difference = (lengths[:, 0] - lengths[:, -1])[order]
+    difference = (sides[:, 0] - sides[:, -1])[order]
     tie_breaker = np.where(longest % 2 == 0, difference, -difference) + longest.max(initial=0)
     first = stable_order(tie_breaker)
     return order[first][stable_order(longest[first])]
 
 
+def _steps(
+    widths: Longs, max_tokens: int, max_sentences: int | None, multiple: int, world: int
+) -> Longs:
+    """Return the end of each step among rows of these padded widths."""
+    from volt.kernels.batching import cut_steps
+
+    most_rows = max(1, len(widths))
+    if max_sentences is not None:
+        most_rows = min(most_rows, arguments.whole(max_sentences, "max_sentences", low=1))
+    most = len(widths) + 1  # larger numbers of rows do not fit
+    multiple = min(most, arguments.whole(multiple, "multiple", low=1))
+    world = arguments.whole(world, "world", low=1, high=1 << 31)
+    ends = np.empty(len(widths) // world, np.int64)
+    return ends[: cut_steps(widths, max_tokens, most_rows, multiple, min(most, world), ends)]
+
+
 def _dealt(
-    rows: Longs, step_ends: Longs, step_order: Longs, world: int, longest: Longs
+    rows: Longs, step_ends: Longs, step_order: Longs, world: int, widths: Longs
 ) -> tuple[Longs, Longs, Longs]:
-    """Return `order`, `ends` and `longest` of `TokenBatches`. longest: the padded width of each row"""
+    """Return `order`, `ends` and `longest` of `TokenBatches`. widths: the padded width of each row"""
     from volt.kernels.batching import deal_rows
 
     order = np.empty(step_ends.max(initial=0), np.int64)
@@ -284,8 +289,8 @@ def _dealt(
     deal_rows(rows, step_ends, step_order, world, order, ends)
 
     step_starts = step_ends - np.diff(step_ends, prepend=0)
-    widths = np.maximum.reduceat(longest[rows[: len(order)]], step_starts)
-    return order, ends, np.repeat(widths[step_order], world)
+    longest = np.maximum.reduceat(widths[rows[: len(order)]], step_starts)
+    return order, ends, np.repeat(longest[step_order], world)
 
 
 def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool = False) -> float:
@@ -293,21 +298,22 @@ def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool
 
     batches: the result of `token_batches`
     lengths: the lengths that `token_batches` was called with
-    to_longest: whether every side has the width of its batch; otherwise, it has the length of its longest row
+    to_longest: whether every side has the width of its batch; otherwise, it has the length of its
+        longest row
 
     >>> round(padding_share(token_batches([3, 9, 2, 8], max_tokens=18), [3, 9, 2, 8]), 3)
     0.083
     """
-    lengths_of = table(lengths)
+    sides = table(lengths)
     remedy = "give the result of token_batches"
     if not len(arguments.instance(batches, TokenBatches, "batches", remedy=remedy)):
         return 0.0
     last = int(batches.order.max())
-    if last >= len(lengths_of):
-        n_rows = counted(len(lengths_of), "row")
+    if last >= len(sides):
+        n_rows = counted(len(sides), "row")
         raise ConfigError(f"batches have row {last}, but lengths has {n_rows}; give their lengths")
 
-    rows = lengths_of[batches.order]
+    rows = sides[batches.order]
     widths = np.maximum.reduceat(rows, batches.ends - batches.sizes)
     if to_longest:
         widths = np.broadcast_to(batches.longest[:, None], widths.shape)

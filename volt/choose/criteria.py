@@ -12,12 +12,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from volt import arguments
 from volt.errors import ConfigError, CriterionError
+from volt.learn.candidates import Floats, Longs
 
 Length = Literal["type", "occurrence"]
 Numbers = NDArray[np.integer[Any]] | NDArray[np.floating[Any]]
-Longs = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def probs(counts: Numbers) -> Floats:
@@ -31,15 +31,15 @@ def probs(counts: Numbers) -> Floats:
 
 
 def mean_length(counts: Numbers, lengths: Longs, *, length: Length = "type") -> float:
-    """Return l_v, the mean length over tokens ("type", Section 4.2) or over their occurrences ("occurrence").
+    """Return l_v, the mean length over tokens or over their occurrences.
+
+    length: "type" (Section 4.2) or "occurrence"
 
     >>> counts, lengths = np.array([9, 1]), np.array([1, 3])
     >>> mean_length(counts, lengths), mean_length(counts, lengths, length="occurrence")
     (2.0, 1.2)
     """
-    if length not in get_args(Length):
-        raise ConfigError(f"unknown length {length!r}; choose from {', '.join(get_args(Length))}")
-    if length == "type":
+    if arguments.choice(length, "length", get_args(Length)) == "type":
         return float(lengths.mean())
     weights = np.asarray(counts, float)
     return float(weights @ lengths.astype(float) / weights.sum())
@@ -69,23 +69,28 @@ def muv(entropies: Floats, sizes: Longs) -> Floats:
 
 
 def knee(entropies: Floats, sizes: Longs) -> int:
-    """Return the index where the entropy lies farthest below the straight line from the first size to the last."""
+    """Return the index where the entropy is farthest below the line from the first to the last."""
     slope = (entropies[-1] - entropies[0]) / max(1, sizes[-1] - sizes[0])
     return int(np.argmax(slope * sizes - entropies))
 
 
 def f95(counts: Numbers) -> float:
-    """Return the count of the type at the 95th percentile of types, ordered by count (Gowda & May 2020)."""
+    """Return the count of the type at the 95th percentile of types (Gowda & May 2020).
+
+    Types are ordered by count.
+    """
     if len(counts) == 0 or not (np.isfinite(counts) & (counts >= 0)).all():
         raise CriterionError(
             "a count is negative or not finite, or there are no counts; give counts of a vocabulary"
         )
-    ordered = np.sort(np.asarray(counts))[::-1]
+    ordered = np.sort(counts)[::-1]
     return float(ordered[int(np.ceil(0.95 * len(ordered))) - 1])
 
 
 def renyi_efficiency(counts: Numbers, *, alpha: float = 2.5) -> float:
-    """Return the Rényi entropy of order α over its maximum, log of the number of types (Zouhar et al. 2023).
+    """Return the Rényi entropy of order α over its maximum, log of the number of types.
+
+    The source is Zouhar et al. 2023.
 
     >>> renyi_efficiency(np.array([5, 5, 5, 5]))
     1.0
@@ -95,13 +100,17 @@ def renyi_efficiency(counts: Numbers, *, alpha: float = 2.5) -> float:
     n_types = len(counts)
     if n_types == 1:
         return 1.0
-    return float(np.log((probs(counts) ** alpha).sum()) / ((1 - alpha) * np.log(n_types)))
+    power_sum = (probs(counts) ** alpha).sum()
+    return float(np.log(power_sum) / ((1 - alpha) * np.log(n_types)))
 
 
 def divergence(counts: Numbers) -> float:
-    """Return D = ½ Σ|p_j − 1/K|, the distance from a uniform distribution, 0 to 1 (Gowda & May 2020)."""
+    """Return D = ½ Σ|p_j − 1/K|, the distance from a uniform distribution, 0 to 1.
+
+    The source is Gowda & May 2020.
+    """
     p = np.zeros(len(counts))
-    p[np.asarray(counts) > 0] = probs(counts)
+    p[counts > 0] = probs(counts)
     return float(np.abs(p - 1 / len(p)).sum() / 2)
 
 
@@ -131,13 +140,15 @@ def fertility(n_pieces: int, n_words: int) -> float:
 
 def continued_word_rate(pieces_per_word: Longs, word_counts: Longs) -> float:
     """Return the share of words that have more than one piece (Rust et al. 2021)."""
-    return float(
-        probs(word_counts) @ (np.asarray(pieces_per_word)[np.asarray(word_counts) > 0] > 1)
-    )
+    is_continued = pieces_per_word[word_counts > 0] > 1
+    return float(probs(word_counts) @ is_continued)
 
 
 def percentile_frequency(counts: Numbers, *, low: float = 0.03, high: float = 0.83) -> float:
-    """Return Σ_r p_r over the ranks ⌊low K⌋ < r ≤ ⌊high K⌋ of the K types that occur (Zouhar et al. 2023)."""
+    """Return Σ_r p_r over the ranks ⌊low K⌋ < r ≤ ⌊high K⌋ of the K types that occur.
+
+    The source is Zouhar et al. 2023.
+    """
     if not 0 <= low < high <= 1:
         raise ConfigError(f"low is {low}, high {high}; give 0 ≤ low < high ≤ 1")
     p = np.sort(probs(counts))[::-1]
@@ -148,7 +159,7 @@ def rare_share(counts: Numbers, *, below: int = 100) -> float:
     """Return the share of the types seen fewer than `below` times, unseen ones included."""
     if len(counts) == 0:
         raise CriterionError("there are no counts; give the counts of a vocabulary")
-    return float((np.asarray(counts) < below).mean())
+    return float((counts < below).mean())
 
 
 def unknown_rate(n_unknown: int, n_pieces: int) -> float:
@@ -168,6 +179,9 @@ def premiums(pieces: Sequence[int]) -> list[float]:
 
 
 def source_shares(counts: Longs) -> Floats:
-    """Return each source's share of a token's count, averaged over used tokens. counts: (n_sources, n_tokens)"""
+    """Return each source's share of a token's count, averaged over used tokens.
+
+    counts: (n_sources, n_tokens)
+    """
     used = counts[:, counts.sum(axis=0) > 0]
     return np.asarray((used / used.sum(axis=0)).sum(axis=1) / max(1, used.shape[1]))

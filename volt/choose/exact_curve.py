@@ -9,20 +9,19 @@ from dataclasses import dataclass
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
 from volt.choose.criteria import Length, muv
 from volt.display import counted
-from volt.learn.candidates import Candidates
-
-Floats = NDArray[np.float64]
-Longs = NDArray[np.int64]
+from volt.learn.candidates import Candidates, Floats, Longs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntropyCurve:
-    """All sizes, in tokens, that merges reach in turn, with the entropy, MUV and number of pieces at each size."""
+    """All sizes, in tokens, that merges reach in turn, and the measures of each size.
+
+    The measures are entropy, MUV and number of pieces.
+    """
 
     sizes: Longs
     entropies: Floats
@@ -31,16 +30,17 @@ class EntropyCurve:
 
     def __repr__(self) -> str:
         sizes = f"{counted(len(self.sizes), 'size')} from {self.sizes[0]:,} to {self.sizes[-1]:,}"
-        return (
-            f"<EntropyCurve: {sizes}, entropy {self.entropies[0]:.4f} to {self.entropies[-1]:.4f}>"
-        )
+        entropies = f"{self.entropies[0]:.4f} to {self.entropies[-1]:.4f}"
+        return f"<EntropyCurve: {sizes}, entropy {entropies}>"
 
 
 def muv_search(candidates: Candidates, *, length: Length = "type") -> EntropyCurve:
-    """Compute entropy and MUV at every size from exact counts: the paper's MUV-search at full resolution.
+    """Compute entropy and MUV at every size from exact counts.
+
+    This is the paper's MUV-search at full resolution.
 
     candidates: the result of `learn_bpe` or `replay_bpe`
-    length: whether the mean length l is taken over tokens ("type") or their occurrences ("occurrence")
+    length: whether the mean length l is taken over tokens ("type") or occurrences ("occurrence")
 
     >>> from volt.learn.bpe import learn_bpe
     >>> curve = muv_search(learn_bpe({"low": 5, "lower": 2}, n_merges=3))
@@ -50,13 +50,15 @@ def muv_search(candidates: Candidates, *, length: Length = "type") -> EntropyCur
     candidates = arguments.instance(candidates, Candidates, "candidates")
     arguments.choice(length, "length", get_args(Length))
     sizes = np.arange(candidates.smallest, candidates.n_tokens + 1)
-    at = np.searchsorted(candidates.sizes_after(), sizes, side="right") - 1
+    merges_at = np.searchsorted(candidates.sizes_after(), sizes, side="right") - 1
     lengths = candidates.lengths
-    n = candidates.curve(lambda counts, _: counts)[at]
-    n_log_n = candidates.curve(lambda counts, _: counts * np.log(np.maximum(counts, 1)))[at]
+
+    # With N = Σ n:  −Σ P log P = log N − (Σ n log n) / N
+    n = candidates.curve(lambda counts, _: counts)[merges_at]
+    n_log_n = candidates.curve(lambda counts, _: counts * np.log(np.maximum(counts, 1)))[merges_at]
     if length == "type":
         means = (np.cumsum(lengths) / np.arange(1, len(lengths) + 1))[sizes - 1]
     else:
-        means = candidates.curve(lambda counts, tokens: counts * lengths[tokens])[at] / n
+        means = candidates.curve(lambda counts, tokens: counts * lengths[tokens])[merges_at] / n
     entropies = (np.log(n) - n_log_n / n) / means
     return EntropyCurve(sizes, entropies, muv(entropies, sizes), n.astype(np.int64))

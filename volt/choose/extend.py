@@ -1,8 +1,9 @@
-"""A vocabulary and the counts of another corpus → candidates: the vocabulary's merges first, then new ones.
+"""A vocabulary and counts of another corpus → candidates: the vocabulary's merges, then new ones.
 
-Words are encoded with the vocabulary, and merging continues from there, so the old merges apply as before, and new ones
-follow. In a vocabulary that merges by ranks, a new token may merge with its neighbour into an old token, which changes
-the counts. For such a vocabulary, the final counts come from encoding the words again with all merges.
+Words are encoded with the vocabulary, and merging continues from there, so the old merges apply as
+before, and new ones follow. In a vocabulary that merges by ranks, a new token may merge with its
+neighbour into an old token, which changes the counts. For such a vocabulary, the final counts come
+from encoding the words again with all merges.
 """
 
 from __future__ import annotations
@@ -48,11 +49,14 @@ def extend_bpe(
     """Learn `n_merges` merges after those of a vocabulary, or fewer if no pair is left to merge.
 
     vocabulary: the vocabulary to extend, perhaps another library's, or pruned
-    counts: the result of `count_words` with the vocabulary's settings, or a mapping of words to their counts
+    counts: the result of `count_words` with the vocabulary's settings, or a mapping of words to
+        their counts
     n_merges, min_pair_count, report: as in `learn_bpe`, for the new merges
-    new_atoms: whether unknown characters become tokens; by default, unless the vocabulary spells them by bytes
+    new_atoms: whether unknown characters become tokens; by default, unless the vocabulary spells
+        them by bytes
 
-    In the vocabulary that `volt.search` makes of the result, old tokens keep their ids, and new tokens follow.
+    In the vocabulary that `volt.search` makes of the result, old tokens keep their ids, and new
+    tokens follow.
     Raises CorpusError if the words were counted with other settings, or there are no words.
 
     >>> old = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo"))
@@ -66,6 +70,7 @@ def extend_bpe(
     merged = MergedWords.of(vocabulary, counts)
     adds_atoms = not vocabulary.byte_fallback if new_atoms is None else bool(new_atoms)
     start = _start(merged, _unknown(merged.atoms) if adds_atoms else [])
+
     final: Flags = np.zeros(len(start.tokens), np.uint8)
     if vocabulary.marker == "suffix":
         ends = {token for token in start.tokens[: start.n_first] if token.endswith(SUFFIX)}
@@ -78,7 +83,10 @@ def extend_bpe(
 
 
 def words_for(vocabulary: Vocabulary, counts: WordCounts | Mapping[str, int]) -> WordCounts:
-    """Return counts with the vocabulary's settings. Raises CorpusError if settings differ or there are no words."""
+    """Return counts with the vocabulary's settings.
+
+    Raises CorpusError if settings differ or there are no words.
+    """
     if isinstance(counts, Mapping):
         normalizer = vocabulary.normalizer
         pretokenizer = vocabulary.pretokenizer
@@ -92,55 +100,52 @@ def words_for(vocabulary: Vocabulary, counts: WordCounts | Mapping[str, int]) ->
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """The words after the vocabulary's merges, and the tokens reordered: tokens that no merge makes come first."""
+    """The words after the vocabulary's merges, and all tokens; tokens that no merge makes first."""
 
     tokens: list[str]
     n_first: int  # tokens that no merge makes
     retained: NDArray[np.bool_]  # whether every vocabulary keeps each token
-
     words: Words
     atom_counts: Longs  # (n_first,), before any merge
 
 
 def _unknown(atoms: Words) -> list[int]:
-    occurrences_of = np.repeat(atoms.counts, np.diff(atoms.ends, prepend=0))[atoms.symbols < 0]
-    codes, places = np.unique(-1 - atoms.symbols[atoms.symbols < 0], return_inverse=True)
-    n = np.bincount(places, occurrences_of.astype(float), len(codes))
-    result = codes[np.lexsort((codes, -n))]
-    return [int(code) for code in result[~is_hidden(result)]]
+    """Return the codes of unknown characters, the most frequent first."""
+    is_unknown = atoms.symbols < 0
+    counts = np.repeat(atoms.counts, np.diff(atoms.ends, prepend=0))[is_unknown]
+    codes, places = np.unique(-1 - atoms.symbols[is_unknown], return_inverse=True)
+    sums = np.bincount(places, counts.astype(float), len(codes))
+    ordered = codes[np.lexsort((codes, -sums))]
+    unknown: list[int] = ordered[~is_hidden(ordered)].tolist()
+    return unknown
 
 
 def _start(merged: MergedWords, new_codes: Sequence[int]) -> _Start:
     tables = merged.tables
     is_made = tables.parts >= 0
-    n_old = int((~is_made).sum())
+    order = np.argsort(is_made, kind="stable")
+    tokens = [tables.tokens[number] for number in order.tolist()]
+    n_old = len(tokens) - int(is_made.sum())
     n_first = n_old + len(new_codes)
-    merges, unmade = (np.flatnonzero(flags).tolist() for flags in (is_made, ~is_made))
-    tokens = (
-        [tables.tokens[n] for n in unmade]
-        + [*map(atom_text, new_codes)]
-        + [tables.tokens[n] for n in merges]
-    )
-    numbers = (
-        np.where(is_made, np.cumsum(is_made) + n_first, np.cumsum(~is_made)).astype(np.int32) - 1
-    )
-    news = {-1 - code: n_old + place for place, code in enumerate(new_codes)}
+    tokens[n_old:n_old] = map(atom_text, new_codes)
+
+    numbers = np.argsort(order).astype(np.int32)
+    numbers[is_made] += len(new_codes)
+    new_symbols = {-1 - code: number for number, code in enumerate(new_codes, n_old)}
     retained = np.ones(len(tokens), bool)
     retained[numbers] = tables.retained > 0
-    atoms = _renumbered(merged.atoms, numbers, news)
-    words = _renumbered(merged.words, numbers, news)
+    atoms = _renumbered(merged.atoms, numbers, new_symbols)
+    words = _renumbered(merged.words, numbers, new_symbols)
     return _Start(tokens, n_first, retained, words, occurrences(atoms, n_first))
 
 
-def _renumbered(words: Words, numbers: Ints, news: Mapping[int, int]) -> Words:
-    """Renumber the symbols of words, and remove unknown (negative) ones that `news` does not map to a number."""
+def _renumbered(words: Words, numbers: Ints, new_symbols: Mapping[int, int]) -> Words:
+    """Renumber the symbols of words; remove unknown (negative) ones without a new number."""
     from volt.kernels.arrays import Words
 
-    unknown, places = np.unique(words.symbols[words.symbols < 0], return_inverse=True)
+    is_unknown = words.symbols < 0
     symbols = np.append(numbers, np.int32(-1))[np.maximum(words.symbols, 0)]
-    symbols[words.symbols < 0] = np.array(
-        [news.get(one, -1) for one in unknown.tolist()], np.int32
-    )[places]
+    symbols[is_unknown] = [new_symbols.get(code, -1) for code in words.symbols[is_unknown].tolist()]
     return Words(*without(symbols < 0, symbols, words.ends, words.counts))
 
 
@@ -148,54 +153,59 @@ def _candidates(
     vocabulary: Vocabulary,
     counts: WordCounts,
     start: _Start,
-    parts: Ints,
+    new_parts: Ints,
     replaced: Longs,
     left: int,
 ) -> Candidates:
-    output = list(start.tokens)
-    for first, second in parts.tolist():
-        output.append(output[first] + output[second])
-    numbers = {token: number for number, token in enumerate(dict.fromkeys(output))}
-    merges = [*vocabulary.merges, *((output[one], output[other]) for one, other in parts.tolist())]
+    texts = list(start.tokens)
+    merges = list(vocabulary.merges)
+    for first, second in new_parts.tolist():
+        merges.append((texts[first], texts[second]))
+        texts.append(texts[first] + texts[second])
+    tokens = tuple(dict.fromkeys(texts))
+    numbers = {token: number for number, token in enumerate(tokens)}
     rows = [(numbers[one], numbers[other], numbers[one + other]) for one, other in merges]
     table = np.array(rows, np.int32).reshape(-1, 3)
-    before = occurrences(start.words, len(start.tokens))
-    pairs = table[:, :2]
+    parts = table[:, :2]
+    results = table[:, 2]
+
+    pairs = parts
     if vocabulary.merging == "ranks":
-        pairs, changes = _ranked(vocabulary, start, merges, table, numbers)
-    elif len(numbers) == len(output):
-        steps = np.arange(len(vocabulary.merges), len(rows))
+        pairs = _ranked_pairs(vocabulary, merges, parts, numbers)
+    if vocabulary.merging != "ranks" and len(tokens) == len(texts):
+        steps = np.arange(len(vocabulary.merges), len(merges))
         changes = Replacements(steps, steps, replaced)
-    else:  # a new merge makes an old token that was unreachable, so old merges may follow
-        changes = traced(
-            start.words, table[:, :2], table[:, 2], None, one_by_one=vocabulary.merging == "steps"
-        )
+    else:  # a new merge may make an old token, so old merges may follow
+        one_by_one = vocabulary.merging in ("ranks", "steps")
+        changes = traced(start.words, pairs, results, None, one_by_one=one_by_one)
+
+    first_counts = occurrences(start.words, len(start.tokens))
     return Candidates(
-        tokens=tuple(numbers),
-        lengths=token_lengths(tuple(numbers), marker=vocabulary.marker),
+        tokens=tokens,
+        lengths=token_lengths(tokens, marker=vocabulary.marker),
         atom_counts=start.atom_counts,
-        parts=table[:, :2],
-        results=table[:, 2],
-        trajectory=trajectory_of(before, pairs, table[:, 2], changes),
+        parts=parts,
+        results=results,
+        trajectory=trajectory_of(first_counts, pairs, results, changes),
         marker=vocabulary.marker,
         counts=counts,
         left=left,
-        extends=Extended(vocabulary, start.retained, before),
+        extends=Extended(vocabulary, start.retained, first_counts),
     )
 
 
-def _ranked(
+def _ranked_pairs(
     vocabulary: Vocabulary,
-    start: _Start,
     merges: Sequence[tuple[str, str]],
-    table: Ints,
+    parts: Ints,
     numbers: Mapping[str, int],
-) -> tuple[Ints, Replacements]:
+) -> Ints:
+    """Return the parts of merges, or the other pair of tokens that encoding joins by a merge."""
     from volt.kernels.bpe_tables import pairs_met
 
     tables = MergeTables.of(replace(vocabulary, merges=tuple(merges), counts=(), order=()))
     renumbered = np.array([numbers.get(token, -1) for token in tables.tokens], np.int32)
     lefts, rights, ranks = pairs_met(tables.merges)
-    pairs = table[:, :2].copy()
+    pairs = parts.copy()
     pairs[ranks] = np.stack([renumbered[lefts], renumbered[rights]], axis=1)
-    return pairs, traced(start.words, pairs, table[:, 2], None, one_by_one=True)
+    return pairs

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from volt.choose.exact_curve import muv_search
-from volt.choose.rules import ExactCurve, checked_training
+from volt.choose.rules import ExactCurve, checked_training, may_grow
 from volt.choose.scaling_law import LanguageModel
 from volt.choose.training_law import Training
 from volt.count.word_counts import WordCounts
@@ -27,7 +27,9 @@ def learn_enough(
     model: LanguageModel | None = None,
     report: Callable[[int], object] | None = None,
 ) -> Candidates:
-    """Learn merges until more could not change the picks of `trained` and `balanced`; at most 262,144 merges.
+    """Learn merges until more could not change the picks of `trained` and `balanced`.
+
+    At most 262,144 merges are learned.
 
     counts, marker, min_pair_count, coverage, report: as in `learn_bpe`
     training: the length of the training, as in `search`
@@ -50,16 +52,15 @@ def learn_enough(
 def learned_until_decided(
     learn: Callable[..., Candidates], training: Training | None, model: LanguageModel | None
 ) -> Candidates:
-    """Learn more and more merges, until the picks of `trained`, `balanced` and `model` are decided."""
-    result, training = learn(), checked_training(training)
-    while result.left != 0 and result.n_merges < MOST_GROWN:
-        curve = ExactCurve(result, muv_search(result))
-        readings = (
-            curve.balanced(),
-            curve.trained(training),
-            *([curve.scaling(model)] if model else []),
-        )
-        if not any(reading.at_least for reading in readings):
+    """Learn more and more merges, until `trained`, `balanced` and `model` decide on sizes."""
+    candidates = learn()
+    training = checked_training(training)
+    while may_grow(candidates) and candidates.n_merges < MOST_GROWN:
+        curve = ExactCurve(candidates, muv_search(candidates))
+        picks = [curve.balanced(), curve.trained(training)]
+        if model:
+            picks.append(curve.scaling(model))
+        if not any(pick.at_least for pick in picks):
             break
-        result = learn(min(2 * result.n_merges, MOST_GROWN))
-    return result
+        candidates = learn(min(2 * candidates.n_merges, MOST_GROWN))
+    return candidates

@@ -1,8 +1,11 @@
-"""`SearchResult` → a report for the terminal, and its values as JSON data, with the serving cost of each size."""
+"""`SearchResult` → a report for the terminal, and its values as JSON data.
+
+Both show the serving cost of each size.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -19,37 +22,31 @@ if TYPE_CHECKING:
     from volt.choose.size_steps import SizeStep
     from volt.vocabulary import Vocabulary
 
-
-def _serving_costs(
-    result: SearchResult, steps: Sequence[SizeStep]
-) -> Iterator[tuple[float, float | None]]:
-    """Yield, for each size, pieces per byte of text, spaces included, and the language model's operations per byte."""
-    n_bytes = text_bytes(result.candidates.counts)
-    model = result.model
-    for step in steps:
-        n_tokens = step.n_pieces / n_bytes
-        yield n_tokens, model.flops_per_byte(step.size, n_tokens) if model else None
-
-
 Seconds = Mapping[str, float]
 
 MOST_ROWS = 10  # of a short table
-_TRANSPORT, _FLOPS = (
-    ("iterations", "transport entropy"),
-    ("GFLOP/byte",),
-)  # columns that some tables lack
+
+
+def _serving_costs(result: SearchResult, steps: Sequence[SizeStep]) -> list[dict[str, Any]]:
+    """Return, for each step, its pieces and the language model's operations per byte of text."""
+    n_bytes = text_bytes(result.candidates.counts)
+    costs = []
+    for step in steps:
+        rate = step.n_pieces / n_bytes
+        flops = result.model.flops_per_byte(step.size, rate) if result.model else None
+        costs.append({"tokens_per_byte": rate, "serving_flops_per_byte": flops})
+    return costs
 
 
 def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str, Any]:
     """Return all values of the report as JSON data. seconds: the time of each phase"""
-    coverage = result.candidates.coverage
-    counts = result.candidates.counts
+    candidates = result.candidates
+    counts = candidates.counts
     measured = (result.best, *result.steps)
-    steps = [
-        {name: value for name, value in asdict(step).items() if name != "kept"}
-        | {"tokens_per_byte": n_tokens, "serving_flops_per_byte": flops}
-        for step, (n_tokens, flops) in zip(measured, _serving_costs(result, measured), strict=True)
-    ]
+    costs = _serving_costs(result, measured)
+    steps = [asdict(step) | cost for step, cost in zip(measured, costs, strict=True)]
+    for values in steps:
+        del values["kept"]
     return {
         "signature": result.signature,
         "fingerprint": result.vocabulary.fingerprint,
@@ -71,8 +68,8 @@ def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str
         "steps": steps[1:],
         "vocabulary": vocabulary_data(result.vocabulary),
         "warnings": list(result.warnings),
-        "coverage": asdict(coverage) if coverage else None,
-        "cuts": dict(sample_cuts(result.candidates, result.vocabulary)),
+        "coverage": asdict(candidates.coverage) if candidates.coverage else None,
+        "cuts": dict(sample_cuts(candidates, result.vocabulary)),
         "seconds": dict(seconds or {}),
     }
 
@@ -100,78 +97,117 @@ def as_text(
     full: whether the table shows all sizes and their transports, instead of ten sizes
     """
     from rich.console import Group
+
+    answer, support = result.answer
+    picks = [(rule, pick.size_text, pick.reason) for rule, pick in result.picks.items()]
+    strong = list(result.picks).index(result.pick.rule)
+    return Group(
+        LabelledText("answer    ", answer.split(" ")),
+        LabelledText("how sure  ", support.split(" ")),
+        *warning_lines(result.warnings),
+        "",
+        *_steps_table(result, full=full, hint=hint),
+        "",
+        Grid(("rule", "size", "why"), picks, numbers=[1], strong=strong),
+        "",
+        *_cuts(result),
+        "",
+        *_left_out(result),
+        *([seconds_line({**seconds, "total": sum(seconds.values())})] if seconds else []),
+        signature_line(result.signature),
+    )
+
+
+def warning_lines(warnings: Sequence[str]) -> list[RenderableType]:
+    """Return the lines of warnings in a report, each after an empty line."""
     from rich.text import Text
 
-    parts: list[RenderableType] = [
-        LabelledText(f"{label:10}", line.split(" "))
-        for label, line in zip(("answer", "how sure"), result.answer, strict=True)
+    lines: list[RenderableType] = []
+    for warning in warnings:
+        lines += ["", Text.assemble(("warning ", "bold yellow"), warning)]
+    return lines
+
+
+def seconds_line(seconds: Seconds) -> LabelledText:
+    phases = [f"{phase} {value:.2f}" for phase, value in seconds.items()]
+    return LabelledText("seconds   ", phases, gap="   ")
+
+
+def signature_line(signature: str) -> LabelledText:
+    return LabelledText("signature ", at_bars(signature), gap="")
+
+
+def _cuts(result: SearchResult) -> list[LabelledText]:
+    """Return sample words with their pieces, in two columns."""
+    samples = sample_cuts(result.candidates, result.vocabulary)
+    cuts = [
+        (shown(word), shown(pieces, 2 * MOST_SHOWN))
+        for word, pieces in readable_cuts(samples, result.vocabulary)
     ]
-    for warning in result.warnings:
-        parts += ["", Text.assemble(("warning ", "bold yellow"), warning)]
-    picks = [(rule, pick.size_text, pick.reason) for rule, pick in result.picks.items()]
-    strong = list(result.picks.values()).index(result.pick)
-    parts += ["", *_steps_table(result, full=full, hint=hint), ""]
-    parts += [Grid(("rule", "size", "why"), picks, numbers=[1], strong=strong), ""]
-    cuts = list(readable_cuts(sample_cuts(result.candidates, result.vocabulary), result.vocabulary))
-    width = max((len(shown(word)) for word, _ in cuts), default=0) + 2
-    parts += [
-        LabelledText(f"{shown(word):{width}}", [shown(pieces, 2 * MOST_SHOWN)])
-        for word, pieces in cuts
-    ]
-    parts.append("")
-    if coverage := result.candidates.coverage:
-        share = 100 * coverage.n_left_out / coverage.n_characters
-        kinds = f"{counted(len(coverage.left_out), 'distinct character')}, {share:.3g} % of all"
-        beyond = f"{kinds}, beyond {100 * coverage.share:g} %: {shown(coverage.left_out, 20)}"
-        parts.append(LabelledText("left out  ", beyond.split(" ")))
-    if seconds:
-        spent = {**seconds, "total": sum(seconds.values())}
-        parts.append(
-            LabelledText(
-                "seconds   ", [f"{phase} {value:.2f}" for phase, value in spent.items()], gap="   "
-            )
-        )
-    parts.append(LabelledText("signature ", at_bars(result.signature), gap=""))
-    return Group(*parts)
+    width = max((len(word) for word, _ in cuts), default=0) + 2
+    return [LabelledText(f"{word:{width}}", [pieces]) for word, pieces in cuts]
+
+
+def _left_out(result: SearchResult) -> list[LabelledText]:
+    coverage = result.candidates.coverage
+    if not coverage:
+        return []
+    share = 100 * coverage.n_left_out / coverage.n_characters
+    characters = counted(len(coverage.left_out), "distinct character")
+    text = (
+        f"{characters}, {share:.3g} % of all, beyond {100 * coverage.share:g} %: "
+        f"{shown(coverage.left_out, 20)}"
+    )
+    return [LabelledText("left out  ", text.split(" "))]
 
 
 def _steps_table(result: SearchResult, *, full: bool, hint: str) -> list[RenderableType]:
+    """Return a table with a row for each step, and a note."""
     from rich.text import Text
 
+    costs = _serving_costs(result, result.steps)
+    rules_at = dict[int, list[str]]()
+    for rule, pick in result.picks.items():
+        rules_at.setdefault(pick.index, []).append(rule)
+
     n = len(result.steps)
-    costs = list(_serving_costs(result, result.steps))
-    shown = range(n) if full else rows_shown(n, {pick.index for pick in result.picks.values()})
-    hidden = {*_TRANSPORT * (not full), *_FLOPS * (result.model is None)}
+    places = range(n) if full else rows_shown(n, rules_at)
     rows = []
-    for index in shown:
-        step, (n_tokens, flops) = result.steps[index], costs[index]
+    for place in places:
+        step = result.steps[place]
         row = {
             "size": f"{step.size:,}",
             "kept": f"{step.n_kept:,}",
             "entropy": f"{step.entropy:.4f}",
             "MUV ·10⁶": "" if step.muv is None else f"{step.muv * 1e6:,.1f}",
             "pieces": f"{step.n_pieces:,}",
-            "tokens/byte": f"{n_tokens:.4f}",
-            "GFLOP/byte": f"{(flops or 0) / 1e9:#.3g}",
-            "F95": f"{step.f95:,.0f}",
-            "Rényi": f"{step.renyi:.3f}",
-            "transport entropy": f"{step.transport_entropy:.4f}",
-            "iterations": f"{step.n_iters}{'!' * (not step.converged)}",
-            "picked by": ", ".join(
-                rule for rule, pick in result.picks.items() if pick.index == index
-            ),
+            "tokens/byte": f"{costs[place]['tokens_per_byte']:.4f}",
         }
-        rows.append({head: cell for head, cell in row.items() if head not in hidden})
+        flops = costs[place]["serving_flops_per_byte"]
+        if flops is not None:
+            row["GFLOP/byte"] = f"{flops / 1e9:#.3g}"
+        row["F95"] = f"{step.f95:,.0f}"
+        row["Rényi"] = f"{step.renyi:.3f}"
+        if full:
+            mark = "" if step.converged else "!"
+            row["transport entropy"] = f"{step.transport_entropy:.4f}"
+            row["iterations"] = f"{step.n_iters}{mark}"
+        row["picked by"] = ", ".join(rules_at.get(place, ()))
+        rows.append(row)
+
     heads = list(rows[0])
     cells = [list(row.values()) for row in rows]
-    grid = Grid(heads, cells, range(len(heads) - 1), strong=shown.index(result.pick.index))
+    strong = places.index(result.pick.index)
     searched = result.searched
     note = (
-        f"MUV and the rules muv, renyi and tokens compare the {counted(len(searched), 'size')} searched, "
-        f"{searched[0]:,} to {searched[-1]:,}; the other rows are sizes that other rules pick."
+        f"MUV and the rules muv, renyi and tokens compare the {counted(len(searched), 'size')} "
+        f"searched, {searched[0]:,} to {searched[-1]:,}; the other rows are sizes that other rules "
+        "pick."
     )
-    if len(shown) < n:
-        note = f"{len(shown)} of {n} sizes{hint and f'; {hint}'}. {note}"
+    if len(places) < n:
+        more = f"; {hint}" if hint else ""
+        note = f"{len(places)} of {n} sizes{more}. {note}"
+    grid = Grid(heads, cells, range(len(heads) - 1), strong=strong)
     return [grid, Text(note, style="dim")]
 
 

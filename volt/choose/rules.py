@@ -1,33 +1,33 @@
 """Candidates and size steps → the size that each rule picks, and why.
 
-trained    7 √(C / E) tokens for a text of C characters that a training reads E times, fewer beyond 8 (the default)
+trained    7 √(C / E) tokens for a text of C characters that a training reads E times, fewer beyond
+           8 (the default)
 balanced   the larger of utility and median500
 utility    the first size whose entropy is less than 1/8 below the entropy at half the size
 median500  the largest size at which half of the tokens in use occur at least 500 times
 knee       where the entropy lies farthest below the straight line from 1,000 to 30,000 tokens
 f95        the largest size at which 95 % of the tokens occur at least 100 times (Gowda & May 2020)
-muv        the greatest marginal utility (Eq. 1) of the searched sizes, as in the paper; with BPE, the second size
+muv        the greatest marginal utility (Eq. 1) of the searched sizes, as in the paper; with BPE,
+           the second size
 renyi      the greatest Rényi efficiency, α = 2.5 (Zouhar et al. 2023)
 tokens     the fewest pieces in the corpus, so always the largest size
 scaling    the size that a language model deserves (Tao et al. 2024)
 fixed:N    N tokens
 
-trained, balanced, utility, median500, knee, f95 and scaling do not depend on the searched sizes. For an extended
-vocabulary, the smallest size is the number of tokens that its merges make, median500 and f95 count only new tokens, and
-trained counts only tokens that occur in the text.
+trained, balanced, utility, median500, knee, f95 and scaling do not depend on the searched sizes.
+For an extended vocabulary, the smallest size is the number of tokens that its merges make,
+median500 and f95 count only new tokens, and trained counts only tokens that occur in the text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
-from volt.choose.criteria import knee
+from volt.choose.criteria import knee, muv
 from volt.choose.exact_curve import EntropyCurve
 from volt.choose.scaling_law import LanguageModel
 from volt.choose.size_steps import SizeStep
@@ -35,23 +35,24 @@ from volt.choose.training_law import Training
 from volt.count.corpus_statistics import text_characters
 from volt.display import counted
 from volt.errors import ConfigError
-from volt.learn.candidates import Candidates
+from volt.learn.candidates import Candidates, Longs
 
 DEFAULT = TRAINED = "trained"
 SCALING = "scaling"
 
-Longs = NDArray[np.int64]
-
-MEDIAN_COUNT, MEDIAN_SHARE = 500, 0.5
-F95_COUNT, F95_SHARE = 100, 0.95
+MEDIAN_COUNT = 500
+F95_COUNT = 100
 UTILITY = 1 / 8  # of the entropy, for a doubling of the size
 LEAST = 1_000  # tokens: the smallest size that the rule utility may pick
 KNEE_RANGE = 1_000, 30_000  # tokens
 
 
 @dataclass(frozen=True, slots=True)
-class RuleReading:
-    """The size that a rule picks on the curve, and why. at_least: whether more merges could change the pick"""
+class CurvePick:
+    """The size that a rule picks on the curve, and why.
+
+    at_least: whether more merges could change the pick
+    """
 
     size: int
     why: str
@@ -65,104 +66,161 @@ class ExactCurve:
     candidates: Candidates
     curve: EntropyCurve
 
-    def trained(self, training: Training) -> RuleReading:
+    def trained(self, training: Training) -> CurvePick:
         """Return the size that a text deserves in a training of some length."""
         n_characters = text_characters(self.candidates.counts)
-        why, deserved = training.reason(n_characters), training.size(n_characters)
-        if self.candidates.extends:
-            return self._first_in_use(deserved, why)
-        return self._within(deserved, why)
+        deserved = training.size(n_characters)
+        why = training.reason(n_characters)
+        if not self.candidates.extends:
+            return self._within(deserved, why)
 
-    def _first_in_use(self, deserved: int, why: str) -> RuleReading:
-        """Return the smallest size of which as many tokens occur."""
-        in_use = self._often(1, 0)
-        index = (
-            int(np.argmax(in_use >= deserved)) if (in_use >= deserved).any() else len(in_use) - 1
+        n_used = self._n_often(1, first=0)
+        why = (
+            f"{deserved:,} tokens that occur in the text, {why}; {n_used[0]:,} tokens of the "
+            "extended vocabulary occur"
         )
-        why = f"{deserved:,} tokens that occur in the text, {why}; {in_use[0]:,} tokens of the extended vocabulary occur"
-        is_open = bool(in_use[index] < deserved and self.candidates.left != 0)
-        return RuleReading(int(self.curve.sizes[index]), why, is_open)
+        is_enough = n_used >= deserved
+        if is_enough.any():
+            return CurvePick(int(self.curve.sizes[np.argmax(is_enough)]), why)
+        return CurvePick(self.candidates.n_tokens, why, may_grow(self.candidates))
 
-    def _within(self, deserved: int, why: str) -> RuleReading:
-        """Return a size, limited to those of the candidates."""
-        low, high = self.candidates.smallest, self.candidates.n_tokens
-        if deserved < low:
-            least = "tokens that are extended" if self.candidates.extends else "atoms"
-            return RuleReading(
-                low, f"{why}, and {deserved:,} tokens are fewer than the {low:,} {least}"
-            )
-        return RuleReading(min(deserved, high), why, at_least=deserved > high)
-
-    def balanced(self) -> RuleReading:
-        """Return the larger of `utility` and `median500`; if a vocabulary is extended, `median500`."""
-        utility, median500 = self.utility(), self.median500()
-        if self.candidates.extends:
-            why = "for an extension balanced leaves utility out, because few extensions double a vocabulary"
-            return replace(median500, why=f"{median500.why}; {why}")
-        if utility.at_least or utility.size > median500.size:
-            return replace(utility, why=f"{utility.why} (utility; median500 is not larger)")
-        return replace(median500, why=f"{median500.why} (median500; utility is not larger)")
-
-    def utility(self) -> RuleReading:
-        """Return the first size whose entropy is less than 1/8 below the entropy at half the size.
-
-        The rule begins at 1,000 tokens or, if that is more, at twice the smallest size.
-        """
-        low, size, entropies = (
-            self.candidates.smallest,
-            self.candidates.n_tokens,
-            self.curve.entropies,
-        )
-        start = max(LEAST, 2 * low)
-        if size < start:
-            return RuleReading(
-                size,
-                f"the {size:,} tokens learned end before {start:,}, where the rule begins",
-                True,
-            )
-        sizes = np.arange(start, size + 1)
-        before = entropies[sizes // 2 - low]
-        falls = np.where(
-            before > 0, 1 - entropies[sizes - low] / np.where(before > 0, before, 1), 0.0
-        )
-        if (falls < UTILITY).any():
-            why = f"the first size from {start:,} on at which the last doubling lowered the entropy by less than 1/8"
-            return RuleReading(int(sizes[np.argmax(falls < UTILITY)]), f"{why} of its value")
-        why = f"every doubling up to {size:,} tokens lowers the entropy by {100 * falls.min():.3g} % of its value or more"
-        return RuleReading(size, f"{why}, not yet by less than 1/8", True)
-
-    def median500(self) -> RuleReading:
-        """Return the largest size at which half of the tokens in use occur at least 500 times."""
-        return self._largest(
-            MEDIAN_COUNT,
-            MEDIAN_SHARE,
-            self._often(1, self._first),
-            f"half of the {self._kind}s in use",
-        )
-
-    def f95(self) -> RuleReading:
-        """Return the largest size at which 95 % of tokens occur 100 times; if none, that of the highest share."""
-        n_types = self.curve.sizes - self._first
-        return self._largest(
-            F95_COUNT, F95_SHARE, n_types, f"95 % of the {self._kind}s", closest=True
-        )
-
-    def scaling(self, model: LanguageModel) -> RuleReading:
+    def scaling(self, model: LanguageModel) -> CurvePick:
         """Return the size that a language model deserves (Tao et al. 2024), whatever the corpus."""
         why = f"{model.params:g} parameters of width {model.width:,} deserve {model.size:,} tokens"
         return self._within(model.size, why)
 
-    def knee(self) -> RuleReading:
-        """Return where the entropy lies farthest below the straight line from 1,000 to 30,000 tokens."""
+    def _within(self, deserved: int, why: str) -> CurvePick:
+        """Limit a size to the sizes of the candidates."""
+        low = self.candidates.smallest
+        high = self.candidates.n_tokens
+        if deserved < low:
+            kind = "tokens that are extended" if self.candidates.extends else "atoms"
+            why += f", and {deserved:,} tokens are fewer than the {low:,} {kind}"
+            return CurvePick(low, why)
+        return CurvePick(min(deserved, high), why, at_least=deserved > high)
+
+    def balanced(self) -> CurvePick:
+        """Return the larger of `utility` and `median500`; for an extension, return `median500`."""
+        utility = self.utility()
+        median500 = self.median500()
+        if self.candidates.extends:
+            pick = median500
+            note = (
+                "; for an extension balanced leaves utility out, because few extensions double a "
+                "vocabulary"
+            )
+        elif utility.at_least or utility.size > median500.size:
+            pick = utility
+            note = " (utility; median500 is not larger)"
+        else:
+            pick = median500
+            note = " (median500; utility is not larger)"
+        return replace(pick, why=pick.why + note)
+
+    def utility(self) -> CurvePick:
+        """Return the first size whose entropy is less than 1/8 below the entropy at half the size.
+
+        The rule begins at 1,000 tokens or, if that is more, at twice the smallest size.
+        """
+        low = self.candidates.smallest
+        high = self.candidates.n_tokens
+        start = max(LEAST, 2 * low)
+        if high < start:
+            why = f"the {high:,} tokens learned end before {start:,}, where the rule begins"
+            return CurvePick(high, why, at_least=True)
+
+        sizes = np.arange(start, high + 1)
+        halves = self.curve.entropies[sizes // 2 - low]
+        ratios = np.ones_like(halves)
+        np.divide(self.curve.entropies[sizes - low], halves, out=ratios, where=halves > 0)
+        falls = 1 - ratios
+
+        is_small = falls < UTILITY
+        if is_small.any():
+            why = (
+                f"the first size from {start:,} on at which the last doubling lowered the entropy "
+                "by less than 1/8 of its value"
+            )
+            return CurvePick(int(sizes[np.argmax(is_small)]), why)
+        why = (
+            f"every doubling up to {high:,} tokens lowers the entropy by {100 * falls.min():.3g} % "
+            "of its value or more, not yet by less than 1/8"
+        )
+        return CurvePick(high, why, at_least=True)
+
+    def knee(self) -> CurvePick:
+        """Return where the entropy is farthest below the line from 1,000 to 30,000 tokens."""
         smallest = self.candidates.smallest
-        low, high = (min(max(bound, smallest), self.candidates.n_tokens) for bound in KNEE_RANGE)
-        low = low if low < high else smallest
+        low, high = np.clip(KNEE_RANGE, smallest, self.candidates.n_tokens).tolist()
+        if low == high:
+            low = smallest
+
         within = slice(low - smallest, high + 1 - smallest)
         size = low + knee(self.curve.entropies[within], self.curve.sizes[within])
         why = f"the entropy lies farthest below the straight line from {low:,} to {high:,} tokens"
-        return RuleReading(size, why, high < KNEE_RANGE[1] and bool(self.candidates.left != 0))
+        return CurvePick(size, why, high < KNEE_RANGE[1] and may_grow(self.candidates))
 
-    def _often(self, least: int, first: int) -> Longs:
+    def median500(self) -> CurvePick:
+        """Return the largest size at which half of the tokens in use occur at least 500 times."""
+        n_used = self._n_often(1, self._first)
+        return self._largest(MEDIAN_COUNT, 0.5, n_used, f"half of the {self._kind}s in use")
+
+    def f95(self) -> CurvePick:
+        """Return the largest size at which 95 % of the tokens occur at least 100 times.
+
+        If there is no such size, return the size with the greatest share of such tokens.
+        """
+        n_types = self.curve.sizes - self._first
+        which = f"95 % of the {self._kind}s"
+        return self._largest(F95_COUNT, 0.95, n_types, which, closest=True)
+
+    def _largest(
+        self, least: int, share: float, n_types: Longs, which: str, *, closest: bool = False
+    ) -> CurvePick:
+        """Return the largest size at which a share of types occur `least` times.
+
+        n_types: the number of types at every size
+        which: the share of types in words, for the reason
+        closest: whether to return the closest size if there is no such size; otherwise, the smallest
+        """
+        # Rare characters may fail the share at first; later merges may still make enough tokens.
+        n_often = self._n_often(least, self._first)
+        is_enough = (n_often >= share * n_types) & (n_types > 0)
+        faded = np.flatnonzero(~is_enough & (self._merges_at >= self._n_before_fading(least)))
+        is_open = may_grow(self.candidates)
+        if len(faded):
+            is_enough = is_enough[: faded[0]]
+            is_open = False
+
+        if is_enough.any():
+            size = self.curve.sizes[np.flatnonzero(is_enough)[-1]]
+            why = f"the largest size at which {which} occur {least} times or more"
+            return CurvePick(int(size), why, is_open and bool(is_enough[-1]))
+
+        size = self.curve.sizes[0]
+        why = f"at no size do {which} occur {least} times"
+        if closest:
+            shares = n_often / np.maximum(n_types, 1)
+            size = self.curve.sizes[np.argmax(shares)]
+            why += f"; this comes closest, with {100 * shares.max():.0f} %"
+        return CurvePick(int(size), why, is_open)
+
+    def _n_before_fading(self, least: int) -> int:
+        """Return how many merges precede the first whose token occurs fewer than `least` times."""
+        parts = self.candidates.parts
+        extends = self.candidates.extends
+        # Pairs overlap in "aaa", so a merge of a token with itself may be rarer than later ones.
+        is_rare = (self.candidates.gains() < least) & (parts[:, 0] != parts[:, 1])
+        if extends:
+            is_rare[: len(extends.vocabulary.merges)] = False  # every size has these merges
+        if is_rare.any():
+            return int(np.argmax(is_rare))
+
+        left = self.candidates.left
+        is_last = left is not None and left < least
+        return len(is_rare) if is_last else len(is_rare) + 1
+
+    def _n_often(self, least: int, first: int) -> Longs:
         """Return how many tokens from `first` on occur `least` times, at every size."""
         often = self.candidates.curve(lambda counts, tokens: (counts >= least) & (tokens >= first))
         return often[self._merges_at].astype(np.int64)
@@ -179,50 +237,10 @@ class ExactCurve:
     def _kind(self) -> str:
         return "new token" if self.candidates.extends else "token"
 
-    def _largest(
-        self, least: int, share: float, n_types: Longs, which: str, *, closest: bool = False
-    ) -> RuleReading:
-        """Return the largest size at which a share of types occur `least` times.
 
-        n_types: the number of types at every size
-        which: the share of types in words, for the reason
-        closest: whether to return the closest size if there is no such size; otherwise, the smallest
-        """
-        # Many rare characters may fail the share at first; later merges may still make enough frequent tokens.
-        often = self._often(least, self._first)
-        enough = (often >= np.ceil(share * n_types)) & (n_types > 0)
-        faded = np.flatnonzero(~enough & (self._merges_at >= self._faded(least)))
-        enough = enough[: faded[0]] if len(faded) else enough
-        undecided = not len(faded) and bool(self.candidates.left != 0)
-        if enough.any():
-            index, why = (
-                np.flatnonzero(enough)[-1],
-                f"the largest size at which {which} occur {least} times or more",
-            )
-            undecided &= bool(enough[-1])
-        else:
-            shares = often / np.maximum(n_types, 1)
-            index, why = (
-                np.argmax(shares) if closest else 0,
-                f"at no size do {which} occur {least} times",
-            )
-            why += f"; this comes closest, with {100 * shares.max():.0f} %" * closest
-        return RuleReading(int(self.curve.sizes[index]), why, undecided)
-
-    def _faded(self, least: int) -> int:
-        """Return how many merges precede the first one whose token occurs fewer than `least` times."""
-        parts, gains = self.candidates.parts, self.candidates.gains()
-        extends = self.candidates.extends
-        gains[: len(extends.vocabulary.merges) if extends else 0] = (
-            least  # these merges belong to every size
-        )
-        faded = np.flatnonzero(
-            (gains < least) & (parts[:, 0] != parts[:, 1])
-        )  # "aaa" contains overlapping pairs
-        if len(faded):
-            return int(faded[0])
-        known = self.candidates.left is not None and self.candidates.left < least
-        return len(gains) if known else len(gains) + 1
+def may_grow(candidates: Candidates) -> bool:
+    """Check whether more merges could be learned."""
+    return candidates.left != 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,23 +260,23 @@ class Pick:
 
     @property
     def size_text(self) -> str:
-        return "at least " * self.at_least + f"{self.size:,}"
+        return f"at least {self.size:,}" if self.at_least else f"{self.size:,}"
 
     @property
     def reason(self) -> str:
-        return self.why + " (edge of the range)" * (self.on_edge and not self.at_least)
+        if self.on_edge and not self.at_least:
+            return f"{self.why} (edge of the range)"
+        return self.why
 
 
 def pick_muv(steps: Sequence[SizeStep]) -> tuple[int, str]:
-    values = [
-        (before.entropy - step.entropy) / (step.size - before.size)
-        for before, step in pairwise(steps)
-    ]
-    if not values:
+    if len(steps) == 1:
         return 0, "the only size"
-    index = int(np.argmax(values)) + 1
-    result = f"{values[index - 1] * 1e6:,.1f}·10⁻⁶ nats per character and token"
-    return index, f"greatest marginal utility of {_searched(steps)}, {result}"
+    entropies = np.array([step.entropy for step in steps])
+    values = muv(entropies, np.array([step.size for step in steps]))
+    greatest = f"{values.max() * 1e6:,.1f}·10⁻⁶ nats per character and token"
+    why = f"greatest marginal utility of {_searched(steps)}, {greatest}"
+    return int(np.argmax(values)) + 1, why
 
 
 def pick_renyi(steps: Sequence[SizeStep]) -> tuple[int, str]:
@@ -275,7 +293,7 @@ def _searched(steps: Sequence[SizeStep]) -> str:
     return f"the {counted(len(steps), 'size')} searched"
 
 
-EXACT: dict[str, Callable[[ExactCurve], RuleReading]] = {
+EXACT: dict[str, Callable[[ExactCurve], CurvePick]] = {
     "balanced": ExactCurve.balanced,
     "utility": ExactCurve.utility,
     "median500": ExactCurve.median500,
@@ -294,24 +312,30 @@ def rules() -> tuple[str, ...]:
 
 
 def as_rule(rule: str | int) -> str:
-    """Return the name of a rule; a size such as 8000 stands for "fixed:8000"."""
-    if isinstance(rule, str):
-        return rule
+    """Return the name of a rule; a size such as 8000 stands for "fixed:8000".
+
+    Raises ConfigError if the rule is unknown.
+    """
     if rule is None:
         raise arguments.refusal(rule, "select", f"choose from {', '.join(rules())}, or give a size")
-    return f"fixed:{arguments.whole(rule, 'select', low=1)}"
+    if not isinstance(rule, str):
+        return f"fixed:{arguments.whole(rule, 'select', low=1)}"
+    parse_rule(rule)
+    return rule
 
 
 def parse_rule(rule: str) -> int | None:
-    """Return N for the rule "fixed:N", None for other rules. Raises ConfigError if the rule is unknown."""
+    """Return N for the rule "fixed:N", None for other rules.
+
+    Raises ConfigError if the rule is unknown.
+    """
     name, _, size = rule.partition(":")
     if name == "fixed" and size.isdecimal():
         return int(size)
-    if rule not in (*rules(), SCALING):
-        names = ", ".join((*rules(), SCALING))
-        raise ConfigError(
-            f"unknown rule {arguments.shortened(repr(rule))}; choose from {names}, fixed:N"
-        )
+    names = (*rules(), SCALING)
+    if rule not in names:
+        unknown = arguments.shortened(repr(rule))
+        raise ConfigError(f"unknown rule {unknown}; choose from {', '.join(names)}, fixed:N")
     return None
 
 
@@ -327,61 +351,62 @@ def checked_model(model: LanguageModel | None, select: str = "") -> LanguageMode
 
 def checked_training(training: Training | None) -> Training:
     """Return the length of a training; None stands for an assumed length."""
+    if training is None:
+        return Training()
     remedy = "give training=volt.Training(epochs=10), say"
-    return (
-        Training()
-        if training is None
-        else arguments.instance(training, Training, "training", remedy=remedy)
-    )
+    return arguments.instance(training, Training, "training", remedy=remedy)
 
 
-def exact_readings(
+def curve_picks(
     curve: ExactCurve, training: Training, model: LanguageModel | None = None
-) -> dict[str, RuleReading]:
-    result = {
-        TRAINED: curve.trained(training),
-        **{rule: read(curve) for rule, read in EXACT.items()},
-    }
-    return result if model is None else {**result, SCALING: curve.scaling(model)}
+) -> dict[str, CurvePick]:
+    """Return the pick of every rule that reads the exact curve."""
+    picks = {TRAINED: curve.trained(training)}
+    for rule, pick in EXACT.items():
+        picks[rule] = pick(curve)
+    if model is not None:
+        picks[SCALING] = curve.scaling(model)
+    return picks
 
 
 def all_picks(
     steps: Sequence[SizeStep],
-    readings: dict[str, RuleReading],
+    on_curve: Mapping[str, CurvePick],
     *,
     searched: Sequence[int],
     fixed: int | None = None,
 ) -> dict[str, Pick]:
     """Return the pick of every rule. searched: the sizes that muv, renyi and tokens choose from"""
-    at = {step.size: index for index, step in enumerate(steps)}
-    picks = {
-        rule: Pick(
-            rule, at[one.size], one.size, one.why, on_edge=one.at_least, at_least=one.at_least
-        )
-        for rule, one in readings.items()
-    }
-    offered = [steps[at[size]] for size in searched]
+    index_of = {step.size: index for index, step in enumerate(steps)}
+    picks = dict[str, Pick]()
+    for rule, pick in on_curve.items():
+        index = index_of[pick.size]
+        picks[rule] = Pick(rule, index, pick.size, pick.why, pick.at_least, pick.at_least)
+
+    offered = [steps[index_of[size]] for size in searched]
+    last = len(offered) - 1
     for rule, choose in AMONG_STEPS.items():
-        index, why = choose(offered)
-        first = min(1, len(offered) - 1) if rule == "muv" else 0
-        size = offered[index].size
-        picks[rule] = Pick(rule, at[size], size, why, on_edge=index in (first, len(offered) - 1))
+        place, why = choose(offered)
+        first = min(1, last) if rule == "muv" else 0
+        size = searched[place]
+        picks[rule] = Pick(rule, index_of[size], size, why, on_edge=place in (first, last))
+
     if fixed is not None:
-        picks[f"fixed:{fixed}"] = Pick(
-            f"fixed:{fixed}", at[fixed], fixed, "as requested", on_edge=False
-        )
+        rule = f"fixed:{fixed}"
+        picks[rule] = Pick(rule, index_of[fixed], fixed, "as requested", on_edge=False)
     return picks
 
 
-def with_notes(picks: dict[str, Pick], candidates: Candidates) -> dict[str, Pick]:
+def with_notes(picks: Mapping[str, Pick], candidates: Candidates) -> dict[str, Pick]:
     """Add to the reasons of picks of the smallest size that no merge is made."""
-    unit = "byte" if candidates.counts.pretokenizer.is_bytes else "character"
-    note = f"no merge is made, so every token is one {unit}"
+    note = "no merge is made, so every token is one character"
     if candidates.extends:
         note = "no merge is added"
+    elif candidates.counts.pretokenizer.is_bytes:
+        note = "no merge is made, so every token is one byte"
 
-    result = dict(picks)
+    noted = dict(picks)
     for rule, pick in picks.items():
         if pick.size == candidates.smallest:
-            result[rule] = replace(pick, why=f"{pick.why}; at {pick.size:,} tokens {note}")
-    return result
+            noted[rule] = replace(pick, why=f"{pick.why}; at {pick.size:,} tokens {note}")
+    return noted

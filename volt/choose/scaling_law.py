@@ -1,8 +1,9 @@
-"""A language model → the vocabulary size that it deserves, and its operations per byte of text at a size.
+"""A language model → the vocabulary size that it deserves, and its operations per byte at a size.
 
     N_v = 3,145,728 · (N / 33·10⁶)^0.8354        V = N_v / d
 
-Tao et al. 2024, "Scaling Laws with Vocabulary", approach 2, fitted to English models of 33 M to 3 B parameters.
+Tao et al. 2024, "Scaling Laws with Vocabulary", approach 2, fitted to English models of 33 M to
+3 B parameters.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from volt import arguments
 from volt.errors import ConfigError
 
 EXPONENT = 0.8354
-_PARAMS, _VOCABULARY_PARAMS = 33e6, 3_145_728  # of the model that the law starts from
+_PARAMS = 33e6  # of the model that the law starts from
+_VOCABULARY_PARAMS = 3_145_728  # of the same model
 _MOST_WIDTH = 1_000_000_000
 _FLOPS = 2  # a multiplication and an addition for each parameter and token
 
@@ -40,12 +42,9 @@ class LanguageModel:
             raise ConfigError(
                 f"params is {params:g}; give a finite number above 0, without the embedding"
             )
-        object.__setattr__(
-            self, "params", params
-        )  # the only way to set a field of a frozen dataclass
-        object.__setattr__(
-            self, "width", arguments.whole(self.width, "width", low=1, high=_MOST_WIDTH)
-        )
+        width = arguments.whole(self.width, "width", low=1, high=_MOST_WIDTH)
+        object.__setattr__(self, "params", params)  # this dataclass is frozen
+        object.__setattr__(self, "width", width)
 
     @property
     def vocabulary_params(self) -> float:
@@ -63,7 +62,9 @@ class LanguageModel:
         return f"model:{self.params:g},{self.width}"
 
     def flops_per_byte(self, size: int, tokens_per_byte: float) -> float:
-        """Return 2 (N + V d) operations for each token, times the tokens per byte; attention is not counted.
+        """Return 2 (N + V d) operations for each token, times the tokens per byte.
+
+        Attention is not counted.
 
         size: V, tokens of the vocabulary
         tokens_per_byte: pieces of a text over its bytes

@@ -1,4 +1,4 @@
-"""Candidates → `SearchResult`: measures of a range of sizes, the size that a rule chooses, and its vocabulary."""
+"""Candidates → `SearchResult`: measured sizes, the size that a rule picks, and its vocabulary."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from volt.choose.rules import (
     as_rule,
     checked_model,
     checked_training,
-    exact_readings,
+    curve_picks,
+    may_grow,
     parse_rule,
     with_notes,
 )
@@ -42,6 +43,7 @@ from volt.choose.size_steps import (
 from volt.choose.training_law import MOST, NEAR, SHOWN, TESTED, Training
 from volt.choose.vocabulary_at import vocabulary_at
 from volt.count.corpus_statistics import text_characters, unspaced, warning
+from volt.count.word_counts import WordCounts
 from volt.display import counted, html_curve, html_note, html_page, html_table
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError
@@ -54,33 +56,33 @@ from volt.vocabulary import Vocabulary
 N_SAMPLES = 6  # words whose pieces a report shows
 LONG_WORD = 8  # letters; shorter words are rarely cut
 _LONG = rf"^{PREFIX}?[\p{{L}}\p{{M}}]{{{LONG_WORD},}}$"
-_FIRST, _FURTHER = (
-    "".join(ALPHABET[0xC2:0xF5]),
-    "".join(ALPHABET[0x80:0xC0]),
-)  # bytes of characters beyond ASCII
+_FIRST = "".join(ALPHABET[0xC2:0xF5])  # bytes of characters beyond ASCII
+_FURTHER = "".join(ALPHABET[0x80:0xC0])
 _LONG_BYTES = rf"^{ALPHABET[ord(' ')]}?(?:[A-Za-z]|[{_FIRST}][{_FURTHER}]+){{{LONG_WORD},}}$"
 
+FAIR_COUNT = 50
+SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a handful of times
 
-def entropy_curve(steps: Sequence[SizeStep], chosen: Pick) -> str:
+
+def entropy_curve(steps: Sequence[SizeStep], pick: Pick) -> str:
     points = [(step.size, step.entropy) for step in steps]
     return html_curve(
-        points, chosen=points[chosen.index], across="vocabulary size", upwards="entropy"
+        points, chosen=points[pick.index], across="vocabulary size", upwards="entropy"
     )
 
 
 def sample_cuts(candidates: Candidates, vocabulary: Vocabulary) -> list[tuple[str, list[str]]]:
     """Return a few long words, from the commonest to the rarest, with their pieces."""
+    pattern = _LONG_BYTES if vocabulary.pretokenizer.is_bytes else _LONG
     table = candidates.counts.table
-    long = table.filter(
-        table["word"].str.contains(_LONG_BYTES if vocabulary.pretokenizer.is_bytes else _LONG)
-    )
-    words = (long if long.height else table).sort("count", "word", descending=[True, False])["word"]
-    chosen = dict.fromkeys(words[i * (len(words) - 1) // (N_SAMPLES - 1)] for i in range(N_SAMPLES))
-    encoder = Encoder(vocabulary)
-    return [
-        (word, list(pieces))
-        for word, pieces in zip(chosen, encoder.encode_words(list(chosen)), strict=True)
-    ]
+    long = table.filter(table["word"].str.contains(pattern))
+    if long.height:
+        table = long
+    words = table.sort("count", "word", descending=[True, False])["word"]
+    places = [number * (len(words) - 1) // (N_SAMPLES - 1) for number in range(N_SAMPLES)]
+    samples = list(dict.fromkeys(words[places]))
+    pieces = map(list, Encoder(vocabulary).encode_words(samples))
+    return list(zip(samples, pieces, strict=True))
 
 
 def readable_cuts(
@@ -90,71 +92,84 @@ def readable_cuts(
     is_bytes = vocabulary.pretokenizer.is_bytes
     front = " " if is_bytes else PREFIX
     for word, pieces in cuts:
-        texts = (
-            list(map(readable, pieces))
-            if is_bytes
-            else [piece.removesuffix(SUFFIX) for piece in pieces]
-        )
+        if is_bytes:
+            word = readable(word).removeprefix(front)
+            texts = list(map(readable, pieces))
+        else:
+            texts = [piece.removesuffix(SUFFIX) for piece in pieces]
         texts[0] = texts[0].removeprefix(front)  # perhaps all of the piece
-        yield (
-            readable(word).removeprefix(front) if is_bytes else word,
-            "|".join(filter(None, texts)),
-        )
-
-
-FAIR_COUNT = 50
-SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a handful of times
+        yield word, "|".join(filter(None, texts))
 
 
 def supported(candidates: Candidates, size: int) -> str:
     """Describe how well the corpus supports a size, by how often half of the tokens in use occur."""
-    counts = candidates.counts_at(size)[candidates.smallest if candidates.extends else 0 :]
+    counts = candidates.counts_at(size)
+    kind = "token"
+    if candidates.extends:
+        counts = counts[candidates.smallest :]
+        kind = "new token"
     used = np.sort(counts[counts > 0])
     if not len(used):
         return "no new token occurs in the text"
+
     median = int(used[len(used) // 2])  # the upper of two middle counts, as in median500
-    degree = "good" if median >= MEDIAN_COUNT else "fair" if median >= FAIR_COUNT else "weak"
-    kind = "new token" if candidates.extends else "token"
+    if median >= MEDIAN_COUNT:
+        degree = "good"
+    elif median >= FAIR_COUNT:
+        degree = "fair"
+    else:
+        degree = "weak"
     return f"{degree} support: half of the {kind}s in use occur {counted(median, 'time')} or more"
 
 
-def caveats(
+def _search_warnings(
     candidates: Candidates,
     steps: Sequence[SizeStep],
     searched: Sequence[int],
     pick: Pick,
     epochs: float,
 ) -> Iterator[str]:
-    """Yield warnings about the result, each with a remedy."""
+    """Yield warnings about the picked size and the transports, each with a remedy."""
+    fewest, most = TESTED
     has_no_merges = pick.size == candidates.smallest
-    if pick.rule == TRAINED and (epochs < TESTED[0] or (epochs > TESTED[1] and not has_no_merges)):
+    if pick.rule == TRAINED and (epochs < fewest or (epochs > most and not has_no_merges)):
         risk = "lost up to 6 % of the bits with fewer"
-        if epochs > TESTED[1]:
-            risk = f"counts more as {TESTED[1]}, so its pick may be too large"
+        if epochs > most:
+            risk = f"counts more as {most}, so its pick may be too large"
         yield (
-            f"{TRAINED} is unsure about {epochs:.4g} epochs: it was fitted to {TESTED[0]} to {TESTED[1]}, and {risk}. "
-            "Compare sizes by trial"
+            f"{TRAINED} is unsure about {epochs:.4g} epochs: it was fitted to {fewest} to {most}, "
+            f"and {risk}. Compare sizes by trial"
         )
     if has_no_merges and not candidates.extends:
         remedy = "Give more text"
         if candidates.coverage is None and not candidates.counts.pretokenizer.is_bytes:
             remedy = "Leave out rare characters with a coverage below 1, give more text"
-        yield f"{pick.rule} picks the {pick.size:,} atoms alone, without merges. {remedy}, or choose a larger size"
+        yield (
+            f"{pick.rule} picks the {pick.size:,} atoms alone, without merges. {remedy}, "
+            "or choose a larger size"
+        )
     if pick.at_least:
         n = candidates.n_tokens
-        ended = f"no pair is left to merge after {n:,} tokens. Give more text"
-        undecided = f"the candidates end at {n:,} tokens. Learn more merges"
-        yield f"{pick.rule} picks {pick.size_text}: {ended if candidates.left == 0 else undecided}"
+        end = f"no pair is left to merge after {n:,} tokens. Give more text"
+        if may_grow(candidates):
+            end = f"the candidates end at {n:,} tokens. Learn more merges"
+        yield f"{pick.rule} picks {pick.size_text}: {end}"
     elif pick.on_edge and len(searched) > 1:
         yield (
             f"{pick.rule} picks {pick.size:,}, on the edge of the searched range {searched[0]:,} to "
             f"{searched[-1]:,}: the range decides, not the corpus. Widen it, or choose another rule"
         )
-    if failed := [step for step in steps if not step.converged]:
+    failed = [step for step in steps if not step.converged]
+    if failed:
         first = failed[0]
-        n = len(failed)
-        yield f"{n} of {len(steps)} transports did not converge, first at {first.size:,}: {first.remedy}"
-    counts = candidates.counts
+        yield (
+            f"{len(failed)} of {len(steps)} transports did not converge, first at {first.size:,}: "
+            f"{first.remedy}"
+        )
+
+
+def _corpus_warnings(counts: WordCounts) -> Iterator[str]:
+    """Yield warnings about the words that were counted."""
     if text := unspaced(counts):
         yield warning(text)
     elif counts.total < SMALL_CORPUS:
@@ -162,14 +177,19 @@ def caveats(
             f"{counts.total:,} words are a tiny corpus: most tokens rest on a few occurrences. "
             "More text may give another choice"
         )
-    share = f"{100 * counts.n_left_out / max(1, counts.n_left_out + counts.total):.3g} % of all"
+    n_words = counts.n_left_out + counts.total
+    share = f"{100 * counts.n_left_out / max(1, n_words):.3g} % of all"
     if counts.bound:
-        yield f"counts are approximate: up to {counts.bound:,} too low, because words were left out ({share})"
+        yield (
+            f"counts are approximate: up to {counts.bound:,} too low, because words were left out "
+            f"({share})"
+        )
     elif counts.n_left_out:
         yield f"words that occur too rarely were left out ({share})"
-    if n_bad := counts.n_bad_lines:
-        were = "was" if n_bad == 1 else "were"
-        yield f"{counted(n_bad, 'line')} {were} not UTF-8 and {were} repaired or skipped"
+    if counts.n_bad_lines:
+        were = "was" if counts.n_bad_lines == 1 else "were"
+        bad_lines = counted(counts.n_bad_lines, "line")
+        yield f"{bad_lines} {were} not UTF-8 and {were} repaired or skipped"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,7 +232,7 @@ class SearchResult:
         size = self.picks[TRAINED].size
         if not self.candidates.extends:
             size = self.training.size(text_characters(self.candidates.counts))
-            if self.candidates.left != 0:  # more merges could be learned
+            if may_grow(self.candidates):
                 high = max(MOST, low)
         return min(max(round(size / NEAR), low), high), max(min(round(size * NEAR), high), low)
 
@@ -223,53 +243,49 @@ class SearchResult:
 
     @property
     def answer(self) -> tuple[str, str]:
-        """Two lines: the picked size and why; how far the corpus supports it, and the sizes for other trainings."""
+        """Two lines about the picked size.
+
+        The first says why it was picked; the second, how far the corpus supports it, and the sizes
+        for other trainings.
+        """
         size = self.pick.size_text
-        up = ""
+        reason = self.pick.reason
         if self.best.size != self.pick.size:
-            size, up = (
-                f"{self.best.size:,}",
-                f"; rounded up from {size} for {len(self.vocabulary.pieces):,} ids",
-            )
+            reason += f"; rounded up from {size} for {len(self.vocabulary.pieces):,} ids"
+            size = f"{self.best.size:,}"
+
+        others = [self.support]
+        if self.pick.rule != TRAINED:
+            others.append(f"{TRAINED} picks {self.picks[TRAINED].size_text}")
         low, high = self.range
-        near = f"about as good: {low:,} to {high:,}; " if low < high else ""
+        if low < high:
+            others.append(f"about as good: {low:,} to {high:,}")
         sizes = ", ".join(f"{self._size_for(epochs)} ({epochs})" for epochs in SHOWN)
-        by = (
-            ""
-            if self.pick.rule == TRAINED
-            else f"{TRAINED} picks {self.picks[TRAINED].size_text}; "
-        )
-        others = f"{by}{near}for other numbers of epochs: {sizes}"
-        return (
-            f"{size} tokens ({self.pick.rule}): {self.pick.reason}{up}.",
-            f"{self.support}; {others}.",
-        )
+        others.append(f"for other numbers of epochs: {sizes}")
+        return f"{size} tokens ({self.pick.rule}): {reason}.", f"{'; '.join(others)}."
 
     def _size_for(self, epochs: float) -> str:
         """Return what `trained` picks for a number of epochs, with as many merges as it takes."""
         training = Training(epochs=epochs)
-        reading = ExactCurve(self.candidates, self.curve).trained(training)
-        is_open = reading.at_least and self.candidates.left != 0
-        if is_open and not self.candidates.extends:
-            return f"{training.size(text_characters(self.candidates.counts)):,}"
-        return "at least " * is_open + f"{reading.size:,}"
+        pick = ExactCurve(self.candidates, self.curve).trained(training)
+        if not (pick.at_least and may_grow(self.candidates)):
+            return f"{pick.size:,}"
+        if self.candidates.extends:
+            return f"at least {pick.size:,}"
+        return f"{training.size(text_characters(self.candidates.counts)):,}"
 
     @property
     def composition(self) -> str:
         """The numbers of tokens and ids of the vocabulary, in words."""
-        size = self.best.size
-        retained = self.vocabulary.size
+        n_kept = self.vocabulary.size
         n_ids = len(self.vocabulary.pieces)
-        tokens = counted(size, "token")
-        n_left = size - retained
-        s = "s" * (size - retained == 1)
-        held = (
-            f"{retained:,} of {tokens}, as {n_left:,} only lead{s} to longer ones"
-            if n_left
-            else tokens
-        )
+        n_scaffolding = self.best.size - n_kept
+        tokens = counted(self.best.size, "token")
+        if n_scaffolding:
+            lead = "leads" if n_scaffolding == 1 else "lead"
+            tokens = f"{n_kept:,} of {tokens}, as {n_scaffolding:,} only {lead} to longer ones"
         kinds = "special and byte token" if self.vocabulary.byte_fallback else "special token"
-        return f"{held}; {n_ids:,} ids with {counted(n_ids - retained, kinds)}"
+        return f"{tokens}; {n_ids:,} ids with {counted(n_ids - n_kept, kinds)}"
 
     def __repr__(self) -> str:
         retained = counted(self.vocabulary.size, "token")
@@ -277,18 +293,33 @@ class SearchResult:
 
     def _repr_html_(self) -> str:
         picks = [(rule, pick.size_text, pick.reason) for rule, pick in self.picks.items()]
+        strong = list(self.picks).index(self.pick.rule)
         samples = readable_cuts(sample_cuts(self.candidates, self.vocabulary), self.vocabulary)
         cuts = [(shortened(word), shortened(pieces)) for word, pieces in samples]
+        answer, support = self.answer
         return html_page(
-            self.answer[0],
-            *map(html_note, (self.answer[1], f"The vocabulary: {self.composition}.")),
-            html_table(
-                ["rule", "size", "why"], picks, strong=list(self.picks.values()).index(self.pick)
-            ),
+            answer,
+            html_note(support),
+            html_note(f"The vocabulary: {self.composition}."),
+            html_table(["rule", "size", "why"], picks, strong=strong),
             entropy_curve(self.steps, self.pick),
             html_table(["word", "pieces"], cuts),
             *map(html_note, (*self.warnings, self.signature)),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """The checked arguments of a search."""
+
+    searched: tuple[int, ...]
+    select: str
+    parameters: SearchParameters
+    special: SpecialTokens
+    byte_fallback: bool
+    training: Training
+    model: LanguageModel | None
+    multiple_of: int
 
 
 def search(
@@ -304,15 +335,15 @@ def search(
     multiple_of: int = 1,
     report: Callable[[int], object] | None = None,
 ) -> SearchResult:
-    """Find the vocabulary that a rule chooses among sizes.
+    """Find the vocabulary of the size that a rule picks.
 
-    candidates: the result of `learn_bpe`, `replay_bpe` or `extend_bpe`; after `extend_bpe`, every size has all tokens
-        of the extended vocabulary, at their ids
-    sizes: sizes to measure besides those that rules pick, in increasing order; by default about twenty round numbers. A
-        size is a number of tokens, with atoms but without special tokens
+    candidates: the result of `learn_bpe`, `replay_bpe` or `extend_bpe`; after `extend_bpe`, every
+        size has all tokens of the extended vocabulary, at their ids
+    sizes: increasing sizes to measure besides the sizes that rules pick; by default about twenty
+        round ones. A size is a number of tokens, with atoms but without special tokens
     select: the rule (see volt.choose.rules), or a size such as 8000, which is "fixed:8000"
     parameters: parameters of the criteria and the transport; by default `SearchParameters()`
-    special: the special tokens of the vocabulary; by default `SpecialTokens()`, or the extended vocabulary's
+    special: special tokens; by default `SpecialTokens()`, or the extended vocabulary's
     byte_fallback: whether the vocabulary spells unknown characters by their bytes
     training: how long a model is trained on the text; the rule "trained" assumes 5 epochs if None
     model: the language model that the vocabulary is for; the rule "scaling" needs it
@@ -326,94 +357,124 @@ def search(
     >>> search(candidates, sizes=[14, 16, 18], select=18).vocabulary
     <Vocabulary: 15 tokens, 7 merges, suffix, whitespace>
     """
+    _check_vocabulary_options(candidates, special, byte_fallback)
+    select = as_rule(select)
+    if sizes is None:
+        sizes = default_sizes(candidates)
+    settings = _Settings(
+        parameters=checked_parameters(parameters),
+        special=special or SpecialTokens(),
+        byte_fallback=byte_fallback,
+        select=select,
+        model=checked_model(model, select),
+        training=checked_training(training),
+        multiple_of=arguments.whole(multiple_of, "multiple_of", low=1),
+        searched=tuple(checked_sizes(candidates, sizes)),
+    )
+    return _search(candidates, settings, arguments.function(report, "report"))
+
+
+def _check_vocabulary_options(
+    candidates: Candidates, special: SpecialTokens | None, byte_fallback: bool
+) -> None:
     if not arguments.instance(candidates, Candidates, "candidates").n_merges:
-        message = "nothing to merge: no pair of characters occurs often enough; give more text, or learn with"
+        message = (
+            "nothing to merge: no pair of characters occurs often enough; give more text, "
+            "or learn with"
+        )
         raise CandidateError(message, hint={"min_pair_count": 1})
+    if special is not None:
+        arguments.instance(special, SpecialTokens, "special")
     if candidates.extends and (special or byte_fallback):
         name = "special" if special else "byte_fallback"
         raise ConfigError(
             f"{name} cannot be set, because the extended vocabulary keeps its own; remove it"
         )
-    parameters = checked_parameters(parameters)
-    special = (
-        SpecialTokens()
-        if special is None
-        else arguments.instance(special, SpecialTokens, "special")
-    )
-    select = as_rule(select)
-    report = arguments.function(report, "report")
-    fixed = parse_rule(select)
-    model = checked_model(model, select)
-    training = checked_training(training)
-    multiple_of = arguments.whole(multiple_of, "multiple_of", low=1)
-    searched = checked_sizes(candidates, default_sizes(candidates) if sizes is None else sizes)
-    requested = [] if fixed is None else [checked_size(candidates, fixed)]
+
+
+def _search(
+    candidates: Candidates, settings: _Settings, report: Callable[[int], object] | None
+) -> SearchResult:
+    searched = settings.searched
+    training = settings.training
+    sizes = set(searched)
+    fixed = parse_rule(settings.select)
+    if fixed is not None:
+        sizes.add(checked_size(candidates, fixed))
+
     curve = muv_search(candidates)
-    readings = exact_readings(ExactCurve(candidates, curve), training, model)
-    measured = sorted({*searched, *requested, *(one.size for one in readings.values())})
+    on_curve = curve_picks(ExactCurve(candidates, curve), training, settings.model)
+    sizes.update(pick.size for pick in on_curve.values())
+    parameters = settings.parameters
     steps = tuple(
-        size_steps(candidates, measured, grid=searched, parameters=parameters, report=report)
-    )
-    picks = with_notes(all_picks(steps, readings, searched=searched, fixed=fixed), candidates)
-    pick = picks[select if fixed is None else f"fixed:{fixed}"]
-    signature = _signature(candidates, searched, select, parameters, training, model, multiple_of)
-
-    def make(step: SizeStep) -> Vocabulary:
-        provenance = {"signature": signature, **_provenance(candidates, step)}
-        return vocabulary_at(
-            candidates,
-            step.size,
-            kept=step.kept,
-            special=special,
-            byte_fallback=byte_fallback,
-            provenance=provenance,
+        size_steps(
+            candidates, sorted(sizes), searched=searched, parameters=parameters, report=report
         )
+    )
+    picks = all_picks(steps, on_curve, searched=searched, fixed=fixed)
+    picks = with_notes(picks, candidates)
+    pick = picks[settings.select if fixed is None else f"fixed:{fixed}"]
 
-    best, vocabulary = _rounded_up(candidates, steps[pick.index], make, multiple_of, parameters)
+    signature = _signature(candidates, settings)
+    best, vocabulary = _rounded_up(candidates, steps[pick.index], settings, signature)
+    if parameters.length != "type":
+        curve = muv_search(candidates, length=parameters.length)
+    epochs = training.of(text_characters(candidates.counts))
     return SearchResult(
         best=best,
         pick=pick,
         picks=picks,
         steps=steps,
-        searched=tuple(searched),
-        curve=curve
-        if parameters.length == "type"
-        else muv_search(candidates, length=parameters.length),
+        searched=searched,
+        curve=curve,
         vocabulary=vocabulary,
-        warnings=tuple(
-            caveats(
-                candidates, steps, searched, pick, training.of(text_characters(candidates.counts))
-            )
+        warnings=(
+            *_search_warnings(candidates, steps, searched, pick, epochs),
+            *_corpus_warnings(candidates.counts),
         ),
         signature=signature,
         candidates=candidates,
         training=training,
-        model=model,
+        model=settings.model,
     )
 
 
 def _rounded_up(
-    candidates: Candidates,
-    best: SizeStep,
-    make: Callable[[SizeStep], Vocabulary],
-    multiple_of: int,
-    parameters: SearchParameters,
+    candidates: Candidates, best: SizeStep, settings: _Settings, signature: str
 ) -> tuple[SizeStep, Vocabulary]:
-    vocabulary = make(best)
-    while missing := -len(vocabulary.pieces) % multiple_of:
-        if best.size + missing > candidates.n_tokens:
-            message = f"multiple_of is {multiple_of}, but {len(vocabulary.pieces):,} ids need {missing:,} more merges"
-            raise too_few(candidates, f"{message}; remove it", size=best.size + missing)
-        retained = np.concatenate([best.kept, np.ones(missing, bool)])
-        [best] = size_steps(candidates, [len(retained)], parameters=parameters, kept=retained)
-        vocabulary = make(best)
+    """Return the vocabulary of a step or, if `multiple_of` is not met, of a larger step."""
+    vocabulary = _vocabulary(candidates, best, settings, signature)
+    while missing := -len(vocabulary.pieces) % settings.multiple_of:
+        size = best.size + missing
+        if size > candidates.n_tokens:
+            message = (
+                f"multiple_of is {settings.multiple_of}, but {len(vocabulary.pieces):,} ids need "
+                f"{missing:,} more merges; remove it"
+            )
+            raise too_few(candidates, message, size=size)
+        retained = np.append(best.kept, np.ones(missing, bool))
+        [best] = size_steps(candidates, [size], parameters=settings.parameters, kept=retained)
+        vocabulary = _vocabulary(candidates, best, settings, signature)
     return best, vocabulary
+
+
+def _vocabulary(
+    candidates: Candidates, step: SizeStep, settings: _Settings, signature: str
+) -> Vocabulary:
+    return vocabulary_at(
+        candidates,
+        step.size,
+        kept=step.kept,
+        special=settings.special,
+        byte_fallback=settings.byte_fallback,
+        provenance={"signature": signature, **_provenance(candidates, step)},
+    )
 
 
 def _provenance(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
     counts = candidates.counts
     coverage = candidates.coverage
-    result: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "words": counts.total,
         "distinct_words": counts.n_words,
         "lines": counts.n_lines,
@@ -425,28 +486,27 @@ def _provenance(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
         "iterations": step.n_iters,
     }
     if coverage is not None:
-        result |= {"coverage": coverage.share, "left_out": coverage.left_out}
+        facts |= {"coverage": coverage.share, "left_out": coverage.left_out}
     if counts.sources:  # JSON has no number for infinity
         temperature = counts.temperature if isfinite(counts.temperature) else "inf"
-        result |= {"sources": list(counts.sources), "temperature": temperature}
-    return result | ({"parity": candidates.parity} if candidates.parity else {})
+        facts |= {"sources": list(counts.sources), "temperature": temperature}
+    if candidates.parity:
+        facts["parity"] = candidates.parity
+    return facts
 
 
-def _signature(
-    candidates: Candidates,
-    sizes: Sequence[int],
-    select: str,
-    parameters: SearchParameters,
-    training: Training,
-    model: LanguageModel | None,
-    multiple_of: int,
-) -> str:
+def _signature(candidates: Candidates, settings: _Settings) -> str:
     counts = candidates.counts
-    coverage = candidates.coverage
-    covered = "" if coverage is None else f"|coverage:{coverage.share:g}"
-    return (
-        f"volt|corpus:{counts.fingerprint}|norm:{counts.normalizer.name}|pre:{counts.pretokenizer.name}"
-        f"{candidates.origin}|marker:{candidates.marker}{covered}|merges:{candidates.n_merges}"
-        f"|sizes:{as_text(sizes)}|select:{select}{f'|multiple:{multiple_of}' * (multiple_of > 1)}|{training.signature}"
-        f"|{parameters.signature}{f'|{model.signature}' if model else ''}|version:{version('volt-vocab')}"
-    )
+    origin = f"{counts.pretokenizer.name}{candidates.origin}"
+    parts = [f"volt|corpus:{counts.fingerprint}|norm:{counts.normalizer.name}|pre:{origin}"]
+    parts.append(f"marker:{candidates.marker}")
+    if candidates.coverage is not None:
+        parts.append(f"coverage:{candidates.coverage.share:g}")
+    parts.append(f"merges:{candidates.n_merges}|sizes:{as_text(settings.searched)}")
+    parts.append(f"select:{settings.select}")
+    if settings.multiple_of > 1:
+        parts.append(f"multiple:{settings.multiple_of}")
+    parts += [settings.training.signature, settings.parameters.signature]
+    if settings.model:
+        parts.append(settings.model.signature)
+    return "|".join([*parts, f"version:{version('volt-vocab')}"])

@@ -1,9 +1,10 @@
-"""A vocabulary and the counts of a corpus → the vocabulary with fewer ids, and a map from old ids to new ones.
+"""A vocabulary and the counts of a corpus → a vocabulary with fewer ids, and a map to the new ids.
 
-Dropping a token splits each of its n occurrences back into k parts, which costs n (k - 1) more pieces. The cost of a
-token only rises as others are dropped, so a heap finds the cheapest token; its cost is updated when it reaches the top.
-A dropped token from which other tokens are merged becomes scaffolding. At the end, unneeded merges are removed; because
-this changes the pieces of a few words, all pieces are counted again.
+Dropping a token splits each of its n occurrences back into k parts, which costs n (k - 1) more
+pieces. The cost of a token only rises as others are dropped, so a heap finds the cheapest token;
+its cost is updated when it reaches the top. A dropped token from which other tokens are merged
+becomes scaffolding. At the end, unneeded merges are removed; because this changes the pieces of a
+few words, all pieces are counted again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
-from itertools import chain
+from itertools import chain, compress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,9 +38,12 @@ class Drops:
 
     retained: whether each token is kept
     in_use: whether each token is kept, or is an intermediate result of merges
+    counts: how often each token occurs
+    n_unknown: how many pieces are unknown
     first_parts: the two parts that each token is split back into
     parts: both sides of every merge that makes each token
     needs: how many tokens in use are merged from each token
+    fixed: whether each token must stay
     closed: whether a token that other tokens need must stay
     """
 
@@ -51,44 +55,30 @@ class Drops:
         closed: bool = False,
         keep_atoms: bool = True,
     ) -> None:
-        from volt.kernels.bpe_tables import pairs_met
-
         merged = MergedWords.of(vocabulary, counts)
         tables = merged.tables
-        words = merged.words
         keys = tables.parts.tolist()
-        numbers = {token: number for number, token in enumerate(tables.tokens)}
-        self.old, self.tokens, self.closed = vocabulary, tables.tokens, closed
+        self.old = vocabulary
+        self.tokens = tables.tokens
+        self.closed = closed
         self.retained: list[bool] = (tables.retained > 0).tolist()
         self.in_use = [True] * len(keys)
         self.counts: list[int] = merged.token_counts().tolist()
-        unknown = words.symbols < 0
-        often = np.repeat(words.counts, np.diff(words.ends, prepend=0))
-        symbols = zip(words.symbols[unknown].tolist(), often[unknown].tolist(), strict=True)
-        self.n_unknown: int = sum(
-            n * len(tables.spell(one)) for one, n in symbols if not tables.is_continued(one)
-        )
+        self.n_unknown = _unknown_pieces(merged)
         self.first_parts = [None if key < 0 else (key >> 32, key & 0xFFFFFFFF) for key in keys]
-        self.parts: list[set[int]] = [set() for _ in keys]
-        for left, right in vocabulary.merges:
-            self.parts[numbers[left + right]] |= {numbers[left], numbers[right]}
-        if (
-            vocabulary.merging == "ranks"
-        ):  # a token may be joined from parts other than those of its merge
-            for left, right, rank in zip(
-                *(column.tolist() for column in pairs_met(tables.merges)), strict=True
-            ):
-                self.parts[tables.merges.results[rank]] |= {left, right}
+        self.parts = _parts(merged, vocabulary)
+
+        numbers = {token: number for number, token in enumerate(tables.tokens)}
         needed = Counter(chain(*self.parts, map(numbers.__getitem__, vocabulary.scaffolding)))
         self.needs = [needed[number] for number in range(len(keys))]
-        always = keep_atoms or vocabulary.pretokenizer.is_bytes
-        occur = always | (occurrences(merged.atoms, len(keys)) > 0)
-        self.fixed = [
-            key < 0 and bool(occur[number]) for number, key in enumerate(keys[: len(tables.codes)])
-        ]
-        self.fixed += [False] * (len(keys) - len(self.fixed))
+
+        stays = tables.parts < 0
+        stays[len(tables.codes) :] = False
+        if not (keep_atoms or vocabulary.pretokenizer.is_bytes):
+            stays &= occurrences(merged.atoms, len(keys)) > 0
+        self.fixed = stays.tolist()
         for number in reversed(range(len(keys))):
-            if not self.retained[number] and self.first_parts[number] is not None:
+            if not self.retained[number] and self.first_parts[number]:
                 self._split_back(number)
 
     @property
@@ -105,9 +95,11 @@ class Drops:
             number = -entry[2]
             if not self._may_go(number):
                 continue  # already dropped: it had two entries
-            if (now := self._entry(number)) > entry:
-                heappush(heap, now)
+            current = self._entry(number)
+            if current > entry:
+                heappush(heap, current)
                 continue
+
             self.retained[number] = False
             self._split_back(number)
             n_dropped += 1
@@ -117,81 +109,109 @@ class Drops:
         return n_dropped
 
     def vocabulary(self) -> Vocabulary:
-        """Return the remaining vocabulary: kept tokens, the merges that they need, ids without gaps."""
-        retained = {token for token, keep in zip(self.tokens, self.retained, strict=True) if keep}
-        output = {token for token, is_made in zip(self.tokens, self.in_use, strict=True) if is_made}
+        """Return the remaining vocabulary: kept tokens, their merges, ids without gaps."""
+        old = self.old
+        retained = set(compress(self.tokens, self.retained))
+        in_use = set(compress(self.tokens, self.in_use))
         counts = dict(zip(self.tokens, self.counts, strict=True))
-        tokens = tuple(token for token in self.old.tokens if token in retained)
-        reserved = {
-            piece
-            for piece, kind in zip(self.old.pieces, self.old.kinds, strict=True)
-            if kind != "token"
-        }
+        tokens = tuple(token for token in old.tokens if token in retained)
+        pieces = zip(old.pieces, old.kinds, strict=True)
+        retained.update(piece for piece, kind in pieces if kind != "token")
         return replace(
-            self.old,
-            merges=tuple(pair for pair in self.old.merges if "".join(pair) in output),
+            old,
+            merges=tuple(pair for pair in old.merges if "".join(pair) in in_use),
             tokens=tokens,
             counts=tuple(counts[token] for token in tokens),
-            order=tuple(
-                piece
-                for piece in self.old.order
-                if piece and (piece in retained or piece in reserved)
-            ),
+            order=tuple(piece for piece in old.order if piece and piece in retained),
         )
 
     def _may_go(self, number: int) -> bool:
         if self.fixed[number] or not self.retained[number]:
             return False
-        is_part = self.needs[number] > 0
-        return not is_part or not (self.closed or self.first_parts[number] is None)
+        must_be_made = self.closed or self.first_parts[number] is None
+        return not (must_be_made and self.needs[number])
 
     def _entry(self, number: int) -> _Entry:
         n = self.counts[number]
         return n * (len(self._pieces(number)) - 1), n, -number
 
     def _pieces(self, number: int) -> list[int]:
-        """Return the pieces that a token is split back into; without a merge, the token twice, as its cost."""
-        result = list[int]()
+        """Return the pieces that a token is split back into.
+
+        A token without a merge costs as much as two pieces, so it is returned twice.
+        """
+        pieces = list[int]()
         stack = list(self.first_parts[number] or ())
         if not stack:
             return [number, number]
         while stack:
             part = stack.pop()
-            within = self.first_parts[part]
-            if self.retained[part] or within is None:
-                result.append(part)
+            parts = self.first_parts[part]
+            if self.retained[part] or parts is None:
+                pieces.append(part)
             else:
-                stack += within
-        return result
+                stack += parts
+        return pieces
 
     def _split_back(self, number: int) -> None:
-        n, self.counts[number] = self.counts[number], 0
+        n = self.counts[number]
+        self.counts[number] = 0
         if self.first_parts[number] is not None:
             for part in self._pieces(number):
                 self.counts[part] += n
 
     def _released(self, number: int) -> list[int]:
-        """Stop using a dropped token, and parts that only it needs. Returns tokens that may now be dropped."""
-        result = []
+        """Stop using a dropped token, and parts that only it needs.
+
+        Returns tokens that may now be dropped.
+        """
+        released = []
         stack = [number]
         while stack:
             token = stack.pop()
             if self.retained[token] or self.needs[token] or not self.in_use[token]:
-                result.append(token)
+                released.append(token)
                 continue
             self.in_use[token] = False
             for part in self.parts[token]:
                 self.needs[part] -= 1
                 stack.append(part)
-        return result
+        return released
+
+
+def _unknown_pieces(merged: MergedWords) -> int:
+    """Return how many pieces of all words are unknown."""
+    words = merged.words
+    is_unknown = words.symbols < 0
+    counts = np.repeat(words.counts, np.diff(words.ends, prepend=0))[is_unknown]
+    n_pieces = 0
+    for symbol, count in zip(words.symbols[is_unknown].tolist(), counts.tolist(), strict=True):
+        if not merged.tables.is_continued(symbol):
+            n_pieces += count * len(merged.tables.spell(symbol))
+    return n_pieces
+
+
+def _parts(merged: MergedWords, vocabulary: Vocabulary) -> list[set[int]]:
+    """Return the tokens from which each token is merged."""
+    from volt.kernels.bpe_tables import pairs_met
+
+    tables = merged.tables
+    numbers = {token: number for number, token in enumerate(tables.tokens)}
+    parts: list[set[int]] = [set() for _ in tables.tokens]
+    for left, right in vocabulary.merges:
+        parts[numbers[left + right]] |= {numbers[left], numbers[right]}
+    if vocabulary.merging == "ranks":  # other pairs may join into a token, too
+        for left, right, rank in np.stack(pairs_met(tables.merges), axis=1).tolist():
+            parts[tables.merges.results[rank]] |= {left, right}
+    return parts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shrunk:
     """A vocabulary with fewer ids, and the number of pieces in the corpus before and after.
 
-    new_ids: (n_old_ids,) the new id of each old one, −1 for dropped tokens: copy row i of an embedding to row
-        new_ids[i]
+    new_ids: (n_old_ids,) the new id of each old one, −1 for dropped tokens: copy row i of an
+        embedding to row new_ids[i]
     """
 
     vocabulary: Vocabulary
@@ -215,11 +235,13 @@ def shrink(
     """Drop the tokens whose loss adds the fewest pieces to a corpus, until `to` ids are left.
 
     vocabulary: the vocabulary to shrink, perhaps another library's, or pruned
-    counts: the result of `count_words` with the vocabulary's settings, or a mapping of words to their counts
+    counts: the result of `count_words` with the vocabulary's settings, or a mapping of words to
+        their counts
     to: the number of ids, special tokens and bytes included
-    closed: whether a token stays if other tokens are merged from it; this avoids new scaffolding, which files of other
-        libraries cannot contain
-    keep_atoms: whether all atoms stay; otherwise atoms that the corpus lacks may become unknown characters
+    closed: whether a token stays if other tokens are merged from it; this avoids new scaffolding,
+        which files of other libraries cannot contain
+    keep_atoms: whether all atoms stay; otherwise atoms that the corpus lacks may become unknown
+        characters
 
     Special tokens, byte tokens and the atoms of bytes always stay.
     Raises VocabularyError if the vocabulary has fewer ids than `to`, or if more must stay.
@@ -240,34 +262,38 @@ def shrink(
     drops = Drops(vocabulary, counts, closed=closed, keep_atoms=keep_atoms)
     before = drops.n_pieces
     if drops.drop(n_ids - to) < n_ids - to:
-        raise _too_few(drops, to, closed=closed, keep_atoms=keep_atoms)
+        raise _too_few(drops.vocabulary(), to, closed=closed, keep_atoms=keep_atoms)
+
     exact = Drops(drops.vocabulary(), counts)
-    values = {"ids": n_ids, "fingerprint": vocabulary.fingerprint, "corpus": counts.fingerprint}
-    left = replace(exact.vocabulary(), provenance={**vocabulary.provenance, "shrunk_from": values})
-    new_ids = np.array([left.ids.get(piece, -1) for piece in vocabulary.pieces], np.int64)
-    return Shrunk(left, new_ids, before, exact.n_pieces)
+    origin = {"ids": n_ids, "fingerprint": vocabulary.fingerprint, "corpus": counts.fingerprint}
+    provenance = {**vocabulary.provenance, "shrunk_from": origin}
+    smaller = replace(exact.vocabulary(), provenance=provenance)
+    new_ids = np.array([smaller.ids.get(piece, -1) for piece in vocabulary.pieces], np.int64)
+    return Shrunk(smaller, new_ids, before, exact.n_pieces)
 
 
-def _too_few(drops: Drops, to: int, *, closed: bool, keep_atoms: bool) -> VocabularyError:
-    left = drops.vocabulary()
-    n = len(left.ids)
-    kinds = Counter(left.kinds)
-    n_atoms = len({*left.atoms} & {*left.tokens})
+def _too_few(smallest: Vocabulary, to: int, *, closed: bool, keep_atoms: bool) -> VocabularyError:
+    n = len(smallest.ids)
+    kinds = Counter(smallest.kinds)
+    n_atoms = len({*smallest.atoms} & {*smallest.tokens})
     n_special = n - kinds["token"] - kinds["byte"] - kinds["marker"]
+    n_needed = kinds["token"] - n_atoms
+    others = "from which others are merged"
     parts = [
         (n_special, "special token", ""),
         (kinds["byte"], "byte token", ""),
         (kinds["marker"], "lone end of a word", ""),
         (n_atoms, "atom", ""),
-        (
-            kinds["token"] - n_atoms,
-            "token from which others are merged",
-            "tokens from which others are merged",
-        ),
+        (n_needed, f"token {others}", f"tokens {others}"),
     ]
-    what = ", ".join(counted(*part) for part in parts if part[0])
-    ways = [f"give {n:,} or more", *(["leave out closed"] * closed), *(["pass"] * keep_atoms)]
+    stays = ", ".join(counted(*part) for part in parts if part[0])
+    remedies = f"give {n:,} or more"
+    if closed:
+        remedies += ", or leave out closed"
+    hint = None
+    if keep_atoms:
+        remedies += ", or pass"
+        hint = {"keep_atoms": False}
     return VocabularyError(
-        f"to is {to:,}, but at least {counted(n, 'id')} must remain: {what}; {', or '.join(ways)}",
-        hint={"keep_atoms": False} if keep_atoms else None,
+        f"to is {to:,}, but at least {counted(n, 'id')} must remain: {stays}; {remedies}", hint=hint
     )

@@ -1,7 +1,7 @@
-"""Candidates and a size → `SizeStep`: characters are transported to the tokens of that size; the result is measured.
+"""Candidates and a size → `SizeStep`: the size, measured after a transport of characters to tokens.
 
-    rows: characters i, a_i their distribution       columns: tokens j of the size, b_j = n_j / Σ n
-    D(i,j) = log len(j) where i occurs in j           keep j if its transported mass ≥ min_share · b_j
+    rows: characters i, a_i their distribution    columns: tokens j of the size, b_j = n_j / Σ n
+    D(i,j) = log len(j) where i occurs in j       keep j if its transported mass ≥ min_share · b_j
     H_t = −(1/l) Σ_j P(j) log P(j) over the kept tokens, P from transported mass    (Eq. 4)
 
 The transport of a size starts from the row potentials of the previous size.
@@ -23,36 +23,46 @@ from volt.choose.transport import SOLVERS, TransportPlan, TransportProblem
 from volt.choose.vocabulary_at import counts_of_kept
 from volt.display import counted
 from volt.errors import CandidateError, ConfigError
-from volt.learn.candidates import Candidates
+from volt.learn.candidates import Candidates, Floats, Longs
 from volt.text.atoms import SUFFIX
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
 
+Flags = NDArray[np.bool_]
+Mass = Literal["tokens", "characters"]
 
-LARGEST, MOST = 30_000, 24  # of the default sizes: the largest, and how many
+LARGEST = 30_000  # tokens, of the default sizes
+MOST = 24  # default sizes
 
 
 def default_sizes(candidates: Candidates) -> list[int]:
-    """Return at most 24 round sizes, up to 30,000 tokens or twice the smallest size, whichever is larger."""
+    """Return at most 24 round sizes, up to 30,000 tokens or twice the smallest size.
+
+    The larger of these limits counts.
+    """
     low = candidates.smallest
     high = min(candidates.n_tokens, max(LARGEST, 2 * low))
-    step = next(
-        step
-        for k in range(9)
-        for step in (10**k, 2 * 10**k, 5 * 10**k)
-        if (high - low) / step <= MOST
-    )
-    return [size for size in range(step, high + 1, step) if size >= low] or [high]
+    spacing = next(spacing for spacing in _round_numbers() if high - low <= MOST * spacing)
+    return [size for size in range(spacing, high + 1, spacing) if size >= low] or [high]
+
+
+def _round_numbers() -> Iterator[int]:
+    """Yield 1, 2, 5, 10, 20, 50, …"""
+    power = 1
+    while True:
+        yield from (power, 2 * power, 5 * power)
+        power *= 10
 
 
 def checked_sizes(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
     """Check sizes. Raises CandidateError if one is out of range or they do not increase."""
     if isinstance(sizes, int | float):
         raise arguments.refusal(sizes, "sizes", f"did you mean sizes=[{sizes}], or select={sizes}?")
-    if isinstance(sizes, range) and sizes:
-        checked_size(candidates, min(sizes[0], sizes[-1]))  # before a range of billions is listed
-        checked_size(candidates, max(sizes[0], sizes[-1]))
+    if isinstance(sizes, range) and sizes:  # check its ends before a range of billions is listed
+        for size in sorted((sizes[0], sizes[-1])):
+            checked_size(candidates, size)
+
     sizes = arguments.wholes(sizes, "sizes")
     for size, following in pairwise(sizes):
         if following <= size:
@@ -63,17 +73,16 @@ def checked_sizes(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
 
 
 def checked_size(candidates: Candidates, size: int) -> int:
-    if candidates.extends and size < candidates.smallest:
-        raise CandidateError(
-            f"size {size} is below the {candidates.smallest} tokens that are extended; raise it"
-        )
-    if size < candidates.n_atoms:
-        raise CandidateError(
-            f"size {size} is below the {candidates.n_atoms} atoms; raise it, or drop rare characters"
-        )
-    if size > candidates.n_tokens:
-        message = f"size {size} is above the {candidates.n_tokens} tokens that {candidates.n_merges} merges make; lower it"
-        raise too_few(candidates, message, size=size)
+    low = candidates.smallest
+    high = candidates.n_tokens
+    if size < low:
+        limit = f"{low} atoms; raise it, or drop rare characters"
+        if candidates.extends:
+            limit = f"{low} tokens that are extended; raise it"
+        raise CandidateError(f"size {size} is below the {limit}")
+    if size > high:
+        limit = f"{high} tokens that {candidates.n_merges} merges make"
+        raise too_few(candidates, f"size {size} is above the {limit}; lower it", size=size)
     return size
 
 
@@ -85,17 +94,15 @@ def too_few(candidates: Candidates, message: str, *, size: int) -> CandidateErro
 
 
 def as_text(sizes: Sequence[int]) -> str:
-    """Return sizes as written in a signature: FIRST:LAST:STEP if they are evenly spaced, otherwise a list.
+    """Return sizes as FIRST:LAST:SPACING for a signature, or as a list if the spacing varies.
 
     >>> as_text([1000, 2000, 3000]), as_text([1, 2, 4])
     ('1000:3000:1000', '1,2,4')
     """
-    steps = {following - size for size, following in pairwise(sizes)}
-    return f"{sizes[0]}:{sizes[-1]}:{steps.pop()}" if len(steps) == 1 else ",".join(map(str, sizes))
-
-
-Flags = NDArray[np.bool_]
-Mass = Literal["tokens", "characters"]
+    spacings = {following - size for size, following in pairwise(sizes)}
+    if len(spacings) == 1:
+        return f"{sizes[0]}:{sizes[-1]}:{spacings.pop()}"
+    return ",".join(map(str, sizes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +137,8 @@ class SearchParameters:
         arguments.choice(self.mass, "mass", get_args(Mass))
         arguments.choice(self.solver, "solver", tuple(SOLVERS))
         for name, high in (("row_tau", 1), ("column_tau", 1), ("epsilon", 1e6), ("threshold", 1)):
-            if not 0 < arguments.number(getattr(self, name), name) <= high:
+            value = arguments.number(getattr(self, name), name)
+            if not 0 < value <= high:
                 raise ConfigError(
                     f"{name} is {getattr(self, name)}; give a number above 0 and at most {high:g}"
                 )
@@ -141,16 +149,22 @@ class SearchParameters:
     @property
     def signature(self) -> str:
         """The parameters in short, for the signature of a result."""
-        return (
-            f"length:{self.length}|mass:{self.mass}|eps:{self.epsilon:g}|tau:{self.row_tau:g},{self.column_tau:g}"
-            f"|share:{self.min_share:g}|solver:{self.solver}"
+        parts = (
+            f"length:{self.length}",
+            f"mass:{self.mass}",
+            f"eps:{self.epsilon:g}",
+            f"tau:{self.row_tau:g},{self.column_tau:g}",
+            f"share:{self.min_share:g}",
+            f"solver:{self.solver}",
         )
+        return "|".join(parts)
 
 
 def checked_parameters(parameters: SearchParameters | None) -> SearchParameters:
     """Return the parameters, by default `SearchParameters()`."""
+    if parameters is None:
+        return SearchParameters()
     remedy = "give volt.SearchParameters(epsilon=0.5), say"
-    parameters = SearchParameters() if parameters is None else parameters
     return arguments.instance(parameters, SearchParameters, "parameters", remedy=remedy)
 
 
@@ -161,7 +175,8 @@ class SizeStep:
     size, n_kept: the number of tokens, atoms included, and how many of them the transport keeps
     entropy: Eq. 2 over the exact counts of all tokens, in nats per character; rules use this entropy
     transport_entropy: Eq. 4 over the tokens that the transport keeps
-    muv, transport_muv: Eq. 1 of `entropy` and of `transport_entropy`, from the previous size of the grid, if any
+    muv, transport_muv: Eq. 1 of `entropy` and of `transport_entropy`, from the previous searched
+        size, if any
     n_pieces: the number of pieces in the corpus
     f95: count of the type at the 95th percentile of frequency
     renyi: efficiency, α = 2.5
@@ -190,36 +205,44 @@ class SizeStep:
     kept: Flags = field(repr=False, compare=False)
 
     def __repr__(self) -> str:
-        state = "" if self.converged else ", not converged"
-        retained, pieces = f"keeps {self.n_kept:,}", counted(self.n_pieces, "piece")
-        return f"<SizeStep: {counted(self.size, 'token')}, {retained}, entropy {self.entropy:.4f}, {pieces}{state}>"
+        parts = [
+            counted(self.size, "token"),
+            f"keeps {self.n_kept:,}",
+            f"entropy {self.entropy:.4f}",
+            counted(self.n_pieces, "piece"),
+        ]
+        if not self.converged:
+            parts.append("not converged")
+        return f"<SizeStep: {', '.join(parts)}>"
 
 
 def size_steps(
     candidates: Candidates,
     sizes: Sequence[int],
     *,
-    grid: Collection[int] | None = None,
+    searched: Collection[int] | None = None,
     parameters: SearchParameters | None = None,
     report: Callable[[int], object] | None = None,
     kept: Flags | None = None,
 ) -> Iterator[SizeStep]:
     """Measure each size in turn, smallest first.
 
-    grid: the sizes between which Eq. 1 is computed, by default all
+    searched: the sizes between which Eq. 1 is computed, by default all
     kept: (size,) bool, which tokens to keep; by default those with sufficient transported mass
     """
     parameters = parameters or SearchParameters()
-    costs, characters = transport_costs(candidates), character_mass(candidates)
+    costs = transport_costs(candidates)
+    characters = character_mass(candidates)
     solve = SOLVERS[parameters.solver](
         threshold=parameters.threshold, max_iters=parameters.max_iters
     )
-    previous, start = None, None
-    for number, size in enumerate(sizes):
-        counts, lengths = candidates.counts_at(size), candidates.lengths[:size]
-        weights = (
-            counts.astype(float) if parameters.mass == "tokens" else counts * lengths.astype(float)
-        )
+    previous = None
+    start = None
+    for number, size in enumerate(sizes, 1):
+        counts = candidates.counts_at(size)
+        weights = counts.astype(float)
+        if parameters.mass == "characters":
+            weights *= candidates.lengths[:size]
         problem = TransportProblem(
             costs[:, :size].tocsr(),
             characters,
@@ -229,11 +252,16 @@ def size_steps(
             column_tau=parameters.column_tau,
         )
         plan = solve(problem, start)
-        is_of_grid = grid is None or size in grid
-        step = _step(candidates, counts, plan, previous if is_of_grid else None, parameters, kept)
-        previous, start = step if is_of_grid else previous, plan.potentials
+        start = plan.potentials
+
+        retained = _retained(candidates, plan, parameters.min_share) if kept is None else kept
+        if searched is None or size in searched:
+            step = _step(candidates, counts, plan, retained, previous, parameters.length)
+            previous = step
+        else:
+            step = _step(candidates, counts, plan, retained, None, parameters.length)
         if report:
-            report(number + 1)
+            report(number)
         yield step
 
 
@@ -241,21 +269,22 @@ def transport_costs(candidates: Candidates) -> csc_array:
     """Return D(i,j) = log len(j) where character i occurs in token j, (n_characters, n_tokens)."""
     from scipy.sparse import csc_array
 
-    characters = {character: row for row, character in enumerate(_characters(candidates))}
-    texts = [
-        token.removesuffix(SUFFIX) if candidates.marker == "suffix" else token
-        for token in candidates.tokens
-    ]
-    supports = [{characters[char] for char in text} for text in texts]
-    rows = np.fromiter((row for support in supports for row in support), np.int32)
-    n_rows = np.fromiter(map(len, supports), np.int64, len(supports))
-    starts = np.concatenate([[0], np.cumsum(n_rows)])
-    data = np.repeat(np.log(candidates.lengths), n_rows)
-    return csc_array((data, rows, starts), shape=(len(characters), len(texts)))
+    row_of = {character: row for row, character in enumerate(_characters(candidates))}
+    rows = list[int]()
+    ends = [0]
+    for token in candidates.tokens:
+        text = token.removesuffix(SUFFIX) if candidates.marker == "suffix" else token
+        rows += {row_of[character] for character in text}
+        ends.append(len(rows))
+    costs = np.repeat(np.log(candidates.lengths), np.diff(ends))
+    return csc_array((costs, rows, ends), shape=(len(row_of), candidates.n_tokens))
 
 
-def character_mass(candidates: Candidates) -> NDArray[np.float64]:
-    """Return a_i, each character's share of the corpus; a start-of-word marker counts as a character."""
+def character_mass(candidates: Candidates) -> Floats:
+    """Return a_i, each character's share of the corpus.
+
+    A start-of-word marker counts as a character.
+    """
     sums = dict.fromkeys(_characters(candidates), 0)
     for atom, count in zip(candidates.tokens, candidates.atom_counts.tolist(), strict=False):
         sums[atom[0]] += count
@@ -267,34 +296,48 @@ def _characters(candidates: Candidates) -> list[str]:
     return list(dict.fromkeys(atom[0] for atom in candidates.tokens[: candidates.n_atoms]))
 
 
+def _retained(candidates: Candidates, plan: TransportPlan, min_share: float) -> Flags:
+    """Return which tokens carry at least a share of their mass; an extended vocabulary stays."""
+    mass = plan.token_mass
+    retained = mass >= min_share * plan.problem.column_mass
+    if min_share:
+        retained &= mass > 0
+    retained[: candidates.smallest] = candidates.kept_always
+    if not mass[retained].any():
+        raise ConfigError(
+            f"min_share {min_share} drops every token that carries mass; give a smaller one"
+        )
+    return retained
+
+
 def _step(
     candidates: Candidates,
-    counts: NDArray[np.int64],
+    counts: Longs,
     plan: TransportPlan,
+    retained: Flags,
     previous: SizeStep | None,
-    parameters: SearchParameters,
-    kept: Flags | None,
+    length: Length,
 ) -> SizeStep:
-    size, lengths, always = len(counts), candidates.lengths[: len(counts)], candidates.kept_always
-    if kept is None:
-        mass, share = plan.token_mass, parameters.min_share
-        kept = (mass >= share * plan.problem.column_mass) & ((mass > 0) | (share == 0))
-        kept[: len(always)] = always
-        if not mass[kept].any():
-            raise ConfigError(
-                f"min_share {share} drops every token that carries mass; give a smaller one"
-            )
-    transported = entropy(plan.token_mass[kept], lengths[kept], length=parameters.length)
-    swept = entropy(counts, lengths, length=parameters.length)
-    span = size - previous.size if previous else 0
+    size = len(counts)
+    lengths = candidates.lengths[:size]
+    exact = entropy(counts, lengths, length=length)
+    transported = entropy(plan.token_mass[retained], lengths[retained], length=length)
+    muv = None
+    transport_muv = None
+    if previous:
+        muv = (previous.entropy - exact) / (size - previous.size)
+        transport_muv = (previous.transport_entropy - transported) / (size - previous.size)
+
+    is_token = np.ones(size, bool)
+    is_token[: candidates.smallest] = candidates.kept_always
     return SizeStep(
         size=size,
-        n_kept=int(kept.sum()),
-        entropy=swept,
+        n_kept=int(retained.sum()),
+        entropy=exact,
         transport_entropy=transported,
-        muv=(previous.entropy - swept) / span if previous else None,
-        transport_muv=(previous.transport_entropy - transported) / span if previous else None,
-        n_pieces=n_pieces(candidates, counts),
+        muv=muv,
+        transport_muv=transport_muv,
+        n_pieces=int(counts_of_kept(candidates, is_token)[is_token].sum()),
         f95=f95(counts),
         renyi=renyi_efficiency(counts),
         n_iters=plan.n_iters,
@@ -302,14 +345,5 @@ def _step(
         row_residual=plan.row_residual,
         column_residual=plan.column_residual,
         remedy=plan.remedy,
-        kept=kept,
+        kept=retained,
     )
-
-
-def n_pieces(candidates: Candidates, counts: NDArray[np.int64]) -> int:
-    """Return the number of pieces at a size; scaffolding of an extended vocabulary is split back."""
-    if candidates.kept_always.all():
-        return int(counts.sum())
-    retained = np.ones(len(counts), bool)
-    retained[: candidates.smallest] = candidates.kept_always
-    return int(counts_of_kept(candidates, retained)[retained].sum())

@@ -2,9 +2,9 @@
 
     V = 7 √(C / E) min(1, 8 / E)²    C: characters of the text;  E: epochs, the characters read in training over C
 
-Fitted to trainings of small language models whose dev score was best after E epochs (experiments/evidence/law). A model
-with fewer tokens composes more; one with more tokens sees each too rarely, and, from about 8 epochs on, learns the text
-by heart.
+Fitted to trainings of small language models whose dev score was best after E epochs
+(experiments/evidence/law). A model with fewer tokens composes more; one with more tokens sees each
+too rarely, and, from about 8 epochs on, learns the text by heart.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NEAR = 1.7  # a size within this factor of the best one costs about 0.5 % of the
 OVERFITS = 8  # epochs, beyond which large vocabularies overfit
 TESTED = 1, 20  # epochs of the trainings that agree with the rule
 SHOWN = (1, 3, 10, 30)  # epochs whose sizes a report shows
-_LONGEST = 10**6, 10**18  # epochs, characters
+_LONGEST = {"epochs": 10**6, "read": 10**18}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,31 +43,27 @@ class Training:
     def __post_init__(self) -> None:
         if self.epochs is not None and self.read is not None:
             raise ConfigError("epochs and read both give the length of a training; remove one")
-        for name, most in zip(("epochs", "read"), _LONGEST, strict=True):
+        for name, most in _LONGEST.items():
             value = getattr(self, name)
-            if value is not None:
-                value = arguments.number(value, name)
-                if not 0 < value <= most:
-                    raise ConfigError(
-                        f"{name} is {value:g}; give a number above 0 and at most {most:,}"
-                    )
-                object.__setattr__(
-                    self, name, value
-                )  # the only way to set a field of a frozen dataclass
+            if value is None:
+                continue
+            value = arguments.number(value, name)
+            if not 0 < value <= most:
+                raise ConfigError(
+                    f"{name} is {value:g}; give a number above 0 and at most {most:,}"
+                )
+            object.__setattr__(self, name, value)  # this dataclass is frozen
 
     def of(self, n_characters: int) -> float:
-        """Return E, how often the training reads a text.
-
-        n_characters: C, of the text
-        """
+        """Return E, how often the training reads a text of C characters."""
         if self.read is not None:
             return self.read / n_characters
         return ASSUMED if self.epochs is None else self.epochs
 
     def size(self, n_characters: int) -> int:
-        """Return V, rounded; at most 32,000, because no training had more tokens. More than 20 epochs count as 20.
+        """Return V for a text of C characters, rounded.
 
-        n_characters: C, of the text
+        At most 32,000, because no training had more tokens. More than 20 epochs count as 20.
         """
         return min(round(self._size(n_characters)), MOST)
 
@@ -76,30 +72,26 @@ class Training:
         return FACTOR * math.sqrt(n_characters / epochs) * min(1, OVERFITS / epochs) ** 2
 
     def reason(self, n_characters: int) -> str:
-        """Describe how V follows from C and E.
-
-        n_characters: C, of the text
-        """
+        """Describe how V follows from C and E."""
         epochs = self.of(n_characters)
-        assumed = " (assumed)" * (self.epochs is None and self.read is None)
-        read = f"{epochs:.4g} epoch{'s' * (epochs != 1)}{assumed}"
-        law = f"{FACTOR} √(C/E)" + f" ({OVERFITS}/E)²" * (epochs > OVERFITS)
-        longest = f", counted as {TESTED[1]}" * (epochs > TESTED[1])
-        why, size = (
-            f"{law} for C = {n_characters:,} characters and E = {read}{longest}",
-            self._size(n_characters),
-        )
-        return (
-            why
-            if size <= MOST
-            else f"{why} is {size:,.0f}, but no training had more than {MOST:,} tokens"
-        )
+        law = f"{FACTOR} √(C/E)"
+        if epochs > OVERFITS:
+            law += f" ({OVERFITS}/E)²"
+        length = "1 epoch" if epochs == 1 else f"{epochs:.4g} epochs"
+        if self.epochs is None and self.read is None:
+            length += " (assumed)"
+        if epochs > TESTED[1]:
+            length += f", counted as {TESTED[1]}"
+
+        why = f"{law} for C = {n_characters:,} characters and E = {length}"
+        size = self._size(n_characters)
+        if size > MOST:
+            why += f" is {size:,.0f}, but no training had more than {MOST:,} tokens"
+        return why
 
     @property
     def signature(self) -> str:
         """The length in short, for the signature of a result."""
-        return (
-            f"read:{self.read:.15g}"
-            if self.read is not None
-            else f"epochs:{self.epochs or ASSUMED:.15g}"
-        )
+        if self.read is not None:
+            return f"read:{self.read:.15g}"
+        return f"epochs:{self.epochs or ASSUMED:.15g}"

@@ -63,49 +63,43 @@ class TransportProblem:
     active_columns: Mask = field(init=False, repr=False)
 
     def __repr__(self) -> str:
-        sides = [counted(self.cost.shape[0], "row"), counted(self.cost.shape[1], "column")]
+        n_rows, n_columns = self.cost.shape
+        sides = f"{counted(n_rows, 'row')}, {counted(n_columns, 'column')}"
         settings = f"epsilon {self.epsilon:g}, taus {self.row_tau:g} and {self.column_tau:g}"
-        return f"<TransportProblem: {', '.join(sides)}, {counted(self.cost.nnz, 'stored cost')}, {settings}>"
+        costs = counted(self.cost.nnz, "stored cost")
+        return f"<TransportProblem: {sides}, {costs}, {settings}>"
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "row_tau", "column_tau"):
-            arguments.number(getattr(self, name), name)
-        require(
-            0 < self.epsilon < math.inf, f"epsilon is {self.epsilon}; give a finite number above 0."
-        )
-        for name, tau in (("row_tau", self.row_tau), ("column_tau", self.column_tau)):
-            require(
-                0 < tau <= 1,
-                f"{name} is {tau}; give a number above 0 and at most 1 (hard marginal).",
-            )
+            value = arguments.number(getattr(self, name), name)
+            if name == "epsilon":
+                require(0 < value < math.inf, f"{name} is {value}; give a finite number above 0.")
+            else:
+                remedy = "give a number above 0 and at most 1 (hard marginal)."
+                require(0 < value <= 1, f"{name} is {value}; {remedy}")
+
         cost = _checked_cost(self.cost)
         row_mass = _checked_mass("row_mass", self.row_mass, size=cost.shape[0])
         column_mass = _checked_mass("column_mass", self.column_mass, size=cost.shape[1])
-        support, rows, columns = like(cost, np.ones(cost.nnz)), row_mass > 0, column_mass > 0
-        rows, columns = (
-            rows & (support @ columns.astype(float) > 0),
-            columns & (support.T @ rows.astype(float) > 0),
-        )
+        support = like(cost, np.ones(cost.nnz))
+        rows = (row_mass > 0) & (support @ (column_mass > 0).astype(float) > 0)
+        columns = (column_mass > 0) & (support.T @ (row_mass > 0).astype(float) > 0)
         require(
             rows.any(),
             "no stored cost joins a row and a column of positive mass; extend the support.",
         )
-        sides = (
-            ("row", row_mass, rows, self.row_tau),
-            ("column", column_mass, columns, self.column_tau),
-        )
-        for name, mass, active, tau in sides:
-            stranded = (mass > 0) & ~active
-            problem = f"{name} {int(stranded.argmax())} has mass, but no stored cost to a partner with mass"
-            require(
-                tau < 1 or not stranded.any(),
-                f"{problem}; add one, set its mass to 0, or lower {name}_tau.",
-            )
-        values = {"cost": cost, "row_mass": row_mass, "column_mass": column_mass}
-        for name, value in (values | {"active_rows": rows, "active_columns": columns}).items():
-            object.__setattr__(
-                self, name, value
-            )  # the only way to set a field of a frozen dataclass
+        _check_partners("row", row_mass, rows, self.row_tau)
+        _check_partners("column", column_mass, columns, self.column_tau)
+
+        values = {
+            "cost": cost,
+            "row_mass": row_mass,
+            "column_mass": column_mass,
+            "active_rows": rows,
+            "active_columns": columns,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)  # this dataclass is frozen
 
 
 def like(matrix: Matrix, entries: Floats) -> Matrix:
@@ -118,17 +112,16 @@ def require(holds: bool | np.bool_, message: str) -> None:
 
 
 def _checked_cost(cost: Matrix) -> Matrix:
-    fits = sparse.issparse(cost) and len(cost.shape) == 2
     require(
-        fits, f"cost is a {type(cost).__name__}; pass a two-dimensional scipy.sparse.csr_array."
+        sparse.issparse(cost) and len(cost.shape) == 2,
+        f"cost is a {type(cost).__name__}; pass a two-dimensional scipy.sparse.csr_array.",
     )
     csr: Matrix = sparse.csr_array(cost).astype(np.float64, copy=False)
     if not csr.has_canonical_format:
         csr = csr.copy()
         csr.sum_duplicates()  # keeps stored zeros, which are legal costs
-    legal = (csr.data >= 0) & (csr.data < math.inf)
     require(
-        legal.all(),
+        ((csr.data >= 0) & (csr.data < math.inf)).all(),
         "cost contains a negative, NaN or infinite entry; leave infinite costs unstored.",
     )
     return csr
@@ -141,13 +134,23 @@ def _checked_mass(name: str, mass: Floats, *, size: int) -> Floats:
         raise arguments.refusal(mass, name, "give a numpy array of numbers") from None
     require(checked.shape == (size,), f"{name} has shape {checked.shape}; cost needs ({size},).")
     require(checked.any(), f"{name} is 0 everywhere; give at least one positive mass.")
-    legal = (checked >= 0) & (checked < math.inf)
-    place = int(legal.argmin())
-    require(legal.all(), f"{name}[{place}] is {checked[place]}; give finite masses of at least 0.")
+    is_legal = (checked >= 0) & (checked < math.inf)
+    place = int(is_legal.argmin())
+    require(
+        is_legal.all(), f"{name}[{place}] is {checked[place]}; give finite masses of at least 0."
+    )
     return checked
 
 
-Sides: TypeAlias = "tuple[_Side, _Side]"
+def _check_partners(name: str, mass: Floats, active: Mask, tau: float) -> None:
+    """Check that all mass under a hard marginal may move somewhere."""
+    is_stranded = (mass > 0) & ~active
+    require(
+        tau < 1 or not is_stranded.any(),
+        f"{name} {int(is_stranded.argmax())} has mass, but no stored cost to a partner with mass; "
+        f"add one, set its mass to 0, or lower {name}_tau.",
+    )
+
 
 # Costs are ≥ 0, so K ≤ 1 and a term lost to underflow is below 1e-307: a sum above this limit is exact.
 _UNDERFLOW = 1e-280
@@ -162,9 +165,8 @@ class Potentials:
     column: Floats
 
     def __repr__(self) -> str:
-        return (
-            f"<Potentials: {counted(len(self.row), 'row')}, {counted(len(self.column), 'column')}>"
-        )
+        rows = counted(len(self.row), "row")
+        return f"<Potentials: {rows}, {counted(len(self.column), 'column')}>"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,35 +199,38 @@ class TransportPlan:
 
     def __repr__(self) -> str:
         sides = f"{counted(len(self.row_mass), 'row')}, {counted(len(self.token_mass), 'column')}"
-        state = f"{'converged' if self.converged else 'not converged'} after {counted(self.n_iters, 'iteration')}"
-        return f"<TransportPlan: {sides}, {state}, residuals {self.row_residual:.3g} and {self.column_residual:.3g}>"
+        state = "converged" if self.converged else "not converged"
+        return (
+            f"<TransportPlan: {sides}, {state} after {counted(self.n_iters, 'iteration')}, "
+            f"residuals {self.row_residual:.3g} and {self.column_residual:.3g}>"
+        )
 
     @property
     def matrix(self) -> Matrix:
         """P on the support of the problem, (n_rows, n_cols), computed at each access."""
-        cost, potentials = self.problem.cost, self.potentials
-        log_scaling = (
-            np.repeat(potentials.row, np.diff(cost.indptr)) + potentials.column[cost.indices]
-        )
-        return like(cost, np.exp(log_scaling - cost.data / self.problem.epsilon))
+        cost = self.problem.cost
+        log_u = np.repeat(self.potentials.row, np.diff(cost.indptr))
+        log_v = self.potentials.column[cost.indices]
+        return like(cost, np.exp(log_u + log_v - cost.data / self.problem.epsilon))
 
     @property
     def remedy(self) -> str:
         """The remedy for a plan that has not converged; empty for one that has."""
-        problem, masses = (
-            self.problem,
-            (self.problem.row_mass.sum(), self.problem.column_mass.sum()),
-        )
-        general = f"raise max_iters above {self.n_iters} or epsilon above {problem.epsilon:g}"
         if self.converged:
             return ""
+        problem = self.problem
+        general = f"raise max_iters above {self.n_iters} or epsilon above {problem.epsilon:g}"
         if problem.row_tau * problem.column_tau < 1:
             return f"not converged: {general}, or lower a tau."
-        if not math.isclose(*masses, rel_tol=1e-9):
-            return "hard marginals of masses {:g} and {:g}: rescale one or set a tau < 1.".format(
-                *masses
-            )
-        return f"the support may admit no plan with these marginals: set a tau < 1; if it does, {general}."
+
+        a = problem.row_mass.sum()
+        b = problem.column_mass.sum()
+        if not math.isclose(a, b, rel_tol=1e-9):
+            return f"hard marginals of masses {a:g} and {b:g}: rescale one or set a tau < 1."
+        return (
+            "the support may admit no plan with these marginals: set a tau < 1; "
+            f"if it does, {general}."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,28 +268,30 @@ class Sinkhorn:
         arguments.instance(
             problem, TransportProblem, "problem", remedy="give a volt.TransportProblem"
         )
-        sides, n_iters, row = _sides(problem), 1, np.zeros(int(problem.active_rows.sum()))
+        row = np.zeros(int(problem.active_rows.sum()))
         if start is not None:
-            fits = start.row.shape == problem.row_mass.shape
             require(
-                fits,
-                f"start.row has shape {start.row.shape}; align it to the {problem.row_mass.size} rows.",
+                start.row.shape == problem.row_mass.shape,
+                f"start.row has shape {start.row.shape}; align it to the {problem.row_mass.size} "
+                "rows.",
             )
             row = np.nan_to_num(start.row[problem.active_rows], nan=0.0, posinf=0.0, neginf=0.0)
-        step = _step(sides, row)
-        while (
-            not (done := _is_done(sides, step, threshold=self.threshold))
-            and n_iters < self.max_iters
-        ):
-            step, n_iters = (
-                _step(sides, _translated(sides, step), previous=step.change),
-                n_iters + 1,
-            )
-        return _plan(problem, step, sides=sides, n_iters=n_iters, done=done)
+
+        sides = _Sides.of(problem)
+        iteration = sides.iterate(row, math.inf)
+        n_iters = 1
+        while True:
+            converged = sides.is_solved(iteration, self.threshold)
+            if converged or n_iters >= self.max_iters:
+                return _plan(problem, sides, iteration, n_iters, converged)
+            iteration = sides.iterate(sides.translated(iteration), iteration.change)
+            n_iters += 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Side:
+    """The rows of K with their masses a, or the rows of Kᵀ with b."""
+
     log_kernel: Matrix
     kernel: Matrix
     log_mass: Floats
@@ -295,88 +302,108 @@ class _Side:
         return cls(log_kernel, like(log_kernel, np.exp(log_kernel.data)), np.log(mass), tau)
 
     def log_sums(self, potential: Floats) -> Floats:
-        """Return log Σ_j K_ij exp(x_j) for every i, by log-sum-exp where the matrix product underflows."""
+        """Return log Σ_j K_ij exp(x_j) for every i, exact even where the product underflows."""
         top = potential.max()
         sums = self.kernel @ np.exp(potential - top)
         low = np.flatnonzero(sums < _UNDERFLOW)
         sums[low] = 1.0
         log_sums: Floats = np.log(sums) + top
         if low.size:
-            log_sums[low] = _log_sum_rows(self.log_kernel[low], potential)
+            log_kernel = self.log_kernel[low]  # has no empty row, which reduceat would misread
+            terms = log_kernel.data + potential[log_kernel.indices]
+            log_sums[low] = np.logaddexp.reduceat(terms, log_kernel.indptr[:-1])
         return log_sums
+
+    def half_step(self, log_sums: Floats) -> Floats:
+        """Return the log of (mass / sums)^τ."""
+        return self.tau * (self.log_mass - log_sums)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Step:
-    """One iteration: log u before it, log v, log Kv, log u after it."""
+class _Iteration:
+    """One iteration: log u before it, log v, log Kv, log u after it.
+
+    rate: the change of log u over the previous iteration's change
+    """
 
     before: Floats
     column: Floats
     row_sums: Floats
     row: Floats
     change: float
-    rate: float  # change / the previous iteration's change
+    rate: float
 
 
-def _sides(problem: TransportProblem) -> Sides:
-    rows, columns, cost = problem.active_rows, problem.active_columns, problem.cost
-    if not (rows.all() and columns.all()):
-        cost = cost[np.flatnonzero(rows)][:, np.flatnonzero(columns)]
-    log_kernel = like(cost, cost.data / -problem.epsilon)
-    row_side = _Side.of(log_kernel, problem.row_mass[rows], problem.row_tau)
-    return row_side, _Side.of(
-        log_kernel.T.tocsr(), problem.column_mass[columns], problem.column_tau
-    )
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sides:
+    """The active rows and columns of a problem."""
 
+    rows: _Side
+    columns: _Side
 
-def _step(sides: Sides, row: Floats, *, previous: float = math.inf) -> _Step:
-    """v ← (b / Kᵀu)^τ_b, then u ← (a / Kv)^τ_a."""
-    rows, columns = sides
-    column = columns.tau * (columns.log_mass - columns.log_sums(row))
-    row_sums = rows.log_sums(column)
-    new_row = rows.tau * (rows.log_mass - row_sums)
-    change = float(np.abs(new_row - row).max())
-    return _Step(row, column, row_sums, new_row, change, rate=change / previous)
+    @classmethod
+    def of(cls, problem: TransportProblem) -> _Sides:
+        rows = problem.active_rows
+        columns = problem.active_columns
+        cost = problem.cost
+        if not (rows.all() and columns.all()):
+            cost = cost[np.flatnonzero(rows)][:, np.flatnonzero(columns)]
+        log_kernel = like(cost, cost.data / -problem.epsilon)
+        return cls(
+            _Side.of(log_kernel, problem.row_mass[rows], problem.row_tau),
+            _Side.of(log_kernel.T.tocsr(), problem.column_mass[columns], problem.column_tau),
+        )
 
+    def iterate(self, row: Floats, previous_change: float) -> _Iteration:
+        """Compute v ← (b / Kᵀu)^τ_b, then u ← (a / Kv)^τ_a."""
+        column = self.columns.half_step(self.columns.log_sums(row))
+        row_sums = self.rows.log_sums(column)
+        new_row = self.rows.half_step(row_sums)
+        change = float(np.abs(new_row - row).max())
+        return _Iteration(row, column, row_sums, new_row, change, change / previous_change)
 
-def _translated(sides: Sides, step: _Step) -> Floats:
-    """Return the new log u, moved by the constant t that maximises the dual (Séjourné et al. 2022)."""
-    # t = log(mass after the row half step / mass after the column half step) / (ε/ρ_a + ε/ρ_b)
-    softness = sum((1 - side.tau) / side.tau for side in sides)
-    after, before = (np.logaddexp.reduce(row + step.row_sums) for row in (step.row, step.before))
-    return step.row + (float(after - before) / softness if softness else 0.0)
+    def translated(self, iteration: _Iteration) -> Floats:
+        """Return log u, moved by the t that maximises the dual (Séjourné et al. 2022).
 
+        t = log(mass after the row half step / mass after the column half step) / (ε/ρ_a + ε/ρ_b)
+        """
+        softness = sum((1 - side.tau) / side.tau for side in (self.rows, self.columns))
+        if not softness:
+            return iteration.row
+        after = np.logaddexp.reduce(iteration.row + iteration.row_sums)
+        before = np.logaddexp.reduce(iteration.before + iteration.row_sums)
+        return iteration.row + float(after - before) / softness
 
-def _is_done(sides: Sides, step: _Step, *, threshold: float) -> bool:
-    contraction = sides[0].tau * sides[1].tau
-    rate = contraction if contraction < 1 else min(step.rate, 1.0)
-    near = step.change * sides[1].tau <= threshold * (1 - rate)
-    return near or (
-        step.rate >= 1 and step.change <= _ROUNDING * (1 + float(np.abs(step.row).max()))
-    )
+    def is_solved(self, iteration: _Iteration, threshold: float) -> bool:
+        contraction = self.rows.tau * self.columns.tau
+        rate = contraction if contraction < 1 else min(iteration.rate, 1.0)
+        if iteration.change * self.columns.tau <= threshold * (1 - rate):
+            return True
+        rounding = _ROUNDING * (1 + float(np.abs(iteration.row).max()))
+        return iteration.rate >= 1 and iteration.change <= rounding
 
 
 def _plan(
-    problem: TransportProblem, step: _Step, *, sides: Sides, n_iters: int, done: bool
+    problem: TransportProblem, sides: _Sides, iteration: _Iteration, n_iters: int, converged: bool
 ) -> TransportPlan:
-    rows, columns = problem.active_rows, problem.active_columns
-    row_mass = scattered(np.exp(step.row + step.row_sums), rows, other=0.0)
-    token_mass = scattered(np.exp(step.column + sides[1].log_sums(step.row)), columns, other=0.0)
-    row, column = (
-        scattered(step.row, rows, other=-np.inf),
-        scattered(step.column, columns, other=-np.inf),
-    )
-    gaps = row_mass - problem.row_mass, token_mass - problem.column_mass
-    residuals = (float(np.abs(gap).sum()) for gap in gaps)
+    rows = problem.active_rows
+    columns = problem.active_columns
+    column_sums = sides.columns.log_sums(iteration.row)
+    row_mass = scattered(np.exp(iteration.row + iteration.row_sums), rows, other=0.0)
+    token_mass = scattered(np.exp(iteration.column + column_sums), columns, other=0.0)
     return TransportPlan(
         problem,
-        Potentials(row, column),
+        Potentials(
+            scattered(iteration.row, rows, other=-np.inf),
+            scattered(iteration.column, columns, other=-np.inf),
+        ),
         row_mass,
         token_mass,
         n_iters,
-        step.change,
-        done,
-        *residuals,
+        iteration.change,
+        converged,
+        row_residual=float(np.abs(row_mass - problem.row_mass).sum()),
+        column_residual=float(np.abs(token_mass - problem.column_mass).sum()),
     )
 
 
@@ -384,12 +411,6 @@ def scattered(values: Floats, active: Mask, *, other: float) -> Floats:
     full = np.full(active.size, other)
     full[active] = values
     return full
-
-
-def _log_sum_rows(log_kernel: Matrix, potential: Floats) -> Floats:
-    """Return log Σ_j exp(L_ij + x_j) for each row of L. No row may be empty: reduceat would misread it."""
-    terms = log_kernel.data + potential[log_kernel.indices]
-    return np.asarray(np.logaddexp.reduceat(terms, log_kernel.indptr[:-1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,40 +425,45 @@ class PotSolver(Sinkhorn):
             raise TransportError(
                 f"the problem has {n_cells} dense cells, more than {self.max_cells}; use Sinkhorn."
             )
-        ours = Sinkhorn(self.threshold, max_iters=1)
-        first = ours(problem, start).potentials
+        once = Sinkhorn(self.threshold, max_iters=1)
+        first = once(problem, start).potentials
         row, n_iters = _pot_row(problem, first, solver=self)
-        return replace(ours(problem, replace(first, row=row)), n_iters=n_iters)
+        return replace(once(problem, replace(first, row=row)), n_iters=n_iters)
 
 
 def _pot_row(
     problem: TransportProblem, start: Potentials, *, solver: PotSolver
 ) -> tuple[Floats, int]:
+    """Return log u and the number of iterations."""
     try:
         import ot
     except ImportError as error:
         raise missing("POT", extra="pot", remedy="use Sinkhorn") from error
-    rows, columns = problem.active_rows, problem.active_columns
-    stored, rate = problem.cost.tocoo(), problem.row_tau * problem.column_tau
+    rows = problem.active_rows
+    columns = problem.active_columns
+    stored = problem.cost.tocoo()
     cost = np.full(stored.shape, np.inf)
     cost[stored.row, stored.col] = stored.data
-    args = (
-        problem.row_mass[rows],
-        problem.column_mass[columns],
-        cost[np.ix_(rows, columns)],
-        problem.epsilon,
-    )
-    rho = penalty(problem.row_tau, problem.epsilon), penalty(problem.column_tau, problem.epsilon)
-    warm, stop = (start.row[rows], start.column[columns]), solver.threshold / 10
-    options = {"warmstart": warm, "numItermax": solver.max_iters, "log": True}
+
+    row_mass = problem.row_mass[rows]
+    column_mass = problem.column_mass[columns]
+    inputs = row_mass, column_mass, cost[np.ix_(rows, columns)], problem.epsilon
+    options = {
+        "warmstart": (start.row[rows], start.column[columns]),
+        "numItermax": solver.max_iters,
+        "log": True,
+    }
+    stop = solver.threshold / 10
+    rate = problem.row_tau * problem.column_tau
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         if rate == 1:
-            log = ot.sinkhorn(*args, method="sinkhorn_log", stopThr=stop, **options)[1]
+            log = ot.sinkhorn(*inputs, method="sinkhorn_log", stopThr=stop, **options)[1]
             return scattered(log["log_u"], rows, other=-np.inf), log["niter"] + 1
-        # "entropy" is −ε H(P), while POT's default "kl" is relative to abᵀ; ρ = inf is τ = 1
+        # "entropy" is −ε H(P); POT's default "kl" is relative to abᵀ. ρ = inf is τ = 1
+        rho = [penalty(tau, problem.epsilon) for tau in (problem.row_tau, problem.column_tau)]
         options |= {"reg_type": "entropy", "stopThr": max(stop * (1 - rate), 1e-15)}
-        log = ot.unbalanced.sinkhorn_unbalanced(*args, rho, **options)[1]
+        log = ot.unbalanced.sinkhorn_unbalanced(*inputs, tuple(rho), **options)[1]
         return scattered(log["logu"], rows, other=-np.inf), len(log["err"])
 
 

@@ -26,10 +26,12 @@ def vocabulary_at(
     byte_fallback: bool = False,
     provenance: dict[str, Any] | None = None,
 ) -> Vocabulary:
-    """Return the vocabulary of a size. If the candidates extend a vocabulary, add new tokens to that vocabulary.
+    """Return the vocabulary of a size.
 
-    kept: (size,) bool, which tokens the vocabulary has (default: all); tokens spelled like a special token are always
-        left out. Encoding splits tokens that are left out back into their parts
+    If the candidates extend a vocabulary, add new tokens to that vocabulary.
+
+    kept: (size,) bool, which tokens the vocabulary has (default: all); tokens spelled like a
+        special token are always left out. Encoding splits tokens that are left out into their parts
 
     >>> from volt.learn import learn_bpe
     >>> candidates = learn_bpe({"low": 5, "lower": 2}, n_merges=2)
@@ -37,43 +39,32 @@ def vocabulary_at(
     >>> vocabulary.tokens[-1], vocabulary.counts[-1], vocabulary.scaffolding
     ('low</w>', 5, ('lo',))
     """
-    extended, tokens = candidates.extends, candidates.tokens_at(size)
-    reserved = set(
-        Vocabulary(
-            (), (), marker=candidates.marker, special=special, byte_fallback=byte_fallback
-        ).pieces
-    )
-    if extended:
-        old = extended.vocabulary
-        reserved = {
-            piece for piece, kind in zip(old.pieces, old.kinds, strict=True) if kind != "token"
-        }
-    kept = (np.ones(size, bool) if kept is None else kept) & np.array(
-        [token not in reserved for token in tokens], bool
-    )
-    if extended:
-        kept[: len(extended.retained)] = extended.retained
-    merges = tuple(candidates.merges[: candidates.merges_at(size)])
-    counts = dict(
-        zip(compress(tokens, kept), counts_of_kept(candidates, kept)[kept].tolist(), strict=True)
-    )
-    if not extended:
-        settings = {
-            "special": special,
-            "byte_fallback": byte_fallback,
-            "provenance": provenance or {},
-        }
-        return vocabulary_of(
-            candidates, merges=merges, tokens=counts, counts=tuple(counts.values()), **settings
-        )
-    own = set(old.tokens)
-    new = tuple(token for token in counts if token not in own)
+    merges = candidates.merges[: candidates.merges_at(size)]
+    extends = candidates.extends
+    if extends:
+        base = extends.vocabulary
+    else:
+        facts = {"special": special, "byte_fallback": byte_fallback}
+        base = vocabulary_of(candidates, merges=(), tokens=(), **facts)
+    pieces = zip(base.pieces, base.kinds, strict=True)
+    reserved = {piece for piece, kind in pieces if kind != "token"}
+
+    tokens = candidates.tokens_at(size)
+    retained = np.array([token not in reserved for token in tokens], bool)
+    if kept is not None:
+        retained &= kept
+    if extends:
+        retained[: len(extends.retained)] = extends.retained
+    exact = counts_of_kept(candidates, retained)
+    counts = dict(zip(compress(tokens, retained), exact[retained].tolist(), strict=True))
+
+    new = tuple(token for token in counts if token not in base.ids)
     return replace(
-        old,
-        merges=merges,
-        tokens=old.tokens + new,
-        counts=tuple(counts[token] for token in old.tokens + new),
-        order=old.order and old.order + new,
+        base,
+        merges=tuple(merges),
+        tokens=base.tokens + new,
+        counts=tuple(counts[token] for token in base.tokens + new),
+        order=base.order and base.order + new,
         provenance=provenance or {},
     )
 
@@ -81,7 +72,10 @@ def vocabulary_at(
 def vocabulary_of(
     candidates: Candidates, *, merges: Iterable[tuple[str, str]], tokens: Iterable[str], **rest: Any
 ) -> Vocabulary:
-    """Return a vocabulary of some of the candidates' merges and tokens. rest: further fields of `Vocabulary`"""
+    """Return a vocabulary of some of the candidates' merges and tokens.
+
+    rest: further fields of `Vocabulary`
+    """
     return Vocabulary(
         merges=tuple(merges),
         tokens=tuple(tokens),
@@ -93,14 +87,19 @@ def vocabulary_of(
 
 
 def counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
-    """Return the exact count of each of the first `len(kept)` tokens; a token not `kept` counts as its parts."""
+    """Return the exact count of each of the first `len(kept)` tokens.
+
+    A token not `kept` counts as its parts.
+    """
     counts = candidates.counts_at(len(kept))
+    dropped = np.flatnonzero(~kept)[::-1].tolist()
+    if not dropped:
+        return counts
+
     results, first_merges = np.unique(candidates.results, return_index=True)
     parts = dict(zip(results.tolist(), candidates.parts[first_merges].tolist(), strict=True))
-    split = np.flatnonzero(~kept)[::-1].tolist()
-    for token in sorted(
-        split, key=lambda token: -len(candidates.tokens[token])
-    ):  # tokens made of it come first
+    dropped.sort(key=lambda token: -len(candidates.tokens[token]))  # the longest, made of others
+    for token in dropped:
         for part in parts.get(token, ()):
             counts[part] += counts[token]
     return counts

@@ -79,7 +79,8 @@ def binarize(
     parts: see `encode_stream`
     Raises ConfigError if the ids do not fit `dtype` or an output is an input; OutputError if writing fails.
     """
-    paths, prefix = input_paths(paths), Path(arguments.path(prefix, "prefix"))
+    paths = input_paths(paths)
+    prefix = Path(arguments.path(prefix, "prefix"))
     check_both(encoder, job)
     check_outputs(pair_files(prefix), paths)
     write_pair = _pair_writer(encoder, job, frame, dtype, documents)
@@ -109,11 +110,10 @@ def binarize_each(
     write_pair = _pair_writer(encoder, job, frame, dtype, documents)
     make_folder(folder)
     if write:
-        one = partial(_write_one, encoder=encoder, write_pair=write_pair)
-        yield from (
-            pair
-            for _, pair in write(one, outputs, job, progress or (lambda _: None), files=pair_files)
-        )
+        write_one = partial(_write_one, encoder=encoder, write_pair=write_pair)
+        report = progress or (lambda _: None)
+        for _, pair in write(write_one, outputs, job, report, files=pair_files):
+            yield pair
         return
     parts = encoded_parts(encoder, outputs, job, restart=True, progress=progress)
     for output in outputs.values():
@@ -134,20 +134,18 @@ def _pair_writer(
     documents: Documents | None,
 ) -> Callable[..., Binarized]:
     """Check the options, and return the function that writes encoded lines into a pair."""
-    if frame is not None:
-        arguments.instance(
-            frame, Frame, "frame", remedy="give a Frame, or None for the vocabulary's eos"
-        )
-    frame = frame or Frame.of(encoder.vocabulary, eos=encoder.vocabulary.special.eos)
+    if frame is None:
+        frame = Frame.of(encoder.vocabulary, eos=encoder.vocabulary.special.eos)
+    remedy = "give a Frame, or None for the vocabulary's eos"
+    frame = arguments.instance(frame, Frame, "frame", remedy=remedy)
     n_ids = max([len(encoder.vocabulary), *(id_ + 1 for id_ in frame.front + frame.back)])
     dtype = dtype or dtype_for(n_ids)
     check_dtype(dtype, n_ids)
     if documents is not None:
         arguments.choice(documents, "documents", get_args(Documents))
         if dtype in _UNKNOWN_TO_MEGATRON:
-            raise ConfigError(
-                f"Megatron does not read the dtype {dtype!r}; pass", hint={"dtype": "i64"}
-            )
+            fault = f"Megatron does not read the dtype {dtype!r}"
+            raise ConfigError(f"{fault}; pass", hint={"dtype": "i64"})
         if documents == "blank" and (job.bos or job.eos or job.pad_to):
             raise ConfigError(
                 "no line is blank with bos, eos or pad_to in the job; pass special tokens as a frame"
@@ -175,15 +173,14 @@ def _write(
     documents: Documents | None,
 ) -> Binarized:
     n_lines = n_ids = n_documents = 0
-    is_new = True  # whether the next line starts a document
+    starts_document = True  # whether the next line does
     with write_ids(prefix, dtype=dtype, has_documents=documents is not None) as writer:
         for chunk, part in parts:
             is_sentence = (np.diff(part.ends, prepend=0) > 0) | (documents != "blank")
             ends_document = ~is_sentence | (documents == "line")
-            starts = np.append(
-                is_new, ends_document
-            )  # of each line, and of the line after the last
-            is_new = bool(starts[-1]) or chunk.ends_file
+            starts = np.append(starts_document, ends_document)  # the last is of the next line
+            starts_document = bool(starts[-1]) or chunk.ends_file
+
             starts = starts[:-1][is_sentence]
             ids, sizes = frame.around(part.values, part.ends[is_sentence])
             writer.add(ids, sizes, starts=starts)
@@ -191,5 +188,9 @@ def _write(
             n_ids += len(ids)
             n_documents += int(starts.sum())
     return Binarized(
-        Path(prefix_of(prefix)), n_lines, n_ids, dtype, None if documents is None else n_documents
+        prefix=Path(prefix_of(prefix)),
+        n_lines=n_lines,
+        n_ids=n_ids,
+        dtype=dtype,
+        n_documents=None if documents is None else n_documents,
     )

@@ -23,7 +23,7 @@ from volt.text.normalizer import check_text
 from volt.urls import url_of
 
 CHUNK_SIZE = 1 << 20  # bytes: work for a millisecond or two
-_SHORTEST = 1 << 16  # bytes: the smallest chunk that `shares` returns
+_SMALLEST = 1 << 16  # bytes: the smallest chunk of a text that threads share
 NEWLINE = ord("\n")
 NO_BYTE_OF_TEXT = 0xFF  # occurs nowhere in UTF-8
 
@@ -53,18 +53,17 @@ class Chunk:
 
     @property
     def next_line(self) -> int:
-        text = bytes(self.text)
-        return (
-            self.first
-            + text.count(self.separator)
-            + (text[-1:] not in (b"", bytes([self.separator])))
-        )
+        return self.first + count_lines(bytes(self.text), separator=self.separator)
 
     @property
     def block(self) -> Block:
         if isinstance(self.text, FileSpan):
             return self.text.block()
         return self.whole or Block("text", 1 + self.first, 0, bytes(self.text), 0)
+
+
+def count_lines(text: bytes, *, separator: int = NEWLINE) -> int:
+    return text.count(separator) + (bool(text) and text[-1] != separator)
 
 
 def chunks_of(
@@ -83,21 +82,30 @@ def chunks_of(
     """
     from volt.kernels.intrinsics import PADDING
 
-    view, start, mark, whole = memoryview(text), 0, bytes([separator]), Block("text", 1, 0, text, 0)
+    view = memoryview(text)
+    mark = bytes([separator])
+    whole = Block("text", 1, 0, text, 0)
+    start = 0
     while start < len(text):
-        end = len(text) if start + size >= len(text) else text.rfind(mark, start, start + size) + 1
-        end = end or text.find(mark, start + size) + 1 or len(text)
-        n = text.count(mark, start, end) + (text[end - 1] != separator) if numbered else 0
-        own, numbers = (None, None) if numbers is None else (numbers[:n], numbers[n:])
+        end = len(text)
+        if start + size < end:
+            end = text.rfind(mark, start, start + size) + 1
+            end = end or text.find(mark, start + size) + 1 or len(text)
+        n_lines = 0
+        if numbered:
+            n_lines = text.count(mark, start, end) + (text[end - 1] != separator)
         yield Chunk(
             view[start:end],
             separator,
             first,
             whole=whole,
             padded=end + PADDING <= len(text),
-            numbers=own,
+            numbers=None if numbers is None else numbers[:n_lines],
         )
-        first, start = first + n, end
+        if numbers is not None:
+            numbers = numbers[n_lines:]
+        first += n_lines
+        start = end
 
 
 def checked_threads(n_threads: int | None) -> int | None:
@@ -105,17 +113,18 @@ def checked_threads(n_threads: int | None) -> int | None:
     return None if n_threads is None else arguments.whole(n_threads, "n_threads", low=1)
 
 
-def shares(n_bytes: int, n_threads: int | None) -> tuple[int, int]:
+def split_for_threads(n_bytes: int, n_threads: int | None) -> tuple[int, int]:
     """Return the size of a text's chunks in bytes, and the number of threads that the text can occupy.
 
     A chunk has a megabyte at most, and all threads get the same number of chunks.
 
-    >>> shares(10_000, 2), shares(10_000_000, 2)
+    >>> split_for_threads(10_000, 2), split_for_threads(10_000_000, 2)
     ((65536, 1), (1000001, 2))
     """
     n_threads = checked_threads(n_threads) or available_cores()
-    n = max(-(-n_bytes // CHUNK_SIZE), 2 * n_threads)
-    size = max(n_bytes // (n + -n % n_threads) + 1, _SHORTEST)
+    n_chunks = max(-(-n_bytes // CHUNK_SIZE), 2 * n_threads)
+    n_chunks += -n_chunks % n_threads
+    size = max(n_bytes // n_chunks + 1, _SMALLEST)
     return size, n_threads if size < n_bytes else 1
 
 
@@ -134,13 +143,14 @@ def file_chunks(
         for block in read_range(path, block_size=size, errors=errors, max_line=max_line):
             yield Chunk(block.data, strips_return=True, whole=block)
         return
+
     refuse_json_lines(path)
-    if errors == "strict" and not numbered and (file := open_plain(path)) is not None:
-        yield from (
-            Chunk(span, strips_return=True)
-            for span in file_spans(file, size=size, max_line=max_line)
-        )
+    file = open_plain(path) if errors == "strict" and not numbered else None
+    if file is not None:
+        for span in file_spans(file, size=size, max_line=max_line):
+            yield Chunk(span, strips_return=True)
         return
+
     if wait and not is_file(path):
         yield Chunk(b"", first=first, awaited=True)
     blocks = read_blocks(
@@ -151,11 +161,9 @@ def file_chunks(
         max_line=max_line,
         wait=wait,
     )
-    for block in (
-        prefetch(blocks)
-        if url_of(path) or (os.path.isfile(path) and is_compressed(path))
-        else blocks
-    ):
+    if url_of(path) or (os.path.isfile(path) and is_compressed(path)):
+        blocks = prefetch(blocks)
+    for block in blocks:
         yield Chunk(block.data, first=first, strips_return=True, whole=block, awaited=block.awaited)
         first += block.n_lines - len(block.bad_lines) * block.dropped
 
@@ -199,12 +207,16 @@ def _joined_array(lines: Any) -> bytes:
         raise ConfigError(
             f"lines[{row}] is null; give an array without nulls, such as lines.fill_null('')"
         )
-    data, mark = lines.cast(pa.large_binary()), bytes([NO_BYTE_OF_TEXT])
-    rows = data.combine_chunks() if isinstance(data, pa.ChunkedArray) else data
+    if not len(lines):
+        return b""
+
+    mark = bytes([NO_BYTE_OF_TEXT])
+    rows = lines.cast(pa.large_binary())
+    if isinstance(rows, pa.ChunkedArray):
+        rows = rows.combine_chunks()
     lists = pa.LargeListArray.from_arrays([0, len(rows)], rows)
-    text = bytes(
-        pc.binary_join(lists, pa.scalar(mark, pa.large_binary()))[0].as_buffer()
-    ) + mark * (len(rows) > 0)
+    [joined] = pc.binary_join(lists, pa.scalar(mark, pa.large_binary()))
+    text = bytes(joined.as_buffer()) + mark
     if text.count(mark) > len(rows):  # Arrow does not check its strings
         raise CorpusError(
             "lines contains a string that is not UTF-8; call lines.validate(full=True) to find it"

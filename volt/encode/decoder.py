@@ -26,10 +26,9 @@ if TYPE_CHECKING:
 BLOCK_SIZE = 1 << 18  # bytes of text that are decoded at a time: they fit into a core's cache
 Ids = NDArray[np.int32]
 Longs = NDArray[np.int64]
-_INVALID = dict.fromkeys(
-    range(0xDC80, 0xDD00), "\ufffd"
-)  # bytes that are not text, by "surrogateescape"
-_BYTES = {token: byte for byte, token in enumerate(BYTE_TOKENS)}
+# bytes that are not text, by "surrogateescape"
+_INVALID = dict.fromkeys(range(0xDC80, 0xDD00), "\ufffd")
+_BYTES = {token: bytes([byte]) for byte, token in enumerate(BYTE_TOKENS)}
 
 
 def decode(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
@@ -40,24 +39,28 @@ def decode(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
     text = _decoded(b"".join(_texts(vocabulary, pieces)), vocabulary)
     if _ends_with_space(vocabulary):
         return text.removesuffix(" ")
-    text = text.replace(PREFIX, " ") if _may_spell_spaces(vocabulary) else text
+    if _may_spell_spaces(vocabulary):
+        text = text.replace(PREFIX, " ")
     return text.removeprefix(" ") if _starts_with_space(vocabulary) else text
 
 
 def decode_stream(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[str]:
     """Yield the text of pieces as soon as its characters are complete. The parts join to the result of `decode`."""
-    decoder, space = getincrementaldecoder("utf-8")(errors=_errors(vocabulary)), ""
-    at_start, ends_with_space = _starts_with_space(vocabulary), _ends_with_space(vocabulary)
-    for data, is_last in chain(
-        ((data, False) for data in _texts(vocabulary, pieces)), [(b"", True)]
-    ):
-        text = decoder.decode(data, is_last).translate(_INVALID)
-        text = text.replace(PREFIX, " ") if _may_spell_spaces(vocabulary) else text
-        if at_start and text:
-            text, at_start = text.removeprefix(" "), False
-        if ends_with_space:  # the last space is removed, so a space waits for the next text
+    decoder = getincrementaldecoder("utf-8")(errors=_errors(vocabulary))
+    may_spell_spaces = _may_spell_spaces(vocabulary)
+    ends_with_space = _ends_with_space(vocabulary)
+    drops_space = _starts_with_space(vocabulary)  # from the first text
+    space = ""  # a space that waits for the next text, because the last space is removed
+    for data in chain(_texts(vocabulary, pieces), [None]):
+        text = decoder.decode(data or b"", data is None).translate(_INVALID)
+        if may_spell_spaces:
+            text = text.replace(PREFIX, " ")
+        if drops_space and text:
+            text = text.removeprefix(" ")
+            drops_space = False
+        if ends_with_space:
             text = space + text
-            space = " " * text.endswith(" ")
+            space = " " if text.endswith(" ") else ""
             text = text.removesuffix(" ")
         if text:
             yield text
@@ -69,7 +72,7 @@ def skipped_ids(vocabulary: Vocabulary, skip_special: bool | Collection[str]) ->
     skip_special: True for `vocabulary.special.skipped`, False for none, or a collection of special tokens
     """
     if isinstance(skip_special, bool | np.bool_):
-        tokens = frozenset(vocabulary.special.skipped if skip_special else ())
+        tokens: Iterable[str] = vocabulary.special.skipped if skip_special else ()
     else:
         tokens = named_tokens(vocabulary, skip_special, "skip_special")
     return frozenset(vocabulary.ids[token] for token in tokens)
@@ -92,10 +95,12 @@ class Decoder:
         """Return the decoder of a vocabulary. Building it takes as long as decoding a few hundred lines."""
         from volt.kernels.decode import FIRST_SPACE, LAST_SPACE, NO_SPACE
 
-        drops = FIRST_SPACE if _starts_with_space(vocabulary) else NO_SPACE
-        return cls(
-            vocabulary, _table(vocabulary), LAST_SPACE if _ends_with_space(vocabulary) else drops
-        )
+        drops = NO_SPACE
+        if _ends_with_space(vocabulary):
+            drops = LAST_SPACE
+        elif _starts_with_space(vocabulary):
+            drops = FIRST_SPACE
+        return cls(vocabulary, _table(vocabulary), drops)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Decoder.of, (self.vocabulary,)
@@ -112,16 +117,18 @@ class Decoder:
         ids, offsets = self.checked(ids, offsets)
         if skipped:
             retained = ~np.isin(ids, list(skipped))
-            ids, offsets = ids[retained], np.append(0, np.cumsum(retained))[offsets]
-        lines = list(
-            chain.from_iterable(self._split(out, ends) for ends, out in self._blocks(ids, offsets))
-        )
-        pieces, may_spell = self.vocabulary.pieces, _may_spell_spaces(self.vocabulary)
-        for line in (
-            [line for line, text in enumerate(lines) if PREFIX in text] if may_spell else ()
-        ):
-            row = ids[offsets[line] : offsets[line + 1]].tolist()
-            lines[line] = decode(self.vocabulary, [pieces[number] for number in row])
+            ids = ids[retained]
+            offsets = np.append(0, np.cumsum(retained))[offsets]
+
+        lines = list[str]()
+        for ends, out in self._blocks(ids, offsets):
+            lines += self._split(out, ends)
+        if _may_spell_spaces(self.vocabulary):
+            pieces = self.vocabulary.pieces
+            for place, line in enumerate(lines):
+                if PREFIX in line:
+                    row = ids[offsets[place] : offsets[place + 1]].tolist()
+                    lines[place] = decode(self.vocabulary, map(pieces.__getitem__, row))
         return lines
 
     def decode_bytes(self, ids: Ids, offsets: Longs) -> bytes:
@@ -131,9 +138,9 @@ class Decoder:
         if _may_spell_spaces(self.vocabulary) and PREFIX.encode() in text:
             return "".join(f"{line}\n" for line in self.decode_lines(ids, offsets)).encode()
         holds_bytes = self.vocabulary.byte_fallback or self.vocabulary.pretokenizer.is_bytes
-        return (
-            _decoded(text, self.vocabulary).encode() if holds_bytes and not is_utf8(text) else text
-        )
+        if holds_bytes and not is_utf8(text):
+            return _decoded(text, self.vocabulary).encode()
+        return text
 
     def decode_text(self, text: bytes, *, place: Callable[[int], str] | None = None) -> bytes:
         r"""Decode lines of ids, separated by spaces, to lines of UTF-8 text.
@@ -144,8 +151,10 @@ class Decoder:
         """
         from volt.kernels.decode import parse_ids
 
-        text = text if text.endswith(b"\n") or not text else text + b"\n"
-        ids, offsets = np.empty(len(text) // 2, np.int32), np.zeros(text.count(b"\n") + 1, np.int64)
+        if text and not text.endswith(b"\n"):
+            text += b"\n"
+        ids = np.empty(len(text) // 2, np.int32)
+        offsets = np.zeros(text.count(b"\n") + 1, np.int64)
         fault = parse_ids(np.frombuffer(text, np.uint8), self._n_pieces, ids, offsets)
         if fault >= 0:
             raise self._fault(text, fault, place or (lambda index: f"line {index + 1}"))
@@ -160,18 +169,16 @@ class Decoder:
         from volt.kernels.decode import expand_lines
         from volt.kernels.intrinsics import PADDING
 
-        out, ends, first = (
-            np.empty(BLOCK_SIZE + PADDING, np.uint8),
-            np.empty(len(offsets) - 1, np.int64),
-            0,
-        )
+        out = np.empty(BLOCK_SIZE + PADDING, np.uint8)
+        ends = np.empty(len(offsets) - 1, np.int64)
+        first = 0
         while first < len(ends):
-            done = expand_lines(ids, offsets, first, self.texts, self.drops, out, ends)
-            if done > first:
-                yield ends[first:done], out
+            after = expand_lines(ids, offsets, first, self.texts, self.drops, out, ends)
+            if after > first:
+                yield ends[first:after], out
             else:
                 out = np.empty(2 * len(out), np.uint8)
-            first = done
+            first = after
 
     def _split(self, out: NDArray[np.uint8], ends: Longs) -> list[str]:
         """Return a block's lines; decode them together, several times faster, if none contains a line end."""
@@ -188,6 +195,7 @@ class Decoder:
         if len(ids) and not (ids.dtype == np.int32 and ids.view(np.uint32).max() < self._n_pieces):
             for place in np.flatnonzero((ids < 0) | (ids >= self._n_pieces)).tolist():
                 raise out_of_range(ids[place], place, self._n_pieces)
+
         offsets = np.require(offsets if len(offsets) else [0], np.int64, ("C", "A", "W"))
         if offsets[0] < 0 or offsets[-1] > len(ids) or (offsets[:-1] > offsets[1:]).any():
             raise VocabularyError(
@@ -204,9 +212,8 @@ class Decoder:
         word = re.split(rb"\r?\n| ", text[start:], maxsplit=1)[0].decode(errors="replace")
         where = place(text.count(b"\n", 0, fault))
         if word.isascii() and word.isdecimal():
-            return out_of_range(
-                word, len(text[line:start].split()), self._n_pieces, where=f"{where}: "
-            )
+            n_before = len(text[line:start].split())
+            return out_of_range(word, n_before, self._n_pieces, where=f"{where}: ")
         return CorpusError(
             f"{where}: {word!r} is not an id; ids are whole numbers with spaces between them"
         )
@@ -229,17 +236,13 @@ def _may_spell_spaces(vocabulary: Vocabulary) -> bool:
 
 
 def _shows_spaces(vocabulary: Vocabulary) -> bool:
-    pretokenizer = vocabulary.pretokenizer
-    return not pretokenizer.is_bytes and (
-        vocabulary.marker == "prefix" or pretokenizer.keeps_spaces
-    )
+    cut = vocabulary.pretokenizer
+    return not cut.is_bytes and (vocabulary.marker == "prefix" or cut.keeps_spaces)
 
 
 def _starts_with_space(vocabulary: Vocabulary) -> bool:
-    pretokenizer = vocabulary.pretokenizer
-    return not pretokenizer.is_bytes and (
-        vocabulary.marker == "prefix" or pretokenizer.dummy_prefix
-    )
+    cut = vocabulary.pretokenizer
+    return not cut.is_bytes and (vocabulary.marker == "prefix" or cut.dummy_prefix)
 
 
 def _ends_with_space(vocabulary: Vocabulary) -> bool:
@@ -248,28 +251,25 @@ def _ends_with_space(vocabulary: Vocabulary) -> bool:
 
 def _texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes]:
     is_bytes = vocabulary.pretokenizer.is_bytes
-    shown = (
-        ""
-        if is_bytes and vocabulary.marker == "prefix"
-        else " "
-        if _shows_spaces(vocabulary)
-        else PREFIX
-    )
     byte_of = _BYTES if vocabulary.byte_fallback and not is_bytes else {}
     special = set(vocabulary.special.all) if is_bytes else set[str]()
-    ends_words, space = vocabulary.marker == "suffix", " " * _ends_with_space(vocabulary)
+    has_suffix = vocabulary.marker == "suffix"
+    space = " " if _ends_with_space(vocabulary) else ""
+    shown = PREFIX
+    if _shows_spaces(vocabulary):
+        shown = " "
+    elif is_bytes and vocabulary.marker == "prefix":
+        shown = ""
+
     for piece in pieces:
         if piece in byte_of:
-            yield bytes([byte_of[piece]])
+            yield byte_of[piece]
         elif piece in special:
             yield piece.encode()
         else:
-            text = (
-                piece.removesuffix(SUFFIX) + space
-                if ends_words and piece.endswith(SUFFIX)
-                else piece
-            )
-            text = text.replace(PREFIX, shown)
+            if has_suffix and piece.endswith(SUFFIX):
+                piece = piece.removesuffix(SUFFIX) + space
+            text = piece.replace(PREFIX, shown)
             yield to_bytes(text) if is_bytes else text.encode("utf-8", "surrogatepass")
 
 
@@ -277,14 +277,13 @@ def _table(vocabulary: Vocabulary) -> TextTable:
     from volt.kernels.decode import LONG, SHORT, TextTable
     from volt.kernels.intrinsics import PADDING
 
-    encoded = list(_texts(vocabulary, vocabulary.pieces))
-    sizes = [len(text) if len(text) <= SHORT else LONG for text in encoded]
-    rows = (
-        text[:SHORT].ljust(SHORT, b"\0") + bytes([size])
-        for text, size in zip(encoded, sizes, strict=True)
-    )
-    starts = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-    data = b"".join([*encoded, bytes(PADDING)])
+    texts = list(_texts(vocabulary, vocabulary.pieces))
+    rows = bytearray()
+    for text in texts:
+        size = len(text) if len(text) <= SHORT else LONG
+        rows += text[:SHORT].ljust(SHORT, b"\0") + bytes([size])
+    starts = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    data = b"".join([*texts, bytes(PADDING)])
     return TextTable(
-        np.frombuffer(b"".join(rows), "<u8").copy(), starts, np.frombuffer(data, np.uint8).copy()
+        np.frombuffer(rows, "<u8").copy(), starts, np.frombuffer(data, np.uint8).copy()
     )

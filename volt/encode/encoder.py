@@ -11,11 +11,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
 from volt.arguments import MAX_LINE
@@ -29,7 +28,7 @@ from volt.encode.chunks import (
     chunks_of,
     file_chunks,
     joined_lines,
-    shares,
+    split_for_threads,
 )
 from volt.encode.decoder import Decoder, decode, decode_stream, skipped_ids
 from volt.encode.frames import Frame, PaddedIds, Side, role_id
@@ -101,7 +100,9 @@ class Encoder:
         >>> encoder.encode("low low"), encoder.encode("low", dropout=1.0, seed=1)
         (['lo', 'w</w>', 'lo', 'w</w>'], ['l', 'o', 'w</w>'])
         """
-        return self._pieces([inputs.checked_line(line, "encode")], Dropout.of(dropout, seed))[0]
+        line = inputs.checked_line(line, "encode")
+        [pieces] = self._pieces([line], Dropout.of(dropout, seed))
+        return pieces
 
     def encode_ids(
         self,
@@ -129,18 +130,24 @@ class Encoder:
         >>> encoder.encode_ids("lo</s>", add_bos=True, allowed_special="all")
         array([1, 6, 2], dtype=int32)
         """
-        is_bare = add_bos is False and add_eos is False  # checks take 20 µs
-        frame = None if is_bare else Frame.of_roles(self.vocabulary, bos=add_bos, eos=add_eos)
+        frame = None
+        if add_bos is not False or add_eos is not False:  # checks take 20 µs
+            frame = Frame.of_roles(self.vocabulary, bos=add_bos, eos=add_eos)
         line = inputs.checked_line(line, "encode_ids")
         encoder = self
         if allowed_special is not None or disallowed_special != ():
             encoder = self._finding(allowed_special, disallowed_special, *joined_lines([line]))
         drops = Dropout.of(dropout, seed)
+
         if self.vocabulary.fuse_unk:  # an unknown piece may be spelled like a special token
             ids = encoder._ids_of_text(*joined_lines([line]), None, drops, 1).ids
         else:
-            ids = encoder.ids(encoder._pieces([line], drops)[0])
-        return ids if frame is None else frame.fit(ids, np.array([len(ids)]), truncate=None)[0]
+            [pieces] = encoder._pieces([line], drops)
+            ids = encoder._ids(pieces)
+        if frame is None:
+            return ids
+        ids, _ = frame.fit(ids, np.array([len(ids)]), truncate=None)
+        return ids
 
     def count(self, line: str) -> int:
         """Return the number of ids of one line. For many lines, use `encode_batch(lines).counts`.
@@ -170,9 +177,9 @@ class Encoder:
         if "" in words:
             raise ConfigError(f"words[{words.index('')}] is empty; remove it")
         check_text("".join(words))
-        return self._encoded(
-            list(map(with_marks, words)) if self.vocabulary.special.user else words
-        )
+        if self.vocabulary.special.user:
+            words = list(map(with_marks, words))
+        return self._tables.pieces(words)
 
     def encode_batch(
         self,
@@ -197,7 +204,9 @@ class Encoder:
         """
         frame = Frame.of_roles(self.vocabulary, bos=add_bos, eos=add_eos)
         text, separator = joined_lines(inputs.checked_lines(lines))
-        encoder = self._finding(allowed_special, disallowed_special, text, separator)
+        encoder = self
+        if allowed_special is not None or disallowed_special != ():
+            encoder = self._finding(allowed_special, disallowed_special, text, separator)
         encoded = encoder._ids_of_text(text, separator, None, Dropout.of(dropout, seed), n_threads)
         ids, ends = frame.fit(encoded.ids, encoded.offsets[1:], truncate=truncate)
         return Encoded(ids, np.append(0, ends))
@@ -224,11 +233,10 @@ class Encoder:
         (array([[6, 7, 3, 3],
                [6, 4, 0, 3]], dtype=int32), array([ True,  True, False, False]))
         """
-        rows = inputs.flat_ids(encoded)
-        ids, offsets = self._decoder.checked(rows.ids, rows.offsets)
-        return PaddedIds.of(
-            ids, offsets[1:], pad=role_id(self.vocabulary, "pad"), pad_to=pad_to, side=side
-        )
+        encoded = inputs.flat_ids(encoded)
+        ids, offsets = self._decoder.checked(encoded.ids, encoded.offsets)
+        pad = role_id(self.vocabulary, "pad")
+        return PaddedIds.of(ids, offsets[1:], pad=pad, pad_to=pad_to, side=side)
 
     def encode_bytes(
         self,
@@ -246,13 +254,8 @@ class Encoder:
         numbers: (n_lines,) int64. Line i draws its dropout from (seed, numbers[i]); by default from (seed, i)
         """
         text = inputs.checked_utf8(text, "encode_bytes")
-        return self._ids_of_text(
-            text,
-            NEWLINE,
-            inputs.checked_numbers(numbers, text),
-            Dropout.of(dropout, seed),
-            n_threads,
-        )
+        numbers = inputs.checked_numbers(numbers, text)
+        return self._ids_of_text(text, NEWLINE, numbers, Dropout.of(dropout, seed), n_threads)
 
     def encode_file(
         self,
@@ -276,11 +279,13 @@ class Encoder:
         path = arguments.path(path)
         arguments.choice(errors, "errors", get_args(Errors))
         n_bytes = size_of(path) or 0
-        size, n_threads = shares(n_bytes, n_threads) if can_span(path) else (CHUNK_SIZE, n_threads)
+        size = CHUNK_SIZE
+        if can_span(path):
+            size, n_threads = split_for_threads(n_bytes, n_threads)
+        n_threads = checked_threads(n_threads)
         drops = Dropout.of(dropout, seed)
-        chunks = file_chunks(
-            path, errors=errors, numbered=drops is not None, size=size, max_line=max_line
-        )
+        numbered = drops is not None
+        chunks = file_chunks(path, errors=errors, numbered=numbered, size=size, max_line=max_line)
         return Encoded.of(self._run("ids", chunks, drops, n_threads), n_bytes=n_bytes)
 
     def encode_text(
@@ -305,19 +310,23 @@ class Encoder:
         numbers: see `encode_bytes`; overrides `first`
         """
         text = inputs.checked_utf8(text, "encode_text")
-        size, n_threads = shares(len(text), n_threads)
-        numbered, own = Dropout.of(dropout, seed) is not None, inputs.checked_numbers(numbers, text)
+        size, n_threads = split_for_threads(len(text), n_threads)
         chunks = chunks_of(
-            text, first=inputs.checked_first(first), numbers=own, numbered=numbered, size=size
+            text,
+            first=inputs.checked_first(first),
+            numbers=inputs.checked_numbers(numbers, text),
+            numbered=Dropout.of(dropout, seed) is not None,
+            size=size,
         )
-        options: Any = {
-            "form": form,
-            "separator": separator,
-            "dropout": dropout,
-            "seed": seed,
-            "n_threads": n_threads,
-        }
-        return b"".join(part.values.tobytes() for part in self.text_parts(chunks, **options))
+        parts = self.text_parts(
+            chunks,
+            form=form,
+            separator=separator,
+            dropout=dropout,
+            seed=seed,
+            n_threads=n_threads,
+        )
+        return b"".join(part.values.tobytes() for part in parts)
 
     def text_parts(
         self,
@@ -341,6 +350,8 @@ class Encoder:
                 f"form {form!r}, separator {separator!r}: choose pieces, or ids without a separator"
             )
         kind: Kind = "pieces" if form == "pieces" else "id text"
+        chunks = inputs.checked_chunks(chunks)
+        n_threads = checked_threads(n_threads)
         return self._run(kind, chunks, Dropout.of(dropout, seed), n_threads, separator)
 
     def encode_parts(
@@ -356,6 +367,8 @@ class Encoder:
         chunks: see volt.encode.chunks
         dropout, seed, n_threads: see `encode_batch`
         """
+        chunks = inputs.checked_chunks(chunks)
+        n_threads = checked_threads(n_threads)
         return self._run("ids", chunks, Dropout.of(dropout, seed), n_threads)
 
     def encode_offsets(self, line: str) -> list[tuple[str, int, int]]:
@@ -368,9 +381,8 @@ class Encoder:
         >>> encoder.encode_offsets(" low")
         [('lo', 1, 3), ('w</w>', 3, 4)]
         """
-        spans = encode_offsets(
-            self.vocabulary, inputs.checked_line(line, "encode_offsets"), encode_words=self._encoded
-        )
+        line = inputs.checked_line(line, "encode_offsets")
+        spans = encode_offsets(self.vocabulary, line, encode_words=self._tables.pieces)
         return [(piece, start, end) for piece, start, end, _ in spans]
 
     def encode_spans(self, lines: Iterable[str]) -> Spans:
@@ -384,19 +396,16 @@ class Encoder:
         >>> spans.starts.tolist(), spans.ends.tolist(), spans.words.tolist(), spans.offsets.tolist()
         ([1, 3, 0, 2, 4], [3, 4, 1, 4, 5], [0, 0, 0, 1, 1], [0, 2, 5])
         """
-        lines = arguments.texts(
-            lines, "lines", one="did you mean encode_offsets(line) or encode_spans([line])?"
-        )
-        return Spans.of(self.vocabulary, lines, encode_words=self._encoded)
+        one = "did you mean encode_offsets(line) or encode_spans([line])?"
+        lines = arguments.texts(lines, "lines", one=one)
+        return Spans.of(self.vocabulary, lines, encode_words=self._tables.pieces)
 
     def ids(self, pieces: Iterable[str]) -> Ids:
         """Return the ids of pieces, (n_pieces,) int32. Unknown pieces get the id of `unk`, if it exists.
 
         pieces: strings
         """
-        numbers, unk = self.vocabulary.ids, self.vocabulary.unk_id
-        result = (numbers.get(piece, unk) for piece in inputs.checked_pieces(pieces, "ids"))
-        return np.array([number for number in result if number is not None], np.int32)
+        return self._ids(inputs.checked_pieces(pieces, "ids"))
 
     def decode(self, pieces: Iterable[str]) -> str:
         """Decode pieces into a line of text. Pieces from `encode` give the normalised line, with single spaces.
@@ -413,7 +422,9 @@ class Encoder:
         """
         if isinstance(ids, Encoded):
             raise arguments.refusal(ids, "ids", "did you mean decode_batch(encoded)?")
-        return decode(self.vocabulary, self._pieces_of(arguments.wholes(ids, "ids"), skip_special))
+        skipped = skipped_ids(self.vocabulary, skip_special)
+        pieces = inputs.pieces_of(self.vocabulary, arguments.wholes(ids, "ids"), skipped)
+        return decode(self.vocabulary, pieces)
 
     def decode_stream(
         self, ids: Iterable[int], *, skip_special: bool | Special = False
@@ -428,9 +439,9 @@ class Encoder:
         >>> list(encoder.decode_stream(encoder.encode_ids("lo l😀")))
         ['l', 'o', ' l', '😀']
         """
-        return decode_stream(
-            self.vocabulary, self._pieces_of(inputs.streamed_ids(ids), skip_special)
-        )
+        skipped = skipped_ids(self.vocabulary, skip_special)
+        pieces = inputs.pieces_of(self.vocabulary, inputs.streamed_ids(ids), skipped)
+        return decode_stream(self.vocabulary, pieces)
 
     def token_bytes(self, number: int) -> bytes:
         """Return the UTF-8 text of an id, which may be part of a character. A marker is a space.
@@ -442,7 +453,8 @@ class Encoder:
         >>> [encoder.token_bytes(number) for number in (0, 260, 261, 262)]
         [b'<unk>', b' ', b'l', b'o ']
         """
-        [_] = self._pieces_of([number := arguments.whole(number, "number")], False)
+        number = arguments.whole(number, "number")
+        [_] = inputs.pieces_of(self.vocabulary, [number])
         return self._decoder.token_bytes(number)
 
     def decode_batch(
@@ -453,7 +465,8 @@ class Encoder:
         encoded: the result of `encode_batch`, or the ids of each line
         skip_special: see `decode_ids`
         """
-        encoded, skipped = inputs.flat_ids(encoded), skipped_ids(self.vocabulary, skip_special)
+        encoded = inputs.flat_ids(encoded)
+        skipped = skipped_ids(self.vocabulary, skip_special)
         return self._decoder.decode_lines(encoded.ids, encoded.offsets, skipped=skipped)
 
     def decode_bytes(self, encoded: Encoded | Iterable[Iterable[int]]) -> bytes:
@@ -481,54 +494,56 @@ class Encoder:
         >>> encoder.unknown_characters
         ['é']
         """
-        return sorted(
-            set[str]().union(*(batch.rendering.unknown() for batch in self._batches.values()))
-        )
+        unknown = (batch.rendering.unknown() for batch in self._batches.values())
+        return sorted(set[str]().union(*unknown))
 
     @cached_property
     def _decoder(self) -> Decoder:
         return Decoder.of(self.vocabulary)
 
-    def _pieces_of(self, numbers: Iterable[int], skip_special: bool | Special) -> Iterator[str]:
-        pieces, skipped = self.vocabulary.pieces, skipped_ids(self.vocabulary, skip_special)
-        return (
-            pieces[number]
-            for number in inputs.checked_ids(numbers, len(pieces))
-            if number not in skipped
-        )
-
     def _finding(
         self, allowed: Special | None, disallowed: Special, text: bytes, separator: int
     ) -> Encoder:
         """Return the encoder that finds the allowed tokens in text, after a search for those that are not allowed."""
-        if allowed is None and isinstance(disallowed, tuple) and not disallowed:
-            return self
         tokens = found_tokens(self.vocabulary, allowed, disallowed, text, separator)
         if tokens == frozenset(self.vocabulary.special.user):
             return self
         if tokens not in self._variants:
-            self._variants[tokens] = Encoder(
-                finding(self.vocabulary, tokens), cache_words=self._cache_words
-            )
+            vocabulary = finding(self.vocabulary, tokens)
+            self._variants[tokens] = Encoder(vocabulary, cache_words=self._cache_words)
         return self._variants[tokens]
+
+    def _ids(self, pieces: Iterable[str]) -> Ids:
+        numbers = self.vocabulary.ids
+        unk = self.vocabulary.unk_id
+        ids = [numbers.get(piece, unk) for piece in pieces]
+        return np.array([number for number in ids if number is not None], np.int32)
 
     def _pieces(
         self, lines: Sequence[str], drops: Dropout | None, first: int = 0
     ) -> list[list[str]]:
-        split = split_lines(self.vocabulary, lines)
+        words_of_lines = split_lines(self.vocabulary, lines)
         if drops:
-            return [
-                self._sampled(words, drops, first + number) for number, words in enumerate(split)
-            ]
-        words, cache = set(chain.from_iterable(split)), self._cache
+            numbered = enumerate(words_of_lines, first)
+            return [self._sampled(words, drops, number) for number, words in numbered]
+
+        words = set(chain.from_iterable(words_of_lines))
+        cache = self._cache
         missing = list(words.difference(cache))
-        if (
-            len(cache) + len(missing) > self._cache_words
-        ):  # other threads may still read the old cache
-            missing, cache = list(words), {}
-            self._cache = cache
-        cache.update(zip(missing, self._encoded(missing), strict=True))
-        return [list(chain.from_iterable(cache[word] for word in words)) for words in split]
+        if len(cache) + len(missing) > self._cache_words:
+            missing = list(words)
+            cache = self._cache = {}  # other threads may still read the old cache
+        cache.update(zip(missing, self._tables.pieces(missing), strict=True))
+        return [
+            list(chain.from_iterable(map(cache.__getitem__, words))) for words in words_of_lines
+        ]
+
+    def _sampled(self, words: Sequence[str], drops: Dropout, line: int) -> list[str]:
+        from volt.kernels.apply_bpe import line_state
+
+        state = line_state(drops.seed, line)
+        pieces = self._tables.pieces(words, dropout=drops.probability, state=state)
+        return list(chain.from_iterable(pieces))
 
     def _ids_of_text(
         self,
@@ -538,10 +553,9 @@ class Encoder:
         drops: Dropout | None,
         n_threads: int | None,
     ) -> Encoded:
-        size, n_threads = shares(len(text), n_threads)
-        chunks = chunks_of(
-            text, separator=separator, numbers=numbers, numbered=drops is not None, size=size
-        )
+        size, n_threads = split_for_threads(len(text), n_threads)
+        numbered = drops is not None
+        chunks = chunks_of(text, separator=separator, numbers=numbers, numbered=numbered, size=size)
         return Encoded.of(self._run("ids", chunks, drops, n_threads), n_bytes=len(text))
 
     def _run(
@@ -552,34 +566,11 @@ class Encoder:
         n_threads: int | None,
         separator: str = "",
     ) -> Iterator[EncodedPart]:
-        chunks, n_threads = inputs.checked_chunks(chunks), checked_threads(n_threads)
-        key = kind, separator, drops is not None
+        sampled = drops is not None
+        key = kind, separator, sampled
         if key not in self._batches:
             rendering = Rendering(kind, self._tables, separator=separator)
             self._batches[key] = BatchEncoder(
-                self._tables, rendering, sampled=key[2], limit=self._cache_words
+                self._tables, rendering, sampled=sampled, limit=self._cache_words
             )
         return self._batches[key].encode(chunks, dropout=drops, n_threads=n_threads)
-
-    def _encoded(self, words: Sequence[str]) -> list[tuple[str, ...]]:
-        return self._spelled(*self._tables.encode(words)) if words else []
-
-    def _sampled(self, words: Sequence[str], dropout: Dropout, line: int) -> list[str]:
-        from volt.kernels.apply_bpe import line_state
-
-        if not words:
-            return []
-        state = line_state(dropout.seed, line)
-        result = self._tables.encode(words, dropout=dropout.probability, state=state)
-        return list(chain.from_iterable(self._spelled(*result)))
-
-    def _spelled(self, symbols: Ids, ends: NDArray[np.int64]) -> list[tuple[str, ...]]:
-        spelled = [self._tables.spell(symbol) for symbol in symbols.tolist()]
-        for place in reversed(
-            [place for place, one in enumerate(symbols.tolist()) if self._tables.is_continued(one)]
-        ):
-            spelled[place], spelled[place + 1] = (spelled[place][0] + spelled[place + 1][0],), ()
-        return [
-            tuple(chain.from_iterable(spelled[start:end]))
-            for start, end in pairwise([0, *ends.tolist()])
-        ]

@@ -54,10 +54,13 @@ Output = Literal["pieces", "ids", "npy", "bin"]
 Progress = Callable[[int], object]
 Parts = Callable[..., Iterator[tuple[Chunk, EncodedPart]]]
 Write = Callable[[Encoder, Mapping[str, Path], "EncodeJob", Progress], Iterator[tuple[str, int]]]
-_MANIFEST, _MOST_UNSAVED = ".volt-encoded.json", 1 / 8
+_MANIFEST = ".volt-encoded.json"
+_MOST_UNSAVED = 1 / 8
 _ARRAYS = ("npy", "bin")
-_OFFSETS, _TEXTS = ".offsets.npy", (".pieces", ".ids")
-_SHAPING = ("bos", "eos", "truncate", "pad_to")  # a manifest names only those in use
+_OFFSETS = ".offsets.npy"
+_TEXTS = (".pieces", ".ids")
+_NOT_IN_MANIFEST = ("n_threads", "max_line")
+_ONLY_IF_USED = ("bos", "eos", "truncate", "pad_to")  # a manifest names these only if in use
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz")
 
 
@@ -115,24 +118,19 @@ class Outcome:
 
 def check_both(encoder: Encoder, job: EncodeJob) -> None:
     arguments.instance(encoder, Encoder, "encoder")
-    arguments.instance(
-        job,
-        EncodeJob,
-        "job",
-        remedy="give an EncodeJob, such as volt.encode.files.EncodeJob(form='ids')",
-    )
+    remedy = "give an EncodeJob, such as volt.encode.files.EncodeJob(form='ids')"
+    arguments.instance(job, EncodeJob, "job", remedy=remedy)
 
 
 def input_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     """Return the files to encode. Raises ConfigError if there are no files, CorpusError for JSON lines."""
+    one = "did you mean [path]?"
     if isinstance(paths, os.PathLike):
-        raise arguments.refusal(paths, "paths", "did you mean [path]?")
-    result = arguments.several(
-        paths, "paths", one="did you mean [path]?", remedy="give a list of paths"
-    )
-    if not result:
+        raise arguments.refusal(paths, "paths", one)
+    listed = arguments.several(paths, "paths", one=one, remedy="give a list of paths")
+    if not listed:
         raise ConfigError("paths is empty; name the files to encode")
-    result = [arguments.path(path, f"paths[{place}]") for place, path in enumerate(result)]
+    result = [arguments.path(path, f"paths[{place}]") for place, path in enumerate(listed)]
     for path in result:
         refuse_json_lines(path)
     return result
@@ -207,39 +205,34 @@ def encode_each(
     manifest = _Manifest(folder)
     common = _common_origin(encoder, job)
     origins = {path: _origin(path, common) for path in outputs}
-    missing = {
-        path: outputs[path]
-        for path in outputs
-        if not manifest.has(outputs[path], origins[path], job)
-    }
-    yield from (
-        Outcome(path, output, None) for path, output in outputs.items() if path not in missing
-    )
+    missing = dict[str, Path]()
+    for path, output in outputs.items():
+        if manifest.has(output, origins[path], job):
+            yield Outcome(path, output, None)
+        else:
+            missing[path] = output
     if not missing:
         return
+
     manifest.plan({output.name: origins[path] for path, output in missing.items()})
+    write = write or write_each
     try:
-        for path, n_lines in (write or write_each)(
-            encoder, missing, job, progress or (lambda _: None)
-        ):
-            manifest.add(
-                outputs[path].name, origins[path] | {"files": _marks(outputs[path], job.form)}
-            )
-            yield Outcome(path, outputs[path], n_lines)
+        for path, n_lines in write(encoder, missing, job, progress or (lambda _: None)):
+            output = outputs[path]
+            manifest.add(output.name, origins[path] | {"files": _marks(output, job.form)})
+            yield Outcome(path, output, n_lines)
     finally:
         manifest.close()
 
 
-def without_outputs(paths: Iterable[str], folder: Path) -> list[str]:
+def without_outputs(paths: Sequence[str], folder: Path) -> list[str]:
     """Leave out the files that an earlier `encode_each` wrote into the folder, by its manifest."""
-    paths = list(paths)
-    listed = {
-        file.name
-        for name, origin in _read_manifest(folder).items()
-        for file in _files_of(Path(name), origin.get("form", ""))
-    }
-    own = {identity(folder / name) for name in listed.intersection(map(name_of, paths))}
-    return [path for path in paths if name_of(path) not in listed or identity(path) not in own]
+    written = set[str]()
+    for name, origin in _read_manifest(folder).items():
+        written |= {file.name for file in _files_of(Path(name), origin.get("form", ""))}
+    suspects = {path for path in paths if name_of(path) in written}
+    own = {identity(folder / name_of(path)) for path in suspects}
+    return [path for path in paths if path not in suspects or identity(path) not in own]
 
 
 def write_each(
@@ -257,19 +250,15 @@ def output_files(
     """Return the files that `encode_one` writes; with `each`, the files that `encode_each` writes."""
     if not each:
         return _files_of(output, job.form)
-    created = [
-        file
-        for one in outputs_of(paths, output, f".{job.form}").values()
-        for file in _files_of(one, job.form)
-    ]
-    return [*created, output / _MANIFEST]
+    outputs = outputs_of(paths, output, f".{job.form}").values()
+    files = [file for path in outputs for file in _files_of(path, job.form)]
+    return [*files, output / _MANIFEST]
 
 
 def _files_of(output: Path, form: str) -> list[Path]:
-    has_offsets = (
-        form in _ARRAYS and output.name
-    )  # the current folder has no name; writing to it raises an error
-    return [output, output.with_name(output.name + _OFFSETS)] if has_offsets else [output]
+    if form not in _ARRAYS or not output.name:  # writing to the current folder raises an error
+        return [output]
+    return [output, output.with_name(output.name + _OFFSETS)]
 
 
 def check_outputs(outputs: Sequence[Path], inputs: Iterable[str]) -> None:
@@ -279,9 +268,9 @@ def check_outputs(outputs: Sequence[Path], inputs: Iterable[str]) -> None:
     for output in outputs:
         for partner in _partners(output):
             if partner not in written and mark_of(partner) is not None:
-                what = f"{shown_path(output)}: belongs to {shown_path(partner)}"
+                fault = f"{shown_path(output)}: belongs to {shown_path(partner)}"
                 raise ConfigError(
-                    f"{what}, which would no longer fit it; choose another name, or remove both"
+                    f"{fault}, which would no longer fit it; choose another name, or remove both"
                 )
 
 
@@ -308,8 +297,9 @@ def read_arrays(path: str, form: str) -> Arrays:
     except (OSError, ValueError, IndexError):
         fits = False
     if not fits:
-        what = f"{shown_path(path)}: not an array of form {form} whose offsets are {shown_path(path + _OFFSETS)}"
-        raise CorpusError(f"{what}; give an output of volt encode, or encode the text again")
+        offsets_path = shown_path(path + _OFFSETS)
+        fault = f"{shown_path(path)}: not an array of form {form} whose offsets are {offsets_path}"
+        raise CorpusError(f"{fault}; give an output of volt encode, or encode the text again")
     return ids, offsets
 
 
@@ -337,62 +327,63 @@ def encoded_parts(
     wait: Wait = is_ready,
 ) -> Iterator[tuple[Chunk, EncodedPart]]:
     """Yield each chunk and its encoded lines; a chunk without text, with `ends_file`, follows each file."""
-
-    def file_after_file() -> Iterator[Chunk]:
-        first = 0
-        for path in paths:
-            of_file = file_chunks(
-                path,
-                errors=job.errors,
-                first=0 if restart else first,
-                numbered=job.dropout > 0,
-                max_line=job.max_line,
-                wait=wait,
-            )
-            for chunk in of_file:
-                first = chunk.next_line if job.dropout else 0
-                yield chunk
-            yield Chunk(b"", first=first, ends_file=True)
-
-    chunks, copies = tee(file_after_file())
+    chunks, copies = tee(_chunks(paths, job, restart=restart, wait=wait))
+    frames = _framing(encoder, job) if job.shapes_lines else None
     options: dict[str, Any] = {"dropout": job.dropout, "seed": job.seed, "n_threads": job.n_threads}
-    if job.shapes_lines:
-        chunks, again = tee(chunks)
-        parts = _shaped(encoder, again, encoder.encode_parts(chunks, **options), job)
-    elif job.is_text:
-        parts = encoder.text_parts(chunks, form=job.form, separator=job.separator, **options)  # type: ignore[arg-type]
+    if job.is_text and not frames:
+        options |= {"form": job.form, "separator": job.separator}
+        parts = encoder.text_parts(chunks, **options)
     else:
         parts = encoder.encode_parts(chunks, **options)
-    done = 0
-    for part, chunk in zip(
-        parts, copies, strict=False
-    ):  # the copy of a chunk is read after the chunk is encoded
-        yield chunk, part
-        done += len(chunk.text)
+
+    n_bytes = 0
+    for part, chunk in zip(parts, copies, strict=False):  # a copy is read after its chunk
+        yield chunk, frames(part, chunk) if frames else part
+        n_bytes += len(chunk.text)
         if progress:
-            progress(done)
+            progress(n_bytes)
 
 
-def _shaped(
-    encoder: Encoder, chunks: Iterable[Chunk], parts: Iterable[EncodedPart], job: EncodeJob
-) -> Iterator[EncodedPart]:
-    """Put bos and eos around lines of ids, cut and pad them, and write them as text if the job says so."""
+def _chunks(
+    paths: Iterable[str | FileRange], job: EncodeJob, *, restart: bool, wait: Wait
+) -> Iterator[Chunk]:
+    first = 0
+    for path in paths:
+        chunks = file_chunks(
+            path,
+            errors=job.errors,
+            first=0 if restart else first,
+            numbered=job.dropout > 0,
+            max_line=job.max_line,
+            wait=wait,
+        )
+        for chunk in chunks:
+            if job.dropout:
+                first = chunk.next_line
+            yield chunk
+        yield Chunk(b"", first=first, ends_file=True)
+
+
+def _framing(encoder: Encoder, job: EncodeJob) -> Callable[[EncodedPart, Chunk], EncodedPart]:
+    """Return a function that puts bos and eos around lines of ids, cuts and pads them, and spells them if needed."""
     frame = Frame.of_roles(encoder.vocabulary, bos=job.bos, eos=job.eos)
     pad = None if job.pad_to is None else role_id(encoder.vocabulary, "pad")
-    texts = (
-        [f"{number} ".encode() for number in range(len(encoder.vocabulary))] if job.is_text else []
-    )
-    starts, values = np.cumsum([0, *map(len, texts)]), np.frombuffer(b"".join(texts), np.uint8)
-    for part, chunk in zip(
-        parts, chunks, strict=False
-    ):  # the copy of a chunk is read after the chunk is encoded
+    texts = list[bytes]()
+    if job.is_text:
+        texts = [f"{number} ".encode() for number in range(len(encoder.vocabulary))]
+    starts = np.cumsum([0, *map(len, texts)])
+    values = np.frombuffer(b"".join(texts), np.uint8)
+
+    def framed(part: EncodedPart, chunk: Chunk) -> EncodedPart:
         ids, ends = frame.fit(part.values, part.ends, truncate=job.truncate)
         if pad is not None and len(ends):
-            rows = PaddedIds.of(
-                ids, ends, pad=pad, pad_to=job.pad_to, place=partial(_place, chunk)
-            ).ids
-            ids, ends = rows.ravel(), np.arange(1, len(rows) + 1) * rows.shape[1]
-        yield expanded(ids, ends, starts, values) if job.is_text else EncodedPart(ids, ends)
+            place = partial(_place, chunk)
+            rows = PaddedIds.of(ids, ends, pad=pad, pad_to=job.pad_to, place=place).ids
+            ids = rows.ravel()
+            ends = np.arange(1, len(rows) + 1) * rows.shape[1]
+        return expanded(ids, ends, starts, values) if job.is_text else EncodedPart(ids, ends)
+
+    return framed
 
 
 def _place(chunk: Chunk, line: int) -> str:
@@ -405,64 +396,60 @@ def of_one_file(parts: Iterator[tuple[Chunk, EncodedPart]]) -> Iterator[tuple[Ch
 
 
 def _write(output: Path, parts: Iterable[tuple[Chunk, EncodedPart]], job: EncodeJob) -> int:
-    n_lines, offsets = 0, [np.zeros(1, np.int64)]
     _refuse_pipe(output, job)
+    n_lines = 0
+    offsets = [np.zeros(1, np.int64)]
     with write_atomic(output) as file:
         if job.form == "npy":
             _write_header(file, 0)
         for _, part in parts:
-            file.write(
-                part.values.astype(part.values.dtype.newbyteorder("<"), copy=False)
-                .view(np.uint8)
-                .data
-            )
+            little_endian = part.values.dtype.newbyteorder("<")
+            file.write(part.values.astype(little_endian, copy=False).view(np.uint8).data)
             file.flush()  # it may be a pipe, whose reader waits
             n_lines += len(part.ends)
             if not job.is_text and len(part.ends):
                 offsets.append(part.ends + offsets[-1][-1])
+
         if job.form == "npy":
             file.seek(0)
             _write_header(file, int(offsets[-1][-1]))
             file.seek(0, os.SEEK_END)
         if not job.is_text:
-            with write_atomic(_files_of(output, job.form)[1]) as neighbours:
-                np.save(neighbours, np.concatenate(offsets))
-                retire(output, file, neighbours)
+            _, offsets_path = _files_of(output, job.form)
+            with write_atomic(offsets_path) as offsets_file:
+                np.save(offsets_file, np.concatenate(offsets))
+                retire(output, file, offsets_file)
     return n_lines
 
 
 def _write_header(file: BinaryIO, n: int) -> None:
     """Write the header of a numpy file of n ids, in equal size for any n."""
-    np.lib.format.write_array_header_1_0(
-        file, {"descr": "<i4", "fortran_order": False, "shape": (n,)}
-    )
+    header = {"descr": "<i4", "fortran_order": False, "shape": (n,)}
+    np.lib.format.write_array_header_1_0(file, header)
 
 
 def _refuse_pipe(output: Path, job: EncodeJob) -> None:
     if job.is_text:
         return
-    try:
-        is_pipe = follow(output).is_written_through
-    except (OSError, ValueError):  # opening it reports the error
-        return
-    if is_pipe:
-        raise ConfigError(
-            f"{output}: not a file, and {job.form} needs two files; name a file, or choose pieces or ids"
-        )
+    with suppress(OSError, ValueError):  # opening it reports the error
+        if follow(output).is_written_through:
+            fault = f"{output}: not a file, and {job.form} needs two files"
+            raise ConfigError(f"{fault}; name a file, or choose pieces or ids")
 
 
 def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Path]:
     """Return the path of each file's output in a folder. Raises ConfigError if two files would share an output."""
-    outputs, taken = dict[str, Path](), set[Path]()
+    outputs = dict[str, Path]()
+    taken = set[Path]()
     for path in paths:
-        name = name_of(path)
-        for packed in _COMPRESSED:
-            name = name.removesuffix(packed)
-        output = folder / f"{name}{ending}"
         if path == "-":
             raise ConfigError(
                 "stdin has no name for an output in a folder; name a file to write to"
             )
+        name = name_of(path)
+        for packed in _COMPRESSED:
+            name = name.removesuffix(packed)
+        output = folder / f"{name}{ending}"
         if output in taken:
             raise ConfigError(
                 f"{path}: another file has the same output, {output}; give the files different names"
@@ -473,20 +460,20 @@ def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Pat
 
 
 def _common_origin(encoder: Encoder, job: EncodeJob) -> dict[str, Any]:
-    options = (
-        (name, value)
-        for name, value in asdict(job).items()
-        if name not in ("n_threads", "max_line")
-    )
-    requested = {name: value for name, value in options if value or name not in _SHAPING}
-    return {"vocabulary": encoder.vocabulary.fingerprint, **requested}
+    origin = {"vocabulary": encoder.vocabulary.fingerprint}
+    for name, value in asdict(job).items():
+        if name not in _NOT_IN_MANIFEST and (value or name not in _ONLY_IF_USED):
+            origin[name] = value
+    return origin
 
 
 def _origin(path: str, common: dict[str, Any]) -> dict[str, Any]:
-    if (mark := mark_of(path)) is None:
+    mark = mark_of(path)
+    if mark is None:
         return {}
+    n_bytes, modified = mark
     source = bare(path) if url_of(path) else os.path.abspath(path)
-    return {"source": source, "bytes": mark[0], "modified": mark[1], **common}
+    return {"source": source, "bytes": n_bytes, "modified": modified, **common}
 
 
 class _Manifest:
@@ -497,7 +484,8 @@ class _Manifest:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._path, self._n_unsaved = folder / _MANIFEST, 0
+        self._path = folder / _MANIFEST
+        self._n_unsaved = 0
         self._origins = _read_manifest(folder)
 
     def has(self, output: Path, origin: dict[str, Any], job: EncodeJob) -> bool:
@@ -530,15 +518,14 @@ class _Manifest:
 
 
 def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
-    origins, end = dict[str, Any](), 0
-    try:
+    origins = dict[str, Any]()
+    end = 0
+    with suppress(OutputError, TypeError, ValueError):
         text = read_bytes(folder / _MANIFEST, kind=OutputError).decode()
         while end < len(text):
-            result, end = json.JSONDecoder().raw_decode(text, end)
-            origins |= result
+            entries, end = json.JSONDecoder().raw_decode(text, end)
+            origins |= entries
             end += text.startswith("\n", end)
-    except (OutputError, TypeError, ValueError):
-        pass
     return {name: origin for name, origin in origins.items() if isinstance(origin, dict)}
 
 

@@ -38,13 +38,9 @@ class Frame:
 
     def __post_init__(self) -> None:
         for name in ("front", "back"):
-            ids = enumerate(arguments.several(getattr(self, name), name))
-            result = tuple(
-                arguments.whole(id_, f"{name}[{place}]", low=0, high=_MOST) for place, id_ in ids
-            )
-            object.__setattr__(
-                self, name, result
-            )  # the only way to set a field of a frozen dataclass
+            values = enumerate(arguments.several(getattr(self, name), name))
+            ids = tuple(_checked_id(value, f"{name}[{place}]") for place, value in values)
+            object.__setattr__(self, name, ids)  # the dataclass is frozen
 
     @classmethod
     def of(
@@ -56,12 +52,12 @@ class Frame:
         eos: int | str | None = None,
     ) -> Frame:
         """Return the frame. Each argument is an id or a token of the vocabulary; None adds nothing."""
-        front = [
-            _id_of(vocabulary, token, name)
-            for name, token in (("bos", bos), ("prepend", prepend))
+        ids = {
+            name: (_id_of(vocabulary, token, name),)
+            for name, token in (("bos", bos), ("prepend", prepend), ("eos", eos))
             if token is not None
-        ]
-        return cls(tuple(front), () if eos is None else (_id_of(vocabulary, eos, "eos"),))
+        }
+        return cls(ids.get("bos", ()) + ids.get("prepend", ()), ids.get("eos", ()))
 
     @classmethod
     def of_roles(cls, vocabulary: Vocabulary, *, bos: bool = False, eos: bool = False) -> Frame:
@@ -72,10 +68,9 @@ class Frame:
 
     def around(self, ids: NDArray[np.int32], ends: Longs) -> tuple[NDArray[np.int32], Longs]:
         """Put the special tokens around each line. Return the ids, and each line's new length, (n_lines,)."""
-        starts = np.concatenate([[0], ends])[:-1]
-        places = np.repeat(
-            np.stack([starts, ends], axis=1), (len(self.front), len(self.back)), axis=1
-        )
+        starts = _starts(ends)
+        edges = np.stack([starts, ends], axis=1)
+        places = np.repeat(edges, (len(self.front), len(self.back)), axis=1)
         own = np.tile(np.array(self.front + self.back, np.int32), len(ends))
         return np.insert(ids, places.ravel(), own), ends - starts + places.shape[1]
 
@@ -88,9 +83,10 @@ class Frame:
         Return the ids, and where each line ends, (n_lines,).
         """
         if truncate is not None:
-            starts = np.concatenate([[0], ends])[:-1]
+            starts = _starts(ends)
             sizes = np.minimum(ends - starts, self.room(truncate))
-            ids, ends = ids[places_of(starts, sizes)], np.cumsum(sizes)
+            ids = ids[places_of(starts, sizes)]
+            ends = np.cumsum(sizes)
         if not self.front + self.back:
             return ids, ends
         ids, sizes = self.around(ids, ends)
@@ -102,9 +98,14 @@ class Frame:
         return arguments.whole(truncate, "truncate", low=max(1, n_own), high=_MOST) - n_own
 
 
+def _starts(ends: Longs) -> Longs:
+    return np.append(0, ends)[:-1]
+
+
 def role_id(vocabulary: Vocabulary, role: Role) -> int:
     """Return the id of the token with a role. Raises ConfigError if the vocabulary has no such token."""
-    if (token := getattr(vocabulary.special, role)) is None:
+    token = getattr(vocabulary.special, role)
+    if token is None:
         remedy = f"name one: volt.read_vocabulary(path, {role}=TOKEN)"
         raise ConfigError(f"the vocabulary has no {role} token; {remedy}")
     return vocabulary.ids[token]
@@ -146,7 +147,7 @@ class PaddedIds:
 
         Raises ConfigError if a line is longer than `pad_to`.
         """
-        sizes = np.diff(ends, prepend=0)[:, None]
+        sizes = np.diff(ends, prepend=0)
         longest = int(sizes.max(initial=0))
         length = longest if pad_to is None else arguments.whole(pad_to, "pad_to", low=1, high=_MOST)
         if longest > length:
@@ -154,18 +155,24 @@ class PaddedIds:
             line = place(index) if place else f"line {index + 1}"
             fault = f"{line}, the longest line, has {counted(longest, 'id')}, more than pad_to, {length}"
             raise ConfigError(f"{fault}; pass", hint={"pad_to": longest, "truncate": length})
-        columns = np.arange(length)
-        is_left = arguments.choice(side, "side", get_args(Side)) == "left"
-        mask = columns >= length - sizes if is_left else columns < sizes
+
+        mask = np.arange(length) < sizes[:, None]
+        if arguments.choice(side, "side", get_args(Side)) == "left":
+            mask = mask[:, ::-1].copy()
         padded = np.full(mask.shape, pad, np.int32)
         padded[mask] = ids
         return cls(padded, mask)
 
 
+def _checked_id(value: object, name: str) -> int:
+    return arguments.whole(value, name, low=0, high=_MOST)
+
+
 def _id_of(vocabulary: Vocabulary, token: int | str, name: str) -> int:
     if not isinstance(token, str):
-        return arguments.whole(token, name, low=0, high=_MOST)
-    if (result := vocabulary.id_of(token)) is None:
+        return _checked_id(token, name)
+    number = vocabulary.id_of(token)
+    if number is None:
         fault = f"{name} {arguments.shortened(token)!r} is not a token of the vocabulary"
         raise ConfigError(f"{fault}; give one of its special tokens, or an id")
-    return result
+    return number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Protocol
 
@@ -12,16 +12,14 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.encode.batch_encoder import Encoded
-from volt.encode.chunks import Chunk, is_arrow
+from volt.encode.chunks import Chunk, count_lines, is_arrow
 from volt.errors import ArgumentError, ConfigError, VocabularyError
 from volt.vocabulary import Vocabulary
 
 Numbers = NDArray[np.int64]
 _FLAT = "give a flat numpy array of whole numbers"
 _CHUNKS = "give chunks of volt.encode.chunks.chunks_of or file_chunks"
-_LAST = (
-    1 << 62
-)  # the greatest number that a first line may have, so that later lines' numbers fit into 64 bits
+_LAST = 1 << 62  # the greatest number of a first line, so that later numbers fit into 64 bits
 
 
 class HasVocabulary(Protocol):
@@ -36,17 +34,17 @@ def vocabulary_of(vocabulary: Vocabulary | str | os.PathLike[str] | HasVocabular
     """Return a vocabulary, the vocabulary in a file, or the vocabulary of an object that has one."""
     if isinstance(vocabulary, str | os.PathLike):
         return Vocabulary.load(vocabulary)
-    if isinstance(result := getattr(vocabulary, "vocabulary", None), Vocabulary):
-        return result
+    own = getattr(vocabulary, "vocabulary", None)
+    if isinstance(own, Vocabulary):
+        return own
     return arguments.instance(vocabulary, Vocabulary, "vocabulary")
 
 
 def checked_line(line: str, call: str) -> str:
     if isinstance(line, str):
         return line
-    return arguments.text(
-        line, "line", remedy=f"give a str; {call} takes one line, and encode_batch many"
-    )
+    remedy = f"give a str; {call} takes one line, and encode_batch many"
+    return arguments.text(line, "line", remedy=remedy)
 
 
 def checked_lines(lines: Any) -> Sequence[str]:
@@ -57,19 +55,22 @@ def checked_lines(lines: Any) -> Sequence[str]:
 
 def streamed_ids(ids: Iterable[int]) -> Iterator[int]:
     """Check each id when it is requested: the iterable may be endless."""
-    if (
-        isinstance(ids, Encoded | str | bytes)
-        or getattr(ids, "ndim", hasattr(ids, "__iter__")) == 0
-    ):
+    is_single = getattr(ids, "ndim", hasattr(ids, "__iter__")) == 0
+    if is_single or isinstance(ids, Encoded | str | bytes):
         raise arguments.refusal(ids, "ids", "give the ids of one line")
     return (arguments.whole(number, f"ids[{place}]") for place, number in enumerate(ids))
 
 
-def checked_ids(numbers: Iterable[int], n_ids: int) -> Iterator[int]:
-    for place, number in enumerate(numbers):
-        if not 0 <= number < n_ids:
-            raise out_of_range(number, place, n_ids)
-        yield number
+def pieces_of(
+    vocabulary: Vocabulary, ids: Iterable[int], skipped: Collection[int] = ()
+) -> Iterator[str]:
+    """Yield the piece of each id that is not skipped. Raises VocabularyError if an id is out of range."""
+    pieces = vocabulary.pieces
+    for place, number in enumerate(ids):
+        if not 0 <= number < len(pieces):
+            raise out_of_range(number, place, len(pieces))
+        if number not in skipped:
+            yield pieces[number]
 
 
 def out_of_range(number: object, place: int, n_ids: int, *, where: str = "") -> VocabularyError:
@@ -90,16 +91,15 @@ def checked_first(first: int) -> int:
 def checked_numbers(numbers: Numbers | None, text: bytes) -> Numbers | None:
     if numbers is None:
         return None
+    is_whole = isinstance(numbers, np.ndarray) and numbers.dtype.kind in "iu"
     try:
-        is_whole = isinstance(numbers, np.ndarray) and numbers.dtype.kind in "iu"
-        result = np.ascontiguousarray(
-            numbers if is_whole else arguments.wholes(numbers, "numbers"), np.int64
-        )
+        values = numbers if is_whole else arguments.wholes(numbers, "numbers")
+        result = np.ascontiguousarray(values, np.int64)
     except OverflowError:
         raise ConfigError(
             "numbers contains a number of more than 64 bits; give smaller numbers"
         ) from None
-    n_lines = text.count(b"\n") + (text[-1:] not in (b"", b"\n"))
+    n_lines = count_lines(text)
     if result.shape != (n_lines,):
         raise ConfigError(
             f"numbers has shape {result.shape}; give shape ({n_lines},), one number for each line"
@@ -109,47 +109,40 @@ def checked_numbers(numbers: Numbers | None, text: bytes) -> Numbers | None:
 
 def checked_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     """Check each chunk when it is requested: the iterable may be endless."""
-    try:
-        numbered = enumerate(chunks)
-    except TypeError:
-        numbered = None
-    if numbered is None or isinstance(chunks, str | bytes | bytearray | memoryview):
+    if isinstance(chunks, str | bytes | bytearray | memoryview) or not hasattr(chunks, "__iter__"):
         raise arguments.refusal(chunks, "chunks", _CHUNKS)
     return (
-        arguments.instance(one, Chunk, f"chunks[{place}]", remedy=_CHUNKS)
-        for place, one in numbered
+        arguments.instance(chunk, Chunk, f"chunks[{place}]", remedy=_CHUNKS)
+        for place, chunk in enumerate(chunks)
     )
 
 
 def checked_pieces(pieces: Iterable[str], call: str) -> list[str]:
     if isinstance(pieces, Encoded):
         raise arguments.refusal(pieces, "pieces", "did you mean decode_batch(encoded)?")
+    one = f"did you mean {call}(text.split())?"
     remedy = "pieces are strings; for ids, call decode_ids or decode_batch"
-    return arguments.texts(
-        pieces, "pieces", one=f"did you mean {call}(text.split())?", remedy=remedy
-    )
+    return arguments.texts(pieces, "pieces", one=one, remedy=remedy)
 
 
 def flat_ids(encoded: Encoded | Iterable[Iterable[int]]) -> Encoded:
+    """Return the ids of lines as one array. Its type is checked; its bounds are not."""
     if not isinstance(encoded, Encoded):
-        rows = arguments.several(
-            encoded, "encoded", remedy="give the result of encode_batch, or the ids of each line"
-        )
-        numbers = [arguments.wholes(row, f"encoded[{place}]") for place, row in enumerate(rows)]
+        remedy = "give the result of encode_batch, or the ids of each line"
+        rows = arguments.several(encoded, "encoded", remedy=remedy)
+        ids = [arguments.wholes(row, f"encoded[{place}]") for place, row in enumerate(rows)]
         try:
-            flat: NDArray[Any] = np.array([*chain.from_iterable(numbers)], np.int64)
+            flat: NDArray[Any] = np.array([*chain.from_iterable(ids)], np.int64)
         except OverflowError:
             raise VocabularyError(
                 "encoded contains an id of more than 64 bits; give ids of the vocabulary"
             ) from None
-        return Encoded(flat, np.cumsum([0, *map(len, numbers)]))
-    for name in ("ids", "offsets"):
-        values = arguments.instance(
-            getattr(encoded, name), np.ndarray, f"encoded.{name}", remedy=_FLAT
-        )
+        return Encoded(flat, np.cumsum([0, *map(len, ids)]))
+
+    for name in ("encoded.ids", "encoded.offsets"):
+        values = getattr(encoded, name.removeprefix("encoded."))
+        values = arguments.instance(values, np.ndarray, name, remedy=_FLAT)
         if values.ndim != 1 or values.dtype.kind not in "iu":
             shape = "1 dimension" if values.ndim == 1 else f"{values.ndim} dimensions"
-            raise ArgumentError(
-                f"encoded.{name} is a ndarray of {values.dtype} and {shape}; {_FLAT}"
-            )
+            raise ArgumentError(f"{name} is a ndarray of {values.dtype} and {shape}; {_FLAT}")
     return encoded

@@ -1,7 +1,7 @@
 """Pieces → their spans in the original line, in characters, in linear time.
 
-original line → line with user tokens hidden → normalised line → pre-tokens → pieces
-                                            `align`         `pretoken_spans`
+original line → line with user tokens hidden → normalised line → words → pieces
+                                            `align`         `word_spans`
 
 Each step maps spans back to the previous form.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from volt.text.white_space import SPLIT_CLASS
 from volt.vocabulary import Vocabulary
 
 # A character and all that may combine with it: marks, Hangul vowels and finals, and what NFKC turns into them.
-_SEGMENT = (
+_CLUSTER = (
     r"(?s).[\p{M}\x{1160}-\x{11FF}\x{E33}\x{EB3}\x{3133}\x{3135}\x{3136}\x{313A}-\x{313F}\x{314F}-\x{3164}"
     r"\x{3167}-\x{316D}\x{316F}\x{3170}\x{3182}\x{3183}\x{3187}-\x{318E}\x{FF9E}-\x{FFA0}\x{FFA3}\x{FFA5}"
     r"\x{FFA6}\x{FFAA}-\x{FFAF}\x{FFC2}-\x{FFC7}\x{FFCA}-\x{FFCF}\x{FFD2}-\x{FFD7}\x{FFDA}-\x{FFDC}]*"
@@ -42,78 +42,76 @@ def align(normalizer: Normalizer, line: str) -> tuple[str, NDArray[np.int64]]:
     """
     import polars as pl
 
-    text, whole = normalizer.normalize(line), pl.Series([line], dtype=pl.String)
-    for pattern in (_SEGMENT, _WORD_OR_GAP, _LINE):
+    text = normalizer.normalize(line)
+    whole = pl.Series([line], dtype=pl.String)
+    for pattern in (_CLUSTER, _WORD_OR_GAP, _LINE):
         before = whole.str.extract_all(pattern).explode().drop_nulls()
         after = normalizer.apply_series(before)
-        if "".join(after).replace("ς", "σ") == text.replace(
-            "ς", "σ"
-        ):  # a sigma's form depends on its context
+        # a sigma's form depends on its context
+        if "".join(after).replace("ς", "σ") == text.replace("ς", "σ"):
             break
-    n_before, n_after = (
-        series.str.len_chars().to_numpy().astype(np.int64) for series in (before, after)
-    )
-    starts, offsets = (np.repeat(np.cumsum(n) - n, n_after) for n in (n_before, n_after))
-    same = np.repeat(
-        (before == after).to_numpy(), n_after
-    )  # these segments map character by character
-    starts = starts + same * (np.arange(len(starts)) - offsets)
-    return text, np.stack(
-        [starts, starts + np.where(same, 1, np.repeat(n_before, n_after))], axis=1
-    )
+
+    n_before = before.str.len_chars().to_numpy().astype(np.int64)
+    n_after = after.str.len_chars().to_numpy().astype(np.int64)
+    starts = np.repeat(np.cumsum(n_before) - n_before, n_after)
+    sizes = np.repeat(n_before, n_after)
+    places = np.arange(len(starts)) - np.repeat(np.cumsum(n_after) - n_after, n_after)
+
+    # parts that normalising does not change map character by character
+    is_equal = np.repeat((before == after).to_numpy(), n_after)
+    starts[is_equal] += places[is_equal]
+    sizes[is_equal] = 1
+    return text, np.stack([starts, starts + sizes], axis=1)
 
 
-def pretoken_spans(
+def word_spans(
     pretokenizer: PreTokenizer, text: str, *, hidden: bool = True
 ) -> list[tuple[str, int, int]]:
-    """Return each pre-token with its start and end in a normalised text, in characters. An added "▁" has no width.
+    """Return each word with its start and end in a normalised text, in characters. An added "▁" has no width.
 
     hidden: whether private characters stand for user tokens
     """
     words = pretokenizer.split(text, hidden=hidden)
-    is_regex = pretokenizer.name.startswith("regex:")
-    spans = (
-        _match_spans(pretokenizer, text)
-        if is_regex
-        else _word_spans(pretokenizer, text, words, hidden=hidden)
-    )
-    return [(word, *span) for word, span in zip(words, spans, strict=True)]
+    if pretokenizer.name.startswith("regex:"):
+        spans = _match_spans(pretokenizer, text)
+    else:
+        spans = _spans_in_order(pretokenizer, text, words, hidden=hidden)
+    return [(word, start, end) for word, (start, end) in zip(words, spans, strict=True)]
 
 
-def _word_spans(
+def _spans_in_order(
     pretokenizer: PreTokenizer, text: str, words: Sequence[str], *, hidden: bool
 ) -> Iterator[tuple[int, int]]:
-    places = pretokenizer.dummy_places(text, hidden=hidden)
-    source = (
-        SPACE.join(text[start:end] for start, end in pairwise([0, *places, len(text)]))
-        if places
-        else text
-    )
-    shown, end = (
-        SPACE if pretokenizer.is_bytes or not pretokenizer.keeps_spaces else " ",
-        0,
-    )  # what "▁" stands for
+    """Yield the span of each word, which follows the previous word."""
+    added = pretokenizer.dummy_places(text, hidden=hidden)
+    parts = [text[start:end] for start, end in pairwise([0, *added, len(text)])]
+    source = SPACE.join(parts) if added else text
+    keeps_spaces = pretokenizer.keeps_spaces and not pretokenizer.is_bytes
+    shown = " " if keeps_spaces else SPACE  # the character that "▁" stands for
     source = source.replace(SPACE, shown)
-    dummies = [place + number for number, place in enumerate(places)]  # where they are in `source`
+    added = [place + number for number, place in enumerate(added)]  # now in `source`
+
+    end = 0
     for word in words:
         plain = to_bytes(word).decode() if pretokenizer.is_bytes else word
         start = source.index(plain.replace(SPACE, shown), end)
         end = start + len(plain)
-        yield start - bisect_left(dummies, start), end - bisect_left(dummies, end)
+        yield start - bisect_left(added, start), end - bisect_left(added, end)
 
 
 def _match_spans(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[int, int]]:
+    """Yield the span of each match of a regex."""
     import polars as pl
 
     about_to_use_polars()
     used = set(text)
-    left, right = islice(
-        (mark for mark in map(chr, range(0xE000, 0x110000)) if mark not in used), 2
-    )
+    unused = (mark for mark in map(chr, range(0xE000, 0x110000)) if mark not in used)
+    left = next(unused)
+    right = next(unused)
     source = text.replace(SPACE, " ") if pretokenizer.keeps_spaces else text
-    bracketed = pl.Series([source], dtype=pl.String).str.replace_all(
-        pretokenizer.pattern, f"{left}${{0}}{right}"
-    )
+    series = pl.Series([source], dtype=pl.String)
+    bracketed = series.str.replace_all(pretokenizer.pattern, f"{left}${{0}}{right}")
+
     gap, *matches = str(bracketed.item()).split(left)
     position = len(gap)
     for match in matches:
@@ -129,25 +127,29 @@ EncodeWords = Callable[[Sequence[str]], Sequence[Sequence[str]]]
 def encode_offsets(
     vocabulary: Vocabulary, line: str, *, encode_words: EncodeWords
 ) -> Iterator[tuple[str, int, int, int]]:
-    """Yield each piece with its start and end in the original line, and the number of its pre-token."""
+    """Yield each piece with its start and end in the original line, and the number of its word."""
+    special = vocabulary.special
+    is_bytes = vocabulary.pretokenizer.is_bytes
     starts_visible = np.ones(len(check_text(line)) + 1, bool)
-    for start, end in vocabulary.special.spans(line):
+    for start, end in special.spans(line):
         starts_visible[start + 1 : end] = False
-    edges = np.flatnonzero(
-        starts_visible
-    )  # where characters start or end once user tokens are hidden
+    edges = np.flatnonzero(starts_visible)  # of characters, once user tokens are hidden
+
     own = own_characters(vocabulary, [line])
-    [stood_in] = own.put([line])
-    normal, from_hidden = align(vocabulary.normalizer, vocabulary.special.hide_text(stood_in))
-    starts = np.append(edges[from_hidden[:, 0]], len(line)).tolist()
-    ends = np.append(0, edges[from_hidden[:, 1]]).tolist()
-    cut = pretoken_spans(vocabulary.pretokenizer, normal, hidden=bool(vocabulary.special.user))
-    [words] = own.restored([[word for word, *_ in cut]], is_bytes=vocabulary.pretokenizer.is_bytes)
-    for number, ((_, start, end), pieces) in enumerate(zip(cut, encode_words(words), strict=True)):
-        spans = list(_within_word(vocabulary, pieces))
-        unseen = spans[-1][2] - (end - start)  # characters of an added "▁"
-        for piece, first, last in spans:
-            i, j = start + max(0, first - unseen), start + max(0, last - unseen)
+    [line_without_own] = own.put([line])
+    normal, from_hidden = align(vocabulary.normalizer, special.hide_text(line_without_own))
+    starts = [*edges[from_hidden[:, 0]].tolist(), len(line)]
+    ends = [0, *edges[from_hidden[:, 1]].tolist()]
+
+    spans = word_spans(vocabulary.pretokenizer, normal, hidden=bool(special.user))
+    [words] = own.restored([[word for word, _, _ in spans]], is_bytes=is_bytes)
+    pieces_of_words = encode_words(words)
+    for number, (_, start, end) in enumerate(spans):
+        in_word = list(_within_word(vocabulary, pieces_of_words[number]))
+        n_added = in_word[-1][2] - (end - start)  # characters of an added "▁"
+        for piece, first, last in in_word:
+            i = start + max(0, first - n_added)
+            j = start + max(0, last - n_added)
             yield piece, starts[i], ends[j] if j > i else starts[i], number
 
 
@@ -157,7 +159,7 @@ class Spans:
 
     ids: (n_ids,) int32, equal to the ids of `Encoder.encode_batch`
     starts, ends: (n_ids,) int64, the span of each id in its line, in characters
-    words: (n_ids,) int64, the number of the pre-token in its line
+    words: (n_ids,) int64, the number of the word in its line
     offsets: (n_lines + 1,) int64; line i has ids[offsets[i]:offsets[i + 1]]
 
     >>> from volt.encode.encoder import Encoder
@@ -180,40 +182,36 @@ class Spans:
 
         vocabulary: the vocabulary
         lines: texts
-        encode_words: returns the pieces of each pre-token
+        encode_words: returns the pieces of each word
         """
-        numbers, unk, rows, offsets = (
-            vocabulary.ids,
-            vocabulary.unk_id,
-            list[tuple[int, int, int, int]](),
-            [0],
-        )
+        ids = vocabulary.ids
+        unk = vocabulary.unk_id
+        rows = list[tuple[int, ...]]()
+        offsets = [0]
         for line in lines:
-            for piece, start, end, word in encode_offsets(
-                vocabulary, line, encode_words=encode_words
-            ):
-                if (number := numbers.get(piece, unk)) is not None:
-                    rows.append((number, start, end, word))
+            for piece, *span in encode_offsets(vocabulary, line, encode_words=encode_words):
+                number = ids.get(piece, unk)
+                if number is not None:
+                    rows.append((number, *span))
             offsets.append(len(rows))
-        ids, starts, ends, words = np.array(rows, np.int64).reshape(-1, 4).T.copy()
-        return cls(ids.astype(np.int32), starts, ends, words, np.array(offsets, np.int64))
+        numbers, starts, ends, words = np.array(rows, np.int64).reshape(-1, 4).T.copy()
+        return cls(numbers.astype(np.int32), starts, ends, words, np.array(offsets, np.int64))
 
 
 def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tuple[str, int, int]]:
     """Yield each piece with its span in its word; the bytes of a character share its span."""
-    data = [_within_text(vocabulary, piece) for piece in pieces]
+    data = [_text_of(vocabulary, piece) for piece in pieces]
     starts_character = np.frombuffer(b"".join(data), np.uint8) & 0xC0 != 0x80
-    numbers, start = (
-        [0, *np.cumsum(starts_character).tolist()],
-        0,
-    )  # the characters that start in the bytes so far
+    n_started = [0, *np.cumsum(starts_character).tolist()]  # characters that start in n bytes
+    start = 0
     for piece, text in zip(pieces, data, strict=True):
         end = start + len(text)
-        yield piece, numbers[min(start + 1, end)] - (end > start), numbers[end]
+        first = n_started[start + 1] - 1 if text else n_started[start]
+        yield piece, first, n_started[end]
         start = end
 
 
-def _within_text(vocabulary: Vocabulary, piece: str) -> bytes:
+def _text_of(vocabulary: Vocabulary, piece: str) -> bytes:
     """Return the UTF-8 text of a piece without its marker; a user token counts as one character."""
     is_bytes = vocabulary.pretokenizer.is_bytes
     if piece in vocabulary.special.user:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import chain, islice, product
+from itertools import chain, product
 from math import prod
 from random import Random
 from typing import Any, Literal, NamedTuple
@@ -22,30 +22,23 @@ import numpy as np
 from volt import arguments
 from volt.display import counted
 from volt.encode.encoder import Encoder
-from volt.encode.merge_tables import MergeTables, Spelled, merged
+from volt.encode.merge_tables import MergeTables, TokenAtoms, merged
 from volt.text.atoms import PREFIX, SPACE, SUFFIX, Marker, atom_codes
 from volt.text.byte_alphabet import to_bytes, whole_characters
 from volt.text.patterns.published import CONTRACTIONS
 from volt.text.white_space import WHITE_SPACE
 from volt.vocabulary import Vocabulary
 
-_BY_CLASS = (
-    "whitespace",
-    "metaspace",
-    "unicode",
-    "gpt2",
-)  # these split by the classes of characters only
+# these split by the classes of characters only
+_BY_CLASS = ("whitespace", "metaspace", "unicode", "gpt2")
 _LETTERS = range(0x4E00, 0x9FA6)
 _SIGNS = (*range(0x2190, 0x2400), *range(0xE000, 0xF900))
 _NUMBERS = [code for code in range(0x660, 0x3000) if category(chr(code)) in ("Nd", "Nl", "No")]
 _MOST = 400  # texts tried for a token that begins or ends inside a character
 _MOST_ATOMS = 100  # atoms tried next to a token if a regex splits the text
 _INNER = range(0x80, 0xC0)  # bytes after the first of a character
-_FIRST = {
-    2: range(0xC2, 0xE0),
-    3: range(0xE0, 0xF0),
-    4: range(0xF0, 0xF5),
-}  # first bytes, by the length of the character
+# first bytes, by the length of the character
+_FIRST = {2: range(0xC2, 0xE0), 3: range(0xE0, 0xF0), 4: range(0xF0, 0xF5)}
 
 
 class Form(NamedTuple):
@@ -72,36 +65,34 @@ def spelled(vocabulary: Vocabulary, text: str) -> str | None:
 
 def is_decided(vocabulary: Vocabulary, form: Form) -> bool:
     """Check whether the failure of all trials proves that no text produces a form."""
-    special = vocabulary.special
     marker = vocabulary.marker
     cut = vocabulary.pretokenizer
     text = spelled(vocabulary, form.text)
     if text is None:
         return whole_characters(to_bytes(form.text)) is None
-    if vocabulary.normalizer.name != "none" and any(user in text for user in special.user):
-        return (
-            False  # other characters, which do not spell the user token, may normalise to this text
-        )
+    if vocabulary.normalizer.name != "none" and _holds_user(vocabulary, text):
+        return False  # other characters, without the user token, may normalise to this text
     if cut.name == "bytes":
         return marker == "none"
-    if (
-        marker != "none"
-        and cut.name in ("unicode", "gpt2")
-        and (not text.strip() or text.startswith("'"))
-    ):
+    is_apart = not text.strip() or text.startswith("'")
+    if is_apart and marker != "none" and cut.name in ("unicode", "gpt2"):
         return False  # its word may not contain an unknown character
     return cut.name in _BY_CLASS and len(neighbours(vocabulary)) == 4
 
 
+def _holds_user(vocabulary: Vocabulary, text: str) -> bool:
+    return any(user in text for user in vocabulary.special.user)
+
+
 def neighbours(vocabulary: Vocabulary) -> list[str]:
     r"""Return a letter, a number, a sign and a white space that the vocabulary does not know, if they exist."""
-    taken = set("".join(chain(vocabulary.atoms, vocabulary.unmade, vocabulary.special.user)))
+    known = set("".join(chain(vocabulary.atoms, vocabulary.unmade, vocabulary.special.user)))
     result = list[str]()
     for codes in (_LETTERS, _NUMBERS, _SIGNS, map(ord, WHITE_SPACE[6:])):
-        free = (char for char in map(chr, codes) if char not in taken)
-        result += islice(
-            (char for char in free if vocabulary.normalizer.normalize(char) == char), 1
-        )
+        for character in map(chr, codes):
+            if character not in known and vocabulary.normalizer.normalize(character) == character:
+                result.append(character)
+                break
     return result
 
 
@@ -111,28 +102,29 @@ Trial = Callable[[Form], list[str]]
 def trials(vocabulary: Vocabulary) -> Iterator[Trial]:
     """Yield functions from a form to lines that may produce the form, the likeliest function first."""
     contexts = ("", *neighbours(vocabulary))
+    cut = vocabulary.pretokenizer
     yield partial(_alone, vocabulary)
-    pairs = [*product(contexts, contexts)][1:]
-    if vocabulary.pretokenizer.has_own_pattern and not vocabulary.pretokenizer.is_bytes:
-        atoms = [atom for atom in vocabulary.atoms if len(atom) == 1][:_MOST_ATOMS]
-        pairs += [pair for atom in atoms for pair in (("", atom), (atom, ""))]
-    yield from (partial(_between, vocabulary, left, right) for left, right in pairs)
-    if vocabulary.pretokenizer.is_bytes:
-        result = cache(lambda form: _completed(to_bytes(form.text)))
-        yield from (
-            partial(lambda number, form: result(form)[number : number + 1], number)
-            for number in range(_MOST)
-        )
+    for left, right in [*product(contexts, contexts)][1:]:
+        yield partial(_between, vocabulary, left, right)
+    if cut.is_bytes:
+        completed = cache(_completed)
+        for number in range(_MOST):
+            yield partial(lambda n, form: completed(to_bytes(form.text))[n : n + 1], number)
+    elif cut.has_own_pattern:
+        atoms = [atom for atom in vocabulary.atoms if len(atom) == 1]
+        for atom in atoms[:_MOST_ATOMS]:
+            yield partial(_between, vocabulary, "", atom)
+            yield partial(_between, vocabulary, atom, "")
 
 
 def _alone(vocabulary: Vocabulary, form: Form) -> list[str]:
     cut = vocabulary.pretokenizer
-    lower = CONTRACTIONS.split("|")
-    contractions = lower * (cut.name in ("gpt2", "bytes") or cut.has_own_pattern)
-    capitals = [
-        text.upper() for text in lower
-    ] * cut.has_own_pattern  # many patterns match capitals, too
-    return contractions + capitals + _between(vocabulary, "", "", form)
+    lines = list[str]()
+    if cut.name in ("gpt2", "bytes") or cut.has_own_pattern:
+        lines += CONTRACTIONS.split("|")
+    if cut.has_own_pattern:  # many patterns match capitals, too
+        lines += CONTRACTIONS.upper().split("|")
+    return lines + _between(vocabulary, "", "", form)
 
 
 def _between(vocabulary: Vocabulary, left: str, right: str, form: Form) -> list[str]:
@@ -140,23 +132,23 @@ def _between(vocabulary: Vocabulary, left: str, right: str, form: Form) -> list[
     text = spelled(vocabulary, form.text)
     if text is None:
         return []
-    bare = [text[1:] + right] * (
-        vocabulary.pretokenizer.dummy_prefix and not left and text.startswith(" ")
-    )
-    return [f"{left}{text}{right}", *bare]
+    lines = [f"{left}{text}{right}"]
+    if vocabulary.pretokenizer.dummy_prefix and not left and text.startswith(" "):
+        lines.append(text[1:] + right)
+    return lines
 
 
 def _completed(data: bytes) -> list[str]:
+    """Return texts that contain these bytes, which may begin or end inside a character."""
     middle = whole_characters(data)
     if middle is None:
         return []
-    start = next((place for place, byte in enumerate(data) if byte & 0xC0 != 0x80), len(data))
-    end = start + len(middle.encode())
+    is_inner = [byte in _INNER for byte in data]
+    start = is_inner.index(False) if False in is_inner else len(data)
     if start == len(data):
-        return (
-            _characters(data, at_end=True)[: _MOST // 2]
-            + _characters(data, at_end=False)[: _MOST // 2]
-        )
+        ends = _characters(data, at_end=True)[: _MOST // 2]
+        return ends + _characters(data, at_end=False)[: _MOST // 2]
+    end = start + len(middle.encode())
     befores = _characters(data[:start], at_end=True) if start else [""]
     afters = _characters(data[end:], at_start=True) if end < len(data) else [""]
     return [f"{before}{middle}{after}" for before, after in _some([befores, afters])]
@@ -166,15 +158,15 @@ def _characters(part: bytes, *, at_start: bool = False, at_end: bool = False) ->
     r"""Return characters whose UTF-8 contains `part`: at the start if and only if `at_start`; likewise `at_end`."""
     result = list[str]()
     for n, first in _FIRST.items():
-        for place in range(n - len(part) + 1):
-            fits = place > 0 or part[0] in first
-            if fits and (place == 0) == at_start and (place + len(part) == n) == at_end:
-                free = [first] * (place > 0) + [_INNER] * (n - len(part) - (place > 0))
-                fills = _some(free, most=len(_INNER) ** 2)
-                result += (
-                    bytes((*fill[:place], *part, *fill[place:])).decode(errors="ignore")
-                    for fill in fills
-                )
+        for n_before in range(n - len(part) + 1):
+            n_after = n - len(part) - n_before
+            fits = n_before > 0 or part[0] in first
+            if not fits or (n_before == 0) != at_start or (n_after == 0) != at_end:
+                continue
+            choices = ([first] if n_before else []) + [_INNER] * max(0, n_before - 1)
+            for fill in _some(choices + [_INNER] * n_after, most=len(_INNER) ** 2):
+                data = bytes((*fill[:n_before], *part, *fill[n_before:]))
+                result.append(data.decode(errors="ignore"))
     return [character for character in result if len(character) == 1]
 
 
@@ -227,21 +219,26 @@ def reach(vocabulary: Vocabulary) -> Reach:
     """
     arguments.instance(vocabulary, Vocabulary, "vocabulary")
     tables = MergeTables.of(vocabulary)
-    allowed = _forms_of_tokens(tables, _whole_forms(tables) + _words(tables))
-    normal = _left_by_normalizer(vocabulary, allowed)
-    texts = _producing_texts(Encoder(vocabulary), normal)
-    lost = [token for token in vocabulary.tokens if token not in texts]
-    reasons = {
-        token: _why(vocabulary, allowed.get(token, []), normal.get(token, [])) for token in lost
-    }
-    return Reach(
-        texts={token: texts[token] for token in vocabulary.tokens if token in texts},
-        never={token: why for token, why in reasons.items() if why},
-        undecided=tuple(token for token, why in reasons.items() if not why),
-    )
+    merged_forms = _forms_of_tokens(tables, _whole_forms(tables) + _words(tables))
+    normal_forms = _left_by_normalizer(vocabulary, merged_forms)
+    producing = _producing_texts(Encoder(vocabulary), normal_forms)
+    texts = dict[str, str]()
+    never = dict[str, Why]()
+    undecided = list[str]()
+    for token in vocabulary.tokens:
+        if token in producing:
+            texts[token] = producing[token]
+            continue
+        why = _why(vocabulary, merged_forms.get(token, []), normal_forms.get(token, []))
+        if why is None:
+            undecided.append(token)
+        else:
+            never[token] = why
+    return Reach(texts, never, tuple(undecided))
 
 
 def _whole_forms(tables: MergeTables) -> list[Form]:
+    """Return the forms that merge into one symbol."""
     marker = tables.vocabulary.marker
     forms = [Form(number, token, False) for number, token in enumerate(tables.tokens)]
     inner = _becoming_one(tables, forms)
@@ -255,66 +252,67 @@ def _words(tables: MergeTables) -> list[Form]:
     vocabulary = tables.vocabulary
     if not vocabulary.whole_words:
         return []
-    forms = [
-        Form(number, token, False)
-        for number, token in enumerate(tables.tokens)
-        if tables.retained[number]
-    ]
-    forms = forms if vocabulary.marker == "none" else _at_edge(vocabulary.marker, forms)
+    numbers = np.flatnonzero(tables.retained).tolist()
+    forms = [Form(number, tables.tokens[number], False) for number in numbers]
+    if vocabulary.marker != "none":
+        forms = _at_edge(vocabulary.marker, forms)
     return [form for form in forms if form.text and spelled(vocabulary, form.text) is not None]
 
 
 def _at_edge(marker: Marker, forms: list[Form]) -> list[Form]:
-    if marker == "prefix":
-        return [
-            Form(number, text[1:], True) for number, text, _ in forms if text.startswith(PREFIX)
-        ]
-    marked = [
-        form
-        for form in forms
-        if marker == "suffix" and form.text.endswith(SUFFIX) and form.text != SUFFIX
-    ]
-    return [Form(number, text.removesuffix(SUFFIX), True) for number, text, _ in marked]
+    """Return the forms that have the marker, without it."""
+    if marker == "none":
+        return []
+    result = list[Form]()
+    for number, text, _ in forms:
+        bare = text.removeprefix(PREFIX) if marker == "prefix" else text.removesuffix(SUFFIX)
+        if bare != text and (bare or marker == "prefix"):
+            result.append(Form(number, bare, True))
+    return result
 
 
 def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
     """Return the forms that merge into their own symbol, or into a lone unknown character with its spelling."""
     if not forms:
         return []
-    codes, ends = atom_codes(
-        [form.text for form in forms], marker="suffix" if forms[0].at_edge else "none"
-    )
-    pieces, piece_ends = merged(Spelled(tables.symbol_of[codes], ends), tables.merges)
-    lone = np.diff(piece_ends, prepend=0) == 1
-    last = pieces[piece_ends - 1]
-    return [
-        form
-        for form, is_one, symbol in zip(forms, lone.tolist(), last.tolist(), strict=True)
-        if is_one
-        and (
-            symbol == form.symbol
-            or (symbol < 0 and tables.spell(symbol) == (tables.tokens[form.symbol],))
-        )
-    ]
+    texts = [form.text for form in forms]
+    codes, ends = atom_codes(texts, marker="suffix" if forms[0].at_edge else "none")
+    symbols, ends = merged(TokenAtoms(tables.symbol_of[codes], ends), tables.merges)
+    is_one = np.diff(ends, prepend=0) == 1
+    result = list[Form]()
+    for place in np.flatnonzero(is_one).tolist():
+        form = forms[place]
+        symbol = int(symbols[ends[place] - 1])
+        is_alike = symbol < 0 and tables.spell(symbol) == (tables.tokens[form.symbol],)
+        if symbol == form.symbol or is_alike:
+            result.append(form)
+    return result
 
 
 def _forms_of_tokens(tables: MergeTables, forms: Iterable[Form]) -> Forms:
+    """Return the forms of each token; a form of scaffolding is a form of the tokens that it is split back into."""
     result: Forms = {}
     for form in forms:
-        stack = [form.symbol]
-        pieces = set[int]()
-        while stack:  # split back
-            number = stack.pop()
-            if tables.retained[number]:
-                pieces.add(number)
-            elif (parts := int(tables.parts[number])) >= 0:
-                stack += [parts >> 32, parts & 0xFFFFFFFF]
-        for number in pieces:
+        for number in _split_back(tables, form.symbol):
             result.setdefault(tables.tokens[number], []).append(form)
     return result
 
 
+def _split_back(tables: MergeTables, symbol: int) -> set[int]:
+    tokens = set[int]()
+    left = [symbol]
+    while left:
+        number = left.pop()
+        parts = int(tables.parts[number])
+        if tables.retained[number]:
+            tokens.add(number)
+        elif parts >= 0:
+            left += [parts >> 32, parts & 0xFFFFFFFF]
+    return tokens
+
+
 def _left_by_normalizer(vocabulary: Vocabulary, forms: Forms) -> Forms:
+    """Return the forms that normalising does not change, or that consist of incomplete characters."""
     import polars as pl
 
     if vocabulary.normalizer.name == "none":
@@ -322,18 +320,15 @@ def _left_by_normalizer(vocabulary: Vocabulary, forms: Forms) -> Forms:
     texts = {
         form.text: spelled(vocabulary, form.text) for form in chain.from_iterable(forms.values())
     }
-    series = pl.Series(
-        sorted({text for text in texts.values() if text is not None}), dtype=pl.String
-    )
-    retained = {
-        None,
-        *series.filter(vocabulary.normalizer.apply_series(series) == series).to_list(),
-    }
-    left = {
-        token: [form for form in several if texts[form.text] in retained]
-        for token, several in forms.items()
-    }
-    return {token: several for token, several in left.items() if several}
+    whole = sorted({text for text in texts.values() if text is not None})
+    series = pl.Series(whole, dtype=pl.String)
+    normal = {None, *series.filter(vocabulary.normalizer.apply_series(series) == series).to_list()}
+    result: Forms = {}
+    for token, own in forms.items():
+        left = [form for form in own if texts[form.text] in normal]
+        if left:
+            result[token] = left
+    return result
 
 
 def _producing_texts(encoder: Encoder, forms: Forms) -> dict[str, str]:
@@ -342,10 +337,9 @@ def _producing_texts(encoder: Encoder, forms: Forms) -> dict[str, str]:
     for trial in trials(encoder.vocabulary):
         if not missing:
             break
-        lines = list(
-            dict.fromkeys(chain.from_iterable(map(trial, chain.from_iterable(missing.values()))))
-        )
-        for line, pieces in zip(lines, encoder.encode_lines(lines) if lines else [], strict=True):
+        lines_of_forms = map(trial, chain.from_iterable(missing.values()))
+        lines = list(dict.fromkeys(chain.from_iterable(lines_of_forms)))
+        for line, pieces in zip(lines, encoder.encode_lines(lines), strict=True):
             for piece in missing.keys() & pieces:
                 result[piece] = line
                 del missing[piece]
@@ -359,5 +353,5 @@ def _why(vocabulary: Vocabulary, allowed: list[Form], normal: list[Form]) -> Why
         return "normalizer"
     if not all(is_decided(vocabulary, form) for form in normal):
         return None
-    hidden = any(user in form.text for form in normal for user in vocabulary.special.user)
-    return "user tokens" if hidden else "pretokenizer"
+    holds_user = any(_holds_user(vocabulary, form.text) for form in normal)
+    return "user tokens" if holds_user else "pretokenizer"

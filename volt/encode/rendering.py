@@ -46,32 +46,43 @@ class Rendering:
             raise ConfigError(
                 "a separator works only with pieces of a vocabulary whose marker is suffix; remove it"
             )
-        self._kind, self._tables, self._separator = kind, tables, separator
-        self.dtype, ids = np.dtype(np.int32 if kind == "ids" else np.uint8), tables.vocabulary.ids
-        retained, are_atoms, are_ids = tables.retained != 0, tables.parts < 0, kind == "ids"
-        symbols = np.flatnonzero(
-            are_atoms & ~retained if are_ids else are_atoms | retained
-        )  # others are split back
-        spelled = [self._spell(symbol) for symbol in symbols.tolist()]
-        sizes = (retained & are_ids).astype(np.int64)
-        sizes[symbols] = [len(values) for values in spelled]
-        values = np.fromiter(chain.from_iterable(spelled), self.dtype)
-        if are_ids:
-            own = np.fromiter(map(ids.get, compress(tables.tokens, retained)), np.int32)
-            values = np.insert(own, np.repeat(np.cumsum(retained)[symbols], sizes[symbols]), values)
-        self._rows = _Rows(np.concatenate([[0], np.cumsum(sizes)]), values, {})
+        self._kind = kind
+        self._tables = tables
+        self._separator = separator
+        self.dtype = np.dtype(np.int32 if kind == "ids" else np.uint8)
+
+        retained = tables.retained != 0
+        is_atom = tables.parts < 0
+        # all others are split back, or have one id
+        symbols = np.flatnonzero(is_atom & ~retained if kind == "ids" else is_atom | retained)
+        sizes = np.zeros(len(retained), np.int64)
+        sizes[symbols], values = self._values(symbols.tolist())
+        if kind == "ids":
+            own = compress(tables.tokens, retained)
+            ids = np.fromiter(map(tables.vocabulary.ids.get, own), np.int32)
+            places = np.cumsum(retained)[symbols]
+            values = np.insert(ids, np.repeat(places, sizes[symbols]), values)
+            sizes[retained] = 1
+        self._rows = _Rows(np.append(0, np.cumsum(sizes)), values, {})
+
+    def _values(self, symbols: list[int]) -> tuple[list[int], NDArray[Any]]:
+        """Return the number of values of each symbol, and all values."""
+        spelled = list(map(self._spell, symbols))
+        return list(map(len, spelled)), np.fromiter(chain.from_iterable(spelled), self.dtype)
 
     def _spell(self, symbol: int) -> Sequence[int] | bytes:
-        pieces, vocabulary = self._tables.spell(symbol), self._tables.vocabulary
+        vocabulary = self._tables.vocabulary
+        pieces: Iterable[str] = self._tables.spell(symbol)
         if self._tables.is_continued(symbol):
-            return pieces[0].encode() if self._kind == "pieces" else b""
+            return "".join(pieces).encode() if self._kind == "pieces" else b""
+
         if self._kind == "pieces":
-            pieces = tuple(
-                without_spaces(piece, is_bytes=vocabulary.pretokenizer.is_bytes) for piece in pieces
-            )
-            spelled = joined(pieces, self._separator) if self._separator else pieces
-            return "".join(f"{piece} " for piece in spelled).encode()
-        numbers = (vocabulary.ids.get(piece, vocabulary.unk_id) for piece in pieces)
+            is_bytes = vocabulary.pretokenizer.is_bytes
+            pieces = [without_spaces(piece, is_bytes=is_bytes) for piece in pieces]
+            if self._separator:
+                pieces = joined(pieces, self._separator)
+            return "".join(f"{piece} " for piece in pieces).encode()
+        numbers = [vocabulary.ids.get(piece, vocabulary.unk_id) for piece in pieces]
         ids = [number for number in numbers if number is not None]
         return ids if self._kind == "ids" else "".join(f"{number} " for number in ids).encode()
 
@@ -84,29 +95,25 @@ class Rendering:
 
     def unknown(self) -> set[str]:
         """Return the characters expanded so far that the vocabulary cannot spell."""
-        spelled = (self._tables.spell(symbol)[0] for symbol in self._rows.known)
-        return {
-            piece.removesuffix(SUFFIX)
-            for piece in spelled
-            if piece not in self._tables.vocabulary.ids
-        }
+        pieces = {self._tables.spell(symbol)[0] for symbol in self._rows.known}
+        return {piece.removesuffix(SUFFIX) for piece in pieces - self._tables.vocabulary.ids.keys()}
 
     def numbered(self, symbols: NDArray[np.int32]) -> tuple[NDArray[np.int32], _Rows]:
-        rows, unknown = self._rows, symbols < 0
+        """Return the row of each symbol, and the rows."""
+        rows = self._rows
+        unknown = symbols < 0
         if not unknown.any():
             return symbols, rows
-        met, places = np.unique(symbols[unknown], return_inverse=True)
-        if missing := [symbol for symbol in met.tolist() if symbol not in rows.known]:
-            spelled = [self._spell(symbol) for symbol in missing]
-            starts = np.append(
-                rows.starts, rows.starts[-1] + np.cumsum([len(values) for values in spelled])
-            )
-            values = np.append(rows.values, np.fromiter(chain.from_iterable(spelled), self.dtype))
-            rows = self._rows = _Rows(
-                starts, values, rows.known | dict(zip(missing, count(len(rows.starts) - 1)))
-            )
+
+        distinct, places = np.unique(symbols[unknown], return_inverse=True)
+        missing = [symbol for symbol in distinct.tolist() if symbol not in rows.known]
+        if missing:
+            sizes, values = self._values(missing)
+            starts = np.append(rows.starts, rows.starts[-1] + np.cumsum(sizes))
+            known = rows.known | dict(zip(missing, count(len(rows.starts) - 1)))
+            rows = self._rows = _Rows(starts, np.append(rows.values, values), known)
         numbers = symbols.copy()
-        numbers[unknown] = np.array([rows.known[symbol] for symbol in met.tolist()])[places]
+        numbers[unknown] = np.array([rows.known[symbol] for symbol in distinct.tolist()])[places]
         return numbers, rows
 
 
@@ -123,12 +130,10 @@ def without_spaces(piece: str, *, is_bytes: bool) -> str:
 
 def checked_separator(separator: str) -> str:
     """Check the separator, which follows pieces that do not end a word; it may be empty."""
-    if arguments.storable(separator, "separator") and (
-        separator.split() != [separator] or not separator.isprintable()
-    ):
-        raise ConfigError(
-            f"separator {quoted(separator)} contains white space or unprintable characters; give a mark such as '@@'"
-        )
+    arguments.storable(separator, "separator")
+    if separator and (separator.split() != [separator] or not separator.isprintable()):
+        fault = f"separator {quoted(separator)} contains white space or unprintable characters"
+        raise ConfigError(f"{fault}; give a mark such as '@@'")
     return separator
 
 
@@ -138,8 +143,9 @@ def places_of(starts: Longs, sizes: Longs) -> Longs:
     >>> places_of(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]
     """
-    result: Longs = np.arange(sizes.sum()) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
-    return result
+    offsets = starts - (np.cumsum(sizes) - sizes)
+    places: Longs = np.arange(sizes.sum()) + np.repeat(offsets, sizes)
+    return places
 
 
 def joined(pieces: Iterable[str], separator: str) -> list[str]:
@@ -148,8 +154,8 @@ def joined(pieces: Iterable[str], separator: str) -> list[str]:
     for piece in pieces:
         if piece == SUFFIX and spelled:  # the word ends after a user token or a byte
             spelled[-1] = spelled[-1].removesuffix(separator)
+        elif piece.endswith(SUFFIX):
+            spelled.append(piece.removesuffix(SUFFIX))
         else:
-            spelled.append(
-                piece.removesuffix(SUFFIX) if piece.endswith(SUFFIX) else piece + separator
-            )
+            spelled.append(piece + separator)
     return spelled

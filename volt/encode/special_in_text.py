@@ -30,16 +30,18 @@ def named_tokens(vocabulary: Vocabulary, special: Special, name: str) -> frozens
     special: "all", or tokens
     name: what errors call the argument
     """
-    every = vocabulary.special.all
+    known = vocabulary.special.all
     if isinstance(special, str) and special == "all":
-        return frozenset(every)
+        return frozenset(known)
     remedy = f'give "all", or a set of tokens, such as {name}={{token}}'
     tokens = arguments.texts(arguments.several(special, name, one=remedy, remedy=remedy), name)
-    if unknown := next((token for token in tokens if token not in every), None):
-        choices = ", ".join(map(quoted, every[:8])) + ", …" * (len(every) > 8)
-        raise ConfigError(
-            f"{name}: {quoted(unknown)} is not a special token of the vocabulary; choose from {choices}"
-        )
+    for token in tokens:
+        if token not in known:
+            choices = ", ".join(map(quoted, known[:8]))
+            if len(known) > 8:
+                choices += ", …"
+            fault = f"{name}: {quoted(token)} is not a special token of the vocabulary"
+            raise ConfigError(f"{fault}; choose from {choices}")
     return frozenset(tokens)
 
 
@@ -56,15 +58,19 @@ def found_tokens(
     disallowed: tokens, or "all" for all that are not allowed
     text: UTF-8 lines, each followed by the byte `separator`
     """
-    user = frozenset(vocabulary.special.user)
-    tokens = user if allowed is None else named_tokens(vocabulary, allowed, "allowed_special")
+    if allowed is None:
+        tokens = frozenset(vocabulary.special.user)
+    else:
+        tokens = named_tokens(vocabulary, allowed, "allowed_special")
     refused = named_tokens(vocabulary, disallowed, "disallowed_special")
-    refused = refused - tokens if isinstance(disallowed, str) else refused
-    if refused and (match := _finder(refused).search(text)):
+    if isinstance(disallowed, str):
+        refused -= tokens
+    match = _finder(refused).search(text) if refused else None
+    if match:
         line = 1 + text.count(separator, 0, match.start())
-        message = f"line {line}: the text contains the special token {quoted(match[0].decode())}"
+        fault = f"line {line}: the text contains the special token {quoted(match[0].decode())}"
         remedy = "allow it in allowed_special, or leave it out of disallowed_special, so that it stays text"
-        raise CorpusError(f"{message}; {remedy}")
+        raise CorpusError(f"{fault}; {remedy}")
     return tokens
 
 
@@ -73,22 +79,22 @@ def finding(vocabulary: Vocabulary, tokens: Set[str]) -> Vocabulary:
 
     Raises ConfigError if this needs the token "</w>", which ends words after user tokens, and the vocabulary lacks it.
     """
-    special, roles = vocabulary.special, set(vocabulary.special.roles.values())
+    special = vocabulary.special
+    others = tokens | set(special.roles.values())
     user = tuple(token for token in special.all if token in tokens)
-    control = tuple(token for token in special.all if token not in tokens and token not in roles)
+    control = tuple(token for token in special.all if token not in others)
     bare = replace(vocabulary, special=replace(special, user=user, control=control), order=())
-    known = set(bare.pieces)
-    if SUFFIX in known and SUFFIX not in vocabulary.ids:
-        token, fault = min(tokens), f"needs the token {SUFFIX!r}, which the vocabulary lacks"
+    if SUFFIX in bare.pieces and SUFFIX not in vocabulary.ids:
+        token = min(tokens)
+        fault = f"finding {quoted(token)} in text needs the token {SUFFIX!r}, which the vocabulary lacks"
         remedy = f"name it when you build the vocabulary: volt.SpecialTokens(user=[{token!r}])"
-        raise ConfigError(f"allowed_special: finding {quoted(token)} in text {fault}; {remedy}")
-    return replace(
-        bare, order=tuple(piece if piece in known else "" for piece in vocabulary.pieces)
-    )
+        raise ConfigError(f"allowed_special: {fault}; {remedy}")
+    known = set(bare.pieces)
+    order = (piece if piece in known else "" for piece in vocabulary.pieces)
+    return replace(bare, order=tuple(order))
 
 
 @lru_cache(maxsize=16)
 def _finder(tokens: frozenset[str]) -> re.Pattern[bytes]:
-    return re.compile(
-        b"|".join(re.escape(token.encode()) for token in sorted(tokens, key=len, reverse=True))
-    )
+    longest_first = sorted(tokens, key=len, reverse=True)
+    return re.compile(b"|".join(re.escape(token.encode()) for token in longest_first))

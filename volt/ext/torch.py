@@ -38,7 +38,7 @@ from volt.display import counted
 from volt.errors import ConfigError, StreamError, VoltError, missing, quoted
 from volt.ext.loader_state import Position, WorkerNotes, consumed, mark_of
 from volt.files.threads import can_wait
-from volt.stream.reading.distributed_sampler import check_rank, from_environment
+from volt.stream.reading.ranks import check_rank, from_environment
 from volt.stream.running.stream import Stream
 
 try:

@@ -45,7 +45,7 @@ Flags = NDArray[np.uint8]
 
 N_SURE = 30_000  # merges that are learned if no number is given
 COMMON = 500  # occurrences of the best pair that justify further merges
-MOST_ASKED = 10**9
+MOST_REQUESTED = 10**9
 
 
 def learn_bpe(
@@ -75,26 +75,23 @@ def learn_bpe(
     limits = checked_limits(n_merges, min_pair_count)
     marker = as_marker(marker, counts)
     covered = coverage_of(counts, coverage)
-    words, atom_numbers = _words(counts, marker, covered)
-    atoms = [atom_text(code) for code in atom_numbers]
-    final = np.array([code & 1 for code in atom_numbers], np.uint8)
+    words, codes = _words(counts, marker, covered)
+    atoms, final = spelled_atoms(codes)
     parts, replaced, left = learn_merges(words, atoms, final, *limits, marker=marker, report=report)
-    steps = np.arange(len(parts))
+    ranks = np.arange(len(parts))
     results = np.arange(len(atoms), len(atoms) + len(parts), dtype=np.int32)
-    changes = Replacements(steps, steps, replaced)
+    changes = Replacements(ranks, ranks, replaced)
     return _candidates(
         counts, words, atoms, parts, results, changes, marker, left=int(left), coverage=covered
     )
 
 
 def checked_limits(n_merges: int | None, min_pair_count: int) -> tuple[int | None, int]:
+    kind = CandidateError
     if n_merges is not None:
-        n_merges = arguments.whole(
-            n_merges, "n_merges", low=0, high=MOST_ASKED, kind=CandidateError
-        )
-    return n_merges, arguments.whole(
-        min_pair_count, "min_pair_count", low=1, high=2**63 - 1, kind=CandidateError
-    )
+        n_merges = arguments.whole(n_merges, "n_merges", low=0, high=MOST_REQUESTED, kind=kind)
+    most = 2**63 - 1
+    return n_merges, arguments.whole(min_pair_count, "min_pair_count", low=1, high=most, kind=kind)
 
 
 def learn_merges(
@@ -130,6 +127,11 @@ def learn_merges(
             f"n_merges is {n_merges:,}; at most {len(parts):,} merges can be learned; ask for fewer"
         )
     return parts, replaced, left
+
+
+def spelled_atoms(codes: Sequence[int]) -> tuple[list[str], Flags]:
+    """Return the string of each atom, and 1 for each atom that ends a word."""
+    return [atom_text(code) for code in codes], np.array([code & 1 for code in codes], np.uint8)
 
 
 def token_strings(tokens: Sequence[str], n_more: int) -> TokenStrings:
@@ -189,14 +191,14 @@ def numbered(
         if atom_code(part, marker=marker) is not None:
             numbers.setdefault(part, len(numbers))
     atoms = list(numbers)
-    rows = []
+    rows = list[tuple[int, int, int]]()
     for rank, (left, right) in enumerate(merges):
         for part in (left, right):
             if part not in numbers:
-                raise CandidateError(
-                    f"merge {rank + 1}, {left!r} + {right!r}: no earlier merge makes {part!r}"
-                )
-        rows.append((numbers[left], numbers[right], numbers.setdefault(left + right, len(numbers))))
+                merge = f"merge {rank + 1}, {left!r} + {right!r}"
+                raise CandidateError(f"{merge}: no earlier merge makes {part!r}")
+        result = numbers.setdefault(left + right, len(numbers))
+        rows.append((numbers[left], numbers[right], result))
     return atoms, np.array(rows, np.int32).reshape(-1, 3)
 
 
@@ -222,11 +224,13 @@ def _words(
     from volt.kernels.arrays import Words
 
     codes, ends, word_counts = atoms_of(counts, marker, coverage)
-    occurrences = np.repeat(word_counts, np.diff(ends, prepend=0)).astype(float)
-    always = [2 * ord(character) for character in ALPHABET] if counts.pretokenizer.is_bytes else []
-    n_by_code = np.bincount(codes, occurrences, minlength=max(always, default=0) + 1)
-    result = np.union1d(np.flatnonzero(n_by_code), always).astype(np.int64)
-    ordered = result[np.lexsort((result, -n_by_code[result]))]
+    code_counts = np.repeat(word_counts, np.diff(ends, prepend=0)).astype(float)
+    always = list[int]()
+    if counts.pretokenizer.is_bytes:
+        always = [2 * ord(character) for character in ALPHABET]
+    n_by_code = np.bincount(codes, code_counts, minlength=max(always, default=0) + 1)
+    distinct = np.union1d(np.flatnonzero(n_by_code), always).astype(np.int64)
+    ordered = distinct[np.lexsort((distinct, -n_by_code[distinct]))]
     numbers = np.zeros(len(n_by_code), np.int32)
     numbers[ordered] = np.arange(len(ordered))
     return Words(numbers[codes], ends, word_counts), ordered.tolist()
@@ -240,39 +244,40 @@ def atoms_of(
     User tokens (hidden characters) and uncovered characters are removed; the words are split there.
     """
     codes, ends = atom_codes(counts.words, marker=marker)
-    n_words = counts.counts.astype(np.int64)
-    if coverage is not None or codes.max(initial=0) >> 1 >= FIRST_HIDDEN:
-        hidden = is_hidden(codes)
-        if coverage is not None:
-            hidden |= np.isin(codes >> 1, coverage.codes)
-        codes, ends, n_words = without(hidden, codes, ends, n_words)
+    word_counts = counts.counts.astype(np.int64)
+    removed = is_hidden(codes)
+    if coverage is not None:
+        removed |= np.isin(codes >> 1, coverage.codes)
+    if removed.any():
+        codes, ends, word_counts = without(removed, codes, ends, word_counts)
+
     lengths = np.diff(ends, prepend=0)
-    if float(lengths @ n_words.astype(float)) > 2.0**62:  # the rounding error is far smaller
-        total = sum(
-            length * n for length, n in zip(lengths.tolist(), n_words.tolist(), strict=True)
-        )
+    if float(lengths @ word_counts.astype(float)) > 2.0**62:  # the rounding error is far smaller
+        pairs = zip(lengths.tolist(), word_counts.tolist(), strict=True)
+        total = sum(length * n for length, n in pairs)
         if total >= 2**63:
             raise CorpusError(
                 f"the words contain {total} atoms, more than 64 bits can count; scale the counts down"
             )
-    return codes, ends, n_words
+    return codes, ends, word_counts
 
 
 def is_hidden(codes: Longs) -> NDArray[np.bool_]:
-    return np.asarray((codes >> 1 >= FIRST_HIDDEN) & (codes >> 1 <= LAST_HIDDEN))
+    """Check which codes belong to characters that stand for user tokens."""
+    characters = codes >> 1
+    return np.asarray((characters >= FIRST_HIDDEN) & (characters <= LAST_HIDDEN))
 
 
 def without(
     removed: NDArray[np.bool_], symbols: NDArray[Any], ends: Longs, counts: Longs
 ) -> tuple[NDArray[Any], Longs, Longs]:
     """Remove some symbols from words, and split the words there."""
-    words = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))[~removed]
-    starts = np.flatnonzero(np.diff(words + np.cumsum(removed)[~removed], prepend=-1))
-    return (
-        symbols[~removed],
-        np.append(starts[1:], len(words))[: len(starts)],
-        counts[words[starts]],
-    )
+    left = ~removed
+    words = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))[left]
+    parts = words + np.cumsum(removed)[left]  # differs between neighbours that were split
+    starts = np.flatnonzero(np.diff(parts, prepend=-1))
+    new_ends = np.append(starts[1:], len(words))[: len(starts)]
+    return symbols[left], new_ends, counts[words[starts]]
 
 
 def traced(
@@ -282,17 +287,18 @@ def traced(
     from volt.kernels.apply_bpe import trace
     from volt.kernels.bpe_tables import MOST, ranked_merges
 
-    if (n := max(len(parts), int(results.max(initial=0)) + 1)) > MOST:
+    n = max(len(parts), int(results.max(initial=0)) + 1)
+    if n > MOST:
         raise CandidateError(f"{n:,} candidates, but the limit is {MOST:,}; ask for fewer merges")
     merges = ranked_merges(parts[:, 0], parts[:, 1], results, one_by_one=one_by_one)
     regular, late, late_counts = run_watched(
         lambda progress: trace(words, merges, progress), report=report
     )
-    steps = np.arange(len(regular))
+    ranks = np.arange(len(regular))
     return Replacements(
-        np.concatenate([steps, late >> 32]),
-        np.concatenate([steps, late & 0xFFFFFFFF]),
-        np.concatenate([regular, late_counts]),
+        steps=np.append(ranks, late >> 32),
+        ranks=np.append(ranks, late & 0xFFFFFFFF),
+        counts=np.append(regular, late_counts),
     )
 
 
@@ -323,17 +329,17 @@ def trajectory_of(
     atom_counts: Longs, parts: Ints, results: Ints, changes: Replacements
 ) -> Trajectory:
     """Sum up the changes that merges make to each token's count, merge by merge."""
-    tokens = np.concatenate(
-        [results[changes.ranks], parts[changes.ranks, 0], parts[changes.ranks, 1]]
-    ).astype(np.int64)
-    keys, groups = np.unique(
-        tokens * max(1, len(results)) + np.tile(changes.steps, 3), return_inverse=True
-    )
+    ranks = changes.ranks
+    n_merges = max(1, len(results))
+    tokens = np.concatenate([results[ranks], parts[ranks, 0], parts[ranks, 1]]).astype(np.int64)
+    amounts = np.concatenate([changes.counts, -changes.counts, -changes.counts])
+    keys, places = np.unique(tokens * n_merges + np.tile(changes.steps, 3), return_inverse=True)
     sums = np.zeros(len(keys), np.int64)
-    np.add.at(sums, groups, np.concatenate([changes.counts, -changes.counts, -changes.counts]))
-    tokens, merges = np.divmod(keys, max(1, len(results)))
-    started = np.concatenate([atom_counts, np.zeros(len(results), np.int64)])[tokens]
-    total = np.cumsum(sums)
-    first = np.searchsorted(tokens, tokens)
-    after = started + total - (total - sums)[first]
+    np.add.at(sums, places, amounts)
+
+    tokens, merges = np.divmod(keys, n_merges)
+    totals = np.cumsum(sums)
+    first = np.searchsorted(tokens, tokens)  # the first change of each change's token
+    starts = np.append(atom_counts, np.zeros(len(results), np.int64))[tokens]
+    after = starts + totals - (totals - sums)[first]
     return Trajectory(tokens.astype(np.int32), merges.astype(np.int32), after - sums, after)

@@ -1,6 +1,12 @@
 """Learned merges, and the exact token counts at every vocabulary size.
 
-A merge of (a, b) that makes r replacements changes three counts: n(ab) = r, and n(a), n(b) fall by r.
+A merge of (a, b) that makes r replacements changes three counts: n(ab) = r, and n(a), n(b) fall by r. The trajectory
+lists these changes, so the counts at a size are the counts before any merge, overwritten by all changes up to it:
+
+    merge           changes of counts       n(l)  n(o)  n(lo)  n(low)
+    (none)                                   7     7     0      0
+    l + o → lo      lo 0→7, l 7→0, o 7→0     0     0     7      0
+    lo + w → low    low 0→5, lo 7→2, …       0     0     2      5
 """
 
 from __future__ import annotations
@@ -29,7 +35,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """Every change of a token's count, sorted by token, then by merge. All (n_changes,)."""
+    """Every change of a token's count, sorted by token, then by merge. All (n_changes,).
+
+    tokens, merges: the numbers of the token and of the merge
+    before, after: the token's count before and after the merge
+    """
 
     tokens: Ints
     merges: Ints
@@ -39,11 +49,11 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extended:
-    """The vocabulary that candidates extend.
+    """The vocabulary that candidates extend, if they do. Its n tokens precede new merged tokens.
 
-    retained: (n,) bool, which of the first n tokens every vocabulary keeps: all but scaffolding (tokens that only lead
-        to longer ones)
-    counts: (n,) int64, how often each of these tokens occurs before scaffolding is split into its parts
+    retained: (n,) bool, whether every extension retains the token; False for scaffolding, which only leads to other
+        tokens
+    counts: (n,) int64, how often each token occurs before scaffolding is split into its parts
     """
 
     vocabulary: Vocabulary
@@ -62,10 +72,10 @@ class Candidates:
     trajectory: how the counts change along the merges
     marker: "suffix", "prefix" or "none"
     counts: the words that the merges were learned from
-    left: how often the best unmerged pair occurs; 0 if no pair is left, None if unknown
+    left: the count of the most frequent pair that is not merged; 0 if no pair is left, None if unknown
     coverage: the characters that were left out, if any
     parity: the unit in which `learn_parity` compared sources; empty for other merges
-    extends: the extended vocabulary, whose merges precede new merges and whose tokens precede new merged tokens
+    extends: the extended vocabulary, whose merges precede new merges; None if merges start from atoms
 
     A size is a number of tokens, atoms included. If two merges make a token, sizes with this token include both merges.
 
@@ -89,19 +99,24 @@ class Candidates:
     extends: Extended | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
-        sizes = [
+        facts = [
             counted(self.n_tokens, "token"),
             counted(self.n_atoms, "atom"),
             counted(self.n_merges, "merge"),
+            "no marker" if self.marker == "none" else self.marker,
+            f"from {counted(self.counts.total, 'word')}",
         ]
-        parts = [*sizes, "no marker" if self.marker == "none" else self.marker]
-        return f"<Candidates: {', '.join(parts)}, from {counted(self.counts.total, 'word')}>"
+        return f"<Candidates: {', '.join(facts)}>"
 
     @property
     def origin(self) -> str:
-        """Where the candidates come from, as text for a signature: sources, parity unit, extended vocabulary."""
-        extends = f"|extends:{self.extends.vocabulary.fingerprint}" if self.extends else ""
-        return self.counts.origin + (f"|parity:{self.parity}" if self.parity else "") + extends
+        """The origin of the candidates as text for a signature: sources, parity unit, extended vocabulary."""
+        parts = [self.counts.origin]
+        if self.parity:
+            parts.append(f"parity:{self.parity}")
+        if self.extends:
+            parts.append(f"extends:{self.extends.vocabulary.fingerprint}")
+        return "|".join(parts)
 
     @property
     def merges(self) -> list[tuple[str, str]]:
@@ -125,12 +140,12 @@ class Candidates:
 
     @property
     def kept_always(self) -> NDArray[np.bool_]:
-        """(smallest,) bool: whether every vocabulary keeps each token of the smallest size."""
+        """(smallest,) bool, whether every vocabulary retains each token of the smallest size."""
         return self.extends.retained if self.extends else np.ones(self.n_atoms, bool)
 
     @property
     def first_counts(self) -> Longs:
-        """(smallest,) int64: the counts of the smallest size."""
+        """(smallest,) int64, the count of each token of the smallest size."""
         return self.extends.counts if self.extends else self.atom_counts
 
     @property
@@ -140,12 +155,8 @@ class Candidates:
 
     def sizes_after(self) -> Longs:
         """Return the size after 0, 1, 2, … merges, (n_merges + 1,) int64."""
-        return (
-            np.maximum.accumulate(np.concatenate([[self.n_atoms - 1], self.results])).astype(
-                np.int64
-            )
-            + 1
-        )
+        last_tokens = np.append(self.n_atoms - 1, self.results)
+        return np.maximum.accumulate(last_tokens).astype(np.int64) + 1
 
     def merges_at(self, size: int) -> int:
         """Return how many merges make a vocabulary of this size. Raises CandidateError if it is out of range.
@@ -173,19 +184,19 @@ class Candidates:
 
         size: tokens, atoms included
         """
-        change = self.trajectory
-        output = change.merges < self.merges_at(size)
+        changes = self.trajectory
+        is_done = changes.merges < self.merges_at(size)
         counts = np.zeros(self.n_tokens, np.int64)
         counts[: self.smallest] = self.first_counts
-        counts[change.tokens[output]] = change.after[output]  # the last change of a token wins
+        counts[changes.tokens[is_done]] = changes.after[is_done]  # a token's last change wins
         return counts[: int(size)]
 
     def gains(self) -> Longs:
         """Return how often each merge makes its token when it is added, (n_merges,) int64."""
-        change = self.trajectory
-        output = change.tokens == self.results[change.merges]
+        changes = self.trajectory
+        is_result = changes.tokens == self.results[changes.merges]
         gains = np.zeros(self.n_merges, np.int64)
-        gains[change.merges[output]] = change.after[output] - change.before[output]
+        gains[changes.merges[is_result]] = (changes.after - changes.before)[is_result]
         return gains
 
     def curve(self, term: Callable[[Longs, NDArray[Any]], NDArray[Any]]) -> Floats:
@@ -193,10 +204,9 @@ class Candidates:
 
         term: maps counts (n,) and token numbers (n,) to summands (n,); the summand for a count of 0 must be 0
         """
-        change = self.trajectory
+        changes = self.trajectory
         start = term(self.first_counts, np.arange(self.smallest)).sum()
-        steps = term(change.after, change.tokens).astype(float) - term(change.before, change.tokens)
-        return np.asarray(
-            start
-            + np.concatenate([[0.0], np.cumsum(np.bincount(change.merges, steps, self.n_merges))])
-        )
+        after = term(changes.after, changes.tokens).astype(float)
+        differences = after - term(changes.before, changes.tokens)
+        by_merge = np.bincount(changes.merges, differences, self.n_merges)
+        return np.asarray(start + np.append(0.0, np.cumsum(by_merge)))

@@ -29,10 +29,11 @@ from volt.learn.bpe import (
     learn_bpe,
     numbered,
     replay_bpe,
+    spelled_atoms,
     token_strings,
 )
 from volt.learn.candidates import Candidates, Longs
-from volt.text.atoms import Marker, atom_text
+from volt.text.atoms import Marker
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 
@@ -79,27 +80,27 @@ def learn_parity(
     from volt.kernels.learn_parity import learn_parity as kernel
 
     named, mixture = _several(sources, temperature)
-    requested, min_pair_count = checked_limits(
-        N_SURE if n_merges is None else n_merges, min_pair_count
-    )
-    n_merges = min(requested or 0, MOST, 2**30 // len(named))
-    marker, units = as_marker(marker, mixture), n_units(named, unit)
+    requested, min_pair_count = checked_limits(n_merges, min_pair_count)
+    n_merges = min(N_SURE if requested is None else requested, MOST, 2**30 // len(named))
+    marker = as_marker(marker, mixture)
+    units = n_units(named, unit)
     order = sorted(named, key=lambda name: (-named[name].total, named[name].fingerprint))
+
     joined = _joined([named[name] for name in order], marker)
-    words, codes = joined.labelled(), joined.codes
+    words = joined.labelled()
     n_pieces = joined.by_source(np.diff(words.ends, prepend=0))
-    tokens, final = (
-        [atom_text(code) for code in codes],
-        np.array([code & 1 for code in codes], np.uint8),
-    )
-    texts = token_strings([token for token in tokens for _ in order], len(order) * (n_merges + 1))
-    ending, lengths = ending_of(marker), np.array([units[name] for name in order], np.int64)
+    tokens, final = spelled_atoms(joined.codes)
+    labelled_tokens = [token for token in tokens for _ in order]
+    texts = token_strings(labelled_tokens, len(order) * (n_merges + 1))
+    ending = ending_of(marker)
+    lengths = np.array([units[name] for name in order], np.int64)
     parts, _ = run_watched(
         lambda progress: kernel(
             words, texts, final, ending, lengths, n_pieces, n_merges, min_pair_count, progress
         ),
         report=arguments.function(report, "report"),
     )
+
     merges = list[tuple[str, str]]()
     for first, second in parts.tolist():
         merges.append((tokens[first], tokens[second]))
@@ -135,19 +136,20 @@ class Parity:
 
     def __repr__(self) -> str:
         plain, fair = self.ratios
-        result = (
-            f"worst ÷ best {plain:.3f} → {fair:.3f} pieces per {self.unit}, {self.cost:+.1%} pieces"
-        )
-        return f"<Parity: {counted(len(self.sources), 'source')}, {self.size:,} tokens, {result}>"
+        facts = [
+            counted(len(self.sources), "source"),
+            f"{self.size:,} tokens",
+            f"worst ÷ best {plain:.3f} → {fair:.3f} pieces per {self.unit}",
+            f"{self.cost:+.1%} pieces",
+        ]
+        return f"<Parity: {', '.join(facts)}>"
 
     @property
     def ratios(self) -> tuple[float, float]:
         """The worst source's pieces per unit ÷ the best source's: for plain BPE, and for the candidates."""
-        rates = np.array(
-            [(row.plain / row.n_units, row.fair / row.n_units) for row in self.sources]
-        )
-        plain, fair = (rates.max(0) / rates.min(0)).tolist()
-        return plain, fair
+        rates = [(row.plain / row.n_units, row.fair / row.n_units) for row in self.sources]
+        plain, fair = zip(*rates, strict=True)
+        return max(plain) / min(plain), max(fair) / min(fair)
 
     @property
     def cost(self) -> float:
@@ -171,14 +173,15 @@ def measure_parity(
     """
     named, _ = _several(sources, 1.0)
     candidates = arguments.instance(candidates, Candidates, "candidates")
-    n_merges, marker, units = candidates.merges_at(size), candidates.marker, n_units(named, unit)
-    plain = learn_bpe(candidates.counts, n_merges, marker=marker, min_pair_count=1).merges
-    joined = _joined([*named.values()], marker)
-    n_pieces = [joined.n_pieces(merges, marker) for merges in (plain, candidates.merges[:n_merges])]
-    rows = zip(named, *n_pieces, strict=True)
-    return Parity(
-        unit, size, tuple(SourceParity(name, units[name], *numbers) for name, *numbers in rows)
-    )
+    marker = candidates.marker
+    n_merges = candidates.merges_at(size)
+    units = n_units(named, unit)
+    plain = learn_bpe(candidates.counts, n_merges, marker=marker, min_pair_count=1)
+    joined = _joined(list(named.values()), marker)
+    n_plain = joined.n_pieces(plain.merges, marker)
+    n_fair = joined.n_pieces(candidates.merges[:n_merges], marker)
+    rows = zip(named, units.values(), n_plain, n_fair, strict=True)
+    return Parity(unit, size, tuple(map(SourceParity._make, rows)))
 
 
 def n_units(sources: Mapping[str, WordCounts], unit: Unit) -> dict[str, int]:
@@ -186,24 +189,25 @@ def n_units(sources: Mapping[str, WordCounts], unit: Unit) -> dict[str, int]:
     arguments.choice(unit, "unit", get_args(Unit))
     if unit == "line":
         return _n_lines(sources)
-    result = {name: _length(counts, unit) for name, counts in sources.items()}
-    if empty := [name for name, n in result.items() if not n]:
-        raise CorpusError(f"source {empty[0]!r} has no text except user tokens; remove it")
-    return result
+    lengths = {name: _length(counts, unit) for name, counts in sources.items()}
+    for name, length in lengths.items():
+        if not length:
+            raise CorpusError(f"source {name!r} has no text except user tokens; remove it")
+    return lengths
 
 
 def _n_lines(sources: Mapping[str, WordCounts]) -> dict[str, int]:
     lines = {name: counts.n_lines for name, counts in sources.items()}
-    (first, wanted), *others = lines.items()
-    if other := next((name for name, n in others if n != wanted), None):
-        message = f"source {first!r} has {wanted:,} lines but {other!r} has {lines[other]:,}"
-        raise ConfigError(
-            f"{message}; give texts of equally many lines or pass", hint={"unit": "character"}
-        )
-    if not wanted:
-        raise ConfigError(
-            "the counts contain no number of lines; count texts or pass", hint={"unit": "character"}
-        )
+    first, *others = lines
+    hint = {"unit": "character"}
+    for other in others:
+        if lines[other] != lines[first]:
+            fault = (
+                f"source {first!r} has {lines[first]:,} lines but {other!r} has {lines[other]:,}"
+            )
+            raise ConfigError(f"{fault}; give texts of equally many lines or pass", hint=hint)
+    if not lines[first]:
+        raise ConfigError("the counts contain no number of lines; count texts or pass", hint=hint)
     return lines
 
 
@@ -211,18 +215,20 @@ def _length(counts: WordCounts, unit: Unit) -> int:
     import polars as pl
 
     about_to_use_polars()
-    word, is_bytes = pl.col("word").str.replace_all(_HIDDEN, ""), counts.pretokenizer.is_bytes
+    is_bytes = counts.pretokenizer.is_bytes
+    word = pl.col("word").str.replace_all(_HIDDEN, "")
     if is_bytes and unit == "character":
         word = word.str.replace_all(_CONTINUING, "")
     lengths = word.str.len_bytes() if unit == "byte" and not is_bytes else word.str.len_chars()
-    return int(counts.table.select((lengths.cast(pl.Int128) * pl.col("count")).sum()).item())
+    total = (lengths.cast(pl.Int128) * pl.col("count")).sum()
+    return int(counts.table.select(total).item())
 
 
 def _several(sources: Named, temperature: float) -> tuple[dict[str, WordCounts], WordCounts]:
     remedy = "give the counts of each source by its name, such as {'de': german, 'en': english}"
-    result = arguments.mapping(sources, "sources", remedy=remedy)
-    names = sorted(arguments.text(name, "the name of a source") for name in result)
-    named = {name: as_counts(result[name], f"sources[{name!r}]") for name in names}
+    sources = arguments.mapping(sources, "sources", remedy=remedy)
+    names = sorted(arguments.text(name, "the name of a source") for name in sources)
+    named = {name: as_counts(sources[name], f"sources[{name!r}]") for name in names}
     if len(named) == 1:
         raise ConfigError(
             f"parity compares sources, but there is only {names[0]!r}; give two or more"
@@ -242,9 +248,8 @@ class _Joined(NamedTuple):
         n_sources = len(self.n_words)
         sources = np.repeat(np.arange(n_sources), self.n_words)
         labels = np.repeat(sources, np.diff(self.words.ends, prepend=0))
-        return self.words._replace(
-            symbols=(self.words.symbols * n_sources + labels).astype(np.int32)
-        )
+        symbols = self.words.symbols * n_sources + labels
+        return self.words._replace(symbols=symbols.astype(np.int32))
 
     def n_pieces(self, merges: Sequence[tuple[str, str]], marker: Marker) -> list[int]:
         """Return the number of pieces of each source, encoded with these merges."""
@@ -253,14 +258,13 @@ class _Joined(NamedTuple):
 
         atoms, table = numbered(merges, self.codes, marker)
         n_tokens = len(atoms) + len(table)
-        rule = PieceRule(
-            np.ones(n_tokens, np.uint8), np.full(n_tokens, -1, np.int64), no_spellings()
-        )
-        ranked = ranked_merges(*table.T)
+        retained = np.ones(n_tokens, np.uint8)
+        rule = PieceRule(retained, np.full(n_tokens, -1, np.int64), no_spellings())
         symbols = self.words.symbols.astype(np.int32)
-        _, ends = encode_words(symbols, self.words.ends, ranked, rule, 0.0, np.zeros(1, np.int64))
-        totals: list[int] = self.by_source(np.diff(ends, prepend=0)).tolist()
-        return totals
+        state = np.zeros(1, np.int64)
+        ranked = ranked_merges(*table.T)
+        _, ends = encode_words(symbols, self.words.ends, ranked, rule, 0.0, state)
+        return [int(n) for n in self.by_source(np.diff(ends, prepend=0))]
 
     def by_source(self, lengths: Longs) -> Longs:
         """Return the sum of the words' lengths, times their counts, for each source."""
@@ -272,9 +276,8 @@ class _Joined(NamedTuple):
 def _joined(sources: Sequence[WordCounts], marker: Marker) -> _Joined:
     from volt.kernels.arrays import Words
 
-    rows = [atoms_of(counts, marker) for counts in sources]
-    codes, numbers = np.unique(np.concatenate([codes for codes, _, _ in rows]), return_inverse=True)
-    n_words = [len(ends) for _, ends, _ in rows]
-    lengths = np.concatenate([np.diff(ends, prepend=0) for _, ends, _ in rows])
-    counts = np.concatenate([counts for _, _, counts in rows])
-    return _Joined(Words(numbers, np.cumsum(lengths), counts), codes.tolist(), n_words)
+    codes, ends, counts = zip(*(atoms_of(source, marker) for source in sources), strict=True)
+    distinct, symbols = np.unique(np.concatenate(codes), return_inverse=True)
+    lengths = np.concatenate([np.diff(one, prepend=0) for one in ends])
+    words = Words(symbols, np.cumsum(lengths), np.concatenate(counts))
+    return _Joined(words, distinct.tolist(), n_words=list(map(len, ends)))

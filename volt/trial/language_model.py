@@ -1,9 +1,12 @@
 """A small causal Transformer: the ids before each place → scores of the id at that place.
 
-Pre-norm layers (Xiong et al. 2020), rotated positions (Su et al. 2021), one embedding table for input and output. Rows
-are padded on the right, where the causal mask hides padding. With w the width:
+Pre-norm layers (Xiong et al. 2020), rotated positions (Su et al. 2021), one embedding table for
+input and output. Rows are padded on the right, where the causal mask hides padding. With w the
+width:
 
-    x = √w · E[ids]        in each layer x ← x + attention(norm x), x ← x + inner(norm x)        scores = norm(x) Eᵀ
+    x = √w · E[ids]
+    in each layer: x ← x + attention(norm x), x ← x + inner(norm x)
+    scores = norm(x) Eᵀ
 
 With sines added to the embeddings instead, models with small vocabularies lag behind for long.
 
@@ -31,7 +34,10 @@ except ImportError:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The size of a model. heads: divide the width;  layers: also of a decoder;  dropout: share of dropped values."""
+    """The size of a model.
+
+    heads: divide the width;  layers: also of a decoder;  dropout: share of dropped values
+    """
 
     n_ids: int
     width: int = 256
@@ -44,7 +50,8 @@ class Shape:
 class CausalTransformer(nn.Module):
     """A stack of layers that look back.
 
-    >>> sum(one.numel() for one in CausalTransformer(Shape(n_ids=1000, width=128, inner=512, layers=2)).parameters())
+    >>> model = CausalTransformer(Shape(n_ids=1000, width=128, inner=512, layers=2))
+    >>> sum(weight.numel() for weight in model.parameters())
     523776
     """
 
@@ -53,14 +60,14 @@ class CausalTransformer(nn.Module):
         self.shape = shape
         self.table = nn.Embedding(shape.n_ids, shape.width)
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
-        self.norm, self.dropout = nn.LayerNorm(shape.width), nn.Dropout(shape.dropout)
+        self.norm = nn.LayerNorm(shape.width)
+        self.dropout = nn.Dropout(shape.dropout)
         initialise(self)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Return the scores at the places of the mask, (n_places, n_ids). ids, mask: (rows, n)"""
-        turns = rotations(
-            torch.arange(ids.shape[1], device=ids.device), self.shape.width // self.shape.heads
-        )
+        places = torch.arange(ids.shape[1], device=ids.device)
+        turns = rotations(places, self.shape.width // self.shape.heads)
         x = self.dropout(self.table(ids) * math.sqrt(self.shape.width))
         for layer in self.layers:
             x = layer(x, turns)
@@ -73,62 +80,74 @@ class Layer(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        width, inner = shape.width, shape.inner
+        width = shape.width
         self.heads = shape.heads
-        self.seen, self.out = (
-            nn.Linear(width, 3 * width, bias=False),
-            nn.Linear(width, width, bias=False),
+        self.seen = nn.Linear(width, 3 * width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+        self.inner = nn.Sequential(
+            nn.Linear(width, shape.inner), nn.GELU(), nn.Linear(shape.inner, width)
         )
-        self.inner = nn.Sequential(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
-        self.seen_norm, self.inner_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.seen_norm = nn.LayerNorm(width)
+        self.inner_norm = nn.LayerNorm(width)
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, x: Tensor, turns: Tensor) -> Tensor:
-        heads = (
-            self.seen(self.seen_norm(x)).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        seen = self.seen(self.seen_norm(x)).unflatten(2, (3, self.heads, -1))
+        query, key, value = seen.permute(2, 0, 3, 1, 4)
+        attended = F.scaled_dot_product_attention(
+            rotated(query, turns), rotated(key, turns), value, is_causal=True
         )
-        query, key, value = rotated(heads[0], turns), rotated(heads[1], turns), heads[2]
-        attended = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + self.dropout(self.out(attended.transpose(1, 2).flatten(2)))
         result: Tensor = x + self.dropout(self.inner(self.inner_norm(x)))
         return result
 
 
 def initialise(model: Any) -> None:
-    for weight in (one for one in model.parameters() if one.dim() > 1):
-        nn.init.xavier_uniform_(weight)
+    for weight in model.parameters():
+        if weight.dim() > 1:
+            nn.init.xavier_uniform_(weight)
     nn.init.normal_(model.table.weight, std=model.shape.width**-0.5)
 
 
 def rotations(places: Tensor, width: int) -> Tensor:
-    """Return cosines and sines of the angles at some places, with wavelengths from 2π to 20,000π, (2, …, width / 2).
+    """Return cosines and sines of the angles at some places, (2, …, width / 2).
+
+    The wavelengths are from 2π to 20,000π.
 
     places: (…), counted from 0;  width: of the attention head
 
     >>> rotations(torch.tensor([0, 1]), 2)[:, 0].tolist()
     [[1.0], [0.0]]
     """
-    rates = torch.exp(torch.arange(0, width, 2, device=places.device) * (-math.log(10_000) / width))
+    exponents = torch.arange(0, width, 2, device=places.device)
+    rates = torch.exp(exponents * (-math.log(10_000) / width))
     angles = places[..., None] * rates
     return torch.stack([angles.cos(), angles.sin()])
 
 
 def rotated(x: Tensor, turns: Tensor) -> Tensor:
-    """Turn each pair of values, one of the first half and one of the second, by the angle of its place.
+    """Turn each pair of values by the angle of its place.
+
+    A pair is one value of the first half and one of the second.
 
     x: (…, n, width)
 
-    >>> turned = rotated(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), rotations(torch.tensor([0, 1]), 2))
+    >>> x = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+    >>> turned = rotated(x, rotations(torch.tensor([0, 1]), 2))
     >>> torch.allclose(turned[1], torch.tensor([math.cos(1), math.sin(1)]))
     True
     """
     first, second = x.chunk(2, dim=-1)
     cosines, sines = turns.to(x.dtype)
-    return torch.cat([first * cosines - second * sines, first * sines + second * cosines], dim=-1)
+    turned_first = first * cosines - second * sines
+    turned_second = first * sines + second * cosines
+    return torch.cat([turned_first, turned_second], dim=-1)
 
 
 def operations(shape: Shape, n_tokens: int, n_columns: int) -> float:
-    """Count the floating-point operations of learning from tokens: 6 for each weight that a token uses, and attention.
+    """Count the floating-point operations of learning from tokens.
+
+    These are 6 for each weight that a token uses, and attention.
 
     n_columns: the most places that a token looks back at
     The embedding table counts once, for the output (Kaplan et al. 2020, table 1 and section 2.1).
@@ -137,5 +156,5 @@ def operations(shape: Shape, n_tokens: int, n_columns: int) -> float:
     3127296.0
     """
     width = shape.width
-    layer = 4 * width * width + 2 * width * shape.inner + 2 * n_columns * width
+    layer = width * (4 * width + 2 * shape.inner + 2 * n_columns)
     return 6.0 * n_tokens * (shape.layers * layer + shape.n_ids * width)

@@ -1,8 +1,9 @@
 """Results of trainings: a file of them, and the curve of their scores over sizes.
 
-Results are JSON objects, one on a line, under a key that names everything that the result follows from. Lines are only
-appended, by one process at a time. A last line without an end was cut short by a kill: it does not count, and is
-removed when the file is opened for appending; its training runs again.
+Results are JSON objects, one on a line, under a key that names everything that the result follows
+from. Lines are only appended, by one process at a time. A last line without an end was cut short by
+a kill: it does not count, and is removed when the file is opened for appending; its training runs
+again.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder, Results.open(Path(folder) / "trial.jsonl") as results:
@@ -31,9 +32,15 @@ Row = Mapping[str, Any]
 Check = Callable[[Row], bool]  # whether a row counts; raises ValueError if it is not a result
 
 
+def check_types(row: Row, types: Mapping[str, Any]) -> None:
+    """Raise ValueError with the name of a value that a row lacks. types: name → type, or types"""
+    for name, kind in types.items():
+        if not isinstance(row.get(name), kind):
+            raise ValueError(f"{name} is missing")
+
+
 def check_key(row: Row) -> bool:
-    if not isinstance(row.get("key"), str):
-        raise ValueError("key is missing")
+    check_types(row, {"key": str})
     return True
 
 
@@ -41,7 +48,8 @@ class Results:
     """The results in a file that one process appends to. rows: in file order."""
 
     def __init__(self, file: BinaryIO, path: Path, check: Check) -> None:
-        self._file, self._path = file, path
+        self._file = file
+        self._path = path
         data = file.read()
         self.rows = parse(data, path, check)
         file.truncate(data.rfind(b"\n") + 1)
@@ -63,10 +71,12 @@ class Results:
         return any(row["key"] == key for row in self.rows)
 
     def add(self, row: dict[str, Any]) -> None:
-        """Append a result and wait until it is on disk. Raises ConfigError if the file was replaced meanwhile."""
-        if not self._path.exists() or not os.path.samestat(
-            self._path.stat(), os.fstat(self._file.fileno())
-        ):
+        """Append a result and wait until it is on disk.
+
+        Raises ConfigError if the file was replaced meanwhile.
+        """
+        opened = os.fstat(self._file.fileno())
+        if not self._path.exists() or not os.path.samestat(self._path.stat(), opened):
             raise ConfigError(
                 f"{self._path}: was replaced during the run; a result is lost; run again"
             )
@@ -77,7 +87,10 @@ class Results:
 
 
 def parse(data: bytes, path: Path, check: Check = check_key) -> list[dict[str, Any]]:
-    """Return the results in whole lines that count. Raises ConfigError with the line that is not a result."""
+    """Return the results in whole lines that count.
+
+    Raises ConfigError with the line that is not a result.
+    """
     rows = dict[str, dict[str, Any]]()
     for number, line in enumerate(data.split(b"\n")[:-1], 1):
         try:
@@ -93,24 +106,27 @@ def parse(data: bytes, path: Path, check: Check = check_key) -> list[dict[str, A
                 f"{path}:{number}: not a result ({error}); fix or remove the line"
             ) from None
         rows[row["key"]] = row
-    return [*rows.values()]
+    return list(rows.values())
 
 
 def score(row: Row, most: float = np.inf, *, along: str = "millions") -> float:
-    """Return the test's bits per character at the reading with the best dev score, among the readings up to a limit.
+    """Return the test's bits per character at the reading with the best dev score.
 
+    most: the limit up to which readings count; between two readings, both scores are interpolated
+        over the limit's logarithm
     along: what the limit counts: "millions" of characters, or "operations"
-    Between two readings, both scores are interpolated over its logarithm.
 
     >>> row = {"millions": [1.0, 4.0], "dev": [3.0, 2.0], "test": [3.1, 2.1]}
     >>> score(row), round(score(row, 2.0), 6)
     (2.1, 2.6)
     """
-    places, dev, test = (np.array(row[name], float) for name in (along, "dev", "test"))
+    places = np.array(row[along], float)
+    dev = row["dev"]
+    test = row["test"]
     if most < places[-1]:
         n = int(np.searchsorted(places, most, side="right"))
-        last = [float(np.interp(np.log(most), np.log(places), one)) for one in (dev, test)]
-        dev, test = np.append(dev[:n], last[0]), np.append(test[:n], last[1])
+        dev = [*dev[:n], np.interp(np.log(most), np.log(places), dev)]
+        test = [*test[:n], np.interp(np.log(most), np.log(places), test)]
     return float(test[np.argmin(dev)])
 
 

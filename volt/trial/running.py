@@ -1,8 +1,8 @@
 """A text and a time limit → trainings in processes, their results in a file → `TrialResult`.
 
-A training starts only if it is expected to end in time, by the seconds of earlier ones of the nearest size. If five
-trainings would take too long, all of them read fewer characters. Results are appended to `trial.jsonl` as trainings
-end, so a trial that was interrupted continues from there.
+A training starts only if it is expected to end in time, by the seconds of earlier ones of the
+nearest size. If five trainings would take too long, all of them read fewer characters. Results are
+appended to `trial.jsonl` as trainings end, so a trial that was interrupted continues from there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from volt.files.blocks import Errors
 from volt.files.paths import Sources, expand
 from volt.files.threads import available_cores
 from volt.trial.report import ENOUGH, TrialResult, amount
-from volt.trial.results import Results, Row, score
+from volt.trial.results import Results, Row, check_types, score
 from volt.trial.schedule import SEEDS, Sizes, wanted
 from volt.trial.texts import Texts, fingerprint, read_texts, write_texts
 from volt.trial.training import TrainingRecipe, usable_device
@@ -50,6 +50,20 @@ LONGEST = 10_000  # hours
 NICE = 10
 SIGNAL_CHECK = 0.5  # seconds between checks for signals
 _ENDS_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+_TYPES = {
+    "key": str,
+    "text": str,
+    "size": int,
+    "seed": int,
+    "millions": list,
+    "dev": list,
+    "test": list,
+    "readings": int,
+    "patience": int,
+    "seconds": float,
+    "learning_seconds": float,
+    "reading_seconds": float,
+}
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -67,8 +81,10 @@ class ChildProcesses:
     """Child processes of low priority, which end with this process or with the block."""
 
     def __init__(self, nice: int = NICE) -> None:
-        self.nice, self.is_over = nice, False
-        self._running, self._lock = set[subprocess.Popen[str]](), Lock()
+        self.nice = nice
+        self.is_over = False
+        self._running = set[subprocess.Popen[str]]()
+        self._lock = Lock()
 
     def __enter__(self) -> ChildProcesses:
         return self
@@ -92,10 +108,12 @@ class ChildProcesses:
                 preexec_fn=partial(_be_subordinate, self.nice),
             )
             self._running.add(process)
-        lines, errors = (text.strip().splitlines() for text in process.communicate())
+        output, errors = process.communicate()
         with self._lock:
             self._running.discard(process)
-        return Ended(process.returncode, (lines or [""])[-1], (errors or ["it wrote nothing"])[-1])
+        lines = output.strip().splitlines() or [""]
+        error_lines = errors.strip().splitlines() or ["it wrote nothing"]
+        return Ended(process.returncode, lines[-1], error_lines[-1])
 
 
 def _be_subordinate(nice: int) -> None:
@@ -114,9 +132,11 @@ def run_each(
     jobs: int,
     processes: ChildProcesses,
 ) -> None:
-    """Work on the upcoming ones in threads, `jobs` at a time, until none is upcoming; processes end with an error.
+    """Work on upcoming keys in threads, `jobs` at a time, until `upcoming` returns none.
 
-    upcoming: those that are running → the next ones;  done: called in this thread with each result
+    The processes end if a thread raises an error.
+
+    upcoming: running keys → the next ones;  done: called in this thread with each result
     """
     running = dict[Future[R], K]()
     with ThreadPoolExecutor(jobs) as pool, processes:
@@ -125,26 +145,30 @@ def run_each(
                 running[pool.submit(work, key)] = key
             if not running:
                 return
-            # Signals do not always interrupt a wait: another thread may receive them, or they come just before it.
+            # Signals may not interrupt a wait: another thread may receive them, or they come
+            # just before it.
             ended, _ = wait(running, timeout=SIGNAL_CHECK, return_when=FIRST_COMPLETED)
             for future in ended:
                 done(running.pop(future), future.result())
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Trainings:
     """The trainings of one text: finished ones in a file, running ones in processes.
 
+    seed: the first training seed of a size
     until: the time.monotonic() at which the last training should end
+    jobs: trainings at a time
     """
 
     texts: Texts
     results: Results
     recipe: TrainingRecipe
+    seed: int
     device: str
     until: float
+    jobs: int
     report: Callable[[str], object]
-    seed: int
 
     def key(self, size: int, seed: int) -> str:
         """Name everything that a result follows from."""
@@ -167,36 +191,36 @@ class Trainings:
 
     def seconds(self, size: int) -> float:
         """Estimate the seconds of a training by the longest of the nearest size."""
-        rows = self.rows or self.results.rows
-        nearest = min((abs(math.log(row["size"] / size)) for row in rows), default=0.0)
-        alike = [row for row in rows if abs(math.log(row["size"] / size)) <= nearest + 1e-9]
-        return max(
-            (sum(parts(row, self.recipe)) for row in alike),
-            default=START + self.recipe.characters / USUAL,
-        )
+        by_distance = dict[float, list[float]]()
+        for row in self.rows or self.results.rows:
+            distance = round(abs(math.log(row["size"] / size)), 9)
+            by_distance.setdefault(distance, []).append(sum(parts(row, self.recipe)))
+        if not by_distance:
+            return START + self.recipe.characters / USUAL
+        return max(by_distance[min(by_distance)])
 
-    def run(self, next_ones: Callable[[], Sequence[tuple[int, int]]], *, jobs: int) -> None:
+    def run(self, next_ones: Callable[[], Sequence[tuple[int, int]]]) -> None:
         """Train the next ones, (size, seed), while there are any that would end in time."""
         processes = ChildProcesses()
 
         def upcoming(running: Collection[tuple[int, int]]) -> Iterator[tuple[int, int]]:
             for size, seed in next_ones():
-                if (size, seed) not in running and time.monotonic() + self.seconds(
-                    size
-                ) < self.until:
+                is_in_time = time.monotonic() + self.seconds(size) < self.until
+                if is_in_time and (size, seed) not in running:
                     yield size, seed
 
-        run_each(
-            upcoming, partial(self._train, processes), self._add, jobs=jobs, processes=processes
-        )
+        work = partial(self._train, processes)
+        run_each(upcoming, work, self._add, jobs=self.jobs, processes=processes)
 
     def _train(self, processes: ChildProcesses, training: tuple[int, int]) -> dict[str, Any]:
-        size, number = training
-        self.report(f"training with {size:,} tokens, seed {self.seed + number - 1}")
-        ended = processes.run(self.command(size, self.seed + number - 1))
+        size = training[0]
+        seed = self.seed + training[1] - 1
+        self.report(f"training with {size:,} tokens, seed {seed}")
+        ended = processes.run(self.command(size, seed))
         if ended.status and not processes.is_over:
             raise VoltError(
-                f"the training of {size:,} tokens failed: {ended.error}; run again to continue the trial"
+                f"the training of {size:,} tokens failed: {ended.error}; run again to continue "
+                "the trial"
             )
         return dict(json.loads(ended.line or "{}"))
 
@@ -206,35 +230,30 @@ class Trainings:
             "size": size,
             "seed": seed,
             "recipe": asdict(self.recipe),
-        }
-        program = [sys.executable, "-P", "-m", "volt.trial.training"]
-        return [*program, json.dumps({**options, "device": self.device})]
-
-    def _add(self, training: tuple[int, int], result: Mapping[str, Any]) -> None:
-        size, seed = training[0], self.seed + training[1] - 1
-        labels = {
-            "key": self.key(size, seed),
-            "size": size,
-            "seed": seed,
-            **asdict(self.recipe),
             "device": self.device,
         }
-        self.results.add({**labels, **result})
-        if self.recipe.readings > 1:
-            read = (
-                f"{amount(1e6 * result['millions'][-1])} characters in {result['seconds']:,.0f} s"
-            )
-            if len(result["dev"]) < self.recipe.readings:
-                read += (
-                    f", until dev had not improved for {counted(self.recipe.patience, 'reading')}"
-                )
-            self.report(
-                f"{size:,} tokens, seed {seed}: {score(result):.4f} bits per character; {read}"
-            )
+        return [sys.executable, "-P", "-m", "volt.trial.training", json.dumps(options)]
+
+    def _add(self, training: tuple[int, int], result: Mapping[str, Any]) -> None:
+        size = training[0]
+        seed = self.seed + training[1] - 1
+        labels = {"key": self.key(size, seed), "size": size, "seed": seed, **asdict(self.recipe)}
+        self.results.add({**labels, "device": self.device, **result})
+        if self.recipe.readings == 1:
+            return
+
+        read = f"{amount(1e6 * result['millions'][-1])} characters in {result['seconds']:,.0f} s"
+        if len(result["dev"]) < self.recipe.readings:
+            read += f", until dev had not improved for {counted(self.recipe.patience, 'reading')}"
+        bits = f"{score(result):.4f} bits per character"
+        self.report(f"{size:,} tokens, seed {seed}: {bits}; {read}")
 
 
 def parts(row: Row, recipe: TrainingRecipe) -> tuple[float, float, float]:
-    """Estimate the seconds of learning, of reading dev and test, and of the rest, by a training of another length."""
+    """Estimate seconds of learning, of reading dev and test, and of the rest.
+
+    row: the result of a training of another length
+    """
     rest = row["seconds"] - row["learning_seconds"] - row["reading_seconds"]
     per_character = row["learning_seconds"] / (1e6 * row["millions"][-1])
     per_reading = row["reading_seconds"] / len(row["dev"])
@@ -242,25 +261,26 @@ def parts(row: Row, recipe: TrainingRecipe) -> tuple[float, float, float]:
 
 
 def rounds(jobs: int) -> int:
-    """Return how many trainings run one after another in a trial; later ones depend on earlier ones."""
+    """Return how many trainings run one after another, as later ones depend on earlier ones."""
     return max(math.ceil(AFFORDED / jobs), 2)
 
 
 def affordable(row: Row, recipe: TrainingRecipe, *, seconds: float, jobs: int) -> int:
-    """Return the characters that each training can read, if five fit into the time; at most the recipe's.
+    """Return the characters that each training can read, if five fit into the time.
+
+    Return at most the recipe's characters.
 
     row: a training that shows the speed;  jobs: trainings at a time
 
-    >>> row = {"seconds": 20, "learning_seconds": 10, "reading_seconds": 5, "millions": [0.2], "dev": [3.0]}
+    >>> row = {"seconds": 20, "learning_seconds": 10, "reading_seconds": 5}
+    >>> row |= {"millions": [0.2], "dev": [3.0]}
     >>> affordable(row, TrainingRecipe(characters=50_000_000), seconds=1_800, jobs=1)
     4660000
     """
     learning, *others = parts(row, recipe)
     each = 0.8 * seconds / rounds(jobs) - sum(others)
-    least = min(ENOUGH, recipe.characters)
-    return min(
-        max(10_000 * int(each / learning * recipe.characters / 10_000), least), recipe.characters
-    )
+    characters = 10_000 * int(each / learning * recipe.characters / 10_000)
+    return min(max(characters, ENOUGH), recipe.characters)
 
 
 def run(
@@ -276,36 +296,36 @@ def run(
     errors: Errors = "strict",
     report: Callable[[str], object] | None = None,
 ) -> TrialResult:
-    """Train language models with vocabularies of several sizes on a text, and compare their bits per character.
+    """Compare the bits per character of language models with vocabularies of several sizes.
 
-    sources: files, globs, folders or "-", as in `count_words`;  folder: for texts and results, from which a second
-        call continues;  hours: after which no training should run
-    training: how long a training reads; by default 5 epochs. If the time is short, all trainings read less
-    jobs: trainings at a time; by default one per core, at most 8, or 1 on a GPU;  device: auto, cpu, cuda or cuda:N
+    sources: files, globs, folders or "-", as in `count_words`
+    folder: for texts and results, from which a second call continues
+    hours: after which no training should run
+    training: how long a training reads; by default 5 epochs. If the time is short, all read less
+    jobs: trainings at a time; by default one per core, at most 8, or 1 on a GPU
+    device: auto, cpu, cuda or cuda:N
     seed: of the first trainings;  recipe: the model and how it is trained
-    errors: for lines that are not UTF-8: "strict", "replace" or "skip";  report: called with a line of progress
-    Raises CorpusError for a text that is too small, ConfigError for options out of range and if the time is too short.
+    errors: for lines that are not UTF-8: "strict", "replace" or "skip"
+    report: called with a line of progress
+    Raises CorpusError for a text that is too small.
+    Raises ConfigError for options out of range and if the time is too short.
 
     >>> run("corpus.txt", "corpus.trial", hours=0.5)  # doctest: +SKIP
     <TrialResult: 2,118 tokens are best, 1.2975 bits per character, 9 trainings>
     """
-    began, hours = time.monotonic(), arguments.number(hours, "hours")
+    began = time.monotonic()
+    hours = arguments.number(hours, "hours")
     if not 0 < hours <= LONGEST:
         raise ConfigError(f"hours is {hours:g}; give a number above 0 and at most {LONGEST:,}")
-    training, note = (
-        checked_training(training),
-        arguments.function(report, "report") or (lambda line: None),
-    )
-    device, jobs = (
-        usable_device(device),
-        None if jobs is None else arguments.whole(jobs, "jobs", low=1, high=256),
-    )
-    jobs = jobs or (1 if device.startswith("cuda") else min(available_cores(), 8))
+    training = checked_training(training)
+    report = arguments.function(report, "report") or (lambda line: None)
+    device = usable_device(device)
+    if jobs is None:
+        jobs = 1 if device.startswith("cuda") else min(available_cores(), 8)
+    jobs = arguments.whole(jobs, "jobs", low=1, high=256)
     seed = arguments.whole(seed, "seed", low=0, high=(1 << 31) - 1)
-    recipe = (
-        usual_recipe(device)
-        if recipe is None
-        else arguments.instance(recipe, TrainingRecipe, "recipe")
+    recipe = arguments.instance(
+        usual_recipe(device) if recipe is None else recipe, TrainingRecipe, "recipe"
     )
     folder = Path(arguments.path(folder, "folder"))
     encoded = read_texts(expand(checked_sources(sources)), errors=errors)
@@ -316,83 +336,87 @@ def run(
                 f"{folder}: contains trainings on another text; choose another folder"
             )
         texts = write_texts(encoded, folder)
-        n = texts.characters["train"]
-        requested = max(round(training.of(n) * n), 1)
-        trainings = Trainings(
-            texts,
-            results,
-            replace(recipe, characters=PROBE, readings=1),
-            device,
-            began + 3600 * hours,
-            note,
-            seed,
+        until = began + 3600 * hours
+        trainings = Trainings(texts, results, recipe, seed, device, until, jobs, report)
+        return _trial(trainings, training, seconds=3600 * hours)
+
+
+def _trial(trainings: Trainings, training: Training, *, seconds: float) -> TrialResult:
+    """Choose the length of all trainings, train, and return the result."""
+    texts = trainings.texts
+    n_characters = texts.characters["train"]
+    requested = max(round(training.of(n_characters) * n_characters), 1)
+    candidates = learn_enough(count_words([str(texts.path("train"))]), training=training)
+    low = candidates.smallest
+    high = candidates.n_tokens
+
+    recipe = replace(trainings.recipe, characters=requested)
+    if requested > 2 * PROBE:
+        size = min(max(training.size(n_characters), low), high)
+        characters = _affordable_characters(replace(trainings, recipe=recipe), size, seconds)
+        recipe = replace(recipe, characters=characters)
+    trainings = replace(trainings, recipe=recipe)
+
+    length = Training(read=recipe.characters)
+    sizes = Sizes.around(length.size(n_characters), low=low, high=high)
+    minutes = trainings.seconds(sizes.values[sizes.first]) / 60
+    epochs = recipe.characters / n_characters
+    trainings.report(
+        f"each training reads {amount(recipe.characters)} characters, {epochs:.3g} epochs, "
+        f"in about {minutes:.2g} minutes; {trainings.jobs} at a time"
+    )
+    trainings.run(lambda: wanted(trainings.scores, sizes))
+    if not trainings.rows:
+        hours = rounds(trainings.jobs) * minutes / 60
+        raise ConfigError(
+            f"too little time for one training: about {minutes:.1f} minutes are needed; "
+            f"for {AFFORDED}, pass",
+            hint={"hours": math.ceil(100 * hours) / 100},
         )
-        candidates = learn_enough(count_words([str(texts.path("train"))]), training=training)
-        low, high = candidates.smallest, candidates.n_tokens
-        recipe = replace(recipe, characters=requested)
-        if requested > 2 * PROBE:
-            size = min(max(training.size(n), low), high)
-            note(f"measuring the speed with {size:,} tokens")
-            trainings.run(
-                lambda: [one for one in [(size, 1)] if one not in trainings.scores], jobs=1
-            )
-            characters = min(ENOUGH, requested)
-            for row in trainings.rows:
-                characters = affordable(row, recipe, seconds=3600 * hours, jobs=jobs)
-            recipe = replace(recipe, characters=characters)
-        trainings.recipe = recipe
-        length = Training(read=recipe.characters)
-        sizes = Sizes.around(length.size(n), low=low, high=high)
-        note(
-            f"each training reads {amount(recipe.characters)} characters, {recipe.characters / n:.3g} epochs, "
-            f"in about {trainings.seconds(sizes.values[sizes.first]) / 60:.2g} minutes; {jobs} at a time"
-        )
-        trainings.run(lambda: wanted(trainings.scores, sizes), jobs=jobs)
-        if not trainings.rows:
-            minutes = trainings.seconds(sizes.values[sizes.first]) / 60
-            message = f"too little time for one training: about {minutes:.1f} minutes are needed; for {AFFORDED}, pass"
-            raise ConfigError(
-                message, hint={"hours": math.ceil(100 * rounds(jobs) * minutes / 60) / 100}
-            )
-        picks = {
-            name: pick.size for name, pick in search(candidates, training=length).picks.items()
-        }
-        left = tuple(wanted(trainings.scores, sizes))
-        return TrialResult(
-            tuple(trainings.rows), sizes, n, requested, recipe.characters, picks, left
-        )
+
+    picks = search(candidates, training=length).picks
+    return TrialResult(
+        rows=tuple(trainings.rows),
+        sizes=sizes,
+        n_characters=n_characters,
+        requested=requested,
+        characters=recipe.characters,
+        picks={rule: pick.size for rule, pick in picks.items()},
+        left=tuple(wanted(trainings.scores, sizes)),
+    )
+
+
+def _affordable_characters(trainings: Trainings, size: int, seconds: float) -> int:
+    """Measure the speed by a short training, and return how much each training can read."""
+    recipe = replace(trainings.recipe, characters=PROBE, readings=1)
+    probe = replace(trainings, recipe=recipe, jobs=1)
+    probe.report(f"measuring the speed with {size:,} tokens")
+    probe.run(lambda: [] if (size, 1) in probe.scores else [(size, 1)])
+    characters = min(ENOUGH, trainings.recipe.characters)
+    for row in probe.rows:
+        characters = affordable(row, trainings.recipe, seconds=seconds, jobs=trainings.jobs)
+    return characters
 
 
 def check(row: Row) -> bool:
-    """Check whether a training reached its end: all readings, or no better one for `patience` readings.
+    """Check whether a training reached its end: all readings, or `patience` without a better one.
 
-    Earlier versions of VOLT stopped trainings that were worse than others; these do not count, and run again. Raises
-    ValueError for a row that is not the result of a training.
+    Earlier versions of VOLT stopped trainings that were worse than others; these do not count, and
+    run again. Raises ValueError for a row that is not the result of a training.
     """
-    needed = {
-        "key": str,
-        "text": str,
-        "size": int,
-        "seed": int,
-        "millions": list,
-        "dev": list,
-        "test": list,
-        "readings": int,
-        "patience": int,
-        "seconds": float,
-        "learning_seconds": float,
-        "reading_seconds": float,
-    }
-    if missing := [name for name, kind in needed.items() if not isinstance(row.get(name), kind)]:
-        raise ValueError(f"{missing[0]} is missing")
-    readings = [row[name] for name in ("millions", "dev", "test")]
-    are_numbers = all(isinstance(one, float) and math.isfinite(one) for one in chain(*readings))
-    if not readings[0] or len({*map(len, readings)}) > 1 or not are_numbers:
+    check_types(row, _TYPES)
+    lists = [row[name] for name in ("millions", "dev", "test")]
+    n_readings = len(row["dev"])
+    are_numbers = all(isinstance(one, float) and math.isfinite(one) for one in chain(*lists))
+    if not n_readings or {*map(len, lists)} != {n_readings} or not are_numbers:
         raise ValueError("millions, dev and test must be lists of as many numbers")
-    n = len(row["dev"])
-    return bool(n == row["readings"] or n - row["dev"].index(min(row["dev"])) > row["patience"])
+    n_since_best = n_readings - row["dev"].index(min(row["dev"]))
+    return bool(n_readings == row["readings"] or n_since_best > row["patience"])
 
 
 def usual_recipe(device: str) -> TrainingRecipe:
-    """Return the recipe of a device: without matrix products in bfloat16 on CPUs, most of which emulate them slowly."""
+    """Return the recipe of a device.
+
+    On CPUs, matrix products are not in bfloat16, which most CPUs emulate slowly.
+    """
     return TrainingRecipe(products="bfloat16" if device.startswith("cuda") else "float32")

@@ -1,8 +1,8 @@
 """The scores so far → the trainings to run next, the most informative first.
 
-The sizes that may be tried are factors of √2 apart. The schedule begins with a size, its half and its double; extends
-them while the best size is at an edge; tries the sizes next to the best one; and repeats the best and its neighbours
-with a second seed.
+The sizes that may be tried are factors of √2 apart. The schedule begins with a size, its half and
+its double; extends them while the best size is at an edge; tries the sizes next to the best one;
+and repeats the best and its neighbours with a second seed.
 
 >>> sizes = Sizes.around(2000, low=100, high=3000)
 >>> sizes.values
@@ -32,28 +32,37 @@ class Sizes:
     @classmethod
     def around(cls, size: int, *, low: int, high: int) -> Sizes:
         """Return sizes from an eighth of a size to eight times the size, within limits."""
-        start, halves = min(max(size, low), high), range(-2 * WIDEST, 2 * WIDEST + 1)
-        values = sorted({min(max(round(start * 2 ** (n / 2)), low), high) for n in halves})
-        return cls(tuple(values), values.index(start))
+        start = min(max(size, low), high)
+        values = set[int]()
+        for n_halves in range(-2 * WIDEST, 2 * WIDEST + 1):
+            value = round(start * 2 ** (n_halves / 2))
+            values.add(min(max(value, low), high))
+        ascending = tuple(sorted(values))
+        return cls(ascending, ascending.index(start))
 
 
 def wanted(scores: Mapping[tuple[int, int], float], sizes: Sizes) -> list[tuple[int, int]]:
-    """Return the sizes and seeds that have no score yet, in the order in which to train; at the end, none.
+    """Return the sizes and seeds that have no score yet, in the order in which to train.
 
-    scores: (size, seed) → bits per character; seeds are counted from 1. Sizes that may not be tried do not count
+    scores: (size, seed) → bits per character; seeds are counted from 1. Sizes that may not be tried
+        do not count
     """
     by_place = defaultdict[int, list[float]](list)
     for (size, _), bits in scores.items():
         if size in sizes.values:
             by_place[sizes.values.index(size)].append(bits)
-    first, last = sizes.first, len(sizes.values) - 1
+    first = sizes.first
     best = min(by_place, key=lambda place: fmean(by_place[place]), default=first)
     places = [first, first - 2, first + 2]
-    places += [best - 2] * (best == min(by_place, default=first)) + [best + 2] * (
-        best == max(by_place, default=first)
-    )
+    if best == min(by_place, default=first):
+        places.append(best - 2)
+    if best == max(by_place, default=first):
+        places.append(best + 2)
+
     near = [best, best - 1, best + 1]
-    order = [(place, 1) for place in [*places, *near]]
-    order += [(place, seed) for seed in range(2, SEEDS + 1) for place in near]
-    each = dict.fromkeys((sizes.values[min(max(place, 0), last)], seed) for place, seed in order)
-    return [one for one in each if one not in scores]
+    order = [(place, 1) for place in (*places, *near)]
+    for seed in range(2, SEEDS + 1):
+        order += [(place, seed) for place in near]
+    last = len(sizes.values) - 1
+    trainings = [(sizes.values[min(max(place, 0), last)], seed) for place, seed in order]
+    return [training for training in dict.fromkeys(trainings) if training not in scores]

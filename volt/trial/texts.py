@@ -1,7 +1,7 @@
-"""A corpus → three texts of one kind: to train on, to choose by (dev) and to test on, a segment on each line.
+"""A corpus → three texts of one kind: to train on, to choose by (dev) and to test on.
 
-A segment is consecutive lines, joined by spaces, of 400 characters or more. Of every twenty segments the eighth is for
-dev and the eighteenth for the test.
+A line of a text is a segment: consecutive lines of the corpus, joined by spaces, of 400 characters
+or more. Of every twenty segments the eighth is for dev and the eighteenth for the test.
 
 >>> [len(segment) for segment in segments(["a" * 150] * 5)]
 [452, 301]
@@ -10,6 +10,7 @@ dev and the eighteenth for the test.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +30,10 @@ _BLOCK = 1 << 20  # bytes
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """The three texts in a folder. characters, n_bytes: of each, with line ends;  fingerprint: of all three."""
+    """The three texts in a folder.
+
+    characters, n_bytes: of each text, with line ends;  fingerprint: of all three
+    """
 
     folder: Path
     characters: dict[str, int]
@@ -44,12 +48,8 @@ class Texts:
     def of(cls, folder: Path, encoded: Mapping[str, bytes]) -> Texts:
         """Describe texts that a folder contains. encoded: in the order of SPLITS"""
         characters = {split: len(text.decode()) for split, text in encoded.items()}
-        return cls(
-            folder,
-            characters,
-            {split: len(text) for split, text in encoded.items()},
-            fingerprint(encoded),
-        )
+        n_bytes = {split: len(text) for split, text in encoded.items()}
+        return cls(folder, characters, n_bytes, fingerprint(encoded))
 
     def path(self, split: str) -> Path:
         return self.folder / f"{split}.txt"
@@ -57,14 +57,17 @@ class Texts:
 
 def segments(lines: Iterable[str]) -> Iterator[str]:
     """Join lines until they have 400 characters; white space becomes one space."""
-    joined, n = list[str](), 0
+    joined = list[str]()
+    n_characters = 0
     for line in lines:
-        if words := " ".join(line.split()):
+        words = " ".join(line.split())
+        if words:
             joined.append(words)
-            n += len(words)
-        if n >= _LENGTH:
+            n_characters += len(words)
+        if n_characters >= _LENGTH:
             yield " ".join(joined)
-            joined, n = [], 0
+            joined.clear()
+            n_characters = 0
     if joined:
         yield " ".join(joined)
 
@@ -79,30 +82,37 @@ def split_of(number: int) -> str:
 
 
 def read_texts(paths: Iterable[str], *, errors: Errors = "strict") -> dict[str, bytes]:
-    """Read the files of a corpus, and return its three texts. Raises CorpusError if it is too small."""
-    blocks = (
-        block for path in paths for block in read_blocks(path, block_size=_BLOCK, errors=errors)
-    )
-    lines = (line for block in blocks for line in block.data.decode().split("\n"))
+    """Read the files of a corpus, and return its three texts.
+
+    Raises CorpusError if the corpus is too small.
+    """
     by_split: dict[str, list[str]] = {split: [] for split in SPLITS}
-    for number, segment in enumerate(segments(lines)):
-        by_split[split_of(number)].append(segment)
-    n, n_segments = (
-        sum(len(one) for rows in by_split.values() for one in rows),
-        sum(map(len, by_split.values())),
-    )
-    if n < LEAST:
+    n_segments = 0
+    n_characters = 0
+    for segment in segments(_lines(paths, errors)):
+        by_split[split_of(n_segments)].append(segment)
+        n_segments += 1
+        n_characters += len(segment)
+
+    if n_characters < LEAST:
         raise CorpusError(
-            f"the text has {n:,} characters; trainings need {LEAST:,} or more. Give more text"
+            f"the text has {n_characters:,} characters; trainings need {LEAST:,} or more. "
+            "Give more text"
         )
     if not by_split["test"]:
         raise CorpusError(
-            f"the text has {counted(n_segments, 'segment')}, because its lines are long; trainings need "
-            f"{max(_OF_TWENTY) + 1}. Break its lines"
+            f"the text has {counted(n_segments, 'segment')}, because its lines are long; "
+            f"trainings need {max(_OF_TWENTY) + 1}. Break its lines"
         )
-    for split in SPLITS[1:]:
-        by_split[split] = by_split[split][:: -(-len(by_split[split]) // MOST_READ)]
+    for split in ("dev", "test"):
+        by_split[split] = by_split[split][:: math.ceil(len(by_split[split]) / MOST_READ)]
     return encode(by_split)
+
+
+def _lines(paths: Iterable[str], errors: Errors) -> Iterator[str]:
+    for path in paths:
+        for block in read_blocks(path, block_size=_BLOCK, errors=errors):
+            yield from block.data.decode().split("\n")
 
 
 def encode(by_split: Mapping[str, Sequence[str]]) -> dict[str, bytes]:

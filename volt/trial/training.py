@@ -1,16 +1,19 @@
-"""Train a small language model with a vocabulary of some size; measure bits per character of unseen text.
+"""Train a small language model with a vocabulary of some size; measure bits per character.
 
     train.txt → candidates → vocabulary of that size            (volt)
     train.txt → Stream → samples → batches → Steps → arrays     (volt.batches)
     arrays → causal Transformer → loss → bits of dev and test   (this module, language_model.py)
 
-Every batch is 4 segments of similar length, and every training reads equally many characters, so all sizes have the
-same updates and characters. The learning rate rises and then stays constant; the running mean of the weights is read
-ten times, so one run answers for shorter trainings, too. A run ends when dev has not improved for `patience` readings.
+Every batch is 4 segments of similar length, and every training reads equally many characters, so
+all sizes have the same updates and characters. The learning rate rises and then stays constant; the
+running mean of the weights is read ten times, so one run answers for shorter trainings, too. A run
+ends when dev has not improved for `patience` readings.
 
-bits per character = Σ −log₂ p(id) / characters, with the ends of segments, which are ids (EOS) and characters (\\n).
+bits per character = Σ −log₂ p(id) / characters, with the ends of segments, which are ids (EOS) and
+characters (\\n).
 
-`python -m volt.trial.training JSON`, with the arguments of `results_so_far`, prints a line of JSON for each reading.
+`python -m volt.trial.training JSON`, with the arguments of `results_so_far`, prints a line of JSON
+for each reading.
 """
 
 from __future__ import annotations
@@ -53,10 +56,11 @@ _ANY = 1 << 20  # tokens of a batch: its rows decide
 class TrainingRecipe:
     """The options of a training, except the corpus, the vocabulary and the seed.
 
-    characters: to learn from, about;  rows: segments of a batch;  width … dropout: of the model;  lr, warmup: the
-    learning rate, and the updates until it is reached;  clip: the greatest norm of a gradient;  average: decay of the
-    running mean of the weights;  readings: of dev and test;  patience: readings without a better dev score before the
-    end;  products: bfloat16 or float32
+    characters: to learn from, about;  rows: segments of a batch;  width … dropout: of the model
+    lr, warmup: the learning rate, and the updates until it is reached
+    clip: the greatest norm of a gradient;  average: decay of the running mean of the weights
+    readings: of dev and test;  patience: readings without a better dev score before the end
+    products: bfloat16 or float32
     """
 
     characters: int = 5_000_000
@@ -80,7 +84,10 @@ class TrainingRecipe:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A reading. characters: learned from, in millions;  operations: of learning;  dev, test: bits per character."""
+    """One measurement of dev and test, in bits per character.
+
+    characters: learned from, in millions;  operations: of learning
+    """
 
     characters: float
     operations: float
@@ -101,60 +108,75 @@ class Trainer:
         device: str,
     ) -> None:
         torch.manual_seed(seed)
-        self.texts, self.vocabulary, self.recipe, self.seed = texts, vocabulary, recipe, seed
+        self.texts = texts
+        self.vocabulary = vocabulary
+        self.recipe = recipe
+        self.seed = seed
         self.device = torch.device(device)
         self.model = CausalTransformer(recipe.shape(len(vocabulary))).to(self.device)
         self.mean = AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(recipe.average))
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.01
         )
-        self.tokens, self.updates, self.segments, self.operations = 0, 0, 0, 0.0
-        self.learning_seconds = self.reading_seconds = 0.0
+        self.tokens = 0
+        self.updates = 0
+        self.segments = 0
+        self.operations = 0.0
+        self.learning_seconds = 0.0
+        self.reading_seconds = 0.0
 
     def readings(self) -> Iterator[Reading]:
         """Learn, and yield readings until the end. Raises ConfigError if the weights diverge."""
-        n_segments, n_characters = (
-            self.texts.path("train").read_bytes().count(b"\n"),
-            self.texts.characters["train"],
-        )
-        of_segment = n_characters / n_segments
-        last = max(
-            round(self.recipe.characters / of_segment / self.recipe.rows), self.recipe.readings
-        )
-        at = {round(last * n / self.recipe.readings) for n in range(1, self.recipe.readings + 1)}
-        best, since, clock = math.inf, 0, time.perf_counter()
+        n_segments = self.texts.path("train").read_bytes().count(b"\n")
+        characters_per_segment = self.texts.characters["train"] / n_segments
+        n_readings = self.recipe.readings
+        n_updates = round(self.recipe.characters / characters_per_segment / self.recipe.rows)
+        n_updates = max(n_updates, n_readings)
+        read_after = {round(n_updates * n / n_readings) for n in range(1, n_readings + 1)}
+
+        best = math.inf
+        n_since_best = 0
+        clock = time.perf_counter()
         with self.steps("train") as steps:
             for arrays in steps:
                 self.learn(arrays)
-                if self.updates not in at:
+                if self.updates not in read_after:
                     continue
-                clock = self.count("learning_seconds", clock)
-                dev, test = (self.bits(split) for split in ("dev", "test"))
-                clock = self.count("reading_seconds", clock)
+
+                learned = self.clock()
+                dev = self.bits("dev")
+                test = self.bits("test")
+                self.learning_seconds += learned - clock
+                clock = self.clock()
+                self.reading_seconds += clock - learned
                 if not math.isfinite(dev + test):
                     raise ConfigError(
                         f"update {self.updates:,}: {dev} bits per character; give a lower lr"
                     )
-                yield Reading(self.segments * of_segment / 1e6, self.operations, dev, test)
-                best, since = (dev, 0) if dev < best else (best, since + 1)
-                if since == self.recipe.patience or self.updates == last:
+
+                millions = self.segments * characters_per_segment / 1e6
+                yield Reading(millions, self.operations, dev, test)
+                n_since_best += 1
+                if dev < best:
+                    best = dev
+                    n_since_best = 0
+                if n_since_best == self.recipe.patience or self.updates == n_updates:
                     return
 
-    def count(self, name: str, clock: float) -> float:
-        """Add the seconds since `clock` to a total, and return the time."""
+    def clock(self) -> float:
+        """Return the seconds of a clock, when the device has finished."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
-        now = time.perf_counter()
-        setattr(self, name, getattr(self, name) + now - clock)
-        return now
+        return time.perf_counter()
 
     def steps(self, split: str) -> Steps:
         """Return the batches of a text: endless and shuffled for training, once and in order for reading."""
         learns = split == "train"
-        how: dict[str, Any] = (
-            {"epochs": None, "shuffle": "lines"} if learns else {"epochs": 1, "shuffle": "none"}
-        )
-        source = Source(split, (str(self.texts.path(split)),), **how)
+        path = str(self.texts.path(split))
+        if learns:
+            source = Source(split, (path,), epochs=None, shuffle="lines")
+        else:
+            source = Source(split, (path,), epochs=1, shuffle="none")
         return Steps(
             Stream([source], seed=self.seed),
             SampleFormat({"text": self.vocabulary}),
@@ -186,17 +208,13 @@ class Trainer:
 
     def _nats(self, model: nn.Module, arrays: dict[str, Any]) -> tuple[torch.Tensor, int, int]:
         batch = to_torch(arrays)
-        ids, mask = (
-            batch["net_input"]["src_tokens"].to(self.device),
-            batch["tgt_mask"].to(self.device),
-        )
-        with torch.autocast(
-            self.device.type, torch.bfloat16, enabled=self.recipe.products == "bfloat16"
-        ):
+        ids = batch["net_input"]["src_tokens"].to(self.device)
+        mask = batch["tgt_mask"].to(self.device)
+        target = batch["target"].to(self.device)[mask]
+        is_bfloat16 = self.recipe.products == "bfloat16"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=is_bfloat16):
             scores = model(ids, mask)
-        loss = F.cross_entropy(
-            scores.float(), batch["target"].to(self.device)[mask], reduction="sum"
-        )
+        loss = F.cross_entropy(scores.float(), target, reduction="sum")
         return loss, int(arrays["ntokens"]), ids.shape[1]
 
 
@@ -209,11 +227,13 @@ def vocabulary_of(texts: Texts, size: int) -> Vocabulary:
 def results_so_far(
     texts: Texts, *, size: int, seed: int, recipe: TrainingRecipe, device: str = "cpu"
 ) -> Iterator[dict[str, Any]]:
-    """Train, and yield the result after each reading, as JSON data; the last one is the whole training's.
+    """Train, and yield the result after each reading, as JSON data; the last result is complete.
 
-    millions: characters read until each reading, in millions;  dev, test: bits per character at each reading
+    millions: characters read until each reading, in millions
+    dev, test: bits per character at each reading
     """
-    began, readings = time.perf_counter(), list[Reading]()
+    began = time.perf_counter()
+    readings = list[Reading]()
     trainer = Trainer(texts, vocabulary_of(texts, size), recipe, seed=seed, device=device)
     for reading in trainer.readings():
         readings.append(reading)
@@ -221,15 +241,15 @@ def results_so_far(
         yield {
             "text": texts.fingerprint,
             "ids": len(trainer.vocabulary),
-            "parameters": sum(one.numel() for one in trainer.model.parameters()),
+            "parameters": sum(weight.numel() for weight in trainer.model.parameters()),
             "text_characters": texts.characters,
             "text_bytes": texts.n_bytes,
             "updates": trainer.updates,
             "tokens": trainer.tokens,
-            "millions": [round(one.characters, 4) for one in readings],
-            "operations": [one.operations for one in readings],
-            "dev": [round(one.dev, 5) for one in readings],
-            "test": [round(one.test, 5) for one in readings],
+            "millions": [round(reading.characters, 4) for reading in readings],
+            "operations": [reading.operations for reading in readings],
+            "dev": [round(reading.dev, 5) for reading in readings],
+            "test": [round(reading.test, 5) for reading in readings],
             "seconds": round(seconds, 3),
             "learning_seconds": round(trainer.learning_seconds, 3),
             "reading_seconds": round(trainer.reading_seconds, 3),
@@ -238,7 +258,10 @@ def results_so_far(
 
 
 def usable_device(name: str) -> str:
-    """Return the device that a name such as "auto" stands for. Raises ConfigError if PyTorch cannot use it."""
+    """Return the device that a name such as "auto" stands for.
+
+    Raises ConfigError if PyTorch cannot use it.
+    """
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -253,7 +276,8 @@ def usable_device(name: str) -> str:
 def main() -> None:
     options = json.loads(sys.argv[1])
     torch.set_num_threads(1)
-    texts, recipe = Texts.read(Path(options.pop("folder"))), TrainingRecipe(**options.pop("recipe"))
+    texts = Texts.read(Path(options.pop("folder")))
+    recipe = TrainingRecipe(**options.pop("recipe"))
     try:
         for result in results_so_far(texts, recipe=recipe, **options):
             print(json.dumps(result), flush=True)  # noqa: T201

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import Any, TypeAlias
 
 from volt import arguments
@@ -21,9 +21,8 @@ from volt.text.special_tokens import ROLES, Role, SpecialTokens
 from volt.vocabulary.validation import MOST_IDS, UNUSED
 from volt.vocabulary.vocabulary import Vocabulary
 
-Ids: TypeAlias = Mapping[
-    str, int | None
-]  # token → its id; None for the id that it has, or else a free one
+# token → its id; None for the id that it has, or else a free one
+Ids: TypeAlias = Mapping[str, int | None]
 _SPECIAL = "give a list of tokens, or a dict of tokens with their ids"
 _ROLE = "give a token, or a dict of one token with its id"
 
@@ -53,19 +52,20 @@ def with_special(
     requested = _agreed([users, *roles.values()])
     if not requested:
         return vocabulary
-    counts = vocabulary.counts or (None,) * vocabulary.size
-    rest = [
-        (token, count)
-        for token, count in zip(vocabulary.tokens, counts, strict=True)
-        if token not in requested
-    ]
+
+    tokens = list[str]()
+    counts = list[int]()
+    for token, count in zip_longest(vocabulary.tokens, vocabulary.counts):
+        if token not in requested:
+            tokens.append(token)
+            if count is not None:
+                counts.append(count)
+    role_tokens = {role: next(iter(ids)) for role, ids in roles.items()}
     bare = replace(
         vocabulary,
-        special=_special(
-            vocabulary.special, users, {role: next(iter(ids)) for role, ids in roles.items()}
-        ),
-        tokens=tuple(token for token, _ in rest),
-        counts=tuple(count for _, count in rest if count is not None),
+        special=_special(vocabulary.special, users, role_tokens),
+        tokens=tuple(tokens),
+        counts=tuple(counts),
         order=(),
     )
     return replace(bare, order=tuple(_numbered(vocabulary, requested, bare.pieces)))
@@ -80,12 +80,14 @@ def _role_ids(named: object, role: Role) -> Ids:
 
 
 def _checked(ids: Mapping[Any, Any], name: str) -> Ids:
-    return {
-        arguments.text(token, f"a token of {name}"): None
-        if number is None
-        else arguments.whole(number, f"the id of {quoted(str(token))}", low=0, high=MOST_IDS - 1)
-        for token, number in ids.items()
-    }
+    result = dict[str, int | None]()
+    for token, number in ids.items():
+        arguments.text(token, f"a token of {name}")
+        if number is not None:
+            place = f"the id of {quoted(token)}"
+            number = arguments.whole(number, place, low=0, high=MOST_IDS - 1)
+        result[token] = number
+    return result
 
 
 def _agreed(parts: Iterable[Ids]) -> dict[str, int | None]:
@@ -101,8 +103,9 @@ def _agreed(parts: Iterable[Ids]) -> dict[str, int | None]:
 def _special(old: SpecialTokens, users: Iterable[str], roles: Mapping[Role, str]) -> SpecialTokens:
     named = {role: roles.get(role, getattr(old, role)) for role in ROLES}
     user = tuple(dict.fromkeys([*old.user, *users]))
-    left = dict.fromkeys([*old.control, *old.roles.values()])
-    control = tuple(token for token in left if token not in user and token not in named.values())
+    others = dict.fromkeys([*old.control, *old.roles.values()])
+    taken = {*user, *named.values()}
+    control = tuple(token for token in others if token not in taken)
     result = replace(old, **named, user=user, control=control, skips=None)
     if old.skips is None:
         return result
@@ -122,15 +125,21 @@ def _numbered(
             raise ConfigError(
                 f"{quoted(token)} has the id {old.ids[token]} already; remove the id {number}"
             )
-        if taken := placed.get(number) or (number < len(old) and old.pieces[number]):
+        owner = placed.get(number) or _piece_at(old, number)
+        if owner:
+            fault = f"the id {number} of {quoted(token)} belongs to {quoted(owner)}"
             unused = f"such as {old.pieces.index(UNUSED)}, or one " if UNUSED in old.pieces else ""
-            message = f"the id {number} of {quoted(token)} belongs to {quoted(str(taken))}"
-            raise ConfigError(f"{message}; choose an unused one, {unused}from {len(old)} up")
+            raise ConfigError(f"{fault}; choose an unused one, {unused}from {len(old)} up")
         placed[number] = token
+
     for number in range(max([len(old), *(number + 1 for number in placed)])):
-        yield placed.get(number) or (old.pieces[number] if number < len(old) else UNUSED)
+        yield placed.get(number) or _piece_at(old, number)
     known = {*old.ids, *placed.values()}
     yield from (token for token in dict.fromkeys((*requested, *pieces)) if token not in known)
+
+
+def _piece_at(vocabulary: Vocabulary, number: int) -> str:
+    return vocabulary.pieces[number] if number < len(vocabulary) else UNUSED
 
 
 NAMES_NONE = (
@@ -155,32 +164,27 @@ def named(
     result = with_special(vocabulary, special, **roles)
     if result is vocabulary:
         return vocabulary
-    changed = {
-        NAMES_NONE: "",
-        FINDS_OTHERS: "",
-        FINDS_END: "" if END in result.special.user else FINDS_END,
-    }
+    # note → the note that replaces it; "" to remove it
+    changed = {NAMES_NONE: "", FINDS_OTHERS: ""}
+    if END in result.special.user:
+        changed[FINDS_END] = ""
     changed |= dict.fromkeys(control_notes(vocabulary), "".join(control_notes(result)))
-    notes = (changed.get(loss, loss) for loss in vocabulary.notes)
-    lost = [note for note in notes if note]
+    notes = [changed.get(note, note) for note in vocabulary.notes]
     if SUFFIX in result.ids and SUFFIX not in vocabulary.ids:
-        lost.append(lone_end_note(result))
+        notes.append(lone_end_note(result))
+    lost = [note for note in notes if note]
     new = [token for token in result.special.user if token not in vocabulary.special.user]
     return replace(result, provenance={**vocabulary.provenance, "lost": lost, "named": new})
 
 
 def control_notes(vocabulary: Vocabulary) -> list[str]:
     """Return a list with the note on control tokens; empty if there are none."""
-    control = [
-        token
-        for token, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True)
-        if kind == "control"
-    ]
-    number = counted(len(control), "token")
-    return [
-        f"{number} that no merge makes: kept as control tokens, such as {name!r}."
-        for name in control[:1]
-    ]
+    n_control = vocabulary.kinds.count("control")
+    if not n_control:
+        return []
+    first = vocabulary.pieces[vocabulary.kinds.index("control")]
+    number = counted(n_control, "token")
+    return [f"{number} that no merge makes: kept as control tokens, such as {first!r}."]
 
 
 def lone_end_note(vocabulary: Vocabulary) -> str:
@@ -190,9 +194,7 @@ def lone_end_note(vocabulary: Vocabulary) -> str:
 
 def named_tokens(vocabulary: Vocabulary) -> tuple[str, ...]:
     """Return the user tokens that were added on import because the vocabulary's file does not name them."""
-    inputs = vocabulary.provenance.get("named")
-    return tuple(
-        token
-        for token in vocabulary.special.user
-        if isinstance(inputs, list | tuple) and token in inputs
-    )
+    named = vocabulary.provenance.get("named")
+    if not isinstance(named, list | tuple):
+        return ()
+    return tuple(token for token in vocabulary.special.user if token in named)

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from volt.array_cache import Arrays, cached_arrays
 from volt.vocabulary.file_format import VocabularyFile, arguments_of, text_of
 
-SIZES = range(
-    1 << 19, 1 << 28
-)  # bytes of cached files; smaller ones are read as fast, larger ones are no vocabularies
+# bytes of cached files; smaller ones are read as fast, larger ones are not vocabularies
+SIZES = range(1 << 19, 1 << 28)
 _END = "\udcff"  # in no token
 Numbering: TypeAlias = tuple[tuple[str, ...], Arrays]
 
@@ -29,14 +28,11 @@ def numbering_of(vocabulary: Any) -> Numbering:
 
     Also return arrays of numbers of these tokens: the left parts, right parts and results of merges; the vocabulary's.
     """
-    numbers = dict(
-        zip(dict.fromkeys(chain(vocabulary.atoms, vocabulary.made, vocabulary.tokens)), count())
-    )
+    tokens = tuple(dict.fromkeys(chain(vocabulary.atoms, vocabulary.made, vocabulary.tokens)))
+    numbers = dict(zip(tokens, count()))
     parts = zip(*vocabulary.merges, strict=True) if vocabulary.merges else ((), ())
     lists = (*parts, vocabulary.made, vocabulary.tokens)
-    return tuple(numbers), [
-        np.fromiter(map(numbers.__getitem__, tokens), np.int32) for tokens in lists
-    ]
+    return tokens, [np.fromiter(map(numbers.__getitem__, one), np.int32) for one in lists]
 
 
 def cached_vocabulary(
@@ -53,16 +49,17 @@ def cached_vocabulary(
         result = _arrays_of(read())
         return result if contents == _contents(paths) else []  # a file has changed meanwhile
 
-    if (contents := _contents(paths)) and (result := cached_arrays([*key, *contents], arrays)):
-        return _vocabulary_of(kind, *result)
-    return read()
+    contents = _contents(paths)
+    result = cached_arrays([*key, *contents], arrays) if contents else []
+    return _vocabulary_of(kind, *result) if result else read()
 
 
 def _contents(paths: Sequence[Path]) -> list[tuple[str, str]]:
     """Return digests of files; nothing if they are small, or the last is not a file that can be read twice."""
     with suppress(OSError):
         files = sorted({path for path in paths if path.is_file()})
-        if files and paths[-1] in files and sum(path.stat().st_size for path in files) in SIZES:
+        n_bytes = sum(path.stat().st_size for path in files)
+        if files and n_bytes in SIZES and paths[-1] in files:
             return [(path.name, blake2b(path.read_bytes()).hexdigest()) for path in files]
     return []
 
@@ -80,23 +77,21 @@ def _arrays_of(vocabulary: Any) -> Arrays:
         vocabulary.fingerprint,
         vocabulary.provenance,
     )
-    texts = (
-        text.encode(errors="surrogateescape") for text in (json.dumps(head), _END.join(numbers))
-    )
-    return [*(np.frombuffer(text, np.uint8) for text in texts), *columns, order]
+    texts = (json.dumps(head), _END.join(numbers))
+    data = [np.frombuffer(text.encode(errors="surrogateescape"), np.uint8) for text in texts]
+    return [*data, *columns, order]
 
 
 def _vocabulary_of(
     kind: type[Any], head: NDArray[np.uint8], text: NDArray[np.uint8], *columns: NDArray[np.int32]
 ) -> Any:
     bare, n_tokens, n_atoms, counts, fingerprint, provenance = json.loads(head.tobytes())
-    strings, path = text.tobytes().decode(errors="surrogateescape").split(_END), Path("cache")
+    strings = text.tobytes().decode(errors="surrogateescape").split(_END)
     lefts, rights, results, tokens, order = (
         tuple(map(strings.__getitem__, column.tolist())) for column in columns
     )
-    vocabulary = kind(
-        **arguments_of(VocabularyFile(path, bare, json.loads(bare))) | {"provenance": provenance}
-    )
+    file = VocabularyFile(Path("cache"), bare, json.loads(bare))
+    vocabulary = kind(**arguments_of(file) | {"provenance": provenance})
     vars(vocabulary).update(  # without the checks, which `read` has made
         merges=tuple(zip(lefts, rights, strict=True)),
         tokens=tokens,

@@ -21,7 +21,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -34,13 +33,13 @@ from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FLAGS, ROLES, SpecialTokens
 from volt.vocabulary.validation import KINDS, UNUSED
 
-PLAIN, FORMAT = 1, 2  # the version of a plain vocabulary's file, and the newest version
-MOST_BYTES, MOST_ROWS, _MOST_MARKS = 64 << 20, 1 << 20, 8 << 20
-_LISTS = ("user", "control")
-_DEEPEST, _MOST_BITS = (
-    100,
-    1_024,
-)  # limits of a provenance: nested lists or dicts, and bits of a number
+PLAIN = 1  # the version of a plain vocabulary's file
+FORMAT = 2  # the newest version
+MOST_BYTES = 64 << 20
+MOST_ROWS = 1 << 20
+_MOST_MARKS = 8 << 20
+_DEEPEST = 100  # nested lists or dicts of a provenance
+_MOST_BITS = 1_024  # of a number in a provenance
 _NO_PIECE = "unused"  # the kind of an unused id, whose row may contain any string
 _HINT = "; find one on your corpus"
 _FOREIGN = {
@@ -65,10 +64,10 @@ def dump(
             raise VocabularyError(
                 f"{len(rows):,} {name}: at most {MOST_ROWS:,} can be saved; choose a smaller size"
             )
-    lines = [f"{_json(key)}: {_json(value)}" for key, value in {"volt": version, **head}.items()]
-    lines += [
-        f"{_json(name)}: [\n" + ",\n".join(map(_json, rows)) + "]" for name, rows in lists.items()
-    ]
+    entries = {"volt": version, **head}
+    lines = [f"{_json(key)}: {_json(value)}" for key, value in entries.items()]
+    for name, rows in lists.items():
+        lines.append(f"{_json(name)}: [\n" + ",\n".join(map(_json, rows)) + "]")
     return "{" + ",\n".join(lines) + "}\n"
 
 
@@ -88,19 +87,19 @@ class VocabularyFile:
     def read(cls, path: Path) -> VocabularyFile:
         """Read a file. Raises VocabularyError with file and line if it is damaged, too new or not a VOLT file."""
         name = shown_path(path)
-        text = read_text(
-            path, kind=VocabularyError, remedy=f", so not a VOLT vocabulary{_HINT}", most=MOST_BYTES
-        )
+        remedy = f", so not a VOLT vocabulary{_HINT}"
+        text = read_text(path, kind=VocabularyError, remedy=remedy, most=MOST_BYTES)
         if not text.startswith('{"volt"'):
-            known = (
-                program for start, program in _FOREIGN.items() if text.lstrip().startswith(start)
-            )
-            content = next(known, "some other text" if text.strip() else "an empty file")
+            content = "some other text" if text.strip() else "an empty file"
+            for start, program in _FOREIGN.items():
+                if text.lstrip().startswith(start):
+                    content = program
             raise VocabularyError(f"{name}:1: not a VOLT vocabulary, but {content}{_HINT}")
         if sum(map(text.count, ",[{:")) > _MOST_MARKS:
             raise VocabularyError(
                 f"{name}: more than {MOST_ROWS:,} tokens or merges; choose a smaller vocabulary"
             )
+
         data = parsed_json(path, text)
         version = data["volt"]
         if type(version) is not int or version < 1:
@@ -132,26 +131,21 @@ class VocabularyFile:
     def check_row(self, name: str, index: int, *kinds: type) -> None:
         """Raise VocabularyError, with the line, if a row's values are not of these types, or a string is empty."""
         row = self.data[name][index]
-        if not (
-            isinstance(row, list)
-            and [type(value) for value in row] == list(kinds)
-            and "" not in row
-        ):
+        if not _fit([row], kinds):
+            place = self.where(name, index)
             shape = ", ".join(kind.__name__ for kind in kinds)
             raise VocabularyError(
-                f"{self.where(name, index)}: found {shown(_json(row))} instead of [{shape}]; fix it"
+                f"{place}: found {shown(_json(row))} instead of [{shape}]; fix it"
             )
 
     def where(self, name: str, index: int | None = None) -> str:
         """Return path:line of an entry or a list's row; only path and row if the file is not in the form of `dump`."""
-        if result := re.search(f'^[{{ ]*"{re.escape(name)}"', self.text, re.MULTILINE):
-            number = self.text.count("\n", 0, result.start()) + 1
-            return f"{shown_path(self.path)}:{number if index is None else number + 1 + index}"
-        return (
-            shown_path(self.path)
-            if index is None
-            else f"{shown_path(self.path)}: {name}, row {index + 1}"
-        )
+        path = shown_path(self.path)
+        entry = re.search(f'^[{{ ]*"{re.escape(name)}"', self.text, re.MULTILINE)
+        if entry:
+            number = self.text.count("\n", 0, entry.start()) + 1
+            return f"{path}:{number if index is None else number + 1 + index}"
+        return path if index is None else f"{path}: {name}, row {index + 1}"
 
 
 def _fit(rows: list[Any], kinds: Sequence[type]) -> bool:
@@ -196,36 +190,36 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def text_of(vocabulary: Any) -> str:
     """Return the text of a Vocabulary's file. Raises VocabularyError if the file could not be read back."""
-    provenance = json_of(vocabulary.provenance, "provenance")
-    special, is_plain, counts = vocabulary.special, vocabulary.is_plain, vocabulary.counts
-    tokens = {role: getattr(special, role) for role in ROLES} | {"user": list(special.user)}
+    special = vocabulary.special
+    is_plain = vocabulary.is_plain
+    counts = vocabulary.counts
+    named = {role: getattr(special, role) for role in ROLES} | {"user": list(special.user)}
+    if not is_plain:
+        named |= {"control": list(special.control)} | special.flags
     head = {
         "fingerprint": vocabulary.fingerprint,
         "marker": vocabulary.marker,
         "normalizer": vocabulary.normalizer.name,
         "pretokenizer": vocabulary.pretokenizer.name,
-        "special": tokens
-        if is_plain
-        else tokens | {"control": list(special.control)} | special.flags,
+        "special": named,
         "byte_fallback": vocabulary.byte_fallback,
     }
+    if not is_plain:
+        head["merging"] = vocabulary.merging
+        head["whole_words"] = vocabulary.whole_words
+        head["numbered"] = bool(vocabulary.order)
+        if vocabulary.fuse_unk:
+            head["fuse_unk"] = True
+    head["provenance"] = json_of(vocabulary.provenance, "provenance")
     if is_plain:
-        rows = list(
-            zip(vocabulary.tokens, counts, strict=True) if counts else zip(vocabulary.tokens)
-        )
-        return dump(head | {"provenance": provenance}, tokens=rows, merges=vocabulary.merges)
-    head |= {
-        "merging": vocabulary.merging,
-        "whole_words": vocabulary.whole_words,
-        "numbered": bool(vocabulary.order),
-    }
-    head |= {"fuse_unk": True} if vocabulary.fuse_unk else {}
-    head["provenance"] = provenance
+        columns = (vocabulary.tokens, counts) if counts else (vocabulary.tokens,)
+        return dump(head, tokens=list(zip(*columns, strict=True)), merges=vocabulary.merges)
+
+    pieces = list[tuple[str | int, ...]]()
     rest = iter(counts)
-    pieces = [
-        (piece, kind, next(rest)) if counts and kind == "token" else (piece or _NO_PIECE, kind)
-        for piece, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True)
-    ]
+    for piece, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True):
+        count = (next(rest),) if counts and kind == "token" else ()
+        pieces.append((piece or _NO_PIECE, kind, *count))
     return dump(head, version=FORMAT, pieces=pieces, merges=vocabulary.merges)
 
 
@@ -238,17 +232,15 @@ def json_of(value: Any, name: str, *, deepest: int = _DEEPEST) -> Any:
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
-                raise VocabularyError(
-                    str(arguments.refusal(key, f"a key of {name}", "give texts as keys"))
-                )
+                refusal = arguments.refusal(key, f"a key of {name}", "give texts as keys")
+                raise VocabularyError(str(refusal))
         return {
-            key: json_of(one, f"{name}[{quoted(key)}]", deepest=deepest - 1)
-            for key, one in value.items()
+            key: json_of(entry, f"{name}[{quoted(key)}]", deepest=deepest - 1)
+            for key, entry in value.items()
         }
     if isinstance(value, list | tuple):
-        return [
-            json_of(one, f"{name}[{place}]", deepest=deepest - 1) for place, one in enumerate(value)
-        ]
+        items = enumerate(value)
+        return [json_of(item, f"{name}[{place}]", deepest=deepest - 1) for place, item in items]
     if isinstance(value, float) and not isfinite(value):
         raise VocabularyError(
             f"{name} is {value}, which is not a number in JSON; give None, or remove it"
@@ -256,9 +248,8 @@ def json_of(value: Any, name: str, *, deepest: int = _DEEPEST) -> Any:
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         raise VocabularyError(f"{name} has more than {_MOST_BITS:,} bits; give it as a text")
     if value is not None and not isinstance(value, str | int | float):
-        raise VocabularyError(
-            str(arguments.refusal(value, name, "give texts, numbers, lists or dicts"))
-        )
+        refusal = arguments.refusal(value, name, "give texts, numbers, lists or dicts")
+        raise VocabularyError(str(refusal))
     return value
 
 
@@ -279,11 +270,11 @@ def arguments_of(file: VocabularyFile) -> dict[str, Any]:
 
 def _plain_tokens(file: VocabularyFile) -> dict[str, Any]:
     first = file.value("tokens", list)[:1]
-    counted = bool(first) and isinstance(first[0], list) and len(first[0]) == 2
-    tokens = file.rows("tokens", *((str, int) if counted else (str,)))
+    is_counted = bool(first) and isinstance(first[0], list) and len(first[0]) == 2
+    rows = file.rows("tokens", *((str, int) if is_counted else (str,)))
     return {
-        "tokens": tuple(row[0] for row in tokens),
-        "counts": tuple(row[1] for row in tokens) if counted else (),
+        "tokens": tuple(row[0] for row in rows),
+        "counts": tuple(row[1] for row in rows) if is_counted else (),
     }
 
 
@@ -292,8 +283,8 @@ def _numbered_tokens(file: VocabularyFile) -> dict[str, Any]:
     is_counted = any(isinstance(row, list) and len(row) == 3 for row in rows)
     if is_counted or not _fit(rows, (str, str)) or {row[1] for row in rows} - {*KINDS}:
         for index, row in enumerate(rows):
-            n = 3 if is_counted and isinstance(row, list) and row[1:2] == ["token"] else 2
-            file.check_row("pieces", index, *(str, str, int)[:n])
+            has_count = is_counted and isinstance(row, list) and row[1:2] == ["token"]
+            file.check_row("pieces", index, *((str, str, int) if has_count else (str, str)))
             if row[1] not in KINDS:
                 raise VocabularyError(
                     f"{file.where('pieces', index)}: unknown kind {quoted(row[1])}; fix it"
@@ -311,25 +302,23 @@ def _numbered_tokens(file: VocabularyFile) -> dict[str, Any]:
 
 
 def _special(file: VocabularyFile, *, is_plain: bool) -> SpecialTokens:
-    result = file.value("special", dict)
-    lists = _LISTS[:1] if is_plain else [*_LISTS, *filter(result.__contains__, FLAGS)]
-    named, listed = [result.get(role) for role in ROLES], [result.get(name) for name in lists]
-    texts = all(isinstance(token, str) or (token is None and not is_plain) for token in named)
-    texts = texts and all(isinstance(tokens, list) for tokens in listed)
-    if (
-        set(result) != {*ROLES, *lists}
-        or not texts
-        or not all(isinstance(one, str) for one in chain(*listed))
-    ):
-        shape = (
-            "the list user"
-            if is_plain
-            else "the lists user and control, and may contain skips, lstrip and rstrip"
-        )
+    values = file.value("special", dict)
+    lists = ["user"] if is_plain else ["user", "control", *filter(values.__contains__, FLAGS)]
+    is_sound = values.keys() == {*ROLES, *lists}
+    for role in ROLES:
+        token = values.get(role)
+        is_sound &= isinstance(token, str) or (token is None and not is_plain)
+    for name in lists:
+        tokens = values.get(name)
+        is_sound &= isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
+    if not is_sound:
+        shape = "the lists user and control, and may contain skips, lstrip and rstrip"
+        if is_plain:
+            shape = "the list user"
         raise VocabularyError(
             f"{file.where('special')}: 'special' must contain unk, bos, eos, pad and {shape}; fix it"
         )
-    special = SpecialTokens(**result)
+    special = SpecialTokens(**values)
     if is_plain and not special.has_four_roles:
         raise VocabularyError(
             f"{file.where('special')}: a special token is given twice; save it again"

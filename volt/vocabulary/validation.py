@@ -39,18 +39,15 @@ def as_pairs(
     """
     merges = arguments.several(merges, "merges")
     are_pairs = set(map(type, merges)) <= {tuple} and set(map(len, merges)) <= {2}
-    if are_pairs and set(map(type, chain.from_iterable(merges))) <= {
-        str
-    }:  # ten times as fast as a loop
+    if are_pairs and set(map(type, chain.from_iterable(merges))) <= {str}:  # ten times as fast
         return tuple(merges)
-    pairs = [
-        arguments.texts(pair, f"merges[{rank}]", one="give a pair of strings")
-        for rank, pair in enumerate(merges)
-    ]
-    for rank, pair in enumerate(pairs):
-        if len(pair) != 2:
-            raise kind(f"merges[{rank}] has {len(pair)} parts; give a pair of strings")
-    return tuple((left, right) for left, right in pairs)
+    pairs = list[tuple[str, str]]()
+    for rank, merge in enumerate(merges):
+        parts = arguments.texts(merge, f"merges[{rank}]", one="give a pair of strings")
+        if len(parts) != 2:
+            raise kind(f"merges[{rank}] has {len(parts)} parts; give a pair of strings")
+        pairs.append((parts[0], parts[1]))
+    return tuple(pairs)
 
 
 def kinds_of(
@@ -79,29 +76,26 @@ def order_faults(
         if piece == UNUSED:
             continue
         if piece not in known:
-            message = f"id {number} belongs to {quoted(piece)}, which is not a piece; add the token or remove the id"
-            yield "pieces", number, message
+            message = f"id {number} belongs to {quoted(piece)}, which is not a piece"
+            yield "pieces", number, f"{message}; add the token or remove the id"
         elif piece in places:
-            yield (
-                "pieces",
-                number,
-                f"{quoted(piece)} has the ids {places[piece]} and {number}; leave one unused",
-            )
+            message = f"{quoted(piece)} has the ids {places[piece]} and {number}"
+            yield "pieces", number, f"{message}; leave one unused"
         places.setdefault(piece, number)
-    if missing := next((piece for piece in (*reserved, *tokens) if piece not in places), None):
-        yield "pieces", len(order) - 1, f"no id for {quoted(missing)}; give it one"
-    elif len(order) > MOST_IDS:
-        yield (
-            "pieces",
-            MOST_IDS,
-            f"{len(order):,} ids, but the limit is {MOST_IDS:,}; remove unused ones",
-        )
-    else:
-        for token, following in pairwise(tokens):
-            if places[following] < places[token]:
-                message = f"{quoted(following)} follows tokens of higher ids; list tokens in the order of their ids"
-                yield "pieces", places[following], message
-                return
+
+    for piece in (*reserved, *tokens):
+        if piece not in places:
+            yield "pieces", len(order) - 1, f"no id for {quoted(piece)}; give it one"
+            return
+    if len(order) > MOST_IDS:
+        message = f"{len(order):,} ids, but the limit is {MOST_IDS:,}; remove unused ones"
+        yield "pieces", MOST_IDS, message
+        return
+    for token, following in pairwise(tokens):
+        if places[following] < places[token]:
+            message = f"{quoted(following)} follows tokens of higher ids"
+            yield "pieces", places[following], f"{message}; list tokens in the order of their ids"
+            return
 
 
 def joins_later(merges: Pairs) -> bool:
@@ -118,23 +112,17 @@ def merge_faults(
 ) -> Iterator[Fault]:
     """Yield the faults of merges. results: of merges;  in_any_order: whether later merges may make earlier parts"""
     is_text = _is_text("".join(set(chain.from_iterable(merges))))
-    output = set(results) if in_any_order else set[str]()
+    known = set(results) if in_any_order else set[str]()
     which = "a merge" if in_any_order else "an earlier merge"
     for rank, (left, right) in enumerate(merges):
         for part in (left, right):
             if not is_text and not _is_text(part):
-                yield (
-                    "merges",
-                    rank,
-                    f"{quoted(part)} contains a lone surrogate, which is not text; remove the merge",
-                )
-            if part not in output and atom_code(part, marker=marker) is None:
-                yield (
-                    "merges",
-                    rank,
-                    f"{quoted(part)} is neither a character nor made by {which}; add that merge",
-                )
-        output.add(left + right)
+                message = f"{quoted(part)} contains a lone surrogate, which is not text"
+                yield "merges", rank, f"{message}; remove the merge"
+            if part not in known and atom_code(part, marker=marker) is None:
+                message = f"{quoted(part)} is neither a character nor made by {which}"
+                yield "merges", rank, f"{message}; add that merge"
+        known.add(left + right)
 
 
 def token_faults(
@@ -147,46 +135,27 @@ def token_faults(
     whole_words: bool,
 ) -> Iterator[Fault]:
     """Yield the faults of tokens and of their counts. results: of merges;  reserved: special and byte tokens"""
-    first = dict[str, int]()
-    taken = set(reserved)
     if counts and len(counts) != len(tokens):
-        yield (
-            "tokens",
-            len(tokens) - 1,
-            f"{len(tokens)} tokens but {len(counts)} counts; give one count for each",
-        )
+        message = f"{len(tokens)} tokens but {len(counts)} counts; give one count for each"
+        yield "tokens", len(tokens) - 1, message
     is_text = _is_text("".join(tokens))
+    taken = set(reserved)
+    first = dict[str, int]()
     for index, token in enumerate(tokens):
+        fault = ""
         if not is_text and not _is_text(token):
-            yield (
-                "tokens",
-                index,
-                f"token {quoted(token)} contains a lone surrogate, which is not text; remove it",
-            )
+            fault = "contains a lone surrogate, which is not text; remove it"
         elif token in first:
-            yield (
-                "tokens",
-                index,
-                f"token {quoted(token)} repeats token {first[token] + 1}; remove one",
-            )
+            fault = f"repeats token {first[token] + 1}; remove one"
         elif token in taken:
-            yield (
-                "tokens",
-                index,
-                f"token {quoted(token)} is spelled like a special token; rename the special token",
-            )
+            fault = "is spelled like a special token; rename the special token"
         elif token not in results and not whole_words and atom_code(token, marker=marker) is None:
-            yield (
-                "tokens",
-                index,
-                f"no merge makes {quoted(token)}; add the merge or remove the token",
-            )
+            message = f"no merge makes {quoted(token)}; add the merge or remove the token"
+            yield "tokens", index, message
         elif counts and counts[index] < 0:
-            yield (
-                "tokens",
-                index,
-                f"token {quoted(token)} has the count {shown(counts[index])}; give 0 or more",
-            )
+            fault = f"has the count {shown(counts[index])}; give 0 or more"
+        if fault:
+            yield "tokens", index, f"token {quoted(token)} {fault}"
         first.setdefault(token, index)
 
 

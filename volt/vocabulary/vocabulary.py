@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
-from itertools import chain, filterfalse
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -90,28 +90,26 @@ class Vocabulary:
     def __post_init__(self) -> None:
         check_marker(self.marker)
         arguments.choice(self.merging, "merging", get_args(Merging))
+        tokens = arguments.texts(self.tokens, "tokens", one="did you mean tokens=(token,)?")
         values = {
             "merges": as_pairs(self.merges),
-            "tokens": tuple(
-                arguments.texts(self.tokens, "tokens", one="did you mean tokens=(token,)?")
-            ),
+            "tokens": tuple(tokens),
             "counts": tuple(arguments.wholes(self.counts, "counts")),
             "normalizer": as_normalizer(self.normalizer),
             "pretokenizer": as_pretokenizer(self.pretokenizer),
             "special": arguments.instance(self.special, SpecialTokens, "special"),
-            "byte_fallback": arguments.flag(self.byte_fallback, "byte_fallback"),
-            "whole_words": arguments.flag(self.whole_words, "whole_words"),
-            "fuse_unk": arguments.flag(self.fuse_unk, "fuse_unk"),
             "provenance": arguments.mapping(self.provenance, "provenance"),
             "order": tuple(arguments.texts(self.order, "order")),
         }
+        for name in ("byte_fallback", "whole_words", "fuse_unk"):
+            values[name] = arguments.flag(getattr(self, name), name)
         for name, value in values.items():
-            object.__setattr__(
-                self, name, value
-            )  # the only way to convert fields of a frozen dataclass
+            object.__setattr__(self, name, value)  # the dataclass is frozen
+
         results = set(self.made)
+        in_any_order = self.merging != "pairs"
         faults = chain(
-            merge_faults(self.merges, results, self.marker, in_any_order=self.merging != "pairs"),
+            merge_faults(self.merges, results, self.marker, in_any_order=in_any_order),
             token_faults(
                 self.tokens,
                 self.counts,
@@ -128,8 +126,10 @@ class Vocabulary:
     def __repr__(self) -> str:
         parts = [counted(self.size, "token"), counted(len(self.merges), "merge")]
         parts += [self.marker, self.normalizer.name, arguments.shortened(self.pretokenizer.name)]
-        parts += ["byte fallback"] * self.byte_fallback
-        parts += [f"{len(self.special.user):,} user tokens"] * bool(self.special.user)
+        if self.byte_fallback:
+            parts.append("byte fallback")
+        if self.special.user:
+            parts.append(f"{len(self.special.user):,} user tokens")
         return f"<Vocabulary: {', '.join(part for part in parts if part != 'none')}>"
 
     def _repr_html_(self) -> str:
@@ -181,9 +181,10 @@ class Vocabulary:
     @cached_property
     def _spelling(self) -> tuple[str, ...]:
         """Byte tokens, and the marker as a token, which ends a word after a byte or user token."""
-        users = bool(self.special.user) and not self.pretokenizer.isolates_users
-        lone_marker = (SUFFIX,) * (self.marker == "suffix" and (users or self.byte_fallback))
-        return BYTE_TOKENS * self.byte_fallback + lone_marker
+        byte_tokens = BYTE_TOKENS if self.byte_fallback else ()
+        has_users = bool(self.special.user) and not self.pretokenizer.isolates_users
+        needs_marker = self.marker == "suffix" and (has_users or self.byte_fallback)
+        return (*byte_tokens, SUFFIX) if needs_marker else byte_tokens
 
     @cached_property
     def pieces(self) -> tuple[str, ...]:
@@ -217,14 +218,12 @@ class Vocabulary:
     @cached_property
     def atoms(self) -> tuple[str, ...]:
         """The tokens that no merge makes: first those in `tokens`, then those that only occur in merges."""
+        made = set(self.made)
         mentioned = chain(self.tokens, chain.from_iterable(self.merges))
-        atoms = dict.fromkeys(filterfalse({*self.made}.__contains__, mentioned))
-        may_be_long = self.whole_words
-        return tuple(
-            token
-            for token in atoms
-            if not may_be_long or atom_code(token, marker=self.marker) is not None
-        )
+        atoms = tuple(token for token in dict.fromkeys(mentioned) if token not in made)
+        if not self.whole_words:
+            return atoms
+        return tuple(atom for atom in atoms if atom_code(atom, marker=self.marker) is not None)
 
     @cached_property
     def numbering(self) -> Numbering:
@@ -258,21 +257,22 @@ class Vocabulary:
         """
         arguments.choice(order, "order", ("ids", "merges"))
         scaffolding = tuple(token for token in self.scaffolding if token not in exclude)
-        if clash := next((token for token in scaffolding if token in self._reserved), None):
-            raise VocabularyError(
-                f"{quoted(clash)}, made by merges, is a special token, too; rename the special token"
-            )
+        for token in scaffolding:
+            if token in self._reserved:
+                fault = f"{quoted(token)}, made by merges, is a special token, too"
+                raise VocabularyError(f"{fault}; rename the special token")
+
         tokens = self.tokens + scaffolding
-        counts = dict(zip(self.tokens, self.counts, strict=True)) if self.counts else {}
         numbered = self.order and self.order + scaffolding
         if order == "merges":
-            output, numbered = (
-                {token: rank for rank, token in reversed(list(enumerate(self.made)))},
-                (),
-            )
-            tokens = tuple(sorted(tokens, key=lambda token: output.get(token, -1)))
-        all_counts = tuple(counts.get(token, 0) for token in tokens) if counts else ()
-        return replace(self, tokens=tokens, counts=all_counts, order=numbered)
+            ranks = {token: rank for rank, token in reversed(list(enumerate(self.made)))}
+            tokens = tuple(sorted(tokens, key=lambda token: ranks.get(token, -1)))
+            numbered = ()
+        counts = tuple[int, ...]()
+        if self.counts:
+            own = dict(zip(self.tokens, self.counts, strict=True))
+            counts = tuple(own.get(token, 0) for token in tokens)
+        return replace(self, tokens=tokens, counts=counts, order=numbered)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -288,15 +288,12 @@ class Vocabulary:
             self.byte_fallback,
         )
         if not self.is_plain:
-            roles = tuple(self.special.roles.items()), self.special.user, self.special.control
-            content += (
-                *roles,
-                self.merging,
-                self.whole_words,
-                self.order,
-                *(True,) * self.fuse_unk,
-            )
-            content += tuple(self.special.flags.items())
+            special = self.special
+            content += (tuple(special.roles.items()), special.user, special.control)
+            content += (self.merging, self.whole_words, self.order)
+            if self.fuse_unk:
+                content += (True,)
+            content += tuple(special.flags.items())
         return blake2b(repr(content).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
     @property
@@ -353,8 +350,8 @@ class Vocabulary:
         except ConfigError as error:
             raise VocabularyError(f"{shown_path(path)}: {error}") from None
         if file.data.get("fingerprint", vocabulary.fingerprint) != vocabulary.fingerprint:
-            message = "the file was edited or damaged; save it again, or delete this line to accept the change"
+            fault = f"{file.where('fingerprint')}: the fingerprint does not match: the file was edited or damaged"
             raise VocabularyError(
-                f"{file.where('fingerprint')}: the fingerprint does not match: {message}"
+                f"{fault}; save it again, or delete this line to accept the change"
             )
         return vocabulary

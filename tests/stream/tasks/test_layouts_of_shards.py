@@ -31,8 +31,8 @@ from volt.stream.tasks.task import (
     ReadInput,
     Task,
     check_input,
+    expanded,
     look_at,
-    paths_by_side,
 )
 
 
@@ -174,9 +174,9 @@ def test_tasks_are_chosen_by_name() -> None:
 def test_sides_of_an_input(kind: Any, files: tuple[tuple[str, str], ...], message: str) -> None:
     """Each side of the type, and no other, in equal numbers."""
     with pytest.raises(ConfigError, match=rf"task 't', input 'i': {message}"):
-        paths_by_side(Task("t", kind, ()), Input("i", files))
+        expanded(Task("t", kind, ()), Input("i", files))
     good = Input("i", (("tgt", "c"), ("src", "a"), ("src", "b"), ("tgt", "d")))
-    assert paths_by_side(Task("t", "para", ()), good) == (("a", "b"), ("c", "d"))
+    assert expanded(Task("t", "para", ()), good).paths == ("a", "b", "c", "d")
     assert good.paths == ("c", "a", "b", "d")
 
 

@@ -6,8 +6,8 @@
         path: parallel.tsv.gz
         transforms: [skip_blank, lower: {fields: [1]}]
 
-Everything is checked before anything runs, and all mistakes are reported at once, each with its line. Relative paths
-are relative to the file.
+Everything is checked before anything runs, and all mistakes are reported at once, each with its
+line. Relative paths are relative to the file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from volt.stream.config.pydantic_models import StreamOptions
 from volt.stream.config.sources import SourceBuilder, sampling_of, sources_by_pattern
 from volt.stream.config.tasks import LANGUAGES, NAMES, defaults_of, selected, tasks_with_sources
 from volt.stream.config.template_rendering import parse_template, read
-from volt.stream.config.yaml_document import Document, Place
+from volt.stream.config.yaml_document import Document, Place, Values
 from volt.stream.mixing.mixture import Mixture, Sampling
 from volt.stream.reading.error_policy import ErrorPolicy, check_quarantine
 from volt.stream.reading.source_definition import Source
@@ -67,7 +67,7 @@ class Configuration:
     batches: Batches | None
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> Values:
         """The arguments of a `Stream`, by name."""
         others = ("tasks", "shards", "named", "batches")
         names = [field.name for field in fields(self) if field.name not in others]
@@ -96,8 +96,10 @@ def load_config(
 
     user_code: whether the file may name Python files; checking runs them
     values: placeholder → its value, if the file is a template
-    split: "train" for training, or "valid" for validation, which reads each line once, without noise
-    tasks: the names of tasks to read (for "valid", also of split train); by default all tasks of the split
+    split: "train" for training, or "valid" for validation, which reads each line once, without
+        noise
+    tasks: the names of tasks to read (for "valid", also of split train); by default all tasks of
+        the split
     use_shards: whether tasks are read from the folder `shards`
     check_files: whether files of sources, tasks and shards must exist
     """
@@ -128,8 +130,10 @@ def parse_config(
     return _configuration(document, split, tasks, user_code=user_code)
 
 
-def config_of_values(value: dict[str, Any], *, path: str) -> Configuration:
-    """Check a configuration in Python values, without running user code. Paths start at the current folder.
+def config_of_values(value: Values, *, path: str) -> Configuration:
+    """Check a configuration in Python values, without running user code.
+
+    Paths start at the current folder.
 
     path: the configuration's name in errors
     """
@@ -211,7 +215,8 @@ def _check_that_lines_come(value: object, notes: Notes) -> None:
 
 
 def _check_transforms(value: Any, builder: SourceBuilder) -> None:
-    """Check the transforms of a configuration that is invalid elsewhere, to report all mistakes at once."""
+    """Check the transforms of a configuration that is invalid elsewhere, to report all mistakes at
+    once."""
     defaults = defaults_of(_mapping(value, "defaults"), builder)
     by_place: dict[Place, Any] = {("each",): _mapping(value, "each")}
     for key in ("sources", "tasks"):
@@ -229,7 +234,7 @@ def _check_transforms(value: Any, builder: SourceBuilder) -> None:
             of_source.transforms(value.get("transforms"), ("transforms",))
 
 
-def _mapping(value: object, key: str) -> dict[str, Any]:
+def _mapping(value: object, key: str) -> Values:
     inner = value.get(key) if isinstance(value, dict) else None
     return inner if isinstance(inner, dict) else {}
 

@@ -1,6 +1,8 @@
-"""Convert a configuration of OpenNMT-py's dynamicdata loader (the original) into a configuration of VOLT's streams.
+"""Convert a configuration of OpenNMT-py's dynamicdata loader (the original) into a configuration of
+VOLT's streams.
 
-`OldOptions` checks the original's keys. `PARAMETERS` maps the original's parameters to options of transforms.
+`OldOptions` checks the original's keys. `PARAMETERS` maps the original's parameters to options of
+transforms.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from volt.files.paths import exists, expand_user
 from volt.stream.config.problems import Notes, near
 from volt.stream.config.pydantic_models import Model
 from volt.stream.config.template_rendering import parse_template
+from volt.stream.config.yaml_document import Values
 from volt.stream.tasks.task import SIDES
 from volt.urls import url_of
 
@@ -132,7 +135,8 @@ _TRAIN_NOTES = {
 
 
 class Imported(NamedTuple):
-    """The new configuration, with notes as comments, and the notes: one for each key whose meaning differs."""
+    """The new configuration, with notes as comments, and the notes: one for each key whose meaning
+    differs."""
 
     text: str
     notes: tuple[str, ...]
@@ -188,7 +192,7 @@ def imported(
     return Imported(comments + new, tuple(converter.remarks))
 
 
-def _nonempty(values: dict[str, Any]) -> dict[str, Any]:
+def _nonempty(values: Values) -> Values:
     return {key: value for key, value in values.items() if value not in (None, {}, [])}
 
 
@@ -207,11 +211,11 @@ class _Converter:
     check_files: bool
     remarks: list[str] = field(default_factory=list)
 
-    def converted(self) -> dict[str, Any]:
+    def converted(self) -> Values:
         meta = self.options.meta
         self._remark("meta.shard", _SHARD_NOTES, meta.shard)
         self._remark("meta.train", _TRAIN_NOTES, meta.train)
-        result: dict[str, Any] = {"defaults": self._defaults()}
+        result: Values = {"defaults": self._defaults()}
         if self._points:
             size = self.batch_samples or 64
             unit = f"minibatches of {counted(size, 'sample')}"
@@ -238,11 +242,11 @@ class _Converter:
             return path
         return os.path.relpath(path, self.folder)
 
-    def _defaults(self) -> dict[str, dict[str, Any]]:
+    def _defaults(self) -> dict[str, Values]:
         used = set[str]()
         for task in self.options.tasks.values():
             used.update(task.transforms or ())
-        result = dict[str, dict[str, Any]]()
+        result = dict[str, Values]()
         missing = list[str]()
         for key, takers in PARAMETERS.items():
             value = getattr(self.options.meta.train, key)
@@ -266,7 +270,7 @@ class _Converter:
         points = self.options.meta.train.mixing_weight_schedule or []
         return [points] if isinstance(points, int) else points
 
-    def _task(self, name: str, task: OldTask) -> dict[str, Any]:
+    def _task(self, name: str, task: OldTask) -> Values:
         add = self.notes.at("tasks", name)
         inputs = {
             key: self._files(key, corpus, task)

@@ -1,6 +1,7 @@
 """Make the JSON schema of a configuration, and its documentation, from the pydantic models.
 
-The dataclass of a transform is also the model of its options, and its docstrings are their documentation.
+The dataclass of a transform is also the model of its options, and its docstrings are their
+documentation.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from volt.stream.config.pydantic_models import (
 )
 from volt.stream.transforms.registry import TRANSFORMS
 
+Schema = dict[str, Any]
 # options of transforms that take fields, if their values are numbers
 FIELD_OPTIONS = ("fields", "field", "id_field", "if_cased", "from", "to")
 
@@ -48,11 +50,11 @@ def field_options(name: str) -> list[str]:
     return [option for option in FIELD_OPTIONS if any(_integers(properties.get(option)))]
 
 
-def _integers(node: object) -> Iterator[dict[str, Any]]:
+def _integers(node: object) -> Iterator[Schema]:
     return (inner for inner in _mappings(node) if inner.get("type") == "integer")
 
 
-def _mappings(node: object) -> Iterator[dict[str, Any]]:
+def _mappings(node: object) -> Iterator[Schema]:
     if isinstance(node, dict):
         yield node
         node = list(node.values())
@@ -62,7 +64,7 @@ def _mappings(node: object) -> Iterator[dict[str, Any]]:
 
 
 @cache
-def transform_schema(name: str) -> dict[str, Any]:
+def transform_schema(name: str) -> Schema:
     """Return the JSON schema of a transform's options; inherited options keep their documentation."""
     schema = options_of(name).json_schema(ref_template="#/$defs/{model}")
     for base in TRANSFORMS[name].__mro__[1:]:
@@ -76,7 +78,7 @@ def transform_schema(name: str) -> dict[str, Any]:
     return schema
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> Schema:
     """Return the JSON schema of a whole configuration, for editors and other programs.
 
     >>> json_schema()["properties"]["sources"]["description"]
@@ -100,7 +102,7 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
-def _step(name: str) -> dict[str, Any]:
+def _step(name: str) -> Schema:
     options = [{"$ref": f"#/$defs/{name}"}, {"type": "null"}]
     first = first_option(name)
     if first is not None:
@@ -172,7 +174,7 @@ def _everything() -> Iterator[str]:
     yield from _section("variant (of choice)", definitions["VariantOptions"])
 
 
-def _section(title: str, schema: dict[str, Any]) -> Iterator[str]:
+def _section(title: str, schema: Schema) -> Iterator[str]:
     first, *rest = schema.get("description", SourceOptions.__doc__ or "").strip().split("\n")
     yield f"{title} — {first}"
     yield from (line.rstrip() for line in rest if line.strip())
@@ -188,7 +190,7 @@ def _section(title: str, schema: dict[str, Any]) -> Iterator[str]:
     yield ""
 
 
-def kind_of(option: dict[str, Any]) -> str:
+def kind_of(option: Schema) -> str:
     """Describe the values of a key in words, such as "list of whole numbers, or null"."""
     match option:
         case {"anyOf": options} | {"oneOf": options}:

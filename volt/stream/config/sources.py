@@ -1,7 +1,8 @@
 """Make the sources of a configuration, with their weights and transforms.
 
-`each: {path: "data/*.tsv.gz", …}` makes a source of each file, named after the text that `*` matches, and divides its
-weight among these sources by their lines. A transform is `name`, or `name: options`; options may name fields.
+`each: {path: "data/*.tsv.gz", …}` makes a source of each file, named after the text that `*`
+matches, and divides its weight among these sources by their lines. A transform is `name`, or `name:
+options`; options may name fields.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from volt.stream.config.pydantic_models import (
     SourceOptions,
     StreamOptions,
 )
-from volt.stream.config.yaml_document import Place
+from volt.stream.config.yaml_document import Place, Values
 from volt.stream.mixing.mixture import Sampling, shares
 from volt.stream.mixing.schedule import Schedule, Weight
 from volt.stream.reading.open_shard import bin_of, open_shard
@@ -43,7 +44,10 @@ _NOT_WITH_MIX = {"weight": _WEIGHT, "temperature": _WEIGHT, "epochs": _EPOCHS}
 
 
 def sampling_of(options: StreamOptions, notes: Notes) -> Sampling | None:
-    """Return how `mix` derives weights; None if sources set their own. Note options that contradict `mix`."""
+    """Return how `mix` derives weights; None if sources set their own.
+
+    Note options that contradict `mix`.
+    """
     mix = options.mix
     if mix is None:
         return None
@@ -102,7 +106,8 @@ class SourceBuilder:
     def source(
         self, name: str, options: SourceOptions, common: list[Any], place: Place
     ) -> Source | None:
-        """Return a source, or None if its options are invalid. common: the transforms of all sources"""
+        """Return a source, or None if its options are invalid. common: the transforms of all
+        sources"""
         columns = options.columns or {}
         names = tuple(options.pair or columns)
         named = replace(self, names=names)
@@ -119,7 +124,8 @@ class SourceBuilder:
         )
 
     def source_at(self, place: Place, options: ReadingOptions, **more: Any) -> Source | None:
-        """Return a source, or None if its options are invalid. more: fields of `Source` that `options` lacks"""
+        """Return a source, or None if its options are invalid. more: fields of `Source` that
+        `options` lacks"""
         name = str(more["name"])
         if not name or min(name) < " ":
             fault = f"{name!r} is not a name of a source; give one without tabs and line breaks"
@@ -168,7 +174,8 @@ class SourceBuilder:
     def files_at(
         self, paths: Sequence[str], place: Place, *, is_column: bool = False
     ) -> Iterator[str]:
-        """Yield paths relative to the current folder; note missing files and, if `is_column`, globs and folders."""
+        """Yield paths relative to the current folder; note missing files and, if `is_column`, globs
+        and folders."""
         for index, name in enumerate(paths):
             at = self.notes.document.nearest((*place, index))
             path = self.notes.file(name, at)
@@ -217,7 +224,7 @@ class SourceBuilder:
             self.notes.add(place, f"unknown transform {name!r}; {near(name, list(TRANSFORMS))}")
         return name in TRANSFORMS
 
-    def default(self, name: str, options: object, place: Place) -> dict[str, Any]:
+    def default(self, name: str, options: object, place: Place) -> Values:
         """Return the valid default options of a transform, by name."""
         if not self._is_known(name, place):
             return {}
@@ -243,8 +250,9 @@ class SourceBuilder:
             return None
         return self._choice(checked, place) if name == "choice" else self._loaded(checked, place)
 
-    def _numbered(self, name: str, options: dict[str, Any], place: Place) -> dict[str, Any]:
-        """Replace field names by numbers in a transform's options; `where` gets the names for its conditions."""
+    def _numbered(self, name: str, options: Values, place: Place) -> Values:
+        """Replace field names by numbers in a transform's options; `where` gets the names for its
+        conditions."""
         result = dict(options)
         for key in field_options(name):
             if key in options:
@@ -340,7 +348,7 @@ def _pattern(notes: Notes, paths: list[str], place: Place) -> str:
 
 
 def _weights(each: EachOptions, paths: list[str], cache: Path | None, notes: Notes) -> list[float]:
-    options: dict[str, Any] = {
+    options: Values = {
         "split_lines": each.split_lines,
         "fields": each.columns,
         "max_line": each.max_line or None,
@@ -362,7 +370,7 @@ def _options_of(each: EachOptions, name: str, share: float) -> SourceOptions:
     else:
         points = [(sample, value * share) for sample, value in weight.points]
         weight = weight.model_copy(update={"points": points})
-    values: dict[str, Any] = {
+    values: Values = {
         "weight": weight,
         "transforms": _filled(each.transforms, "{name}", name),
         "path": _filled(each.path, "*", name),
@@ -386,7 +394,7 @@ def _filled(value: Any, placeholder: str, name: str) -> Any:
     return value
 
 
-def _by_name(name: str, options: object) -> dict[str, Any]:
+def _by_name(name: str, options: object) -> Values:
     """Return the options of a transform by their names; a single value belongs to the first option.
 
     >>> _by_name("multiply", 3)

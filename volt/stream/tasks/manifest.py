@@ -1,7 +1,8 @@
-"""Read and write the manifest of a task's shards, which lists the shards and the inputs that they were made from.
+"""Read and write the manifest of a task's shards, which lists the shards and the inputs that they
+were made from.
 
-    FOLDER/TASK/00000.src.zst   lines of one side of a shard; line i of .tgt belongs to line i of .src
-    FOLDER/TASK/words.src.tsv   `word<TAB>count` for each word of one side, over all shards
+    FOLDER/TASK/00000.src.zst   lines of one side of a shard; line i of .tgt belongs to line i of
+    .src FOLDER/TASK/words.src.tsv   `word<TAB>count` for each word of one side, over all shards
     FOLDER/TASK/manifest.json   written last: if it is missing, the shards are unfinished
 
 If an input has changed, the shards are stale; if it was deleted, they remain valid.
@@ -27,12 +28,12 @@ from volt.stream.reading.open_source import fingerprint
 from volt.stream.reading.segments import stamp_of
 from volt.stream.tasks.task import (
     InputFile,
+    Names,
     ReadInput,
     Task,
     expanded,
     look_at,
     names_of,
-    paths_by_side,
 )
 
 T = TypeVar("T")
@@ -42,14 +43,8 @@ PROGRESS = ".progress"
 Compression = Literal["zstd", "gz", "none"]
 SUFFIXES: dict[Compression, str] = {"zstd": ".zst", "gz": ".gz", "none": ""}
 Record = dict[str, Any]
-_BAD_RECORD = (
-    OSError,
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    RecursionError,
-)  # missing or damaged records
+# of missing or damaged records; a JSON error is a ValueError
+_BAD_RECORD = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +58,8 @@ class WrittenFile:
 
 @dataclass(frozen=True, slots=True)
 class WrittenShard:
-    """A shard: its number of lines, each side's number of lines that are not UTF-8, and each side's file."""
+    """A shard: its number of lines, each side's number of lines that are not UTF-8, and each side's
+    file."""
 
     n_lines: int
     n_bad_lines: tuple[int, ...]
@@ -72,7 +68,8 @@ class WrittenShard:
 
 @dataclass(frozen=True, slots=True)
 class ShardSettings:
-    """The requested form of shards. order: "kept" preserves the inputs' order, "mixed" mixes their lines evenly."""
+    """The requested form of shards. order: "kept" preserves the inputs' order, "mixed" mixes their
+    lines evenly."""
 
     n_shards: int
     compress: Compression
@@ -81,21 +78,22 @@ class ShardSettings:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The content of a task's folder: the inputs that were read, and the files that were written, in order.
+    """The content of a task's folder: the inputs that were read, and the files that were written,
+    in order.
 
     words: the word tables, one for each side
     """
 
     folder: Path
     task: str
-    sides: tuple[str, ...]
+    sides: Names
     layout: ShardSettings
     inputs: tuple[ReadInput, ...]
     shards: tuple[WrittenShard, ...]
     words: tuple[WrittenFile, ...]
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Names:
         """The `names` of a `Source` that reads the shards: the sides, or () if there is only one."""
         return names_of(self.sides)
 
@@ -104,8 +102,9 @@ class Manifest:
         return (*(file for shard in self.shards for file in shard.files), *self.words)
 
     @property
-    def paths(self) -> tuple[str, ...]:
-        """The `paths` of a `Source` that reads the shards: the files of all shards, grouped by shard."""
+    def paths(self) -> Names:
+        """The `paths` of a `Source` that reads the shards: the files of all shards, grouped by
+        shard."""
         return tuple(str(self.folder / file.name) for shard in self.shards for file in shard.files)
 
     @property
@@ -132,20 +131,19 @@ class Manifest:
         """The first line of the inputs that contains a tab, as file:line; "" if there are no tabs."""
         return self._first("first_tab")
 
-    def _first(self, what: str) -> str:
-        files = (file for read in self.inputs for file in read.files)
-        return next(
-            (f"{shown_path(file.path)}:{line}" for file in files if (line := getattr(file, what))),
-            "",
-        )
+    def _first(self, attribute: str) -> str:
+        for read in self.inputs:
+            for file in read.files:
+                line = getattr(file, attribute)
+                if line:
+                    return f"{shown_path(file.path)}:{line}"
+        return ""
 
     @property
     def word_paths(self) -> dict[str, str]:
         """Side → its word table, which `volt.count_words(…, word_counts=True)` reads."""
-        return {
-            side: str(self.folder / file.name)
-            for side, file in zip(self.sides, self.words, strict=True)
-        }
+        paths = (str(self.folder / file.name) for file in self.words)
+        return dict(zip(self.sides, paths, strict=True))
 
 
 def shard_name(number: int, side: str, compress: Compression) -> str:
@@ -154,16 +152,12 @@ def shard_name(number: int, side: str, compress: Compression) -> str:
 
 
 def task_folder(folder: str | Path, task: Task) -> Path:
-    """Return the folder of a task's shards; a task that shares the inputs of another uses its folder."""
+    """Return the folder of a task's shards; a task that shares the inputs of another uses its
+    folder."""
     name = task.shares or task.name
-    if (
-        not name
-        or name.startswith(".")
-        or any(not letter.isprintable() or letter in "/\\" for letter in name)
-    ):
-        raise ConfigError(
-            f"task {quoted(name)}: cannot be the name of a folder; use letters, digits, - and _"
-        )
+    if not name.isprintable() or not name or name[0] == "." or {*name} & {*"/\\"}:
+        remedy = "use letters, digits, - and _"
+        raise ConfigError(f"task {quoted(name)}: cannot be the name of a folder; {remedy}")
     return Path(folder) / name
 
 
@@ -171,7 +165,8 @@ def read_manifest(folder: str | Path, task: Task) -> Manifest:
     """Read the manifest of a task's shards.
 
     folder: the folder of all tasks
-    Raises StreamError, with the command that makes the shards, if they are missing, unfinished, damaged or stale.
+    Raises StreamError, with the command that makes the shards, if they are missing, unfinished,
+    damaged or stale.
 
     >>> read_manifest("/nowhere", Task("de_en", "para", ()))
     Traceback (most recent call last):
@@ -179,32 +174,30 @@ def read_manifest(folder: str | Path, task: Task) -> Manifest:
     volt.errors.StreamError: /nowhere/de_en: no shards of task 'de_en'; make them: volt shard CONFIG -o /nowhere
     """
     place = task_folder(folder, task)
+    shown = shown_path(place)
     remedy = f"volt shard CONFIG -o {shown_path(folder)}"
     try:
         manifest = _load(Manifest, place / MANIFEST, folder=place)
-        stale = (f"stale: {difference}" for difference in _difference(manifest, task))
-        for fault in chain(_damage(manifest), stale):
-            raise StreamError(f"{fault}; make the shards again")
+        for fault in chain(_damage(manifest), _difference(manifest, task)):
+            raise StreamError(f"{shown}: {fault}; make the shards again: {remedy}")
     except FileNotFoundError:
-        state, advice = (
-            ("unfinished", "continue") if (place / PROGRESS).is_dir() else ("no", "make them")
-        )
-        raise StreamError(
-            f"{shown_path(place)}: {state} shards of task {task.name!r}; {advice}: {remedy}"
-        ) from None
-    except StreamError as error:
-        raise StreamError(f"{shown_path(place)}: {error}: {remedy}") from None
+        fault = f"no shards of task {task.name!r}; make them"
+        if (place / PROGRESS).is_dir():
+            fault = f"unfinished shards of task {task.name!r}; continue"
+        raise StreamError(f"{shown}: {fault}: {remedy}") from None
     except OSError as error:
         raise unreadable(place / MANIFEST, error, kind=StreamError) from None
     except _BAD_RECORD:
-        raise StreamError(
-            f"{shown_path(place / MANIFEST)}: damaged; make the shards again: {remedy}"
-        ) from None
+        fault = "damaged; make the shards again"
+        raise StreamError(f"{shown_path(place / MANIFEST)}: {fault}: {remedy}") from None
     return manifest
 
 
 def stored_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest in a task's own folder, None if it is missing or damaged. Other files are not checked."""
+    """Return the manifest in a task's own folder, None if it is missing or damaged.
+
+    Other files are not checked.
+    """
     return stored(Manifest, folder / MANIFEST, folder=folder)
 
 
@@ -227,7 +220,8 @@ def store_record(path: Path, record: Record) -> None:
 
 
 def stored(kind: type[T], path: Path, **more: object) -> T | None:
-    """Return an object with a file's record and `more` as its fields; None if the file is missing or damaged."""
+    """Return an object with a file's record and `more` as its fields; None if the file is missing
+    or damaged."""
     try:
         return _load(kind, path, **more)
     except _BAD_RECORD:
@@ -264,38 +258,42 @@ def _damage(manifest: Manifest) -> Iterator[str]:
 
 
 def _difference(manifest: Manifest, task: Task) -> Iterator[str]:
-    """Yield how the shards differ from what the task now asks for. Deleted inputs are not checked."""
+    """Yield how the shards differ from what the task now asks for.
+
+    Deleted inputs are not checked.
+    """
     if manifest.sides != task.sides:
-        yield f"they have {' and '.join(manifest.sides)}, but task {task.name!r} is of type {task.kind}"
-    requested = min(task.n_shards or len(manifest.shards), manifest.n_lines)
-    if requested != len(manifest.shards) and not task.shares:
-        yield f"there are {len(manifest.shards)}, but task {task.name!r} asks for {requested}"
+        sides = " and ".join(manifest.sides)
+        yield f"stale: they have {sides}, but task {task.name!r} is of type {task.kind}"
+    n_shards = len(manifest.shards)
+    requested = min(task.n_shards or n_shards, manifest.n_lines)
+    if requested != n_shards and not task.shares:
+        yield f"stale: there are {n_shards}, but task {task.name!r} asks for {requested}"
     if not task.inputs:  # it shares the inputs of another task
-        yield from (
-            change
-            for read in manifest.inputs
-            for file in read.files
-            for change in _change(file, file.path)
-        )
+        for read in manifest.inputs:
+            for file in read.files:
+                yield from _change(file, file.path)
         return
-    before, now = [read.name for read in manifest.inputs], [inputs.name for inputs in task.inputs]
+    before = [read.name for read in manifest.inputs]
+    now = [inputs.name for inputs in task.inputs]
     if before != now:
-        yield f"made from the inputs {', '.join(before)}, not {', '.join(now)}"
+        yield f"stale: made from the inputs {', '.join(before)}, not {', '.join(now)}"
     for read, inputs in zip(manifest.inputs, task.inputs, strict=True):
         with suppress(CorpusError):  # deleted
-            sides = expanded(paths_by_side(task, inputs))
-            if [*map(len, sides)] != [*map(len, read.sides)]:
-                yield f"input {read.name!r} now has a different number of files"
-            for file, path in zip(read.files, chain.from_iterable(sides), strict=True):
+            paths = expanded(task, inputs).paths
+            if len(paths) != len(read.files):
+                yield f"stale: input {read.name!r} now has a different number of files"
+            for file, path in zip(read.files, paths, strict=True):
                 yield from _change(file, path)
 
 
 def _change(file: InputFile, path: str) -> Iterator[str]:
-    """Yield how a file has changed, if it exists; its text is read only if its modification time has changed."""
+    """Yield how a file has changed, if it exists; its text is read only if its modification time
+    has changed."""
     if not os.path.lexists(path):
         return
     size, modified = stamp_of(path)
     if size != file.size:
-        yield f"{shown_path(path)} now has {size:,} bytes, not {file.size:,}"
+        yield f"stale: {shown_path(path)} now has {size:,} bytes, not {file.size:,}"
     elif modified != file.modified and look_at(path, max_line=None).digest != file.digest:
-        yield f"{shown_path(path)} now has different text"
+        yield f"stale: {shown_path(path)} now has different text"

@@ -3,10 +3,11 @@
     .lock                          held by the process that writes
     .progress/plan.json            the settings and inputs of the new shards
     .progress/00000.src.zst        the source side of shard 0; moved up when all shards are finished
-    .progress/00000.json           written when shard 0 is finished: its number of lines, and its files' digests
-    .progress/00000.src.words      the word counts of the source side
+    .progress/00000.json           written when shard 0 is finished: its number of lines, and its
+    files' digests .progress/00000.src.words      the word counts of the source side
 
-Earlier shards stay until all new files are complete; the manifest is written last. A stopped run can be continued.
+Earlier shards stay until all new files are complete; the manifest is written last. A stopped run
+can be continued.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def _written(path: Path, buffer: BytesIO) -> WrittenFile:
     return WrittenFile(path.name, len(data), blake2b(data, digest_size=16).hexdigest())
 
 
-_LOCK, _PLAN = ".lock", "plan.json"
+_LOCK = ".lock"
+_PLAN = "plan.json"
 _SHARD = re.compile(r"\d{5,}\.(src|tgt|mono)(\.zst|\.gz)?|words\.(src|tgt|mono)\.tsv")
 _PART = re.compile(r"\..+\.[0-9a-f]{8}\.part")
 
@@ -101,7 +103,8 @@ class TaskFolder:
         return self.progress / f"{number:05d}.json"
 
     def files_read(self) -> dict[tuple[str, str], InputFile]:
-        """Return (side, path) → what an earlier run recorded of the input file, if it has not changed since."""
+        """Return (side, path) → what an earlier run recorded of the input file, if it has not
+        changed since."""
         earlier = stored_manifest(self.folder) or self._plan()
         files = [file for read in earlier.inputs for file in read.files] if earlier else []
         return {(file.side, file.path): file for file in files if mark_of(file.path) == file.stamp}
@@ -109,34 +112,35 @@ class TaskFolder:
     def finished(self, plan: ShardInputs) -> Manifest | None:
         """Return the manifest if all shards of the plan are up to date, else None."""
         manifest = stored_manifest(self.folder)
-        if (
-            manifest is None
-            or ShardInputs(manifest.task, manifest.layout, manifest.inputs).signature
-            != plan.signature
-        ):
+        if manifest is None:
+            return None
+        written = ShardInputs(manifest.task, manifest.layout, manifest.inputs)
+        if written.signature != plan.signature:
             return None
         if not all(is_whole(self.folder, file) for file in manifest.files):
             return None
         return self.finish(replace(manifest, inputs=plan.inputs))
 
     def begin(self, plan: ShardInputs) -> dict[int, WrittenShard]:
-        """Prepare the folder; return number → shard for the shards that an earlier run has finished."""
+        """Prepare the folder; return number → shard for the shards that an earlier run has
+        finished."""
         before = self._plan()
         if before is None or before.signature != plan.signature:
             shutil.rmtree(self.progress, ignore_errors=True)
             make_folder(self.progress)
         store_record(self.progress / _PLAN, asdict(plan))
-        retained = {
-            number: shard
-            for number in range(plan.layout.n_shards)
-            if (shard := self._finished_shard(number))
-        }
-        names = {file.name for shard in retained.values() for file in shard.files}
-        manifest = stored_manifest(self.folder)
+        retained = dict[int, WrittenShard]()
+        names = set[str]()
+        for number in range(plan.layout.n_shards):
+            shard = self._finished_shard(number)
+            if shard is not None:
+                retained[number] = shard
+                names.update(file.name for file in shard.files)
         _remove_all_but(names, self.progress)
-        _remove_all_but(
-            names.union(file.name for file in (manifest.files if manifest else ())), self.folder
-        )
+        manifest = stored_manifest(self.folder)
+        if manifest is not None:
+            names.update(file.name for file in manifest.files)
+        _remove_all_but(names, self.folder)
         return retained
 
     def note(self, number: int, shard: WrittenShard, tables: Iterable[CountedPart]) -> None:
@@ -149,24 +153,27 @@ class TaskFolder:
         store_record(self._shard_note(number), asdict(_Finished(shard, tuple(words))))
 
     def write_words(self, n_shards: int) -> tuple[WrittenFile, ...]:
+        """Add up the word counts of all shards. Return a file for each side."""
         result = list[WrittenFile]()
         for side in self.sides:
-            tables = (
-                pl.read_ipc(BytesIO(self._word_note(i, side).read_bytes())) for i in range(n_shards)
-            )
-            total, buffer = summed(CountedPart(table, 0, 0, 0) for table in tables), BytesIO()
+            notes = (self._word_note(number, side) for number in range(n_shards))
+            tables = (pl.read_ipc(BytesIO(note.read_bytes())) for note in notes)
+            total = summed(CountedPart(table, 0, 0, 0) for table in tables)
+            buffer = BytesIO()
             total.table.write_csv(buffer, include_header=False, separator="\t", quote_style="never")
             result.append(_written(self.progress / f"words.{side}.tsv", buffer))
         return tuple(result)
 
     def finish(self, manifest: Manifest) -> Manifest:
-        """Move the new files into the folder, write the manifest, and remove old shards and the progress folder."""
-        new = {file.name for file in manifest.files}
-        if moved := new.intersection(os.listdir(self.progress) if self.progress.is_dir() else ()):
+        """Move the new files into the folder, write the manifest, and remove old shards and the
+        progress folder."""
+        names = {file.name for file in manifest.files}
+        moved = [name for name in names if (self.progress / name).exists()]
+        if moved:
             (self.folder / MANIFEST).unlink(missing_ok=True)
-            for name in sorted(moved):
-                os.replace(self.progress / name, self.folder / name)
-        _remove_all_but(new, self.folder)
+        for name in moved:
+            os.replace(self.progress / name, self.folder / name)
+        _remove_all_but(names, self.folder)
         store_manifest(manifest)
         shutil.rmtree(self.progress, ignore_errors=True)
         return manifest
@@ -177,14 +184,13 @@ class TaskFolder:
 
         read: the input files
         Raises ConfigError if an input file is in the folder.
-        Raises StreamError if another process has the lock, OutputError if the folder contains other files or cannot be
-        created.
+        Raises StreamError if another process has the lock, OutputError if the folder contains other
+        files or cannot be created.
         """
         _refuse_inputs(self.folder, read)
-        new, lock = (
-            [folder for folder in (self.folder, self.folder.parent) if not folder.exists()],
-            self.folder / _LOCK,
-        )
+        place = shown_path(self.folder)
+        lock = self.folder / _LOCK
+        new = [folder for folder in (self.folder, self.folder.parent) if not folder.exists()]
         make_folder(self.folder)
         try:
             _refuse_others(self.folder)
@@ -192,13 +198,11 @@ class TaskFolder:
                 try:
                     is_ours = stack.enter_context(locked(lock, waits=False))
                 except OSError as error:
-                    problem = f"{shown_path(lock)}: cannot be locked: {reason(error)}"
-                    raise OutputError(f"{problem}; choose another folder") from None
+                    fault = f"{shown_path(lock)}: cannot be locked: {reason(error)}"
+                    raise OutputError(f"{fault}; choose another folder") from None
                 if not is_ours:
-                    place = shown_path(self.folder)
-                    raise StreamError(
-                        f"{place}: another process is writing shards there; wait, or name another folder"
-                    )
+                    fault = f"{place}: another process is writing shards there"
+                    raise StreamError(f"{fault}; wait, or name another folder")
                 stack.callback(lock.unlink, missing_ok=True)
                 yield
         finally:
@@ -215,11 +219,10 @@ class TaskFolder:
             message = str(error).removesuffix(UNCHANGED)
             if message == str(error):
                 raise
-            before = (
-                "" if stored_manifest(self.folder) is None else "; the earlier shards are unchanged"
-            )
+            if stored_manifest(self.folder) is not None:
+                message += "; the earlier shards are unchanged"
             remedy = "make room, or name another folder; a second run continues after the finished shards"
-            raise OutputError(f"{message}{before}; {remedy}") from None
+            raise OutputError(f"{message}; {remedy}") from None
 
     def _plan(self) -> ShardInputs | None:
         return stored(ShardInputs, self.progress / _PLAN)
@@ -228,11 +231,10 @@ class TaskFolder:
         note = stored(_Finished, self._shard_note(number))
         if note is None or not all(is_whole(self.progress, file) for file in note.words):
             return None
-        is_complete = all(
-            is_whole(self.progress, file) or is_whole(self.folder, file)
-            for file in note.shard.files
-        )
-        return note.shard if is_complete else None
+        for file in note.shard.files:
+            if not (is_whole(self.progress, file) or is_whole(self.folder, file)):
+                return None
+        return note.shard
 
 
 def _remove_all_but(names: set[str], folder: Path) -> None:
@@ -245,27 +247,27 @@ def _remove_all_but(names: set[str], folder: Path) -> None:
 
 def _refuse_inputs(folder: Path, read: Iterable[str]) -> None:
     place = os.path.join(os.path.realpath(folder), "")
-    for path in (path for path in read if not url_of(path)):
-        in_real_folder = os.path.join(
-            os.path.realpath(os.path.dirname(path)), os.path.basename(path)
-        )
-        if in_real_folder.startswith(place) or os.path.realpath(path).startswith(place):
-            output = f"the output folder {shown_path(folder)}"
-            raise ConfigError(
-                f"{shown_path(path)}: is an input, but lies in {output}; name another folder"
-            )
+    for path in read:
+        parent, name = os.path.split(path)
+        named = os.path.join(os.path.realpath(parent), name)
+        if not url_of(path) and (
+            named.startswith(place) or os.path.realpath(path).startswith(place)
+        ):
+            fault = f"is an input, but lies in the output folder {shown_path(folder)}"
+            raise ConfigError(f"{shown_path(path)}: {fault}; name another folder")
 
 
 def _refuse_others(folder: Path) -> None:
     names = os.listdir(folder)
-    is_ours = MANIFEST in names or PROGRESS in names
+    has_manifest = MANIFEST in names or PROGRESS in names
     for name in sorted(names):
-        if not (_is_ours(folder / name) and (is_ours or not _SHARD.fullmatch(name))):
-            lost = (
-                f", or its {MANIFEST} is missing" if _SHARD.fullmatch(name) and not is_ours else ""
-            )
-            message = f"{shown_path(folder)}: contains {quoted(name)}, which is not one of its shards{lost}"
-            raise OutputError(f"{message}; name another folder, or move it away")
+        is_lost = _SHARD.fullmatch(name) and not has_manifest
+        if is_lost or not _is_ours(folder / name):
+            fault = f"contains {quoted(name)}, which is not one of its shards"
+            if is_lost:
+                fault += f", or its {MANIFEST} is missing"
+            remedy = "name another folder, or move it away"
+            raise OutputError(f"{shown_path(folder)}: {fault}; {remedy}")
 
 
 def _is_ours(path: Path) -> bool:

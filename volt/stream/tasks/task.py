@@ -1,7 +1,7 @@
 r"""Tasks, which apply the same transforms to several inputs, and the reading of their lines.
 
-Only "\n" ends a line. A byte order mark at the start of a file is dropped; other bytes are preserved. A last line
-without a line end gets one.
+Only "\n" ends a line. A byte order mark at the start of a file is dropped; other bytes are
+preserved. A last line without a line end gets one.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from volt.stream.reading.text_shard import LineCutter, TextScan
 from volt.stream.transforms.transform import Transform
 from volt.urls import url_of
 
+Names = tuple[str, ...]
 Kind = Literal["para", "mono"]
 Split = Literal["train", "valid"]
-SIDES: dict[str, tuple[str, ...]] = {"para": ("src", "tgt"), "mono": ("mono",)}
+SIDES: dict[str, Names] = {"para": ("src", "tgt"), "mono": ("mono",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Input:
     files: tuple[tuple[str, str], ...]
 
     @property
-    def paths(self) -> tuple[str, ...]:
+    def paths(self) -> Names:
         """The paths, one side after the other."""
         return tuple(path for _, path in self.files)
 
@@ -69,24 +70,27 @@ class Task:
     shares: str | None = None
 
     @property
-    def sides(self) -> tuple[str, ...]:
+    def sides(self) -> Names:
         """The sides of the task's files: src and tgt, or mono."""
         return SIDES[self.kind]
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Names:
         """The `names` of a `Source` that reads the task: its sides, or () if there is only one."""
         return names_of(self.sides)
 
+    @property
+    def paths(self) -> list[str]:
+        """The paths of all inputs."""
+        return list(chain.from_iterable(inputs.paths for inputs in self.inputs))
 
-def names_of(sides: tuple[str, ...]) -> tuple[str, ...]:
+
+def names_of(sides: Names) -> Names:
     return sides if len(sides) > 1 else ()
 
 
-_BLOCK, _ALL_BLOCKS = (
-    1 << 20,
-    64 << 20,
-)  # bytes to read at a time, from one file and from all open files
+_BLOCK = 1 << 20  # bytes to read at a time from a file
+_ALL_BLOCKS = 64 << 20  # bytes to read at a time from all open files
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,8 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class ReadInput:
-    """An input whose files have been read: the files of each side; files at the same index are line-aligned."""
+    """An input whose files have been read: the files of each side; files at the same index are
+    line-aligned."""
 
     name: str
     sides: tuple[tuple[InputFile, ...], ...]
@@ -130,39 +135,29 @@ class ReadInput:
         return tuple(chain.from_iterable(self.sides))
 
 
-def paths_by_side(task: Task, source: Input) -> tuple[tuple[str, ...], ...]:
-    """Return the paths of an input, by side. Raises ConfigError if the sides' numbers of files differ."""
-    result = tuple(
-        tuple(path for side, path in source.files if side == wanted) for wanted in task.sides
-    )
-    where = f"task {task.name!r}, input {source.name!r}"
-    if {side for side, _ in source.files} != {*task.sides}:
-        has = " and ".join(sorted({side for side, _ in source.files})) or "no file"
-        raise ConfigError(
-            f"{where}: has {has}; a task of type {task.kind} needs {' and '.join(task.sides)}"
-        )
-    if len({*map(len, result)}) > 1:
-        counts = (
-            f"{counted(len(paths), 'file')} of {side}"
-            for side, paths in zip(task.sides, result, strict=True)
-        )
-        raise ConfigError(
-            f"{where}: {' and '.join(counts)}; give the same number, in the same order"
-        )
-    return result
+def expanded(task: Task, inputs: Input) -> Input:
+    """Replace globs and folders by their files, and sort files by side.
 
-
-def expanded(sides: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
-    """Replace globs and folders by their files. Raises CorpusError if there are none."""
-
-    def files_at(path: str) -> list[str]:
-        return (
-            expand(path)
-            if os.path.isdir(path) or stands_for_several(path) or url_of(path)
-            else [path]
-        )
-
-    return tuple(tuple(chain.from_iterable(map(files_at, paths))) for paths in sides)
+    Raises ConfigError if the sides' numbers of files differ, CorpusError if there are none.
+    """
+    where = f"task {task.name!r}, input {inputs.name!r}"
+    sides = {side for side, _ in inputs.files}
+    if sides != {*task.sides}:
+        has = " and ".join(sorted(sides)) or "no file"
+        needed = f"a task of type {task.kind} needs {' and '.join(task.sides)}"
+        raise ConfigError(f"{where}: has {has}; {needed}")
+    files = list[tuple[str, str]]()
+    counts = dict[str, int]()
+    for wanted in task.sides:
+        paths = [path for side, path in inputs.files if side == wanted]
+        counts[wanted] = len(paths)
+        for path in paths:
+            is_one = not (os.path.isdir(path) or stands_for_several(path) or url_of(path))
+            files += ((wanted, member) for member in ([path] if is_one else expand(path)))
+    if len({*counts.values()}) > 1:
+        has = " and ".join(f"{counted(n, 'file')} of {side}" for side, n in counts.items())
+        raise ConfigError(f"{where}: {has}; give the same number, in the same order")
+    return Input(inputs.name, tuple(files))
 
 
 def look_at(
@@ -178,10 +173,10 @@ def look_at(
     """
     check_is_file(path)
     if are_ids(path):
-        raise StreamError(
-            f"{shown_path(path)}: contains indexed ids, but shards contain text; remove `shards`"
-        )
-    stamp, scan = stamp_of(path), TextScan()
+        fault = "contains indexed ids, but shards contain text"
+        raise StreamError(f"{shown_path(path)}: {fault}; remove `shards`")
+    stamp = stamp_of(path)
+    scan = TextScan()
     for _, n_lines in scan.of(read_raw(path, block_size=_BLOCK, max_line=max_line)):
         if progress:
             progress(n_lines)
@@ -202,15 +197,12 @@ def check_input(task: Task, read: ReadInput) -> None:
     """Raise StreamError if an input has no line, or if its sides have different numbers of lines."""
     where = f"task {task.name!r}, input {read.name!r}"
     for files in zip(*read.sides, strict=True):
-        for file in files[1:]:
-            if file.n_lines != files[0].n_lines:
-                counts = (
-                    f"{shown_path(one.path)} has {counted(one.n_lines, 'line')}"
-                    for one in (files[0], file)
-                )
-                raise StreamError(
-                    f"{where}: {', '.join(counts)}; source and target need the same number; align them"
-                )
+        if len({file.n_lines for file in files}) > 1:
+            has = ", ".join(
+                f"{shown_path(file.path)} has {counted(file.n_lines, 'line')}" for file in files
+            )
+            remedy = "source and target need the same number; align them"
+            raise StreamError(f"{where}: {has}; {remedy}")
     if not read.n_lines:
         names = ", ".join(shown_path(file.path) for file in read.files)
         raise StreamError(f"{where}: no line in {names}; remove the input, or name other files")
@@ -226,7 +218,8 @@ class LineReader:
     def __init__(self, paths: Sequence[str], *, n_open: int = 1, ahead: bool = False) -> None:
         size = max(1 << 16, min(_BLOCK, _ALL_BLOCKS // n_open))
         blocks = chain.from_iterable(_blocks(path, size) for path in paths)
-        self._path, self._lines = paths[0], LineCutter(prefetch(blocks) if ahead else blocks)
+        self._path = paths[0]
+        self._lines = LineCutter(prefetch(blocks) if ahead else blocks)
 
     def take(self, n: int) -> bytes:
         """Return the next n lines, each with a line feed. Raises StreamError if there are fewer."""
@@ -237,16 +230,19 @@ class LineReader:
             pass
 
     def _cut(self, n: int) -> Iterator[bytes]:
-        if (yield from self._lines.cut(n)):
+        n_missing = yield from self._lines.cut(n)
+        if n_missing:
             raise _changed(self._path)
 
 
 def _blocks(path: str, size: int) -> Iterator[bytes]:
     """Yield the blocks of a file, without a byte order mark; each ends with a line feed."""
-    for number, block in enumerate(read_raw(path, block_size=size, max_line=None)):
-        block = block if number else block.removeprefix(BYTE_ORDER_MARK)
-        if block:
-            yield block if block.endswith(b"\n") else block + b"\n"
+    mark = BYTE_ORDER_MARK
+    for block in read_raw(path, block_size=size, max_line=None):
+        text = block.removeprefix(mark)
+        mark = b""
+        if text:
+            yield text if text.endswith(b"\n") else text + b"\n"
 
 
 def _changed(path: str) -> StreamError:
