@@ -36,7 +36,7 @@ ray = pytest.importorskip("ray", reason="needs ray: make ray")
 
 from volt.ext import ray as volt_ray  # noqa: E402
 from volt.ext import ray_cluster  # noqa: E402
-from volt.ext.ray import RayMap, RayWriter  # noqa: E402
+from volt.ext.ray import RayMap, RayWriter, encode  # noqa: E402
 from volt.ext.ray_cluster import connected  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning:ray")

@@ -67,7 +67,9 @@ class Numbering:
         return {piece: number for number, piece in enumerate(self.pieces)}
 
     def looked_up(self, column: Column) -> Column:
-        """Return the ids of a column of pieces. The id of unknown pieces is `unk` or, if that is None, -1.
+        """Return the ids of a column of pieces.
+
+        The id of unknown pieces is `unk` or, if that is None, -1.
 
         column: lines of pieces separated by spaces
         """
