@@ -29,107 +29,31 @@ from volt_cli.options import FORMATS
 COMMANDS = {
     name: command for name, command in all_commands().items() if name not in ("volt", "stream")
 }
-# What the values of options are called: those that name files, and those that do not.
-FILES = {
-    "FILE",
-    "PLACE",
-    "FOLDER",
-    "CORPUS",
-    "TEXT",
-    "MODEL",
-    "PATH",
-    "CONFIG",
-    "CONFIG|NAME",
-    "SYSTEM",
-    "N|FILE",
-    "FILE|N",
-    "STATE",
-}
-PLAIN = {
-    None,
-    "START:STOP:STEP",
-    "RULE",
-    "NAME",
-    "N,N",
-    "N",
-    "TOKEN",
-    "TOKEN[=ID]",
-    "X",
-    "P",
-    "MARK",
-    "FORMAT",
-    "T",
-    "RATE",
-    "S",
-    "SHARE",
-    "TRANSFORM",
-    "WHAT",
-    "FORM",
-    "KIND",
-    "HOW",
-    "BYTES",
-    "OVER",
-    "OF",
-    "L1-L2",
-    "SOURCE",
-    "KEY=VALUE",
-    "ID|TOKEN",
-    "PATTERN",
-    "HOST:PORT",
-    "E",
-    "H",
-    "UNIT",
-}
+# Metavars of options: of those that name files, and of the others.
+METAVARS_OF_FILES = """FILE PLACE FOLDER CORPUS TEXT MODEL PATH CONFIG CONFIG|NAME SYSTEM N|FILE FILE|N
+    STATE"""
+FILES = {*METAVARS_OF_FILES.split()}
+OTHERS = """START:STOP:STEP RULE NAME N,N N TOKEN TOKEN[=ID] X P MARK FORMAT T RATE S SHARE TRANSFORM
+    WHAT FORM KIND HOW BYTES L1-L2 SOURCE KEY=VALUE ID|TOKEN PATTERN HOST:PORT E H UNIT"""
+PLAIN = {None, *OTHERS.split()}
 VOCABULARY = Vocabulary(
     merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>")
 )
 OUTPUTS = {"out", "markdown", "plots", "state", "summary", "html", "id_map"}
-INPUTS = {
-    "corpus",
-    "candidates",
-    "model",
-    "files",
-    "text",
-    "path",
-    "merges",
-    "sample",
-    "heldout",
-    "systems",
-    "config",
-    "from_state",
-    "ack",
-    "states",
-    "sources",
-    "expand",
-    "extend",
-    "texts",
-    "chat_template",
-}
-NO_FILES = {
-    ("inspect", "text"),
-    ("stream cache", "folder"),
-    ("search", "keep"),
-}  # folders with names of our own
+NAMES_OF_INPUTS = """corpus candidates model files text path merges sample heldout systems config
+    from_state ack states sources expand extend texts chat_template"""
+INPUTS = {*NAMES_OF_INPUTS.split()}
+# Folders in which VOLT chooses the names, and a text to split.
+NO_FILES = {("inspect", "text"), ("stream cache", "folder"), ("search", "keep")}
 REPLACED = {
-    ("stream run", "state", "from_state"),  # a state makes way for the one that follows
-    (
-        "binarize",
-        "out",
-        "model",
-    ),  # which writes PREFIX.bin and PREFIX.idx; tests/cli/test_binarize.py
+    ("stream run", "state", "from_state"),  # a state may be replaced by a later state
+    ("binarize", "out", "model"),  # two files, PREFIX.bin and PREFIX.idx: test_binarize.py
     ("binarize", "out", "files"),
-    (
-        "trial",
-        "out",
-        "corpus",
-    ),  # a folder, in which train.txt and others are written; tests/cli/test_trial.py
+    ("trial", "out", "corpus"),  # a folder: test_trial.py
 }
-NAMED = {
-    ("search", "corpus"),
-    ("compare", "corpus"),
-    ("compare", "heldout"),
-}  # texts that may be NAME=FILE
-# What an option must be given where the others do not say.
+# Texts that may be written NAME=FILE.
+NAMED = {("search", "corpus"), ("compare", "corpus"), ("compare", "heldout")}
+# Values of parameters that a command needs.
 NEEDED = {
     "corpus": "corpus.txt",
     "texts": "corpus.txt",
@@ -137,13 +61,14 @@ NEEDED = {
     "path": "m.volt",
     "config": "stream.yaml",
 }
-WITH = {("export", "text"): ["--check"], ("import", "text"): ["--check"]}
+WITH = {("export", "text"): "--check", ("import", "text"): "--check"}
 ALWAYS = {
-    "export": ["--to", "subword-nmt"],
-    "shrink": ["--to", "6", "-o", "out.volt"],
-    "translate-input": ["--task", "t"],
-    "translate-output": ["--task", "t"],
+    "export": "--to subword-nmt",
+    "shrink": "--to 6 -o out.volt",
+    "translate-input": "--task t",
+    "translate-output": "--task t",
 }
+# Files of the right kind for a parameter.
 OWN = {
     "model": "m.volt",
     "systems": "m.volt",
@@ -166,14 +91,14 @@ def parameters(command: str) -> dict[str, Any]:
 
 
 def pairs() -> Iterator[tuple[str, str, str]]:
-    """Command, output, and an input or another output that may not be the same file."""
+    """Yield a command, an output, and an input or output that must be another file."""
     for command in COMMANDS:
         names = parameters(command)
         outputs = [name for name in names if name in OUTPUTS]
-        yield from (
-            (command, output, other) for output in outputs for other in names if other in INPUTS
-        )
-        yield from ((command, *both) for both in combinations(outputs, 2))
+        inputs = [name for name in names if name in INPUTS]
+        for pair in [*product(outputs, inputs), *combinations(outputs, 2)]:
+            if (command, *pair) not in REPLACED:
+                yield (command, *pair)
 
 
 @pytest.fixture
@@ -188,47 +113,43 @@ def folder(run: Run, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def words(command: str, given: dict[str, str]) -> list[str]:
-    """A command line with these values, and those that the command needs besides."""
-    named = {name: NEEDED[name] for name in parameters(command) if name in NEEDED} | given
-    line = [*command.split(), *ALWAYS.get(command, [])]
-    for name, value in named.items():
-        parameter = parameters(command)[name]
-        is_option = parameter.param_type_name == "option"
-        line += [
-            *([parameter.opts[-1]] if is_option else []),
-            value,
-            *WITH.get((command, name), []),
-        ]
+def words(command: str, values: dict[str, str]) -> list[str]:
+    """Return a command line with these values, and with values of the other needed parameters."""
+    line = [*command.split(), *ALWAYS.get(command, "").split()]
+    known = parameters(command)
+    needed = {name: NEEDED[name] for name in known if name in NEEDED}
+    for name, value in (needed | values).items():
+        if known[name].param_type_name == "option":
+            line.append(known[name].opts[-1])
+        line += [value, *WITH.get((command, name), "").split()]
     return line
 
 
-def test_every_option_has_its_place_in_the_tables() -> None:
-    """Whatever a command calls the values of its options is known here, and each file is an output or an input."""
-    for command, found in COMMANDS.items():
-        flags = [parameter for parameter in found.params if getattr(parameter, "is_flag", False)]
-        for parameter in found.params:
-            assert parameter in flags or parameter.metavar in FILES | PLAIN, (
-                command,
-                parameter.name,
-            )
+def test_every_option_is_in_the_tables() -> None:
+    """Each metavar is in FILES or PLAIN, and each file is in OUTPUTS or INPUTS of this module."""
+    for command, declared in COMMANDS.items():
+        for parameter in declared.params:
+            if not getattr(parameter, "is_flag", False):
+                assert parameter.metavar in FILES | PLAIN, (command, parameter.name)
         for name in parameters(command):
             assert (name in OUTPUTS) != (name in INPUTS), (command, name)
 
 
-@pytest.mark.parametrize(
-    ("command", "output", "other"), [pair for pair in pairs() if pair not in REPLACED]
-)
+@pytest.mark.parametrize(("command", "output", "other"), [*pairs()])
 def test_no_output_is_an_input_or_another_output(
     command: str, output: str, other: str, run: Run, folder: Path
 ) -> None:
-    """Status 2 and one line with both names, whatever links lead there; no byte is changed, nothing appears."""
+    """Links to an input or output are refused with status 2 and one line; no file changes."""
     target = OWN.get(other, "other.txt" if other in INPUTS else "new.html")
     twin = _spelled_otherwise(target, charts=output == "plots")
     if other == "plots":
-        target, twin = "plots", "plots/muv.svg"
+        target = "plots"
+        twin = "plots/muv.svg"
     before = _content(folder)
-    for spelled in (target, f"name={target}") if (command, other) in NAMED else (target,):
+    spellings = [target]
+    if (command, other) in NAMED:
+        spellings.append(f"name={target}")
+    for spelled in spellings:
         message = run(*words(command, {output: twin, other: spelled}), status=2).stderr.decode()
         assert "would be written over" in message
         assert message.count("\n") == 1
@@ -249,9 +170,8 @@ def _spelled_otherwise(target: str, *, charts: bool) -> str:
 
 
 def _content(folder: Path) -> dict[str, bytes]:
-    return {
-        name: (folder / name).read_bytes() for name in listed(folder) if (folder / name).is_file()
-    }
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 @pytest.mark.parametrize("place", ["encoded/", "./"])
@@ -605,89 +525,62 @@ def test_preview_prints_json_too(run: Run) -> None:
         assert [row["n"] for row in rows] == list(range(n))
 
 
-TEXTS = {"few.txt": "low lower\n", "many.txt": "low\nlower low\nlowest\n"}
-ENCODE = ("encode", "-m", "v.volt", "-q", "--form")
-BINARIZE = ("binarize", "-m", "v.volt", "-q")
-
-
 @pytest.fixture
-def pair_folder(run: Run, tmp_path: Path) -> Path:
-    """The current pair_folder, with a vocabulary and two texts."""
-    run("search corpus.txt -q -o v.volt")
-    for name, text in TEXTS.items():
-        (tmp_path / name).write_text(text)
+def pair_folder(run: Run, model: Path, tmp_path: Path) -> Path:
+    """A folder with a vocabulary and two texts."""
+    (tmp_path / "few.txt").write_text("low lower\n")
+    (tmp_path / "many.txt").write_text("low\nlower low\nlowest\n")
     return tmp_path
 
 
-def _bytes_of(pair_folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(pair_folder)): path.read_bytes()
-        for path in pair_folder.rglob("*")
-        if path.is_file()
-    }
-
-
 def test_outputs_of_one_stem_have_their_own_offsets(run: Run, pair_folder: Path) -> None:
-    """x.npy and x.bin are read with their own offsets, whichever was written last."""
-    run(*ENCODE, "npy", "few.txt", "-o", "x.npy")
-    run(*ENCODE, "bin", "many.txt", "-o", "x.bin")
-    assert [len(np.load(f"x.{form}.offsets.npy")) - 1 for form in ("npy", "bin")] == [1, 3]
-    assert np.load("x.npy.offsets.npy")[-1] == len(np.load("x.npy"))
-    assert np.load("x.bin.offsets.npy")[-1] == len(np.fromfile("x.bin", "<i4"))
-    run(*ENCODE, "bin", "few.txt", "-o", "x.bin")
+    """x.npy and x.bin have their own offsets, whichever was written last."""
+    run("encode -m v.volt few.txt --form npy -o x.npy")
+    run("encode -m v.volt many.txt --form bin -o x.bin")
+    npy_offsets = np.load("x.npy.offsets.npy")
+    bin_offsets = np.load("x.bin.offsets.npy")
+    assert (len(npy_offsets), len(bin_offsets)) == (2, 4)
+    assert npy_offsets[-1] == len(np.load("x.npy"))
+    assert bin_offsets[-1] == len(np.fromfile("x.bin", "<i4"))
+    run("encode -m v.volt few.txt --form bin -o x.bin")
     assert len(np.load("x.bin.offsets.npy")) == 2
 
 
-OPTIONS = {"sentencepiece": ["--marker", "prefix"], "subword-nmt": []}
-EXPORTS = {to: ("export", "-m", f"{to}.volt", "-q", "--to", to, "-o", "x") for to in OPTIONS}
 FIRST_AND_SECOND = {
-    "a pair over an array": (
-        (*ENCODE, "bin", "few.txt", "-o", "x.bin"),
-        (*BINARIZE, "many.txt", "-o", "x"),
-    ),
-    "an array over a pair": (
-        (*BINARIZE, "few.txt", "-o", "x"),
-        (*ENCODE, "bin", "many.txt", "-o", "x.bin"),
-    ),
-    "text over an index": (
-        (*BINARIZE, "few.txt", "-o", "x"),
-        (*ENCODE, "ids", "many.txt", "-o", "x.idx"),
-    ),
-    "text over an array": (
-        (*ENCODE, "npy", "few.txt", "-o", "x"),
-        (*ENCODE, "ids", "many.txt", "-o", "x"),
-    ),
+    "a pair over an array": ("encode --form bin few.txt -o x.bin", "binarize many.txt -o x"),
+    "an array over a pair": ("binarize few.txt -o x", "encode --form bin many.txt -o x.bin"),
+    "text over an index": ("binarize few.txt -o x", "encode --form ids many.txt -o x.idx"),
+    "text over an array": ("encode --form npy few.txt -o x", "encode --form ids many.txt -o x"),
     "an array over offsets": (
-        (*ENCODE, "npy", "few.txt", "-o", "x.npy"),
-        (*ENCODE, "npy", "many.txt", "-o", "x.npy.offsets.npy"),
+        "encode --form npy few.txt -o x.npy",
+        "encode --form npy many.txt -o x.npy.offsets.npy",
     ),
-    "pairs over arrays": (
-        (*ENCODE, "bin", "few.txt", "-o", "x/"),
-        (*BINARIZE, "few.txt", "-o", "x/"),
+    "pairs over arrays": ("encode --form bin few.txt -o x/", "binarize few.txt -o x/"),
+    "arrays over pairs": ("binarize few.txt -o x/", "encode --form bin few.txt -o x/"),
+    "a list over codes' list": (
+        "export --to subword-nmt -o x",
+        "export -m prefix.volt --to sentencepiece -o x",
     ),
-    "arrays over pairs": (
-        (*BINARIZE, "few.txt", "-o", "x/"),
-        (*ENCODE, "bin", "few.txt", "-o", "x/"),
+    "a list over a model's list": (
+        "export -m prefix.volt --to sentencepiece -o x",
+        "export --to subword-nmt -o x",
     ),
-    "a list over codes' list": (EXPORTS["subword-nmt"], EXPORTS["sentencepiece"]),
-    "a list over a model's list": (EXPORTS["sentencepiece"], EXPORTS["subword-nmt"]),
 }
 
 
 @pytest.mark.parametrize("name", FIRST_AND_SECOND)
 def test_no_command_replaces_half_of_another_output(run: Run, pair_folder: Path, name: str) -> None:
     """The second command is refused and changes nothing; the first may run again."""
+    run("search corpus.txt -q --marker prefix -o prefix.volt")
     first, second = FIRST_AND_SECOND[name]
-    if "export" in first:
-        for to, options in OPTIONS.items():
-            run("search corpus.txt -q -o", f"{to}.volt", *options)
-    run(*first)
-    before = _bytes_of(pair_folder)
-    message = run(*second, status=2).stderr.decode()
+    commands = [line if "-m" in line else f"{line} -m v.volt" for line in (first, second)]
+    run(commands[0])
+    before = _content(pair_folder)
+    message = run(commands[1], status=2).stderr.decode()
     assert "choose another name" in message
     assert "belongs to" in message
-    assert _bytes_of(pair_folder) == before
-    run(*first)
+    assert _content(pair_folder) == before
+    run(commands[0])
 
 
 def test_a_folder_of_texts_is_not_taken_for_a_trial(run: Run, pair_folder: Path) -> None:
@@ -702,43 +595,38 @@ def test_a_folder_of_texts_is_not_taken_for_a_trial(run: Run, pair_folder: Path)
 
 JSON = '{"text": "low lower", "id": 3}\n'
 READERS = {
-    "search": ["search", "-o", "s.volt"],
-    "encode": ["encode", "-m", "v.volt"],
-    "encode to a folder": ["encode", "-m", "v.volt", "-o", "out/"],
-    "binarize": ["binarize", "-m", "v.volt", "-o", "pair"],
+    "search -o s.volt": "counted",
+    "encode -m v.volt": "encoded",
+    "encode -m v.volt -o out/": "encoded",
+    "binarize -m v.volt -o pair": "encoded",
 }
-WARNED = {
-    "a.csv": (
-        'id,text\n1,"low, lower"\n',
-        "a.csv: its lines have several columns between commas: 1 'id', 2 'text'",
-    ),
-    "a.tsv": (
-        "id\ttext\n1\tlow lower\n",
-        "a.tsv: its lines have several columns between tabs: 1 'id', 2 'text'",
-    ),
+TABLES = {
+    "csv": ('id,text\n1,"low, lower"\n', "commas"),
+    "tsv": ("id\ttext\n1\tlow lower\n", "tabs"),
 }
 
 
 @pytest.mark.parametrize("command", READERS)
 @pytest.mark.usefixtures("model")
 def test_tables_give_a_warning(run: Run, command: str) -> None:
-    """CSV and TSV; --quiet leaves the warning out."""
-    done = "counted" if command == "search" else "encoded"
-    for name, (text, warning) in WARNED.items():
+    """The warning names the columns of a CSV or TSV file; --quiet suppresses it."""
+    for kind, (text, separators) in TABLES.items():
+        name = f"a.{kind}"
         Path(name).write_text(text * 3)
-        message = " ".join(run(*READERS[command], name).stderr.decode().split())
-        assert f"warning {warning}; all is {done}." in message
-        assert "warning" not in run(*READERS[command], name, "-q").stderr.decode()
+        message = " ".join(run(command, name).stderr.decode().split())
+        columns = f"{name}: its lines have several columns between {separators}: 1 'id', 2 'text'"
+        assert f"warning {columns}; all is {READERS[command]}." in message
+        assert "warning" not in run(command, name, "-q").stderr.decode()
 
 
 @pytest.mark.parametrize("command", READERS)
 @pytest.mark.usefixtures("model")
 def test_json_lines_are_refused(run: Run, command: str) -> None:
-    """By name, compressed too; nothing is written."""
+    """The error names the file, compressed or not; nothing is written."""
     Path("a.jsonl").write_text(JSON)
     Path("b.ndjson.gz").write_bytes(gzip.compress(JSON.encode()))
     for name in ("a.jsonl", "b.ndjson.gz"):
-        message = run(*READERS[command], name, status=1).stderr.decode()
+        message = run(command, name, status=1).stderr.decode()
         assert f"{name}: JSON lines" in message
         assert "text" in message
     assert not any(Path(name).exists() for name in ("out", "pair.bin", "pair.idx"))

@@ -122,5 +122,5 @@ def surrounded(column: Column, before: str, after: str) -> Column:
     sizes = np.where(column.present, column.sizes + len(head) + len(tail), 0)
     starts = np.cumsum(sizes) - sizes
     out = np.empty(int(sizes.sum()), np.uint8)
-    surround(column.data, column.starts, column.sizes, head, tail, out, starts)
+    surround(*column.views, head, tail, out, starts)
     return Column(out, starts, np.where(column.present, sizes, -1))
