@@ -204,9 +204,7 @@ class Encoder:
         """
         frame = Frame.of_roles(self.vocabulary, bos=add_bos, eos=add_eos)
         text, separator = joined_lines(inputs.checked_lines(lines))
-        encoder = self
-        if allowed_special is not None or disallowed_special != ():
-            encoder = self._finding(allowed_special, disallowed_special, text, separator)
+        encoder = self._finding(allowed_special, disallowed_special, text, separator)
         encoded = encoder._ids_of_text(text, separator, None, Dropout.of(dropout, seed), n_threads)
         ids, ends = frame.fit(encoded.ids, encoded.offsets[1:], truncate=truncate)
         return Encoded(ids, np.append(0, ends))
