@@ -24,26 +24,6 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-class FullDisk:
-    """A binary file on a disk that fills up when it is written to, or when it is closed."""
-
-    def __init__(self, file, *, when: str) -> None:
-        self.file, self.when = file, when
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.file.close()
-        if self.when == "close":
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    def write(self, data: bytes) -> int:
-        if self.when == "write":
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return self.file.write(data)
-
-
 def test_the_file_appears_when_the_block_ends(tmp_path):
     """Until the block ends, the old content is there; then the new one, and nothing beside it."""
     path = tmp_path / "a"
@@ -73,26 +53,6 @@ def test_a_failing_block_changes_nothing(tmp_path, error, existed):
         fail()
     assert names(tmp_path) == ["a"] * existed
     assert not existed or path.read_bytes() == b"old"
-
-
-@pytest.mark.parametrize("when", ["write", "close"])
-def test_a_full_disk_is_an_output_error(tmp_path, monkeypatch, when):
-    """When the disk is full, that is said, the old file is as it was, and no part is left."""
-    path, real = tmp_path / "a", os.fdopen
-    path.write_bytes(b"old")
-    monkeypatch.setattr(
-        "volt.files.atomic.os.fdopen", lambda *args: FullDisk(real(*args), when=when)
-    )
-
-    def write():
-        with write_atomic(path) as file:
-            file.write(b"new")
-
-    with pytest.raises(OutputError, match="no space left on device") as caught:
-        write()
-    assert str(path) in str(caught.value)
-    assert path.read_bytes() == b"old"
-    assert names(tmp_path) == ["a"]
 
 
 def test_modes(tmp_path):

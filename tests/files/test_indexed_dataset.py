@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from indexed_ids import CODES, Sentences, packed, unpacked, write_pair
 
 from volt.errors import ConfigError, CorpusError, OutputError
+from volt.files import indexed_dataset
 from volt.files.indexed_dataset import (
     IdsWriter,
     check_dtype,
@@ -26,6 +27,14 @@ from volt.files.indexed_dataset import (
 )
 
 SENTENCES = [[5, 6, 2], [2], [], [7, 2]]
+
+
+@pytest.fixture(autouse=True)
+def small_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check and write two sentences at a time."""
+    monkeypatch.setattr(indexed_dataset, "_SPAN", 2)
+
+
 QUICK = settings(
     deadline=None,
     max_examples=examples(40),
@@ -81,21 +90,6 @@ def test_either_file_or_the_prefix_names_both(tmp_path: Path, name: str) -> None
     _write(tmp_path / name, SENTENCES, "u16")
     assert sorted(os.listdir(tmp_path)) == ["a.bin", "a.idx"]
     assert open_ids(tmp_path / name).ids(3).tolist() == [7, 2]
-
-
-@QUICK
-@given(st.lists(st.lists(st.integers(0, 9), max_size=3), max_size=5), st.data())
-def test_megatrons_documents_are_reported_by_the_length(
-    tmp_path: Path, sentences: list[list[int]], data: st.DataObject
-) -> None:
-    """Where bounds of documents follow, sentences are the same, and bounds are handed on."""
-    inner = sorted(data.draw(st.lists(st.integers(0, len(sentences)), max_size=3)))
-    bounds = [0, *inner, len(sentences)]
-    found = open_ids(write_pair(tmp_path / "m", sentences, "i32", documents=bounds))
-    found.check()
-    assert found.documents is not None
-    assert found.documents.tolist() == bounds
-    assert [found.ids(number).tolist() for number in range(len(found))] == sentences
 
 
 def test_an_index_with_documents_has_the_bytes_of_megatron(tmp_path: Path) -> None:
@@ -322,11 +316,10 @@ def test_places_that_cannot_hold_a_pair_are_refused(tmp_path: Path) -> None:
 def test_the_kind_of_number_follows_from_the_vocabulary() -> None:
     """u16 below 65,500 ids, else i32; a kind that does not hold the largest id is refused."""
     assert [dtype_for(n) for n in (1, 65_499, 65_500)] == ["u16", "u16", "i32"]
-    check_dtype("u16", 65_536)
-    check_dtype("u8", 256)
-    with pytest.raises(
-        ConfigError, match="dtype 'u16' allows ids up to 65,535, but the largest id is 65,536"
-    ):
-        check_dtype("u16", 65_537)
+    for dtype, most in (("u8", 256), ("i8", 128), ("u16", 65_536)):
+        check_dtype(dtype, most)
+        message = f"dtype '{dtype}' allows ids up to {most - 1:,}, but the largest id is {most:,}"
+        with pytest.raises(ConfigError, match=message):
+            check_dtype(dtype, most + 1)
     with pytest.raises(ConfigError, match="unknown dtype 'f32'; choose from u8, i8"):
         check_dtype("f32", 1)
