@@ -101,7 +101,7 @@ def learn_parity(
         report=arguments.function(report, "report"),
     )
 
-    merges = list[tuple[str, str]]()
+    merges = []
     for first, second in parts.tolist():
         merges.append((tokens[first], tokens[second]))
         tokens.append(tokens[first] + tokens[second])
