@@ -65,7 +65,7 @@ def shard(options: ShardOptions) -> None:
     not rewritten, and old shards stay until all new shards are complete. If a configuration sets `shards: FOLDER`, its
     tasks are read from this folder.
     """
-    from volt.stream.transforms.user_file import lead_descriptor
+    from volt.stream.transforms.user_file import protect_stdout
 
     with loading():
         from volt.stream.config.configuration import load_config
@@ -75,7 +75,7 @@ def shard(options: ShardOptions) -> None:
     config = shown_path(source.config)
     phases = Phases(quiet=options.quiet)
     check_places([options.out], [source.config])
-    lead_descriptor()
+    protect_stdout()
     result = load_config(
         source.config,
         user_code=source.trust,

@@ -55,11 +55,11 @@ def _translate(options: TranslateOptions, *, is_input: bool) -> None:
     out = options.out
     with loading():
         from volt.stream.running.translation import Translation
-        from volt.stream.transforms.user_file import lead_descriptor
+        from volt.stream.transforms.user_file import protect_stdout
 
         check_places([out], [source.config, *files])
         prepare_kernels(Phases(quiet=True), "stream")
-        lead_descriptor()
+        protect_stdout()
         translation = Translation(
             source.config, options.task, values=source.values, user_code=source.trust
         )

@@ -36,10 +36,10 @@ def run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
 
-    def run_volt(*arguments: str, status: int = 0) -> Done:
-        found = status_of(["compare", *arguments], stdin=b"")
+    def run_volt(command: str, *others: str, status: int = 0) -> Done:
+        result = status_of(["compare", *command.split(), *others], stdin=b"")
         done = Done(*(text.decode() for text in capsysbinary.readouterr()))
-        assert found == status, done.stderr
+        assert result == status, done.stderr
         return done
 
     return run_volt
@@ -67,7 +67,7 @@ def test_json_on_stdout_is_one_object_and_nothing_else(run: Run) -> None:
 
 def test_files_hold_the_same_result(run: Run) -> None:
     """JSON is printed and Markdown written where asked, from one result; -q prints nothing else."""
-    done = run("a.en", "a.xx", *OURS, "--json", "--markdown", "r.md", "-q")
+    done = run("a.en a.xx", *OURS, "--json", "--markdown", "r.md", "-q")
     assert done.stderr == ""
     data, text = json.loads(done.stdout), Path("r.md").read_text()
     for system in data["systems"]:
@@ -146,7 +146,7 @@ def test_wrong_use_ends_in_one_message(
 
 def test_what_cannot_be_made_is_a_warning(run: Run) -> None:
     """A size that the corpus does not reach is reported, and the report is made, with status 0."""
-    done = run("a.en", "--with", "bpe:99999", "--with", "bpe:40")
+    done = run("a.en --with bpe:99999 --with bpe:40")
     assert "bpe:99999: the corpus gives only" in done.stdout
     assert "bpe 40" in done.stdout
 
@@ -155,7 +155,7 @@ def test_the_page_and_the_charts_are_written(run: Run, monkeypatch: pytest.Monke
     """-o writes one HTML page, --plots a folder of pictures; both are named on stderr. tests/comparison draws them."""
     monkeypatch.setattr("vl_convert.vegalite_to_png", lambda *_, **__: b"a picture")
     monkeypatch.setattr("vl_convert.vegalite_to_svg", lambda *_, **__: "a picture")
-    done = run("a.en", "a.xx", *OURS, "-o", "r.html", "--plots", "plots")
+    done = run("a.en a.xx", *OURS, "-o", "r.html", "--plots", "plots")
     assert Path("r.html").read_bytes().lower().startswith(b"<!doctype html>")
     assert {path.suffix for path in Path("plots").iterdir()} == {".png", ".svg"}
     assert "wrote r.html" in done.stderr

@@ -25,27 +25,27 @@ SEARCHES = {
 @pytest.mark.parametrize("search", SEARCHES)
 def test_every_output_of_encode_is_decoded_without_a_note(run: Run, search: str) -> None:
     """Unknown characters, user and byte tokens, and words that look like marks: pieces give no note and no error."""
-    run("search", "corpus.txt", "-q", "-o", "v.volt", *SEARCHES[search])
+    run("search corpus.txt -q -o v.volt", *SEARCHES[search])
     Path("text.txt").write_text(LINES + TEXT)
     for options in (
         ([], ["--separator", "@@"]) if search in ("suffix", "byte tokens", "user tokens") else ([],)
     ):
-        run("encode", "-m", "v.volt", "text.txt", "-o", "out.pieces", "-q", *options)
-        assert run("decode", "-m", "v.volt", "out.pieces", *options).stderr == b""
+        run("encode -m v.volt text.txt -o out.pieces -q", *options)
+        assert run("decode -m v.volt out.pieces", *options).stderr == b""
 
 
 @pytest.fixture
 def model(run: Run) -> str:
     """A vocabulary of the corpus, which knows all its characters."""
-    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    run("search corpus.txt -q -o v.volt")
     return "v.volt"
 
 
 def _outputs(run: Run, model: str, *, text: str) -> None:
     Path("text.txt").write_text(text)
     for form in FORMS:
-        run("encode", "-m", model, "text.txt", "--form", form, "-o", f"out.{form}")
-    run("binarize", "-m", model, "text.txt", "-o", "pair", "-q")
+        run(f"encode -m {model} text.txt --form {form} -o", f"out.{form}")
+    run(f"binarize -m {model} text.txt -o pair -q")
 
 
 def test_each_form_is_decoded_to_its_text(run: Run, model: str) -> None:
@@ -54,7 +54,7 @@ def test_each_form_is_decoded_to_its_text(run: Run, model: str) -> None:
     for source in (text, ""):
         _outputs(run, model, text=source)
         for form in FORMS:
-            done = run("decode", "-m", model, f"out.{form}", "--form", form)
+            done = run(f"decode -m {model}", f"out.{form}", "--form", form)
             assert (done.stdout.decode(), done.stderr) == (source, b"")
 
 
@@ -81,7 +81,7 @@ def test_other_inputs_are_refused(run: Run, model: str, arguments: str) -> None:
     np.fromfile("out.bin", "<i4")[1:].tofile("short.bin")
     Path("short.bin.offsets.npy").write_bytes(Path("out.bin.offsets.npy").read_bytes())
     Path("words.txt").write_text("Unseen wordings\nunlike pieces\n")
-    done = run("decode", "-m", model, *arguments.split(), "-o", "decoded", status=1)
+    done = run(f"decode -m {model}", *arguments.split(), "-o", "decoded", status=1)
     assert REFUSED[arguments] in done.stderr.decode()
     assert not Path("decoded").exists()
 
@@ -97,7 +97,7 @@ NOTED = {
 def test_doubtful_lines_are_noted(run: Run, model: str, name: str) -> None:
     """Words that are not pieces, and lines whose last word does not end, are decoded, and a note names the first."""
     text, first = NOTED[name]
-    done = run("decode", "-m", model, stdin=text.encode())
+    done = run(f"decode -m {model}", stdin=text.encode())
     message = done.stderr.decode()
     assert message.startswith("note: in 1 of 2 lines, words are not pieces")
     assert first in message

@@ -41,26 +41,17 @@ def test_after_warmup_no_command_compiles(run: Run) -> None:
     assert "already compiled: " in run("warmup").stderr.decode()
     assert not missing(*JOBS)
     before = misses()
-    said = run("search", "corpus.txt", "-o", "c.volt", "--candidates", "10").stderr
-    said += run("export", "-m", "c.volt", "--to", "subword-nmt", "-o", "c.codes").stderr
-    said += run("search", "corpus.txt", "-o", "again.volt", "--candidates", "c.codes").stderr
+    said = run("search corpus.txt -o c.volt --candidates 10").stderr
+    said += run("export -m c.volt --to subword-nmt -o c.codes").stderr
+    said += run("search corpus.txt -o again.volt --candidates c.codes").stderr
     (parity := Path("p.txt")).write_text("the low hat\n")
-    said += run("search", "a=corpus.txt", f"b={parity}", "--parity", "-o", "p.volt").stderr
+    said += run("search a=corpus.txt", f"b={parity}", "--parity", "-o", "p.volt").stderr
     for form in ("ids", "pieces"):
-        said += run("encode", "-m", "c.volt", "corpus.txt", "--form", form, "-o", form).stderr
+        said += run(f"encode -m c.volt corpus.txt --form {form} -o {form}").stderr
         said += run(
-            "encode",
-            "-m",
-            "c.volt",
-            "corpus.txt",
-            "--form",
-            form,
-            "--dropout",
-            "0.1",
-            "--seed",
-            "1",
+            f"encode -m c.volt corpus.txt --form {form} --dropout 0.1 --seed 1",
         ).stderr
-    said += run("decode", "-m", "c.volt", "--form", "ids", "ids").stderr
+    said += run("decode -m c.volt --form ids ids").stderr
     assert b"compiling" not in said
     assert misses() == before
 
@@ -182,7 +173,7 @@ def test_after_warmup_no_step_of_a_stream_compiles(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever steps a stream has, its loops are called with the types that they have been compiled for."""
-    run("search", "corpus.txt", "-o", "c.volt", "--candidates", "10")
+    run("search corpus.txt -o c.volt --candidates 10")
     for kind in ("unigram", "bpe"):
         train(kind)
     Path("mine.py").write_text("def same(fields):\n    return fields\n")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from volt.choose.search import SearchResult, search
 from volt.choose.vocabulary_at import vocabulary_at
-from volt.comparison.muv_study import sample_cuts, token_table
+from volt.comparison.muv_study import cut_samples, token_table
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.learn.bpe import learn_bpe
@@ -76,7 +76,7 @@ def test_samples_are_cut_as_each_sizes_vocabulary_cuts_them(word_counts, lines, 
     result = searched(word_counts, marker=marker)
     if result is None:
         return
-    found = sample_cuts(result, [("en", line) for line in lines])
+    found = cut_samples(result, [("en", line) for line in lines])
     tokens = result.candidates.tokens
     for step, cuts, counts in zip(result.steps, found.cuts, found.counts, strict=True):
         vocabulary = vocabulary_at(result.candidates, step.size, kept=step.kept)
@@ -100,12 +100,12 @@ def test_a_long_sample_without_spaces_is_cut_quickly():
     """A line of 20,000 characters is one word; its cuts still join to the line."""
     result = searched({"abab": 9, "abc": 5, "cab": 3})
     line = "abc" * 7_000
-    pieces = sample_cuts(result, [("en", line)]).cuts[-1][0][0]
+    pieces = cut_samples(result, [("en", line)]).cuts[-1][0][0]
     assert "".join(result.candidates.tokens[piece] for piece in pieces) == line + "</w>"
 
 
 @pytest.mark.parametrize("lines", [[], ["", "   "]])
 def test_no_words_make_no_cuts(lines):
     """Empty samples are kept as they are, with nothing in them."""
-    found = sample_cuts(searched({"abab": 9, "abc": 5}), [("en", line) for line in lines])
+    found = cut_samples(searched({"abab": 9, "abc": 5}), [("en", line) for line in lines])
     assert all(cuts == ((),) * len(lines) for cuts in found.cuts)

@@ -264,7 +264,7 @@ def test_numbers_of_counts_go_along() -> None:
     both = one + WordCounts(
         WordCounts.from_pairs({"a": 1}).table, 10, 20, 30, bound=40, n_left_out=50
     )
-    assert both._provenance[:5] == (44, 55, 11, 22, 33)
+    assert (both.bound, both.n_left_out, *both.part[1:]) == (44, 55, 11, 22, 33)
     assert both != one
     assert (both.origin, one.part[1:], one.origin + empty.origin) == (
         "|bound:44",

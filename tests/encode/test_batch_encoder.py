@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from limits import refused
 
-from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, EncodedPart
+from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, EncodedPart, expanded
 from volt.encode.chunks import Chunk, chunks_of, file_chunks
 from volt.encode.encoder import Encoder
 from volt.encode.merge_tables import MergeTables
@@ -398,3 +398,19 @@ def test_parts_are_concatenated(parts: list[list[list[int]]], n_bytes: int) -> N
 def _part(lines: list[list[int]]) -> EncodedPart:
     ends = np.cumsum([len(line) for line in lines], dtype=np.int64)
     return EncodedPart(np.array(list(chain(*lines)), np.int32), ends)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32])
+@given(lines=st.lists(st.lists(st.integers(0, 3), max_size=3), max_size=4))
+def test_numbers_become_their_values(dtype: type, lines: list[list[int]]) -> None:
+    """Each number is replaced by its values; in text, a line end replaces the last space, or is an empty line."""
+    rows = ["", "a ", "bc ", "d "]
+    starts = np.cumsum([0, *map(len, rows)])
+    values = np.frombuffer("".join(rows).encode(), np.uint8).astype(dtype)
+    expected = ["".join(rows[number] for number in line) for line in lines]
+    if dtype is np.uint8:
+        expected = [line[:-1] + "\n" for line in expected]
+    numbers = np.array(list(chain(*lines)), np.int32)
+    part = expanded(numbers, np.cumsum(list(map(len, lines)), dtype=np.int64), starts, values)
+    assert bytes(part.values.astype(np.uint8)).decode() == "".join(expected)
+    assert part.ends.tolist() == np.cumsum(list(map(len, expected))).tolist()

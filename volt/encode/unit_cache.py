@@ -24,6 +24,7 @@ from volt.kernels.encode_units import (
     OUT_FULL,
     RING,
     ROOM,
+    Loop,
     Rule,
     encode_pending,
     encode_units,
@@ -112,16 +113,18 @@ class UnitCache:
         out = np.empty(n_bytes + 2 * ROOM, np.uint8)
         slots = LoopState(n_units=self.n_units, n_values=self._n_values).slots()
         while status := encode_units(
-            text.data,
+            Loop(
+                text.data,
+                rule,
+                self._table,
+                self._encoder,
+                out,
+                self._line_ends,
+                self._left,
+                self._ring,
+                slots,
+            ),
             text.size,
-            rule,
-            self._table,
-            self._encoder,
-            out,
-            self._line_ends,
-            self._left,
-            self._ring,
-            slots,
         ):
             out = self._with_room(status, out, LoopState.read(slots), text.size)
 

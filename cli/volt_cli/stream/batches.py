@@ -215,11 +215,11 @@ def batches(options: BatchesOptions) -> None:
     with loading():
         from volt.batches.from_config import read_steps
         from volt.batches.steps import Steps
-        from volt.stream.transforms.user_file import lead_descriptor
+        from volt.stream.transforms.user_file import protect_stdout
 
     prepare_kernels(Phases(quiet=options.quiet), "stream", "encode", "batches", "samples")
     began = time.perf_counter()
-    lead_descriptor()
+    protect_stdout()
     values: dict[str, Any] = {
         "seed": options.seed,
         "n_workers": options.workers,

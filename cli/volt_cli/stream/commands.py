@@ -134,13 +134,13 @@ def _virtual_epoch(plan: Plan) -> Iterator[RenderableType]:
 
 
 def audit_table(audit: Audit) -> Grid:
-    heads = ("source", "lines", "epochs", "parts", "missing", "repeated", "uneven", "content")
+    heads = ("source", "lines", "epochs", "blocks", "missing", "repeated", "uneven", "content")
     rows = []
     for source in audit.sources:
         numbers = (
             source.n_lines,
             source.epochs,
-            source.n_parts,
+            source.n_blocks,
             source.missing,
             source.repeated,
             source.uneven,

@@ -127,15 +127,15 @@ class StreamOptions:
     def open(self, *, rank: int | None = None, world: int | None = None, **options: Any) -> Stream:
         """Return the stream. An option that is None keeps its default."""
         from volt.stream.config.presets import parsed_weights, pipeline_config
-        from volt.stream.reading.distributed_sampler import from_environment
+        from volt.stream.reading.ranks import from_environment
         from volt.stream.running.stream import Stream
-        from volt.stream.transforms.user_file import lead_descriptor
+        from volt.stream.transforms.user_file import protect_stdout
 
         if (rank is None) != (world is None):
             raise ConfigError("--rank and --world work only together; give both or neither")
         if rank is None or world is None:
             rank, world = from_environment()
-        lead_descriptor()
+        protect_stdout()
         inputs = {name: value for name, value in options.items() if value is not None}
         inputs |= {"rank": rank, "world": world}
         if self.is_pipeline:

@@ -66,7 +66,7 @@ def blocks_and_places(
             return
         number, address, inside = place
         source = stream.sources[number].name
-        epoch, start, *_ = address.part
+        epoch, start, *_ = address.block
         where = f"{source}, epoch {epoch}, block at {start}, chunk {address.chunk}, place {inside}"
         for data in stream.blocks(limit=1):
             yield data, where

@@ -3,47 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from volt import Vocabulary
-from volt.batches.batching_rules import ByPacks, ByTokens
-from volt.batches.collation import Layout
-from volt.batches.from_config import read_steps
 from volt.errors import ConfigError
 from volt.stream.config.batches import Batches
-from volt.stream.config.configuration import load_config, parse_config
+from volt.stream.config.configuration import parse_config
 
 ONE = "sources: {one: {path: a.tsv}}\nbatches:\n"
 TWO = ONE + "  fields: {src: v.volt, tgt: v.volt}\n"
 LEFT_OUT = "cannot be used with pack, whose rows have one length; remove one"
-FULL = (
-    TWO.replace("src: v.volt", "src: {vocabulary: v.volt, prefix: [lo]}")
-    + """\
-  holds: pieces
-  bos: true
-  eos: false
-  max_length: 100
-  beyond: truncate
-  unknown: refuse
-  max_tokens: 4096
-  max_sentences: 256
-  multiple: 4
-  noise: 0.1
-  longest: 80
-  shortest: 2
-  buckets: [16, 80]
-  on_long: report
-  window: epoch
-  pad: </s>
-  pad_to_multiple: 8
-  left_pad_source: false
-  left_pad_target: true
-  dtype: int32
-"""
-)
 
 
 def error_text(text: str) -> Batches:
@@ -278,129 +247,3 @@ def test_all_faults_are_reported_at_once() -> None:
         "stream.yaml:2",
         "stream.yaml:4",
     ]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Lines of two fields, two vocabularies, and one that is damaged."""
-    (tmp_path / "a.tsv").write_text("lo w\tlo\nw\tw\n")
-    Vocabulary((("l", "o"),), ("l", "o", "w", "lo")).save(tmp_path / "v.volt")
-    Vocabulary((), ("o", "l")).save(tmp_path / "w.volt")
-    (tmp_path / "bad.volt").write_text((tmp_path / "v.volt").read_text()[:40])
-    return tmp_path
-
-
-def parts_of(folder: Path, text: str, **options: Any) -> Any:
-    """What a configuration in a folder says."""
-    (folder / "stream.yaml").write_text(text)
-    return read_steps(folder / "stream.yaml", **options)
-
-
-LATE: dict[str, tuple[str, int, str]] = {
-    "missing": (
-        ONE + "  fields:\n    src: no.volt\n  max_tokens: 9\n",
-        4,
-        "batches.fields.src: .*/no.volt: no such",
-    ),
-    "missing, in full": (
-        ONE + "  fields:\n    src:\n      vocabulary: no.volt\n  max_tokens: 9\n",
-        5,
-        "batches.fields.src.vocabulary: .*/no.volt: no such file; check the path",
-    ),
-    "damaged": (
-        ONE + "  fields:\n    src: bad.volt\n  max_tokens: 9\n",
-        4,
-        "batches.fields.src: .*/bad.volt",
-    ),
-    "no token": (
-        ONE
-        + "  fields:\n    src:\n      vocabulary: v.volt\n      prefix: [<2en>]\n  max_tokens: 9\n",
-        6,
-        "batches.fields.src.prefix: no token '<2en>' in the vocabulary of src; add it",
-    ),
-    "too short": (
-        TWO.replace("  fields", "  max_length: 1\n  fields") + "  max_tokens: 9\n",
-        3,
-        "batches.max_length: max_length is 1, and .* of src take 1; give 2 or more",
-    ),
-    "no padding": (
-        TWO + "  max_tokens: 9\n  pad: <hole>\n",
-        5,
-        "batches.pad: no token '<hole>' in the vocabulary of",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", LATE)
-def test_what_only_a_vocabulary_knows_has_its_line_too(folder: Path, name: str) -> None:
-    """Files that are missing or damaged, tokens that a vocabulary lacks, and what does not fit it."""
-    text, line, message = LATE[name]
-    with pytest.raises(ConfigError, match=rf"^{folder}/stream\.yaml:{line}: {message}"):
-        parts_of(folder, text)
-
-
-def test_each_key_is_passed_to_its_class(folder: Path) -> None:
-    """All keys of the section become arguments, two of them under another name; paths are relative to the file."""
-    parts = parts_of(folder, FULL)
-    samples = {name: getattr(parts.samples, name) for name in ("holds", "bos", "eos", "max_length")}
-    assert samples == {"holds": "pieces", "bos": True, "eos": False, "max_length": 100}
-    assert (parts.samples.beyond, parts.samples.unknown) == ("truncate", "refuse")
-    assert parts.samples.prefix == {"src": ["lo"], "tgt": []}
-    assert parts.batches == ByTokens(
-        max_tokens=4096,
-        max_sentences=256,
-        multiple=4,
-        noise=0.1,
-        max_length=80,
-        min_length=2,
-        buckets=(16, 80),
-        on_long="report",
-    )
-    assert parts.layout == Layout(
-        pad=dict.fromkeys(("src", "tgt"), parts.samples.vocabularies["src"].ids["</s>"]),
-        pad_to_multiple=8,
-        left_pad_source=False,
-        left_pad_target=True,
-        dtype="int32",
-    )
-    assert parts.window == "epoch"
-    packs = parts_of(folder, ONE + "  fields: {text: v.volt}\n  pack: {length: 8, rows: 2}\n")
-    assert packs.batches == ByPacks(length=8, rows=2)
-
-
-def test_a_right_section_makes_samples_and_batches(folder: Path) -> None:
-    """A vocabulary that is named twice is loaded once; the options of a stream are taken, too."""
-    parts = parts_of(folder, TWO + "  max_tokens: 9\n  window: 5\n", seed=7, n_workers=1)
-    with parts.stream:
-        assert (parts.stream.seed, parts.stream.n_workers, parts.window) == (7, 1, 5)
-    assert parts.samples.vocabularies["src"] is parts.samples.vocabularies["tgt"]
-    assert parts.batches == ByTokens(max_tokens=9)
-    other = parts_of(folder, TWO.replace("tgt: v", "tgt: w") + "  pad: o\n  max_tokens: 9\n")
-    assert len(set(other.layout.pad.values())) == 2
-    assert other.vocabularies == (str(folder / "v.volt"), str(folder / "w.volt"))
-    assert load_config(folder / "stream.yaml").named[-2:] == (
-        str(folder / "v.volt"),
-        str(folder / "w.volt"),
-    )
-    assert parts_of(folder, TWO + "  pad: <unk>\n  max_tokens: 9\n").layout.pad == {
-        "src": 0,
-        "tgt": 0,
-    }
-
-
-def test_a_vocabulary_may_be_the_prefix_of_a_model(folder: Path) -> None:
-    """NAME stands for NAME.model, as the trainer of SentencePiece names its files."""
-    (folder / "m.model").touch()
-    (folder / "stream.yaml").write_text(ONE + "  fields:\n    src: m\n  max_tokens: 9\n")
-    assert load_config(folder / "stream.yaml").named[-1] == str(folder / "m")
-
-
-def test_a_file_without_the_section_is_refused(folder: Path) -> None:
-    """With what to write; and a rank that the world has not, before anything is read."""
-    with pytest.raises(
-        ConfigError,
-        match=r"stream\.yaml: key 'batches' is missing; add it, as in batches: \{fields",
-    ):
-        parts_of(folder, "sources: {one: {path: a.tsv}}\n")
-    with pytest.raises(ConfigError, match="rank 2 of world 2: give a rank"):
-        parts_of(folder, "not YAML: [", rank=2, world=2)

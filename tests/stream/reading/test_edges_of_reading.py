@@ -40,7 +40,7 @@ def test_a_byte_order_mark_alone_is_no_line(
         path.write_bytes(gzip.compress(data) if is_packed else data)
         shard = open_shard(str(path), split_lines=split_lines, cache=tmp_path / "cache")
         assert (
-            sum(len(shard.read(piece)[0]) for piece in range(len(shard.counts)))
+            sum(len(shard.read(segment)[0]) for segment in range(len(shard.counts)))
             == shard.n_lines
             == n_lines
         )
@@ -111,6 +111,6 @@ def test_the_limit_of_a_source_counts(tmp_path: Path) -> None:
 
 
 def test_only_what_can_be_read_can_be_made() -> None:
-    """How a piece is read is left to each kind of file, so that none is made that cannot be read."""
+    """How a segment is read is left to each kind of file, so that none is made that cannot be read."""
     assert inspect.isabstract(Shard)
     assert Shard.__abstractmethods__ == {"read"}

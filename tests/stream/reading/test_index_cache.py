@@ -39,7 +39,7 @@ def test_a_cut_off_copy_is_never_used(tmp_path: Path) -> None:
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT))
     first = open_text(str(path), split_lines=10, cache=cache)
-    for found in (Path(first.pieces.data_path), next(cache.glob("*.json"))):
+    for found in (Path(first.segments.data_path), next(cache.glob("*.json"))):
         os.truncate(found, found.stat().st_size // 2)
         again = open_shard(str(path), split_lines=10, cache=cache)
         assert all_lines(again) == split_lines(TEXT)
@@ -89,14 +89,14 @@ def test_a_damaged_copy_is_made_again(tmp_path: Path) -> None:
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT))
     shard = open_text(str(path), split_lines=10, cache=cache)
-    copy, stamp = Path(shard.pieces.data_path), shard.pieces.stamp
+    copy, stamp = Path(shard.segments.data_path), shard.segments.stamp
     data = bytearray(copy.read_bytes())
     data[-10] ^= 1
     copy.write_bytes(data)
     os.utime(copy, ns=(0, stamp[1]))
     with pytest.raises(
         StreamError,
-        match=r"a\.tsv\.gz: its copy .* is damaged in piece 9 .* was deleted; start the",
+        match=r"a\.tsv\.gz: its copy .* is damaged in segment 9 .* was deleted; start the",
     ):
         all_lines(shard)
     assert all_lines(open_text(str(path), split_lines=10, cache=cache)) == split_lines(TEXT)
@@ -148,7 +148,7 @@ def test_what_is_used_stays_in_the_cache(tmp_path: Path) -> None:
     for path in cache.iterdir():
         os.utime(path, ns=(path.stat().st_atime_ns - 40 * 86_400 * 10**9, made.get(path, 0)))
     open_shard(str(paths[0]), split_lines=10, cache=cache)
-    copy = Path(shard.pieces.data_path)
+    copy = Path(shard.segments.data_path)
     os.utime(copy, ns=(time.time_ns(), made[copy]))
     assert prune(cache, days=30) == sizes[2]
     assert cache_size(cache) == sizes[0] + sizes[1]

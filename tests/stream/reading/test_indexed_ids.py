@@ -39,8 +39,8 @@ def _text(lines: list[list[int]]) -> list[str]:
 def _ids(shard: IdShard) -> list[list[int]]:
     return [
         ids
-        for piece in range(len(shard.counts))
-        for ids in shard.read(piece)[0].to_arrow().to_pylist()
+        for segment in range(len(shard.counts))
+        for ids in shard.read(segment)[0].to_arrow().to_pylist()
     ]
 
 
@@ -54,15 +54,15 @@ def _ids(shard: IdShard) -> list[list[int]]:
     st.sampled_from(sorted(CODES)),
     st.integers(1, 4),
 )
-def test_pieces_hold_the_sentences_whatever_their_numbers(
-    tmp_path: Path, lines: list[list[int]], dtype: str, piece: int
+def test_segments_hold_the_sentences_whatever_their_numbers(
+    tmp_path: Path, lines: list[list[int]], dtype: str, segment: int
 ) -> None:
     """Every kind of number gives the same ids as int32 and the same digest, cut anywhere, from the files and then
     from the cache; Megatron's documents change nothing."""
     prefix = write_pair(tmp_path / "a", lines, dtype)
     plain = write_pair(tmp_path / "b", lines, "i32", documents=[0, len(lines)])
     cache = tmp_path / "cache"
-    shards = [open_id_shard(f"{prefix}.bin", split_lines=piece, cache=cache) for _ in range(2)]
+    shards = [open_id_shard(f"{prefix}.bin", split_lines=segment, cache=cache) for _ in range(2)]
     whole = open_id_shard(f"{plain}.idx", split_lines=None, cache=cache)
     for shard in (*shards, whole):
         assert _ids(shard) == lines
@@ -250,7 +250,7 @@ def test_the_file_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("ending", [".bin", ".idx"])
 def test_files_that_change_while_a_stream_runs_are_reported(tmp_path: Path, ending: str) -> None:
-    """Whichever of the two files changes, reading says so; if size and time are unchanged, with the piece's lines."""
+    """Whichever of the two files changes, reading says so; if size and time are unchanged, with the segment's lines."""
     prefix = write_pair(tmp_path / "a", LINES, "u16")
     shard = open_id_shard(f"{prefix}.bin", split_lines=9, cache=tmp_path / "cache")
     path = Path(prefix + ending)
@@ -259,7 +259,7 @@ def test_files_that_change_while_a_stream_runs_are_reported(tmp_path: Path, endi
     for look in (IdShard.check_unchanged, lambda shard: shard.read(0)):
         with pytest.raises(StreamError, match=rf"a\{ending}: changed while the stream was running"):
             look(shard)
-    for piece, (first, last) in enumerate([(1, 9), (10, 18), (19, 27), (28, 36), (37, 40)]):
+    for segment, (first, last) in enumerate([(1, 9), (10, 18), (19, 27), (28, 36), (37, 40)]):
         place = 26 + 4 * (first - 1) if ending == ".idx" else 2 * sum(map(len, LINES[: first - 1]))
         path.write_bytes(content[:place] + b"\xff" + content[place + 1 :])
         os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
@@ -267,7 +267,7 @@ def test_files_that_change_while_a_stream_runs_are_reported(tmp_path: Path, endi
             StreamError,
             match=rf"a\{ending}: lines {first} to {last} have changed since indexing, but",
         ):
-            shard.read(piece)
+            shard.read(segment)
 
 
 @pytest.mark.parametrize("name", ["a", "a.bin", "a.idx"])

@@ -20,10 +20,10 @@ from streams import numbered, write_lines
 from volt.errors import CorpusError, StreamError
 from volt.stream import Source
 from volt.stream.reading import index_cache, segments, tables, text_shard
-from volt.stream.reading.distributed_sampler import BlockRange
 from volt.stream.reading.open_shard import bins_of, open_id_shard, open_shard, remedy_of
-from volt.stream.reading.open_source import open_source, part_slices
+from volt.stream.reading.open_source import open_source, segment_lines
 from volt.stream.reading.shard import shifting_lines
+from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.transforms.column import Column
 
 TEXTS = (
@@ -38,7 +38,7 @@ TEXTS = (
 
 @pytest.mark.parametrize("split", [1, 2, None])
 def test_facts_of_texts(tmp_path: Path, split: int | None) -> None:
-    """Bytes, the longest line, the first tab and UTF-8, plain and packed; a copy's pieces join to the file."""
+    """Bytes, the longest line, the first tab and UTF-8, plain and packed; a copy's segments join to the file."""
     result = []
     for number, text in enumerate(TEXTS):
         for pack in (bytes, gzip.compress):
@@ -266,7 +266,7 @@ def test_entries_are_kept_for_30_days(tmp_path: Path, age: float, is_kept: bool)
 
 
 def test_segments_read_their_bytes(tmp_path: Path) -> None:
-    """Each piece from where the last one ended, in place or from a copy; a record gives them back."""
+    """Each segment from where the last one ended, in place or from a copy; a record gives them back."""
     path = tmp_path / "a"
     path.write_bytes(b"ab\nc\n\nd\n")
     cut = [(b"ab\nc\n", 2), (b"\nd\n", 2)]
@@ -287,7 +287,7 @@ def test_segments_read_their_bytes(tmp_path: Path) -> None:
     damaged = replace(found, checks=(0, 0))
     with pytest.raises(
         StreamError,
-        match=r"its copy .*copy is damaged in piece 1 and was deleted; start the stream",
+        match=r"its copy .*copy is damaged in segment 1 and was deleted; start the stream",
     ):
         damaged.read(1)
     assert not (tmp_path / "copy").exists()
@@ -340,18 +340,18 @@ def test_damaged_shards_name_their_remedy(tmp_path: Path) -> None:
 
 
 def test_places_of_lines(tmp_path: Path) -> None:
-    """The first and the last line of each file, whatever its pieces; blocks of lines keep their numbers."""
+    """The first and the last line of each file, whatever its segments; blocks of lines keep their numbers."""
     source = open_source(Source("a", numbered(tmp_path, "a", 7, n_shards=2), split_lines=2), seed=1)
     places = [source.place_of(origin) for origin in range(7)]
     assert [(Path(path).name, line) for path, line in places] == [
         *(("a.0.tsv", i) for i in (1, 2, 3)),
         *(("a.1.tsv", i) for i in (1, 2, 3, 4)),
     ]
-    slices = part_slices(
-        replace(source, source=replace(source.source, shuffle="none")), BlockRange(0, 0, 7)
+    slices = segment_lines(
+        replace(source, source=replace(source.source, shuffle="none")), LineBlock(0, 0, 7)
     )
     for one in (*slices, *(one._replace(first=1, n_lines=1) for one in slices if one.n_lines > 1)):
-        batch, first = source.lines_of(one), int(source.line_starts[one.piece]) + one.first
+        batch, first = source.read(one), int(source.line_starts[one.segment]) + one.first
         assert batch.origins.tolist() == list(range(first, first + one.n_lines))
         assert batch.lines == [f"a-{i}\tA {i}" for i in batch.origins]
     assert np.array_equal(source.shard_starts, [0, 2, 4])

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 from golden import check
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from streams import numbered, write_lines
 
 from volt.errors import ArgumentError, ConfigError, OutputError, StreamError
 from volt.stream import Checks, ErrorPolicy, Schedule, Source
-from volt.stream.reading import distributed_sampler
-from volt.stream.reading.distributed_sampler import (
-    BlockRange,
-    Remains,
-    check_rank,
-    from_environment,
-    permutation,
-)
+from volt.stream.reading.epoch_order import permutation
 from volt.stream.reading.error_policy import Fault, FaultCounter, check_quarantine, is_held, kind_of
-from volt.stream.reading.open_source import fingerprint, open_source, part_slices
+from volt.stream.reading.open_source import fingerprint, open_source, segment_lines
 from volt.stream.reading.source_definition import check_names
+from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.transforms.documents import Repeat
 from volt.stream.transforms.filters import Length
 from volt.stream.transforms.user_code import User
@@ -249,16 +240,16 @@ def test_layouts_of_grown_sources(tmp_path: Path, shuffle: Any) -> None:
         growing = source.growing(grown)
         assert growing.growing(grown) is growing
         for epoch in (0, 1, 2):
-            slices = part_slices(growing, BlockRange(epoch, 0, 11))
+            slices = segment_lines(growing, LineBlock(epoch, 0, 11))
             lines = [
-                int(growing.line_starts[one.piece]) + one.first + i
+                int(growing.line_starts[one.segment]) + one.first + i
                 for one in slices
                 for i in range(one.n_lines)
             ]
             assert sorted(lines) == list(range(11))
             result.append(f"{grown} {epoch}: {lines}")
-            assert part_slices(growing, BlockRange(epoch, 3, 5)) == part_slices(
-                growing, BlockRange(epoch, 3, 5)
+            assert segment_lines(growing, LineBlock(epoch, 3, 5)) == segment_lines(
+                growing, LineBlock(epoch, 3, 5)
             )
     if shuffle == "lines":
         check("stream layouts", result)
@@ -275,62 +266,3 @@ def test_orders_and_fingerprints_stay_as_they_are() -> None:
     ]
     check("stream orders", [*map(str, orders), fingerprint({"b": [1, None], "a": "é"})])
     assert fingerprint({"a": "é", "b": [1, None]}) == fingerprint({"b": [1, None], "a": "é"})
-
-
-@pytest.mark.parametrize("n", [64, 65, 68, 69])
-def test_as_many_begun_parts_are_shared_as_allowed(n: int) -> None:
-    """Sixty-four parts are dealt out by outputs; of more, the first ones go whole, one to each rank in turn."""
-    begun = tuple(BlockRange(0, start, 1, ((1, 1),)) for start in range(n))
-    own = [Remains(0, (), begun).share(rank, 4).begun for rank in range(4)]
-    n_whole = -(-(n - 64) // 4) * 4
-    assert [len(one) for one in own] == [n_whole // 4 + n - n_whole] * 4
-    assert sorted(part.start for rank in own for part in rank if part.picks == ((1, 1),)) == list(
-        range(n_whole)
-    )
-
-
-@pytest.mark.parametrize(("n", "is_whole"), [(8, False), (9, True)])
-def test_parts_of_many_picks_go_whole(n: int, is_whole: bool) -> None:
-    """Up to eight picks are dealt out; more would multiply."""
-    part = BlockRange(0, 0, 1, tuple((first, 30) for first in range(1, n + 1)))
-    own = [Remains(0, (), (part,)).share(rank, 3).begun for rank in range(3)]
-    assert (own == [(part,), (), ()]) == is_whole
-
-
-@settings(deadline=None, max_examples=25)
-@given(st.sets(st.tuples(st.integers(0, 11), st.sampled_from([1, 2, 3, 4, 6, 12])), max_size=8))
-def test_joined_picks_give_the_same_outputs(picks: set[tuple[int, int]]) -> None:
-    """Disjoint picks become no more picks, with the same outputs; joining again changes nothing."""
-    disjoint, seen = list[tuple[int, int]](), set[int]()
-    for first, step in sorted(picks):
-        if not seen & (outputs := set(range(first, 60, step))):
-            disjoint.append((first, step))
-            seen |= outputs
-    result = distributed_sampler.joined(disjoint)
-    assert sorted(chain.from_iterable(range(first, 60, step) for first, step in result)) == sorted(
-        seen
-    )
-    assert len(result) <= len(disjoint)
-    assert distributed_sampler.joined(result) == result
-    assert distributed_sampler.joined([(6, 4), (3, 2), (4, 4)]) == ((3, 1),)
-
-
-@pytest.mark.parametrize(("rank", "world"), [(-1, 2), (2, 2), (0, 0), (0, -1)])
-def test_ranks_count_from_0(rank: int, world: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Below the world; a launcher's variables are named with their values."""
-    with pytest.raises(
-        ConfigError, match=rf"rank {rank} of world {world}: give a rank of 0 or more"
-    ):
-        check_rank(rank, world)
-    with pytest.raises(
-        ConfigError, match=rf"^RANK='{rank}', WORLD_SIZE='{world}': rank .*; unset them"
-    ):
-        from_environment({"RANK": str(rank), "WORLD_SIZE": str(world)})
-    for wrong in (("rank", "x", 1), ("world", 0, 1.5)):
-        with pytest.raises(ArgumentError, match=f"{wrong[0]} is "):
-            check_rank(*wrong[1:])  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="SLURM_PROCID='1' is set, but SLURM_NTASKS is not"):
-        from_environment({"SLURM_PROCID": "1"})
-    monkeypatch.setenv("PMI_RANK", "1")
-    monkeypatch.setenv("PMI_SIZE", "3")
-    assert from_environment() == (1, 3)

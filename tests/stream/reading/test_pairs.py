@@ -13,13 +13,13 @@ from shard_lines import PACKERS, column_lines
 from streams import write_lines
 
 from volt.errors import ConfigError, StreamError
-from volt.stream.reading.distributed_sampler import BlockRange
 from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_shard import PairShard, open_pair
 from volt.stream.reading.open_source import open_source
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.source_definition import Source
-from volt.stream.running.block_computation import Address, compute_block
+from volt.stream.reading.unread_lines import LineBlock
+from volt.stream.running.chunk_computation import Address, compute_chunk
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"), max_size=5)
 
@@ -40,7 +40,7 @@ def test_a_pair_is_its_files_side_by_side(
     tmp_path: Path,
     both: list[tuple[str, str]],
     more: list[str],
-    piece: int,
+    segment: int,
     packer: str,
     ends: bool,
 ) -> None:
@@ -56,9 +56,9 @@ def test_a_pair_is_its_files_side_by_side(
     if len(some) != len(others):
         message = rf"a\.de has {len(some)} lines?, .*a\.en has {len(others)} lines?; files of a pair must have the same"
         with pytest.raises(StreamError, match=message):
-            open_pair(pair, split_lines=piece, cache=tmp_path / "cache")
+            open_pair(pair, split_lines=segment, cache=tmp_path / "cache")
         return
-    shard = open_pair(pair, split_lines=piece, cache=tmp_path / "cache")
+    shard = open_pair(pair, split_lines=segment, cache=tmp_path / "cache")
     rows = [
         row
         for number in range(len(shard.counts))
@@ -90,7 +90,7 @@ def test_a_pair_is_all_its_files(tmp_path: Path, changed: str) -> None:
     assert len({one.facts.digest for one in (shard, turned, renamed, edited)}) == 4
     assert (shard.paths, shard.is_clean, edited.is_clean) == (tuple(pair.values()), True, False)
     place = 1 + NAMES.index(changed)
-    found = [shifting_lines(edited.read(piece)) for piece in range(5)]
+    found = [shifting_lines(edited.read(segment)) for segment in range(5)]
     assert found == [{}, {}, {}, {0: f"fields: field {place} contains a tab"}, {}]
     for look in (PairShard.check_unchanged, lambda shard: shard.read(0)):
         with pytest.raises(
@@ -133,7 +133,7 @@ def test_a_stream_leaves_out_lines_that_would_shift(tmp_path: Path) -> None:
     }
     for message, declared in sources.items():
         source = open_source(declared, seed=1, cache=tmp_path / "cache")
-        block = compute_block(source, Address(BlockRange(0, 0, 5), 0), ErrorPolicy("skip"))
+        block = compute_chunk(source, Address(LineBlock(0, 0, 5), 0), ErrorPolicy("skip"))
         assert [
             f"{Path(fault.path).name}:{fault.line} {fault.reason}" for fault in block.faults
         ] == [message]

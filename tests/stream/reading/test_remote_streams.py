@@ -77,7 +77,7 @@ def test_threads_give_the_same_lines(both, tmp_path):
 
 
 def test_indexed_ids_are_the_same(tmp_path):
-    """Two files of ids, of which each piece is read by its range."""
+    """Two files of ids, of which each segment is read by its range."""
     for ending, data in zip(
         (".bin", ".idx"), packed([[5, 6], [7], [], [8, 9, 10]], "u16"), strict=True
     ):
@@ -88,11 +88,11 @@ def test_indexed_ids_are_the_same(tmp_path):
         for path in (f"{tmp_path}/ids.bin", "memory://ids.bin", "memory://ids.idx")
     ]
     assert len({json.dumps(source.fingerprints) for source in found}) == 1
-    pieces = [
-        [shard.read(piece)[0].strings() for shard in source.shards for piece in (0, 1)]
+    segments = [
+        [shard.read(segment)[0].strings() for shard in source.shards for segment in (0, 1)]
         for source in found
     ]
-    assert pieces[0] == pieces[1] == pieces[2]
+    assert segments[0] == segments[1] == segments[2]
 
 
 def test_a_change_is_reported(both, tmp_path):
@@ -123,7 +123,7 @@ def test_a_cache_of_urls_is_kept_though_nobody_is_asked(both, tmp_path, monkeypa
 
 @pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "whole"])
 def test_a_web_server_gives_the_same_lines(both, tmp_path, monkeypatch, ranges):
-    """Where there are ranges, a piece is a range; else the file is split in the cache. No secret is in the cache."""
+    """Where there are ranges, a segment is a range; else the file is split in the cache. No secret is in the cache."""
     pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     monkeypatch.setattr("volt.stream.reading.text_shard.SMALL", 0)
     cache = tmp_path / "cache"

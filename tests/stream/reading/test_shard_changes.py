@@ -21,19 +21,19 @@ from volt.stream.transforms.vocabulary_noise import Switchout
 
 
 @pytest.mark.parametrize("packer", PACKERS)
-@pytest.mark.parametrize("piece", [5, None])
-def test_a_file_that_changes_is_an_error(tmp_path: Path, packer: str, piece: int | None) -> None:
+@pytest.mark.parametrize("segment", [5, None])
+def test_a_file_that_changes_is_an_error(tmp_path: Path, packer: str, segment: int | None) -> None:
     """A data file that changes after it was indexed is reported, not read."""
     path = tmp_path / "a.tsv"
     path.write_bytes(PACKERS[packer](TEXT))
-    shard = open_text(str(path), split_lines=piece, cache=tmp_path / "cache")
-    with open(shard.pieces.data_path, "ab") as file:
+    shard = open_text(str(path), split_lines=segment, cache=tmp_path / "cache")
+    with open(shard.segments.data_path, "ab") as file:
         file.write(b"more\n")
     with pytest.raises(
         StreamError, match="changed while the stream was running; start the stream anew"
     ):
         read_lines(shard, 0)
-    os.unlink(shard.pieces.data_path)
+    os.unlink(shard.segments.data_path)
     with pytest.raises(StreamError, match=r"cannot be read: .* when it was indexed; restore it"):
         read_lines(shard, 0)
 
@@ -45,7 +45,7 @@ def test_a_file_that_changes_within_its_lines_is_an_error(tmp_path: Path) -> Non
     shard = open_text(str(path), split_lines=5)
     shard.check_unchanged()
     path.write_bytes(TEXT.replace(b"Zeile", b"zeile"))
-    os.utime(path, ns=(0, shard.pieces.stamp[1] + 1))
+    os.utime(path, ns=(0, shard.segments.stamp[1] + 1))
     for look in (TextShard.check_unchanged, lambda shard: shard.read(0)):
         with pytest.raises(StreamError, match="changed while the stream was running"):
             look(shard)
@@ -75,7 +75,7 @@ def test_a_file_that_changes_while_it_is_indexed_is_an_error(
 
 @pytest.mark.parametrize("packer", ["plain", "gz"])
 def test_an_edit_that_hides_is_noticed(tmp_path: Path, packer: str) -> None:
-    """As many bytes and the old time of change do not hide an edit: the piece that was edited is reported, others are
+    """As many bytes and the old time of change do not hide an edit: the segment that was edited is reported, others are
     read, and whoever opens the file anew gets its lines."""
     path, edited, cache = (
         tmp_path / "a.tsv",
@@ -87,7 +87,7 @@ def test_an_edit_that_hides_is_noticed(tmp_path: Path, packer: str) -> None:
     path.write_bytes(pack(TEXT))
     shard = open_text(str(path), split_lines=split, cache=cache)
     path.write_bytes(pack(edited))
-    os.utime(path, ns=(0, shard.pieces.stamp[1]))
+    os.utime(path, ns=(0, shard.segments.stamp[1]))
     shard.check_unchanged()
     bad = len(shard.counts) // 2
     message = "lines 51 to 60" if split else "lines 1 to 100"

@@ -1,4 +1,4 @@
-"""Files become shards: pieces that hold every line once, read as columns."""
+"""Files become shards: segments that hold every line once, read as columns."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ from volt.stream.reading.text_shard import lines_of, split_lines
 
 
 @pytest.mark.parametrize("packer", PACKERS)
-@pytest.mark.parametrize("piece", [1, 7, 100, 1000, None])
-def test_pieces_hold_the_lines_of_a_file(tmp_path: Path, packer: str, piece: int | None) -> None:
-    """However a file is packed and cut, its pieces joined are its lines, and its digest is that of the lines."""
+@pytest.mark.parametrize("segment", [1, 7, 100, 1000, None])
+def test_segments_hold_the_lines_of_a_file(
+    tmp_path: Path, packer: str, segment: int | None
+) -> None:
+    """However a file is packed and cut, its segments joined are its lines, and its digest is that of the lines."""
     path = tmp_path / "a.tsv"
     path.write_bytes(PACKERS[packer](TEXT))
-    shard = open_shard(str(path), split_lines=piece, cache=tmp_path / "cache")
+    shard = open_shard(str(path), split_lines=segment, cache=tmp_path / "cache")
     assert [line.decode() for line in all_lines(shard)] == LINES
-    assert set(shard.counts[:-1]) <= {piece}
+    assert set(shard.counts[:-1]) <= {segment}
     (tmp_path / "b.tsv").write_bytes(TEXT)
     assert shard.facts.digest == open_shard(str(tmp_path / "b.tsv"), split_lines=3).facts.digest
 
@@ -40,20 +42,20 @@ def test_pieces_hold_the_lines_of_a_file(tmp_path: Path, packer: str, piece: int
 @given(
     st.lists(st.integers(0, 30), max_size=40), st.integers(1, 9), st.integers(1, 100), st.booleans()
 )
-def test_pieces_do_not_depend_on_how_much_is_read_at_a_time(
+def test_segments_do_not_depend_on_how_much_is_read_at_a_time(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     lengths: list[int],
-    piece: int,
+    segment: int,
     size: int,
     ends: bool,
 ) -> None:
-    """All pieces but the last have as many lines as asked for, wherever a read ended."""
+    """All segments but the last have as many lines as asked for, wherever a read ended."""
     lines, path = [*(b"x" * length for length in lengths), b"last"], tmp_path / "a.tsv"
     path.write_bytes(b"\n".join(lines) + b"\n" * ends)
     monkeypatch.setattr("volt.stream.reading.text_shard._READ_SIZE", size)
-    shard = open_shard(str(path), split_lines=piece)
-    expected = [lines[start : start + piece] for start in range(0, len(lines), piece)]
+    shard = open_shard(str(path), split_lines=segment)
+    expected = [lines[start : start + segment] for start in range(0, len(lines), segment)]
     found = [read_lines(shard, number) for number in range(len(shard.counts))]
     assert found == expected
 
@@ -88,12 +90,12 @@ def test_lines_end_at_line_feeds_alone(data: bytes, lines: list[bytes]) -> None:
     st.integers(1, 5),
 )
 def test_lines_do_not_depend_on_how_a_file_is_cut(
-    tmp_path: Path, parts: list[bytes], piece: int
+    tmp_path: Path, parts: list[bytes], segment: int
 ) -> None:
     """Cut anywhere, a file has the lines that it has whole: those of the naive twin, less a byte order mark."""
     data, path = b"".join(parts), tmp_path / "a.tsv"
     path.write_bytes(data)
-    whole, cut = (open_shard(str(path), split_lines=size) for size in (None, piece))
+    whole, cut = (open_shard(str(path), split_lines=size) for size in (None, segment))
     text = data.removeprefix(b"\xef\xbb\xbf")
     assert all_lines(whole) == all_lines(cut) == (split_lines(text) if text else [])
     assert whole.facts.digest == cut.facts.digest

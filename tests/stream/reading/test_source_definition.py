@@ -1,4 +1,4 @@
-"""Files become pieces, and pieces become blocks that hold every line exactly once per epoch."""
+"""Files become segments, and segments become blocks that hold every line exactly once per epoch."""
 
 from __future__ import annotations
 
@@ -9,22 +9,14 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from streams import numbered, write_lines
 
 from volt.errors import StreamError
-from volt.stream.reading.distributed_sampler import (
-    BlockRange,
-    EpochLayout,
-    Slice,
-    parts,
-    read_order,
-)
 from volt.stream.reading.error_policy import ErrorPolicy
-from volt.stream.reading.open_source import OpenSource, open_source, read_part
+from volt.stream.reading.open_source import OpenSource, open_source, read_block
 from volt.stream.reading.source_definition import Source
-from volt.stream.running.block_computation import Address, compute_block
+from volt.stream.reading.unread_lines import LineBlock, rank_blocks
+from volt.stream.running.chunk_computation import Address, compute_chunk
 
 LINES = [f"line {i}\tZeile {i}" for i in range(100)]
 TEXT = "".join(line + "\n" for line in LINES).encode()
@@ -36,16 +28,16 @@ PACKERS = {
 }
 
 
-def parts_of(source: OpenSource, epoch: int) -> list[BlockRange]:
+def parts_of(source: OpenSource, epoch: int) -> list[LineBlock]:
     """The parts of an epoch."""
-    found = parts(source.n_lines, source.block_lines, epochs=epoch + 1)
-    return [part for part in found if part.epoch == epoch]
+    found = rank_blocks(source.n_lines, source.block_lines, epochs=epoch + 1)
+    return [block for block in found if block.epoch == epoch]
 
 
 def epoch_lines(source: OpenSource, epoch: int) -> list[str]:
     """All lines of an epoch, in the order in which its parts give them."""
     blocks = [
-        compute_block(source, Address(part, 0), ErrorPolicy()) for part in parts_of(source, epoch)
+        compute_chunk(source, Address(block, 0), ErrorPolicy()) for block in parts_of(source, epoch)
     ]
     return b"".join(bytes(block.data) for block in blocks).decode().split("\n")[:-1]
 
@@ -53,7 +45,7 @@ def epoch_lines(source: OpenSource, epoch: int) -> list[str]:
 @pytest.mark.parametrize("block_lines", [1, 7, 30, 1000])
 @pytest.mark.parametrize("shuffle", ["lines", "outputs", "none"])
 def test_an_epoch_holds_every_line_once(tmp_path: Path, block_lines: int, shuffle: str) -> None:
-    """Exact cover at any block size, for several shards, pieces that blocks share, and all ways to shuffle."""
+    """Exact cover at any block size, for several shards, segments that blocks share, and all ways to shuffle."""
     paths = numbered(tmp_path, "a", 60, n_shards=3)
     declared = Source("a", paths, block_lines=block_lines, split_lines=8, shuffle=shuffle)  # type: ignore[arg-type]
     source = open_source(declared, seed=3)
@@ -65,11 +57,11 @@ def test_an_epoch_holds_every_line_once(tmp_path: Path, block_lines: int, shuffl
 
 
 def test_places_name_the_line_that_was_read(tmp_path: Path) -> None:
-    """Each line of a part is found at the path and line number of its origin."""
+    """Each line of a block is found at the path and line number of its origin."""
     paths = numbered(tmp_path, "a", 50, n_shards=2)
     source = open_source(Source("a", paths, block_lines=13, split_lines=4), seed=1)
-    for part in parts_of(source, 5):
-        batch = read_part(source, part)
+    for block in parts_of(source, 5):
+        batch = read_block(source, block)
         for line, origin in zip(batch.lines, batch.origins.tolist(), strict=True):
             path, number = source.place_of(origin)
             assert Path(path).read_text().split("\n")[number - 1] == line
@@ -111,23 +103,6 @@ def test_an_unreadable_shard_can_be_left_out(tmp_path: Path) -> None:
     )
     assert source.n_lines == 100
     assert [fault.place for fault in source.faults] == [str(bad)]
-
-
-@settings(deadline=None)
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=8), st.integers(1, 80), st.randoms())
-def test_blocks_tile_an_epoch(sizes: list[int], block_lines: int, random: object) -> None:
-    """The slices of all blocks are the pieces' lines, each once, in the order of the pieces."""
-    import numpy as np
-
-    order = np.array(sorted(range(len(sizes)), key=lambda _: random.random()))  # type: ignore[attr-defined]
-    expected = [(int(piece), line) for piece in order for line in range(sizes[piece])]
-    found = list[tuple[int, int]]()
-    for block in range(-(-sum(sizes) // block_lines)):
-        start, n_lines = block * block_lines, min(block_lines, sum(sizes) - block * block_lines)
-        layout = EpochLayout(order, np.zeros_like(order), np.cumsum(np.array(sizes)[order]))
-        slices: tuple[Slice, ...] = read_order(layout, start=start, n_lines=n_lines)
-        found += [(part.piece, part.first + i) for part in slices for i in range(part.n_lines)]
-    assert found == expected
 
 
 def test_orders_depend_on_seed_name_and_epoch(tmp_path: Path) -> None:

@@ -50,12 +50,12 @@ def write_parquet(path: Path, rows: Sequence[Row], *, size: int) -> str:
 
 
 def read_rows(shard: Shard) -> list[tuple[str | list[int] | None, ...]]:
-    """The rows of all pieces, with None for what is missing."""
+    """The rows of all segments, with None for what is missing."""
     columns = [
-        [column.to_arrow().to_pylist() for column in shard.read(piece)]
-        for piece in range(len(shard.counts))
+        [column.to_arrow().to_pylist() for column in shard.read(segment)]
+        for segment in range(len(shard.counts))
     ]
-    return [row for piece in columns for row in zip(*piece, strict=True)]
+    return [row for segment in columns for row in zip(*segment, strict=True)]
 
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\t\n"), max_size=5)
@@ -77,7 +77,7 @@ rows_of_texts = st.builds(
     st.integers(1, 5),
 )
 def test_tables_hold_their_rows(
-    tmp_path: Path, rows: list[Row], packer: str, ascii: bool, piece: int
+    tmp_path: Path, rows: list[Row], packer: str, ascii: bool, segment: int
 ) -> None:
     """JSON lines and Parquet give the values of each row, cut and packed like they may be, and have the same digest."""
     named = write_json(tmp_path / "a", rows, packer=packer, ascii=ascii)
@@ -85,7 +85,7 @@ def test_tables_hold_their_rows(
     shards = [
         open_table(path, FIELDS, split_lines=n, cache=tmp_path / "cache")
         for path in (named, stored)
-        for n in (piece, None)
+        for n in (segment, None)
     ]
     for shard in shards:
         assert read_rows(shard) == [(row["id"], row["text"]["de"], row["ids"]) for row in rows]
@@ -94,7 +94,7 @@ def test_tables_hold_their_rows(
         len({(shard.facts.digest, shard.facts.n_bytes, shard.facts.longest) for shard in shards})
         == 1
     )
-    assert set(shards[0].counts[:-1]) <= {piece}
+    assert set(shards[0].counts[:-1]) <= {segment}
     assert shards[3].counts == tuple(min(4, len(rows) - start) for start in range(0, len(rows), 4))
 
 
@@ -155,7 +155,7 @@ def test_lists_of_ids_hold_whole_numbers(tmp_path: Path, value: object) -> None:
 
 
 def test_json_lines_may_have_marks_and_other_ends(tmp_path: Path) -> None:
-    """A byte order mark, "\\r\\n" and a last line without an end are no part of the rows; two objects are no line."""
+    """A byte order mark, "\\r\\n" and a last line without an end are no block of the rows; two objects are no line."""
     (tmp_path / "a").write_bytes(b'\xef\xbb\xbf{"a": "x"}\r\n{"a": "y"}')
     shard = open_shard(
         str(tmp_path / "a"), fields={"src": "a"}, split_lines=9, cache=tmp_path / "cache"
@@ -225,7 +225,7 @@ def test_rows_that_are_no_lines_are_reported(tmp_path: Path) -> None:
     ]
     path, fields = write_json(tmp_path / "a", [*rows, {"a": "x"}]), {"src": "a", "tgt": "b"}
     shard = open_table(path, fields, split_lines=2, cache=tmp_path / "cache")
-    assert [shifting_lines(shard.read(piece)) for piece in range(4)] == [
+    assert [shifting_lines(shard.read(segment)) for segment in range(4)] == [
         {1: "fields: field 1 contains a tab"},
         {
             0: "fields: field 2 contains a line feed",

@@ -15,10 +15,16 @@ from streams import Drop, Refuse, Repeat, numbered
 
 from volt.errors import StreamError
 from volt.stream import Batch, ErrorPolicy, LineFault, LineRng, Source
-from volt.stream.reading.distributed_sampler import BlockRange
 from volt.stream.reading.error_policy import Fault
 from volt.stream.reading.open_source import OpenSource, open_source
-from volt.stream.running.block_computation import FIRST, Address, compute_block, n_chunks, rows_of
+from volt.stream.reading.unread_lines import LineBlock
+from volt.stream.running.chunk_computation import (
+    FIRST,
+    Address,
+    chunk_rows,
+    compute_chunk,
+    n_chunks,
+)
 from volt.stream.transforms.transform import Transform, signature
 
 
@@ -42,10 +48,10 @@ def computed(
     source: OpenSource, address: Address | None = None, *, policy: ErrorPolicy | None = None
 ) -> Computed:
     """A block, by default the whole first epoch; all its chunks."""
-    part = BlockRange(0, 0, source.n_lines)
+    block = LineBlock(0, 0, source.n_lines)
     chunks = range(n_chunks(source.n_lines, most=source.chunk_lines))
-    addresses = [Address(part, chunk) for chunk in chunks] if address is None else [address]
-    blocks = [compute_block(source, one, policy or ErrorPolicy()) for one in addresses]
+    addresses = [Address(block, chunk) for chunk in chunks] if address is None else [address]
+    blocks = [compute_chunk(source, one, policy or ErrorPolicy()) for one in addresses]
     data, faults = (
         b"".join(bytes(block.data) for block in blocks),
         [fault for block in blocks for fault in block.faults],
@@ -95,7 +101,8 @@ def test_chunks_tile_a_part(n_lines: int, most: int) -> None:
     as many as the one before, until they are full.
     """
     spans = [
-        rows_of(chunk, n_lines=n_lines, most=most) for chunk in range(n_chunks(n_lines, most=most))
+        chunk_rows(chunk, n_lines=n_lines, most=most)
+        for chunk in range(n_chunks(n_lines, most=most))
     ]
     assert [row for low, high in spans for row in range(low, high)] == list(range(n_lines))
     sizes = [high - low for low, high in spans]
@@ -109,13 +116,13 @@ def test_a_block_is_a_pure_function(tmp_path: Path) -> None:
     """Computed twice, or by a copy that was sent elsewhere, a block is the same; another block is not."""
     source = opened(tmp_path, Drop(0.3), Repeat(), Mark(), block_lines=10)
     copy = pickle.loads(pickle.dumps(source))
-    first = computed(source, Address(BlockRange(2, 10, 10), 0))
+    first = computed(source, Address(LineBlock(2, 10, 10), 0))
     assert (
         first
-        == computed(source, Address(BlockRange(2, 10, 10), 0))
-        == computed(copy, Address(BlockRange(2, 10, 10), 0))
+        == computed(source, Address(LineBlock(2, 10, 10), 0))
+        == computed(copy, Address(LineBlock(2, 10, 10), 0))
     )
-    assert first.data != computed(source, Address(BlockRange(3, 10, 10), 0)).data
+    assert first.data != computed(source, Address(LineBlock(3, 10, 10), 0)).data
 
 
 def test_faults_after_filters_name_the_line_in_the_file(tmp_path: Path) -> None:
@@ -132,7 +139,7 @@ def test_faults_after_filters_name_the_line_in_the_file(tmp_path: Path) -> None:
 def test_a_transform_that_fails_on_no_line_by_itself_ends_the_stream(tmp_path: Path) -> None:
     """There is no line to skip; the error holds the source, the block and the traceback."""
     error = computed(opened(tmp_path, Together()), policy=ErrorPolicy("skip")).error
-    assert "source 'a', epoch 0, lines from 0 on: transform 'together' fails on the block" in error
+    assert "source 'a', epoch 0, lines from 0 on: transform 'together' fails on the chunk" in error
     assert "KeyError: 'several'" in error
 
 

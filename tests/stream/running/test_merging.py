@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from volt.errors import ConfigError, StreamError
 from volt.stream.mixing.mixture import Mixture
-from volt.stream.reading.distributed_sampler import BlockRange, Remains, joined, parts
-from volt.stream.running.checkpoint import refuse_difference
-from volt.stream.running.merging_states import continued, merge_states, rank_state
+from volt.stream.reading.unread_lines import LineBlock, rank_blocks
+from volt.stream.running.merging_states import merge_states, rank_state
+from volt.stream.running.resuming import continued
 from volt.stream.running.state import Cursor, State
+from volt.stream.running.state_differences import refuse_difference
 
 Output = tuple[int, int, int]  # epoch, line, number among the outputs of the line
 
@@ -46,19 +47,23 @@ class Rank:
     def state(self) -> dict[str, Any]:
         return replace(self._state, n=self._cursor.lines, cursors={"a": self._cursor}).to_json()
 
-    def _outputs(self, part: BlockRange) -> list[Output]:
-        lines = range(part.start, part.start + part.n_lines)
-        made = [(part.epoch, line, number) for line in lines for number in range(self._table[line])]
-        return [made[index] for index in part.chosen(len(made)).tolist()]
+    def _outputs(self, block: LineBlock) -> list[Output]:
+        lines = range(block.start, block.start + block.n_lines)
+        made = [
+            (block.epoch, line, number) for line in lines for number in range(self._table[line])
+        ]
+        return [made[index] for index in block.unread_outputs(len(made)).tolist()]
 
     def given(self) -> Iterator[Output]:
         """Outputs, from where the rank stands."""
         stood = self._cursor
-        start, deal = stood.address, stood.deal
-        for part in parts(len(self._table), self._block, deal=deal, start=start, **self._shape):
-            offset = stood.offset if part.address == start else 0
-            self._cursor = Cursor(self._cursor.lines, *part.address, offset, deal=deal)
-            for output in self._outputs(part)[offset:]:
+        start, deal = stood.address, stood.unread
+        for block in rank_blocks(
+            len(self._table), self._block, unread=deal, start=start, **self._shape
+        ):
+            offset = stood.offset if block.address == start else 0
+            self._cursor = Cursor(self._cursor.lines, *block.address, offset, unread=deal)
+            for output in self._outputs(block)[offset:]:
                 self._cursor = self._cursor.moved(1)
                 yield output
 
@@ -125,18 +130,6 @@ def test_states_stay_small_when_runs_are_cut_short() -> None:
             assert stored["sources"] == before["sources"]
     assert len(str(stored)) < 20_000
     assert stored["n"] == 3 * (3 + 2 + 5 + 4 + 7 + 3)
-
-
-@given(st.permutations([(0, 4), (1, 8), (5, 8), (2, 12), (6, 12), (10, 12), (3, 4)]))
-def test_picks_that_are_all_there_are_one(picks: list[tuple[int, int]]) -> None:
-    """Picks dealt out again and again are joined to what they came from; what is not all there stays."""
-    assert joined(picks) == ((0, 1),)
-    assert joined(picks[1:]) != ((0, 1),)
-    outputs = [
-        BlockRange(0, 0, 1, found).chosen(200).tolist()
-        for found in (tuple(picks[1:]), joined(picks[1:]))
-    ]
-    assert outputs[0] == outputs[1]
 
 
 def test_new_ranks_share_what_was_counted() -> None:
@@ -280,9 +273,9 @@ def test_a_deal_begins_with_the_first_epoch_that_is_left() -> None:
     ranks = [Rank([1] * 4, 9, 3, rank, 2) for rank in (0, 1)]
     for rank in ranks:
         assert len(list(rank.given())) == 6
-    deal = merge_states([rank.state for rank in ranks])["sources"]["a"]["deal"]
+    deal = merge_states([rank.state for rank in ranks])["sources"]["a"]["unread"]
     assert [remains["epoch"] for remains in deal] == [2]
-    assert Remains(2).spans == tuple(deal[0]["spans"])
+    assert deal[0]["ranges"] == []
 
 
 def test_epochs_that_were_begun_stay_begun() -> None:
@@ -296,6 +289,6 @@ def test_epochs_that_were_begun_stay_begun() -> None:
     for rank in second:
         found += islice(rank.given(), 1)
     stored = merge_states([rank.state for rank in second])
-    assert [remains["epoch"] for remains in stored["sources"]["a"]["deal"]] == [0, 1]
+    assert [remains["epoch"] for remains in stored["sources"]["a"]["unread"]] == [0, 1]
     found += Rank([1] * 8, 2, 3, 0, 1).restore(stored).given()
     assert sorted(found) == [(epoch, line, 0) for epoch in range(3) for line in range(8)]

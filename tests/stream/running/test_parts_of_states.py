@@ -15,28 +15,23 @@ from streams import write_lines
 
 from volt.errors import ArgumentError, StreamError
 from volt.stream import Source
-from volt.stream.reading.distributed_sampler import BlockRange, Remains
 from volt.stream.reading.open_source import open_source
+from volt.stream.reading.unread_lines import FOREVER, LineBlock, UnreadLines
 from volt.stream.running import state_validation
-from volt.stream.running.checkpoint import (
-    check_own,
-    differences,
-    load_state,
-    n_lines_before,
-    refuse_difference,
-    save_state,
-)
+from volt.stream.running.checkpoint import check_own, load_state, save_state
 from volt.stream.running.merging_states import _divided
+from volt.stream.running.resuming import n_lines_before
 from volt.stream.running.state import Cursor, FaultCounts, Opening, State, advanced, reached
+from volt.stream.running.state_differences import differences, refuse_difference
 
 
 def test_positions_move_with_turns() -> None:
     """Only blocks that are reached count, up to each source's last one with a line; reasons are summed."""
-    part = BlockRange(0, 0, 4)
+    block = LineBlock(0, 0, 4)
 
     def at(n: int, source: int, size: int, lines: int = 0) -> Opening:
         return Opening(
-            n, source, Cursor(lines, n, 0), part, size, FaultCounts(4, {"utf": 1, "blank": n})
+            n, source, Cursor(lines, n, 0), block, size, FaultCounts(4, {"utf": 1, "blank": n})
         )
 
     openings = [at(3, 0, 0), at(3, 0, 2), at(4, 1, 1), at(5, 0, 0), at(6, 0, 1, 2), at(6, 1, 0)]
@@ -113,11 +108,15 @@ def test_keys_of_states() -> None:
 def test_states_stay_as_they_are(tmp_path: Path) -> None:
     """The JSON of a state with everything, bit for bit; in a file with one line."""
     deal = (
-        Remains(2, ((0, 8), (20, 30)), (BlockRange(2, 8, 8, ((3, 2), (6, 2))),)),
-        Remains(3, ((0, 40),)),
+        UnreadLines(
+            2,
+            (range(8), range(20, 30)),
+            (LineBlock(2, 8, 8, (range(3, FOREVER, 2), range(6, FOREVER, 2))),),
+        ),
+        UnreadLines(3, (range(40),)),
     )
     cursors = {
-        "é": Cursor(50, 3, 0, 5, deal=deal),
+        "é": Cursor(50, 3, 0, 5, unread=deal),
         "b": Cursor(20, 0, 16, 4, 2, 3, grown=((1, 9),)),
     }
     state = State(

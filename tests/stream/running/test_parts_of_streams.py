@@ -19,22 +19,22 @@ from streams import Crash, Refuse, Same, numbered
 
 from volt.errors import ArgumentError, ConfigError, StreamError
 from volt.stream import ErrorPolicy, Source, Stream
-from volt.stream.reading.distributed_sampler import BlockRange
 from volt.stream.reading.error_policy import Fault
 from volt.stream.reading.open_source import open_source
+from volt.stream.reading.unread_lines import FOREVER, LineBlock
 from volt.stream.running import engine, prefetch
-from volt.stream.running.block_computation import (
+from volt.stream.running.chunk_computation import (
     Address,
-    ComputedBlock,
-    compute_block,
+    ComputedChunk,
+    chunk_rows,
+    compute_chunk,
     invalid_lines,
     n_chunks,
-    rows_of,
-    trace_block,
+    trace_chunk,
     unwritable_lines,
 )
 from volt.stream.running.engine import addresses
-from volt.stream.running.merging_states import _side_by_side, merge_states
+from volt.stream.running.merging_states import merge_states
 from volt.stream.running.prefetch import Prefetcher, ThisThread, Threads
 from volt.stream.running.source_buffer import SourceBuffer, by_source, mixed
 from volt.stream.running.state import Cursor, FaultCounts, Opening
@@ -69,10 +69,11 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_sizes_of_chunks(n_lines: int, most: int, sizes: list[int]) -> None:
     """Sixteen lines first, then twice as many, until chunks are full; one chunk of what fits."""
     spans = [
-        rows_of(chunk, n_lines=n_lines, most=most) for chunk in range(n_chunks(n_lines, most=most))
+        chunk_rows(chunk, n_lines=n_lines, most=most)
+        for chunk in range(n_chunks(n_lines, most=most))
     ]
     assert [high - low for low, high in spans] == sizes
-    assert rows_of(1, n_lines=n_lines, most=n_lines) == (n_lines, n_lines)
+    assert chunk_rows(1, n_lines=n_lines, most=n_lines) == (n_lines, n_lines)
 
 
 def test_faults_of_texts() -> None:
@@ -125,44 +126,44 @@ def test_mistakes_of_programs(tmp_path: Path, n: int, error: Exception | None, r
     class Step:
         name, __call__ = "own", staticmethod(step)
 
-    block = compute_block(
-        opened(tmp_path, Step(), n=n), Address(BlockRange(0, 0, n), 0), ErrorPolicy("skip")
+    computed = compute_chunk(
+        opened(tmp_path, Step(), n=n), Address(LineBlock(0, 0, n), 0), ErrorPolicy("skip")
     )
     if remedy and n >= 8:
         start = f"source 'a', epoch 0, lines from 0 on: transform 'own' fails on each of {n} lines: own: "
-        assert block.error.startswith(f"{start}{type(error).__name__}: x; {remedy}")
-        assert (block.n_lines, block.n_read, block.faults) == (0, 0, ())
+        assert computed.error.startswith(f"{start}{type(error).__name__}: x; {remedy}")
+        assert (computed.n_lines, computed.n_read, computed.faults) == (0, 0, ())
     else:
         reason = "own: no" if error is None else f"own: {type(error).__name__}: x"
-        assert [(fault.line, fault.reason, fault.text) for fault in block.faults] == [
+        assert [(fault.line, fault.reason, fault.text) for fault in computed.faults] == [
             (i + 1, reason, "") for i in range(n)
         ]
-        assert (block.n_lines, block.n_read, block.error) == (0, n, "")
+        assert (computed.n_lines, computed.n_read, computed.error) == (0, n, "")
 
 
 def test_unfit_lines_of_a_block(tmp_path: Path) -> None:
     """All of them, in the order of the steps, with texts for quarantine alone; the first is the error of `raise`."""
-    source, part = (
+    source, block = (
         opened(tmp_path, Crash("-7"), Refuse("-2"), Refuse("-5")),
-        Address(BlockRange(0, 0, 9), 0),
+        Address(LineBlock(0, 0, 9), 0),
     )
-    quarantined = compute_block(source, part, ErrorPolicy("quarantine", quarantine="q"))
+    quarantined = compute_chunk(source, block, ErrorPolicy("quarantine", quarantine="q"))
     assert [(fault.line, fault.text) for fault in quarantined.faults] == [
         (8, "a-7\tA 7"),
         (3, "a-2\tA 2"),
         (6, "a-5\tA 5"),
     ]
-    skipped = compute_block(source, part, ErrorPolicy("skip"))
+    skipped = compute_chunk(source, block, ErrorPolicy("skip"))
     assert [fault.text for fault in skipped.faults] == [""] * 3
     assert bytes(skipped.data).decode().split("\n")[:-1] == [
         f"a-{i}\tA {i}" for i in (0, 1, 3, 4, 6, 8)
     ]
     assert (skipped.n_lines, skipped.n_read, skipped.fields, skipped.error) == (6, 9, {2: 6}, "")
-    raised = compute_block(source, part, ErrorPolicy()).error
+    raised = compute_chunk(source, block, ErrorPolicy()).error
     assert raised.startswith(
         f"{tmp_path}/a.0.tsv:8: crash: ZeroDivisionError: a-7\tA 7; fix the line, or write errors: {{on_fault"
     )
-    columns = compute_block(source, part, ErrorPolicy("skip"), form="columns")
+    columns = compute_chunk(source, block, ErrorPolicy("skip"), form="columns")
     assert columns.batch is not None
     assert (columns.n_lines, len(columns.data), len(columns.batch), columns.fields) == (
         6,
@@ -171,9 +172,9 @@ def test_unfit_lines_of_a_block(tmp_path: Path) -> None:
         {2: 6},
     )
     positions = list[int]()
-    compute_block(source, part, ErrorPolicy("skip"), positions.append)
+    compute_chunk(source, block, ErrorPolicy("skip"), positions.append)
     assert positions == [0, 1, 2]
-    traced = trace_block(source, part)
+    traced = trace_chunk(source, block)
     assert [(name, len(before), len(after)) for name, before, after in traced.steps] == [
         ("crash", 8, 8),
         ("refuse", 7, 7),
@@ -184,16 +185,16 @@ def test_unfit_lines_of_a_block(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("n", "counted"), [(255, 255), (256, 256), (257, 256)])
 def test_fields_are_sampled(tmp_path: Path, n: int, counted: int) -> None:
-    """Only the first 256 lines of a block count."""
-    block = compute_block(opened(tmp_path, n=n), Address(BlockRange(0, 0, n), 0), ErrorPolicy())
-    assert (block.fields, block.n_lines) == ({2: counted}, n)
+    """Only the first 256 lines of a computed count."""
+    computed = compute_chunk(opened(tmp_path, n=n), Address(LineBlock(0, 0, n), 0), ErrorPolicy())
+    assert (computed.fields, computed.n_lines) == ({2: counted}, n)
 
 
-def block_of(*lines: str, n_read: int = 0, faults: Sequence[Fault] = ()) -> ComputedBlock:
-    """A block of these lines."""
+def chunk_of(*lines: str, n_read: int = 0, faults: Sequence[Fault] = ()) -> ComputedChunk:
+    """A computed of these lines."""
     data = "".join(f"{line}\n" for line in lines).encode()
     ends = np.cumsum([len(line) + 1 for line in lines], dtype=np.int64)
-    return ComputedBlock(np.frombuffer(data, np.uint8), ends, n_read or len(lines), tuple(faults))
+    return ComputedChunk(np.frombuffer(data, np.uint8), ends, n_read or len(lines), tuple(faults))
 
 
 @settings(deadline=None, max_examples=30)
@@ -205,15 +206,17 @@ def test_buffers_give_lines_in_turn(sizes: list[list[int]], data: st.DataObject)
         buffers.append(SourceBuffer("a", Cursor()))
         lines.append(
             deque(
-                f"{source}.{block}.{i}" * (i + 1) for block, n in enumerate(own) for i in range(n)
+                f"{source}.{computed}.{i}" * (i + 1)
+                for computed, n in enumerate(own)
+                for i in range(n)
             )
         )
         for number, n in enumerate(own):
-            block = block_of(*(f"{source}.{number}.{i}" * (i + 1) for i in range(n)), n_read=5)
-            part = BlockRange(number, 0, 5)
-            opening = buffers[-1].load(Address(part, 0), block, source=source, n=number)
+            computed = chunk_of(*(f"{source}.{number}.{i}" * (i + 1) for i in range(n)), n_read=5)
+            block = LineBlock(number, 0, 5)
+            opening = buffers[-1].load(Address(block, 0), computed, source=source, n=number)
             assert opening == Opening(
-                number, source, Cursor(sum(own[:number]), number, 0), part, n, FaultCounts(5)
+                number, source, Cursor(sum(own[:number]), number, 0), block, n, FaultCounts(5)
             )
             openings.append(opening)
         assert buffers[-1].left == len(lines[-1]) == sum(own)
@@ -233,28 +236,28 @@ def test_buffers_give_lines_in_turn(sizes: list[list[int]], data: st.DataObject)
 
 
 def test_buffers_go_on_within_a_block() -> None:
-    """A restored position counts nothing again; one beyond the block, or before it, is refused."""
-    part, block = BlockRange(2, 8, 4), block_of("x", "y", "z", n_read=4)
+    """A restored position counts nothing again; one beyond the computed, or before it, is refused."""
+    block, computed = LineBlock(2, 8, 4), chunk_of("x", "y", "z", n_read=4)
     end = Cursor(50, 2, 8, 11, 1, 9)
     for inside, left in ((1, 2), (2, 1), (3, 0)):
         buffer = SourceBuffer("a", replace(end, offset=9 + inside))
-        opening = buffer.load(Address(part, 1), block, source=0, n=70)
-        assert opening == Opening(70, 0, replace(end, offset=9 + inside), part, 3, FaultCounts())
+        opening = buffer.load(Address(block, 1), computed, source=0, n=70)
+        assert opening == Opening(70, 0, replace(end, offset=9 + inside), block, 3, FaultCounts())
         assert (buffer.left, buffer.end) == (left, Cursor(50 + left, 2, 8, 12, 1, 9))
-        assert buffer.place == ((Address(part, 1), inside) if left else None)
+        assert buffer.place == ((Address(block, 1), inside) if left else None)
     for offset, chunk, counted in ((9, 1, 4), (10, 0, 4), (10, 2, 4)):
         buffer = SourceBuffer("a", replace(end, offset=offset))
         assert (
-            buffer.load(Address(part, chunk), block, source=0, n=1).counts.n_read == counted
+            buffer.load(Address(block, chunk), computed, source=0, n=1).counts.n_read == counted
             or offset == 9
         )
     with pytest.raises(
         StreamError, match=r"the state's sources\.a\.offset 13 exceeds 3 lines; use a state that"
     ):
-        SourceBuffer("a", replace(end, offset=13)).load(Address(part, 1), block, source=0, n=1)
-    begun = BlockRange(2, 8, 4, ((1, 2),))
+        SourceBuffer("a", replace(end, offset=13)).load(Address(block, 1), computed, source=0, n=1)
+    begun = LineBlock(2, 8, 4, (range(1, FOREVER, 2),))
     assert (
-        SourceBuffer("a", Cursor()).load(Address(begun, 0), block, source=0, n=1).counts
+        SourceBuffer("a", Cursor()).load(Address(begun, 0), computed, source=0, n=1).counts
         == FaultCounts()
     )
 
@@ -271,7 +274,7 @@ class Idle:
 
     def request(self, job: Any) -> None:
         self.jobs.append(job)
-        self.done.append((*job, block_of("x")))
+        self.done.append((*job, chunk_of("x")))
 
     def flush(self) -> None:
         self.n_flushed = len(self.jobs)
@@ -292,7 +295,7 @@ def test_blocks_are_requested_by_need(room: int, most: int, shares: tuple[int, i
     """First those of the source that will run out first, up to the limit, and none of a source without a share."""
     pool = Idle(room)
     sources = [SimpleNamespace(chunk_lines=lines, n_bytes=1 << 20, n_lines=1) for lines in (4, 2)]
-    queues = [iter([Address(BlockRange(0, 8 * k, 8), 0) for k in range(6)]) for _ in sources]
+    queues = [iter([Address(LineBlock(0, 8 * k, 8), 0) for k in range(6)]) for _ in sources]
     blocks = Prefetcher(sources, queues, [pool, pool], most=most)  # type: ignore[arg-type]
     blocks.expect([share / sum(shares) for share in shares])
     first, n = [job[0] for job in pool.jobs], min(room, most + 2)
@@ -306,7 +309,7 @@ def test_blocks_are_requested_by_need(room: int, most: int, shares: tuple[int, i
     taken = blocks.take(0)
     assert taken is not None
     assert (taken[0], taken[1].n_lines, pool.waits[-1]) == (
-        Address(BlockRange(0, 0, 8), 0),
+        Address(LineBlock(0, 0, 8), 0),
         1,
         prefetch.PATIENCE,
     )
@@ -344,19 +347,18 @@ def test_threads_and_this_thread_compute_the_same() -> None:
     pool.close()
 
 
-def test_spans_that_touch_are_one() -> None:
-    """And no others; whatever their order."""
-    assert _side_by_side([(4, 6), (0, 2), (2, 3), (6, 7)]) == [(0, 3), (4, 7)]
+def test_states_to_merge_are_a_list() -> None:
+    """A text is refused."""
     with pytest.raises(ArgumentError, match="give a list of the states of all ranks"):
         merge_states("x")  # type: ignore[arg-type]
 
 
 def test_addresses_of_chunks(tmp_path: Path) -> None:
-    """From a chunk of a part on, then all chunks of the parts that follow; up to the last epoch."""
+    """From a chunk of a block on, then all chunks of the blocks that follow; up to the last epoch."""
     source = opened(tmp_path, Same(), n=70, block_lines=60, epochs=2)
     source.chunk_lines = 33
     whole = list(addresses(source, Cursor(), rank=0, world=1))
-    assert [(one.part.address, one.chunk) for one in whole] == [
+    assert [(one.block.address, one.chunk) for one in whole] == [
         ((epoch, start), chunk)
         for epoch in (0, 1)
         for start, n in ((0, 3), (60, 1))
@@ -364,7 +366,7 @@ def test_addresses_of_chunks(tmp_path: Path) -> None:
     ]
     for place, one in enumerate(whole):
         assert (
-            list(addresses(source, Cursor(0, *one.part.address, chunk=one.chunk), rank=0, world=1))
+            list(addresses(source, Cursor(0, *one.block.address, chunk=one.chunk), rank=0, world=1))
             == whole[place:]
         )
 
@@ -427,13 +429,13 @@ def test_summaries_of_nothing_and_of_much() -> None:
 def test_passes_count_lines_read(
     tmp_path: Path, cursor: Cursor, size: int | None, expected: float
 ) -> None:
-    """The epochs before, the lines before the block, and of the block's lines the part that its outputs stand for."""
+    """The epochs before, the lines before the computed, and of the computed's lines the block that its outputs stand for."""
     source = opened(tmp_path, Same(), n=40, block_lines=10)
-    part = BlockRange(cursor.epoch, 20, 10)
-    opening = None if size is None else Opening(0, 0, cursor, part, size, FaultCounts())
+    block = LineBlock(cursor.epoch, 20, 10)
+    opening = None if size is None else Opening(0, 0, cursor, block, size, FaultCounts())
     if cursor.chunk:
-        source.chunk_lines, part = 6, part
-        assert rows_of(1, n_lines=10, most=6) == (6, 10)
+        source.chunk_lines, block = 6, block
+        assert chunk_rows(1, n_lines=10, most=6) == (6, 10)
         expected = 2 + (20 + 6 + 2 / 4 * 4) / 40
     assert epochs_read(source, cursor, opening) == pytest.approx(expected)
 
@@ -516,16 +518,16 @@ def test_rehearsals_keep_every_option(tmp_path: Path) -> None:
 def test_workers_stay_while_a_stream_is_read(tmp_path: Path) -> None:
     """Blocks computed ahead are used; another form, or a restored state, starts anew at the next line."""
     with Stream([Source("a", numbered(tmp_path, "a", 30), block_lines=4)]) as stream:
-        assert stream._blocks is None
+        assert stream._prefetcher is None
         whole = list(islice(stream.rehearsal(), 12))
-        first, lines = stream._start_blocks(), list(islice(stream, 5))
+        first, lines = stream._start_workers(), list(islice(stream, 5))
         lines += b"".join(stream.blocks(limit=2)).decode().split("\n")[:-1]
-        assert stream._blocks is first
+        assert stream._prefetcher is first
         lines += [line for batch in stream.batches(limit=2) for line in batch.lines.lines]
-        second = stream._blocks
+        second = stream._prefetcher
         assert second is not first
         stream.restore(stream.state())
-        assert stream._blocks is None
+        assert stream._prefetcher is None
         lines += list(islice(stream, 3))
         assert (lines, stream.summary().n_lines, stream.n) == (whole, 3, 12)
 

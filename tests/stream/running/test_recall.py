@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.errors import StreamError
-from volt.stream.reading.distributed_sampler import BlockRange
+from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.running import engine as recalling
 from volt.stream.running.engine import StateHistory
 from volt.stream.running.state import Cursor, FaultCounts, Opening, State, advanced
@@ -22,9 +22,9 @@ NONE = State(0, {"a": Cursor(), "b": Cursor()}, {})
 
 def opened(n: int, source: int, lines: int, *, size: int, number: int) -> Opening:
     """The opening of a block of a source that has given so many lines before it."""
-    part = BlockRange(number, 0, size + 1)
+    block = LineBlock(number, 0, size + 1)
     return Opening(
-        n, source, Cursor(lines, number, 0), part, size, FaultCounts(size + 1, {"blank": 1})
+        n, source, Cursor(lines, number, 0), block, size, FaultCounts(size + 1, {"blank": 1})
     )
 
 

@@ -205,8 +205,10 @@ def test_a_byte_order_mark_goes(folder: Path) -> None:
 
 def test_steps_that_refuse_an_empty_line(folder: Path) -> None:
     """They add no target side, so the system's output is decoded as the source side was encoded, blocks of it too."""
-    (folder / "refuses.py").write_text("def refuses(line):\n    return line if line else 1 / 0\n")
-    steps = "user: {file: refuses.py, function: refuses, takes: line}}, {encode: words.volt"
+    (folder / "refuses.py").write_text(
+        "def refuses(fields):\n    return fields if fields[0] else 1 / 0\n"
+    )
+    steps = "user: {file: refuses.py, function: refuses}}, {encode: words.volt"
     (folder / "r.yaml").write_text(
         f"tasks: {{t: {{type: mono, inputs: {{i: {{mono: a.en}}}}, transforms: [{{{steps}}}]}}}}"
     )
@@ -237,9 +239,9 @@ def test_a_refused_line_is_reported_behind_those_before_it(folder: Path) -> None
 def test_no_step_changes_the_number_of_lines(tmp_path: Path) -> None:
     """A function that drops a line, or fails on it, is reported with the line; one that draws is left out."""
     (tmp_path / "own.py").write_text(
-        "def some(line):\n    return line if 'x' not in line else None\n"
-        "def fails(line):\n    return line[1 // len(line):]\n"
-        "def draws(line, rng):\n    return str(rng.random())\n"
+        "def some(fields):\n    return fields if 'x' not in fields[0] else None\n"
+        "def fails(fields):\n    return fields[1 // len(fields[0]) - 1:]\n"
+        "def draws(fields, rng):\n    return [str(rng.random())]\n"
     )
     error_text = {
         "some": "drops the line; each input line",
@@ -247,7 +249,7 @@ def test_no_step_changes_the_number_of_lines(tmp_path: Path) -> None:
         "draws": "",
     }
     for function, reason in error_text.items():
-        steps = f"user: {{file: own.py, function: {function}, takes: line}}"
+        steps = f"user: {{file: own.py, function: {function}}}"
         (tmp_path / "t.yaml").write_text(
             f"tasks: {{t: {{type: mono, inputs: {{i: {{mono: a}}}}, transforms: [{steps}]}}}}"
         )

@@ -150,7 +150,7 @@ def test_workers_in_the_middle_of_a_block_end_with_their_parent(tmp_path: Path) 
         child = os.fork()
         if child == 0:
             stream = Stream([source], n_workers=1, start_method="fork")
-            stream._start_blocks()
+            stream._start_workers()
             Path(tmp_path, "pids").write_text(" ".join(map(str, pids())))
             os.kill(os.getpid(), signal.SIGKILL)
         os.waitpid(child, 0)
@@ -169,7 +169,7 @@ def test_a_stream_can_be_closed_at_any_time(tmp_path: Path, start_method: str) -
             if n:
                 next(iter(stream))
             else:
-                stream._start_blocks()
+                stream._start_workers()
             found = pids()
             assert len(found) == 2
             stream.close()
@@ -200,7 +200,7 @@ def test_a_slow_consumer_holds_few_blocks(tmp_path: Path, size: int, most: int) 
     with deadline(30), Stream([source], n_workers=2, start_method="fork") as stream:
         lines = list(islice(stream, 3))
         time.sleep(0.3)
-        blocks = stream._blocks
+        blocks = stream._prefetcher
         stream._expect()
         assert most - 8 <= sum(len(queue.requested) for queue in blocks._queues) <= most  # type: ignore[attr-defined]
         assert lines + list(islice(stream, 57)) == whole

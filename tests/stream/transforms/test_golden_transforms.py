@@ -105,11 +105,9 @@ taboo: {model: uni.model, segmenter: sentencepiece, theta: 0.1}
 taboo: {model: table.tsv, segmenter: table}
 deterministic_segmentation: table.tsv
 user: {file: mine.py, function: mixed}
-user: {file: mine.py, function: number, append: true}
-user: {file: mine.py, function: line, takes: line, options: {mark: "!"}}
+user: {file: mine.py, function: number, options: {mark: "!"}}
 user: {file: mine.py, function: stream, takes: stream}
-user: {file: mine.py, function: first, takes: stream}
-user: {file: mine.py, function: block, takes: batch}""",
+user: {file: mine.py, function: first, takes: stream}""",
     "pieces": """\
 join_pieces
 join_pieces: {fields: [2]}
@@ -149,18 +147,14 @@ wb_noise: {vocabulary: uni.model, rate: 0.5}""",
 CODE = """
 def mixed(fields):
     return None if not fields[0] else [fields, fields[::-1]] if len(fields) == 3 else fields * 2
-def number(fields, rng):
-    return str(rng.integers(1000))
-def line(line, mark):
-    return [line, mark] if line.startswith("the") else line + mark
+def number(fields, rng, mark):
+    return [*fields, str(rng.integers(1000)) + mark]
 def stream(rows, rng):
     for row in rows:
         if len(row) > 1:
             yield [str(rng.integers(1000)), *row]
 def first(rows):
     yield next(rows) + next(rows)
-def block(batch, rng):
-    return batch.take(rng.permutation(len(batch))[:3])
 """
 NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = range(1, 7)
 SCORES = {"▁": -2.0, "▁low": -3.0, "low": -3.5, "lo": -2.5, "er": -3.0, "▁a": -3.0, "▁b": -3.5}
@@ -220,7 +214,6 @@ def step_of(folder: Path, row: str) -> Transform:
         "spm": "sentencepiece",
         "sentencepiece": "sentencepiece",
         "where": "polars",
-        "block": "pyarrow",
     }
     for word, library in {
         **libraries,
@@ -301,7 +294,9 @@ def test_traits_of_every_transform(folder: Path, row: str) -> None:
         steps.keeps_lines,
         steps.decodes,
     )
-    names = [trait.__name__ for trait in traits if trait(step)] + [getattr(step, "changes", "")]
+    names = [trait.__name__ for trait in traits if trait(step)] + [
+        step.changes.replace("nothing", "")
+    ]
     text = (
         f"{step.name}: {' '.join(names)} {steps.max_copies([step])} {steps.special_tokens([step])} "
     )

@@ -223,17 +223,7 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
     (
         "user",
         {"function": "f", "takes": "all"},
-        "unknown takes 'all'; choose from fields, line, stream, batch",
-    ),
-    (
-        "user",
-        {"function": "f", "takes": "stream", "append": True},
-        "append takes a function of fields or line, not of",
-    ),
-    (
-        "user",
-        {"function": "f", "takes": "batch", "append": True},
-        "append takes a function of fields or line, not of",
+        "unknown takes 'all'; choose from fields, stream",
     ),
     (
         "choice",

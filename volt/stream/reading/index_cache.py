@@ -42,7 +42,7 @@ def cached_index(
     """Return the index of a shard: from the cache, or made anew if a file has changed or a line exceeds `max_line`.
 
     paths: the files; the cache lists the entry under the first file
-    make: makes the index; its argument is the path for a copy of the pieces
+    make: makes the index; its argument is the path for a copy of the segments
     key: JSON values on which the index depends, too
     """
     source, *others = map(identity_of, paths)

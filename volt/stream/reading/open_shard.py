@@ -48,8 +48,8 @@ class PairShard(Shard):
         digests = product(*(side.digests_of(n_lines) for side in self.sides))
         return tuple(_digest(self.names, sides) for sides in digests)
 
-    def read(self, piece: int) -> tuple[Column, ...]:
-        return tuple(column for side in self.sides for column in side.read(piece))
+    def read(self, segment: int) -> tuple[Column, ...]:
+        return tuple(column for side in self.sides for column in side.read(segment))
 
 
 def _digest(*parts: str | Sequence[str]) -> str:
@@ -114,12 +114,14 @@ def open_pair(pair: Mapping[str, str], **options: Any) -> PairShard:
 
 @dataclass(frozen=True, slots=True)
 class IdShard(Shard):
-    """Indexed sentences of ids. files: the ids in .bin, and the sizes of each piece's sentences in .idx"""
+    """Indexed sentences of ids. files: the ids in .bin, and the sizes of each segment's sentences in .idx"""
 
-    def read(self, piece: int) -> tuple[Column, ...]:
+    def read(self, segment: int) -> tuple[Column, ...]:
         data, index = self.files
-        sizes = np.frombuffer(index.read(piece)[-4 * self.counts[piece] :], "<i4").astype(np.int64)
-        ids = np.frombuffer(data.read(piece), dtype_of(self.facts.dtype)).astype(
+        sizes = np.frombuffer(index.read(segment)[-4 * self.counts[segment] :], "<i4").astype(
+            np.int64
+        )
+        ids = np.frombuffer(data.read(segment), dtype_of(self.facts.dtype)).astype(
             np.int32, copy=False
         )
         return (Column(ids, np.cumsum(sizes) - sizes, sizes),)
@@ -163,9 +165,9 @@ def _indexed(
         scan = _Scan(ids, data, max_line)
         firsts = range(0, len(ids), split_lines or max(1, len(ids)))
         spans = [(first, min(first + firsts.step, len(ids))) for first in firsts]
-        pieces = noted(data, "plain", scan.at(spans))
+        segments = noted(data, "plain", scan.at(spans))
         sizes = noted(index, "plain", _sizes(prefix_of(copy) + IDX, ids, spans))
-        return (pieces, sizes), scan.facts()
+        return (segments, sizes), scan.facts()
 
 
 def _sizes(
@@ -224,7 +226,7 @@ def open_shard(
 ) -> Shard:
     """Index a file, or load its index from the cache. Raises StreamError if that fails.
 
-    split_lines: lines per piece, or None to leave files whole.
+    split_lines: lines per segment, or None to leave files whole.
     fields: for a table (JSON lines or Parquet), field name → JSON key or column name.
     max_line: the maximum number of bytes of a line; None for no limit.
     """

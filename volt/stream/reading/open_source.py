@@ -1,4 +1,4 @@
-"""A declared source → its files, indexed and split into pieces; a part of an epoch → its lines, in order."""
+"""A declared source → its files, indexed and split into segments; a block of an epoch → its lines, in order."""
 
 from __future__ import annotations
 
@@ -16,19 +16,14 @@ from volt.display import counted
 from volt.errors import CorpusError, StreamError
 from volt.files.paths import expand, size_of
 from volt.files.threads import available_cores, in_order
-from volt.stream.reading.distributed_sampler import (
-    BlockRange,
-    EpochLayout,
-    Slice,
-    permutation,
-    read_order,
-)
+from volt.stream.reading.epoch_order import SegmentLines, SegmentOrder, permutation
 from volt.stream.reading.error_policy import ErrorPolicy, Fault
 from volt.stream.reading.open_shard import bin_of, bins_of, open_pair, open_shard, remedy_of
 from volt.stream.reading.segments import Stamp, stamp_of
 from volt.stream.reading.shard import Shard
 from volt.stream.reading.source_definition import Source
 from volt.stream.reading.text_shard import SMALL
+from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.transforms.line_batch import Batch, joined
 from volt.stream.transforms.ordering import check_order
 from volt.stream.transforms.transform import (
@@ -75,23 +70,23 @@ class OpenSource:
 
     def __post_init__(self) -> None:
         sizes = [np.array(shard.counts, np.int64) for shard in self.shards]
-        self.sizes: NDArray[np.int64] = np.concatenate(sizes)  # (n_pieces,) lines
+        self.sizes: NDArray[np.int64] = np.concatenate(sizes)  # (n_segments,) lines
         self.shard_starts: NDArray[np.int64] = np.cumsum(
             [0, *map(len, sizes)]
-        )  # (n_shards + 1,) first pieces
+        )  # (n_shards + 1,) first segments
         self.line_starts: NDArray[np.int64] = np.cumsum(
             [0, *self.sizes]
-        )  # (n_pieces + 1,) first lines
+        )  # (n_segments + 1,) first lines
         self.n_lines = int(self.sizes.sum())  # in an epoch
         self.n_bytes = sum(shard.facts.n_bytes for shard in self.shards)
         self.is_utf8 = all(shard.facts.is_utf8 for shard in self.shards)
         self.is_clean = all(shard.is_clean for shard in self.shards)
-        self.layouts, self.parts, self.epochs = (
+        self.orders, self.blocks, self.epochs = (
             SharedCache(most=4),
             SharedCache(most=1),
             SharedCache(most=2),
         )
-        self._pieces = SharedCache(most=1)
+        self._segments = SharedCache(most=1)
 
     def __reduce__(self) -> tuple[type[OpenSource], tuple[object, ...]]:
         return OpenSource, tuple(getattr(self, one.name) for one in fields(self))
@@ -170,51 +165,41 @@ class OpenSource:
                     f"{path}: changed while the stream was running; start the stream anew"
                 )
 
-    def piece_place(self, piece: int) -> tuple[Shard, int]:
-        shard = int(np.searchsorted(self.shard_starts, piece, side="right")) - 1
-        return self.shards[shard], piece - int(self.shard_starts[shard])
+    def segment_place(self, segment: int) -> tuple[Shard, int]:
+        shard = int(np.searchsorted(self.shard_starts, segment, side="right")) - 1
+        return self.shards[shard], segment - int(self.shard_starts[shard])
 
-    def layout(self, epoch: int) -> EpochLayout:
-        """Return the pieces in an epoch's order; appended lines come last."""
-        n_lines = min(
-            (n_lines for last, n_lines in self.grown if epoch <= last), default=self.n_lines
-        )
-        n_pieces = int(np.searchsorted(self.line_starts, n_lines))
-        order = np.arange(n_pieces)
-        if self.source.shuffle != "none" and n_pieces > 1:
-            order = permutation(n_pieces, self.seed, self.name, epoch)
-        cut = (
-            int(self.line_starts[n_pieces]) - n_lines
-        )  # appended lines in the last of these pieces
-        sizes = np.concatenate([self.sizes[:n_pieces], [cut], self.sizes[n_pieces:]])
-        sizes[n_pieces - 1] -= cut
-        pieces = np.concatenate([order, [n_pieces - 1], np.arange(n_pieces, len(self.sizes))])
-        firsts = np.zeros(len(pieces), np.int64)
-        firsts[n_pieces] = sizes[n_pieces - 1]
-        return EpochLayout(
-            pieces, firsts, np.cumsum(np.concatenate([sizes[order], sizes[n_pieces:]]))
-        )
+    def segment_order(self, epoch: int) -> SegmentOrder:
+        """Return the segments in an epoch's order; appended lines come last."""
+        before = [n_lines for last, n_lines in self.grown if epoch <= last]
+        n_lines = min(before, default=self.n_lines)
+        n_segments = int(np.searchsorted(self.line_starts, n_lines))
+        order = np.arange(n_segments)
+        if self.source.shuffle != "none":
+            order = permutation(n_segments, self.seed, self.name, epoch)
+        return SegmentOrder.of(self.sizes, order, n_lines)
 
     def place_of(self, origin: int) -> tuple[str, int]:
         """Return a line's file and its number in that file, from 1. origin: the line's number in the source, from 0"""
-        piece = int(np.searchsorted(self.line_starts, origin, side="right")) - 1
-        shard, number = self.piece_place(piece)
-        return bare(shard.paths[0]), origin - int(self.line_starts[piece - number]) + 1
+        segment = int(np.searchsorted(self.line_starts, origin, side="right")) - 1
+        shard, number = self.segment_place(segment)
+        return bare(shard.paths[0]), origin - int(self.line_starts[segment - number]) + 1
 
-    def lines_of(self, part: Slice) -> Batch:
-        """Return the lines of a slice. If the slice is part of a piece, the whole piece stays cached."""
-        shard, piece = self.piece_place(part.piece)
-        if part.n_lines == self.sizes[part.piece]:
-            columns = shard.read(piece)
+    def read(self, lines: SegmentLines) -> Batch:
+        """Return lines of a segment. If they are not the whole segment, it stays cached."""
+        shard, segment = self.segment_place(lines.segment)
+        if lines.n_lines == self.sizes[lines.segment]:
+            columns = shard.read(segment)
         else:
             shard.check_unchanged()
-            result = self._pieces.get(part.piece, lambda: shard.read(piece))
-            chosen = np.arange(part.first, part.first + part.n_lines)
-            columns = tuple(column.take(chosen) for column in result)
-        first = int(self.line_starts[part.piece]) + part.first
-        origins = np.arange(first, first + part.n_lines)
-        is_cut = bool(shard.names) or columns[0].is_ids
-        return Batch(columns, None, origins) if is_cut else Batch((), columns[0], origins)
+            whole = self._segments.get(lines.segment, lambda: shard.read(segment))
+            chosen = np.arange(lines.first, lines.first + lines.n_lines)
+            columns = tuple(column.take(chosen) for column in whole)
+        first = int(self.line_starts[lines.segment]) + lines.first
+        origins = np.arange(first, first + lines.n_lines)
+        if shard.names or columns[0].is_ids:
+            return Batch(columns, None, origins)
+        return Batch((), columns[0], origins)
 
 
 def open_source(
@@ -277,33 +262,33 @@ def _shard(source: Source, paths: tuple[str, ...], *, cache: Path | None) -> Sha
         return error
 
 
-def part_slices(source: OpenSource, part: BlockRange) -> tuple[Slice, ...]:
-    layout = source.layouts.get(part.epoch, lambda: source.layout(part.epoch))
-    return read_order(layout, start=part.start, n_lines=part.n_lines)
+def segment_lines(source: OpenSource, block: LineBlock) -> tuple[SegmentLines, ...]:
+    order = source.orders.get(block.epoch, lambda: source.segment_order(block.epoch))
+    return order.lines(block.start, block.n_lines)
 
 
-def line_order(source: OpenSource, part: BlockRange, n: int) -> NDArray[np.int64] | None:
-    """Return the order of a part's n lines (or outputs); None if they keep their order."""
+def line_order(source: OpenSource, block: LineBlock, n: int) -> NDArray[np.int64] | None:
+    """Return the order of a block's n lines (or outputs); None if they keep their order."""
     if source.source.shuffle == "none":
         return None
-    return permutation(n, source.seed, source.name, part.epoch, part.start, part.n_lines)
+    return permutation(n, source.seed, source.name, block.epoch, block.start, block.n_lines)
 
 
-def read_part(source: OpenSource, part: BlockRange) -> Batch:
-    """Return the lines of a part; permute them if the source permutes lines before its transforms."""
-    batch = joined([source.lines_of(one) for one in part_slices(source, part)])
+def read_block(source: OpenSource, block: LineBlock) -> Batch:
+    """Return the lines of a block; permute them if the source permutes lines before its transforms."""
+    batch = joined([source.read(lines) for lines in segment_lines(source, block)])
     is_early = source.source.shuffle == "lines" and not source.permutes_late
-    order = line_order(source, part, len(batch)) if is_early else None
+    order = line_order(source, block, len(batch)) if is_early else None
     return batch if order is None else batch.take(order)
 
 
 def permuted_late(
-    source: OpenSource, part: BlockRange, read: NDArray[np.int64], batch: Batch
+    source: OpenSource, block: LineBlock, read: NDArray[np.int64], batch: Batch
 ) -> Batch:
-    """Return the transformed lines of a part, permuted. read: (n_lines,) the origins of the lines read"""
+    """Return the transformed lines of a block, permuted. read: (n_lines,) the origins of the lines read"""
     from volt.kernels.columns import permuted
 
-    order = line_order(source, part, len(read))
+    order = line_order(source, block, len(read))
     if order is None:
         return batch
     places, firsts = np.empty(len(batch), np.int64), np.empty(len(read) + 1, np.int64)

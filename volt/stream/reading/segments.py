@@ -1,6 +1,6 @@
-"""`Segments`: the pieces of an indexed file.
+"""`Segments`: the segments of an indexed file.
 
-A plain file is read in place. The pieces of a compressed file or a table are copied to the cache folder, as LZ4 frames.
+A plain file is read in place. The segments of a compressed file or a table are copied to the cache folder, as LZ4 frames.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Packing = Literal["plain", "frames", "whole"]
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """The byte positions of a file's pieces.
+    """The byte positions of a file's segments.
 
-    data_path: the file that contains the pieces: `path` itself, or its split copy.
-    packing: the format of data_path: "plain" text, LZ4 "frames", or "whole" for a compressed file read as one piece.
-    ends: byte offsets in data_path at which pieces end.
-    counts: lines per piece.
-    checks: the CRC-32 of each piece, or of its frame.
+    data_path: the file that contains the segments: `path` itself, or its split copy.
+    packing: the format of data_path: "plain" text, LZ4 "frames", or "whole" for a compressed file read as one segment.
+    ends: byte offsets in data_path at which segments end.
+    counts: lines per segment.
+    checks: the CRC-32 of each segment, or of its frame.
     """
 
     path: str
@@ -41,12 +41,12 @@ class Segments:
     checks: tuple[int, ...]
     stamp: Stamp
 
-    def read(self, piece: int) -> bytes:
-        """Return the bytes of a piece. Raises StreamError if the file has changed or is damaged."""
-        stored = self._stored(piece)
+    def read(self, segment: int) -> bytes:
+        """Return the bytes of a segment. Raises StreamError if the file has changed or is damaged."""
+        stored = self._stored(segment)
         is_frame = self.packing == "frames"
-        if crc32(stored) != self.checks[piece]:
-            raise self._damaged(piece) if is_frame else self._edited(piece)
+        if crc32(stored) != self.checks[segment]:
+            raise self._damaged(segment) if is_frame else self._edited(segment)
         return _unpacked(stored) if is_frame else stored
 
     def check_unchanged(self) -> None:
@@ -73,9 +73,9 @@ class Segments:
         result.check_unchanged()
         return result
 
-    def _stored(self, piece: int) -> bytes:
-        start = self.ends[piece - 1] if piece else 0
-        size, url = self.ends[piece] - start, url_of(self.data_path)
+    def _stored(self, segment: int) -> bytes:
+        start = self.ends[segment - 1] if segment else 0
+        size, url = self.ends[segment] - start, url_of(self.data_path)
         try:
             with nullcontext() if url else open(self.data_path, "rb") as file:
                 if stamp_of(file.fileno() if file else self.data_path) != self.stamp:
@@ -96,15 +96,17 @@ class Segments:
             raise self.changed()
         return data
 
-    def _damaged(self, piece: int) -> StreamError:
+    def _damaged(self, segment: int) -> StreamError:
         with suppress(OSError):
             os.unlink(self.data_path)
-        copy = f"its copy {shown_path(self.data_path)} is damaged in piece {piece} and was deleted"
+        copy = (
+            f"its copy {shown_path(self.data_path)} is damaged in segment {segment} and was deleted"
+        )
         return StreamError(f"{shown_path(self.path)}: {copy}; start the stream anew")
 
-    def _edited(self, piece: int) -> StreamError:
-        first = sum(self.counts[:piece]) + 1
-        lines = f"lines {first:,} to {first - 1 + self.counts[piece]:,}"
+    def _edited(self, segment: int) -> StreamError:
+        first = sum(self.counts[:segment]) + 1
+        lines = f"lines {first:,} to {first - 1 + self.counts[segment]:,}"
         result = f"{lines} have changed since indexing, but its size and modification time have not"
         return StreamError(
             f"{shown_path(self.path)}: {result}; touch the file, and start the stream anew"
@@ -114,16 +116,16 @@ class Segments:
 def noted(
     path: str, packing: Packing, cut: Iterable[tuple[bytes, int]], *, copy: Path | None = None
 ) -> Segments:
-    """Index the pieces of a file in one pass, and write each piece to `copy`, if given, as an LZ4 frame.
+    """Index the segments of a file in one pass, and write each segment to `copy`, if given, as an LZ4 frame.
 
-    cut: for each piece its bytes and its number of lines
+    cut: for each segment its bytes and its number of lines
     Raises StreamError if the file changes during indexing.
     """
     before, position = stamp_of(path), 0
     ends, counts, checks = list[int](), list[int](), list[int]()
     with nullcontext() if copy is None else write_atomic(copy) as file:
-        for piece, n_lines in cut:
-            stored = piece if file is None else _frame(piece)
+        for segment, n_lines in cut:
+            stored = segment if file is None else _frame(segment)
             position += len(stored)
             ends.append(position)
             counts.append(n_lines)
@@ -147,11 +149,11 @@ def crc32(data: bytes) -> int:
     return int(isal_zlib.crc32(data))
 
 
-def _frame(piece: bytes) -> bytes:
+def _frame(segment: bytes) -> bytes:
     import pyarrow as pa
 
-    return len(piece).to_bytes(8, "little") + bytes(
-        pa.compress(piece, codec="lz4_raw", asbytes=True)
+    return len(segment).to_bytes(8, "little") + bytes(
+        pa.compress(segment, codec="lz4_raw", asbytes=True)
     )
 
 

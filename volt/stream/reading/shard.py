@@ -1,4 +1,4 @@
-"""`Shard`: an indexed file, or line-aligned files, in numbered pieces."""
+"""`Shard`: an indexed file, or line-aligned files, in numbered segments."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Facts(NamedTuple):
 class Shard(ABC):
     """Indexed files.
 
-    files: the pieces of each file.
+    files: the segments of each file.
     names: the columns' names; () for a single column of whole lines.
     """
 
@@ -65,15 +65,15 @@ class Shard(ABC):
         return ()
 
     @abstractmethod
-    def read(self, piece: int) -> tuple[Column, ...]:
-        """Return the lines of a piece. Raises StreamError if a file has changed."""
+    def read(self, segment: int) -> tuple[Column, ...]:
+        """Return the lines of a segment. Raises StreamError if a file has changed."""
 
     def check_unchanged(self) -> None:
         for file in self.files:
             file.check_unchanged()
 
     @property
-    def pieces(self) -> Segments:
+    def segments(self) -> Segments:
         return self.files[0]
 
     @property
@@ -82,8 +82,8 @@ class Shard(ABC):
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Lines per piece."""
-        return self.pieces.counts
+        """Lines per segment."""
+        return self.segments.counts
 
     @property
     def n_lines(self) -> int:

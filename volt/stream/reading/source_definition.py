@@ -123,7 +123,7 @@ class Source:
     transforms: the transforms applied to each block, in this order.
     block_lines: the maximum number of lines in a block.
     block_bytes: the maximum average number of bytes in a block.
-    split_lines: lines per piece, the unit that an epoch permutes; None keeps files whole.
+    split_lines: lines per segment, the unit that an epoch permutes; None keeps files whole.
     shuffle: "lines" permutes the lines of a block before its transforms; "outputs" permutes after them, for transforms
         that join consecutive lines; "none" reads the files in order.
     epochs: how often to read the source; None for no end.

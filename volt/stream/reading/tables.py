@@ -1,6 +1,6 @@
-"""JSON lines and Parquet → pieces of rows, read as columns of text or of ids (lists of whole numbers).
+"""JSON lines and Parquet → segments of rows, read as columns of text or of ids (lists of whole numbers).
 
-A file is converted once, when it is indexed: its named columns are copied to the cache, each piece as an LZ4 frame
+A file is converted once, when it is indexed: its named columns are copied to the cache, each segment as an LZ4 frame
 with an Arrow batch. Invalid rows are refused at that time.
 """
 
@@ -161,8 +161,8 @@ def json_rows(
     first_line = 1
     first_row = b""
     are_ids = dict[str, bool | None]()
-    for piece in cut_lines(path, n or _MOST_LINES, max_line=max_line):
-        data = piece.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else piece
+    for segment in cut_lines(path, n or _MOST_LINES, max_line=max_line):
+        data = segment.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else segment
         n_lines = data.count(b"\n") + (not data.endswith(b"\n"))
         first_row = first_row or data.partition(b"\n")[0]
         are_ids |= _kinds(data, [key for key in keys if are_ids.get(key) is None])
@@ -277,10 +277,10 @@ _FIELDS = "give names and columns, such as {src: translation.de, tgt: translatio
 
 @dataclass(frozen=True, slots=True)
 class TableShard(Shard):
-    def read(self, piece: int) -> tuple[Column, ...]:
+    def read(self, segment: int) -> tuple[Column, ...]:
         import pyarrow as pa
 
-        batch = pa.ipc.open_stream(self.pieces.read(piece)).read_next_batch()
+        batch = pa.ipc.open_stream(self.segments.read(segment)).read_next_batch()
         return tuple(Column.from_arrow(column) for column in batch.columns)
 
 
@@ -292,7 +292,7 @@ def open_table(
     cache: Path | None = None,
     max_line: int | None = MAX_LINE,
 ) -> TableShard:
-    """Index a table, or load its index from the cache; options as for `open_shard`. split_lines: rows per piece"""
+    """Index a table, or load its index from the cache; options as for `open_shard`. split_lines: rows per segment"""
     if not arguments.mapping(fields, "fields", remedy=_FIELDS):
         raise ConfigError(f"fields is empty; {_FIELDS}")
     values = {

@@ -1,4 +1,4 @@
-r"""A text file, plain or compressed → pieces of `split_lines` whole lines, which are views into the bytes of the file.
+r"""A text file, plain or compressed → segments of `split_lines` whole lines, which are views into the bytes of the file.
 
 Only "\n" ends a line. A "\r" before it or at the end of the file is dropped, and so is an initial byte order mark.
 """
@@ -35,16 +35,16 @@ PARQUET = b"PAR1"  # the first bytes of a Parquet file
 
 @dataclass(frozen=True, slots=True)
 class TextShard(Shard):
-    def read(self, piece: int) -> tuple[Column, ...]:
-        column = lines_of(self.pieces.read(piece), is_first=piece == 0)
-        if len(column) != self.counts[piece]:
-            raise self.pieces.changed()
+    def read(self, segment: int) -> tuple[Column, ...]:
+        column = lines_of(self.segments.read(segment), is_first=segment == 0)
+        if len(column) != self.counts[segment]:
+            raise self.segments.changed()
         return (column,)
 
     def digests_of(self, n_lines: int) -> tuple[str, ...]:
         hash_ = blake2b(digest_size=16)
-        for piece, count in enumerate(self.counts):
-            data = self.pieces.read(piece)
+        for segment, count in enumerate(self.counts):
+            data = self.segments.read(segment)
             if n_lines <= count:
                 break
             hash_.update(data)
@@ -101,9 +101,9 @@ def open_text(
 
         def make(copy: Path | None = None) -> Index:
             scan = TextScan()
-            pieces = scan.of(cut_lines(path, split_lines, max_line=max_line))
+            segments = scan.of(cut_lines(path, split_lines, max_line=max_line))
             return (
-                noted(path, packing, pieces, copy=copy if packing == "frames" else None),
+                noted(path, packing, segments, copy=copy if packing == "frames" else None),
             ), scan.facts()
 
         if packing == "plain" and stamp_of(path)[0] < SMALL:
@@ -120,19 +120,19 @@ class TextScan:
         self.n_lines = self.n_bytes = self.longest = self.first_bad = self.first_tab = 0
         self.hash = blake2b(digest_size=16)
 
-    def of(self, pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
-        for piece in pieces:
-            lines = lines_of(piece, is_first=not self.n_lines)
-            self.hash.update(piece)
+    def of(self, segments: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
+        for segment in segments:
+            lines = lines_of(segment, is_first=not self.n_lines)
+            self.hash.update(segment)
             if not self.first_bad and not is_utf8_array(lines.data):
-                self.first_bad = self.n_lines + piece.count(b"\n", 0, first_fault(piece)) + 1
-            self.n_bytes += len(piece)
-            ends = np.append(lines.starts[1:] - 1, len(piece) - piece.endswith(b"\n"))
+                self.first_bad = self.n_lines + segment.count(b"\n", 0, first_fault(segment)) + 1
+            self.n_bytes += len(segment)
+            ends = np.append(lines.starts[1:] - 1, len(segment) - segment.endswith(b"\n"))
             self.longest = max(self.longest, int((ends - lines.starts).max(initial=0)))
-            if not self.first_tab and (tab := piece.find(b"\t")) >= 0:
-                self.first_tab = self.n_lines + piece.count(b"\n", 0, tab) + 1
+            if not self.first_tab and (tab := segment.find(b"\t")) >= 0:
+                self.first_tab = self.n_lines + segment.count(b"\n", 0, tab) + 1
             self.n_lines += len(lines)
-            yield piece, len(lines)
+            yield segment, len(lines)
 
     def facts(self) -> Facts:
         return Facts(

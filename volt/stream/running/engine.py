@@ -1,9 +1,9 @@
 """`Engine`: the position of a stream, and the number of lines that it can deliver next.
 
     turns     a b a a b a …    the mixture plans which source gives each of the next lines
-    openings  a₀ b₀     a₁     block a₁ is opened when block a₀ has no lines left
+    openings  a₀ b₀     a₁     chunk a₁ is opened when chunk a₀ has no lines left
 
-Delivered lines are counted when the next lines are requested; only then do the state and the open blocks advance.
+Delivered lines are counted when the next lines are requested; only then do the state and the open chunks advance.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from volt.display import counted
 from volt.errors import StreamError, VoltError, quoted
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import Schedule, Weight
-from volt.stream.reading.distributed_sampler import parts
 from volt.stream.reading.error_policy import ErrorPolicy, FaultCounter, kind_of
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.block_computation import Address, Form, most_of, n_chunks
+from volt.stream.reading.unread_lines import rank_blocks
+from volt.stream.running.chunk_computation import Address, Form, full_chunk_lines, n_chunks
 from volt.stream.running.prefetch import Pool, Prefetcher, ThisThread, Threads, computed
 from volt.stream.running.processes import Processes, StartMethod
 from volt.stream.running.source_buffer import Longs, SourceBuffer, by_source
@@ -39,7 +39,6 @@ from volt.stream.running.state import (
     Opening,
     State,
     advanced,
-    check_cursor,
     reached,
 )
 from volt.stream.running.summary import VirtualEpoch, epoch_lines, virtual_epoch
@@ -47,8 +46,8 @@ from volt.stream.running.summary import VirtualEpoch, epoch_lines, virtual_epoch
 Ends = Literal["stop", "drop"]
 WINDOW = 1 << 16  # turns planned at a time
 _FEW = 1 << 13  # plan more turns when fewer are left
-_PATIENCE = 0.05  # seconds of loading blocks for later lines, before the next line is delivered
-_AHEAD = 2  # blocks to request ahead for each worker
+_PATIENCE = 0.05  # seconds of loading chunks for later lines, before the next line is delivered
+_AHEAD = 2  # chunks to request ahead for each worker
 
 
 class Engine:
@@ -75,8 +74,8 @@ class Engine:
         self.rank, self.world = configuration["rank"], configuration["world"]
         self.n_workers, self.start_method, self.time_limit = n_workers, start_method, time_limit
         self._mixture = Mixture(self._weights())
-        self._form: Form = "lines"  # the content of blocks computed from now on
-        self._blocks: Prefetcher | None = None  # None until a block is needed
+        self._form: Form = "lines"  # the content of chunks computed from now on
+        self._prefetcher: Prefetcher | None = None  # None until a chunk is needed
         self._compiled = True  # False once a source has been seen to run Python code
         self._pid = os.getpid()  # the process that started the workers
         self._n_recalled, self._run = recall, 0  # a new run makes earlier iterators stale
@@ -117,13 +116,12 @@ class Engine:
     # position
 
     def _stand_at(self, state: State) -> None:
-        self._close_blocks()
+        self._close_workers()
         names = [source.name for source in self.sources]
         cursors = {name: state.cursors.get(name, Cursor()) for name in names}
         self.sources = tuple(source.growing(cursors[source.name].grown) for source in self.sources)
         for source in self.sources:
-            check_cursor(
-                cursors[source.name],
+            cursors[source.name].check(
                 source.name,
                 n_lines=source.n_lines,
                 block_lines=source.block_lines,
@@ -144,7 +142,7 @@ class Engine:
         self._run += 1
         self._fields, self._first, self._started = Counter[int](), state.n, 0.0
         self._recall = StateHistory(self._n_recalled, n_sources=len(names))
-        self._last = dict[int, Opening]()  # source → the block of its last line
+        self._last = dict[int, Opening]()  # source → the chunk of its last line
         self._empty()
 
     def _empty(self) -> None:
@@ -152,7 +150,7 @@ class Engine:
         self._buffers = [SourceBuffer(name, cursor) for name, cursor in settled.cursors.items()]
         self._openings = list[Opening]()
         self._failure: tuple[int, VoltError] | None = (
-            None  # a later block's error; the line before which to raise it
+            None  # a later chunk's error; the line before which to raise it
         )
         self._tally = FaultCounter(
             self.policy, settled.n_read, settled.n_faults, Counter(settled.reasons)
@@ -191,7 +189,9 @@ class Engine:
         if form not in (None, self._form):
             self._release()
             self._form = form
-        if self._blocks is not None and self._pid != os.getpid():  # a forked process has no workers
+        if (
+            self._prefetcher is not None and self._pid != os.getpid()
+        ):  # a forked process has no workers
             self._release()
         self._settle()
         self._run += 1
@@ -204,7 +204,7 @@ class Engine:
                 )
         most = min(
             most or WINDOW, WINDOW if self._compiled else _FEW
-        )  # Python code computes small blocks
+        )  # Python code computes small chunks
         while not self._over:
             if len(self._turns) < min(most, _FEW):
                 self._turns = self._mixture.peek(WINDOW)
@@ -215,11 +215,11 @@ class Engine:
                 return size
             else:
                 self._end(int(self._turns[0]))
-        self._close_blocks()
+        self._close_workers()
         return None
 
     def _fill(self, turns: Longs) -> int:
-        """Load the block for the first turn, and later blocks while that is fast. Return how many turns have lines."""
+        """Load the chunk for the first turn, and later chunks while that is fast. Return how many turns have lines."""
         n, buffers = self._settled.n, self._buffers
         if self._failure is not None:
             at, error = self._failure
@@ -237,7 +237,7 @@ class Engine:
         deadline = time.monotonic() + _PATIENCE
         while needs:
             place, source = needs[0]
-            is_ready = self._blocks is not None and self._blocks.is_ready(source)
+            is_ready = self._prefetcher is not None and self._prefetcher.is_ready(source)
             is_prompt = (
                 self.sources[source].is_compiled or is_ready
             )  # nobody knows how long Python code runs
@@ -251,34 +251,34 @@ class Engine:
         return len(turns)
 
     def _load(self, source: int, n: int) -> bool:
-        """Load the next block of a source for line n. Return False if the source has ended or the block must wait."""
+        """Load the next chunk of a source for line n. Return False if the source has ended or the chunk must wait."""
         buffer, is_next = self._buffers[source], n == self._settled.n
         if buffer.has_ended or (buffer.waiting and not is_next):
             return False
         if (taken := buffer.waiting) is None:
             with self._releasing():
-                taken = (self._blocks or self._start_blocks()).take(source)
+                taken = (self._prefetcher or self._start_workers()).take(source)
         if taken is None:
             buffer.has_ended = True
             return False
-        address, block = taken
-        begins_epoch = len(self._buffers) == 1 and address.part.epoch != buffer.end.epoch
-        if (block.error or begins_epoch) and not is_next:
+        address, chunk = taken
+        begins_epoch = len(self._buffers) == 1 and address.block.epoch != buffer.end.epoch
+        if (chunk.error or begins_epoch) and not is_next:
             buffer.waiting = taken
             return False
         buffer.waiting = None
-        if block.error:
+        if chunk.error:
             self._release()
-            raise StreamError(block.error)
-        opening = buffer.load(address, block, source=source, n=n)
+            raise StreamError(chunk.error)
+        opening = buffer.load(address, chunk, source=source, n=n)
         self._openings.append(opening)
         if (
             not opening.counts.n_read and not opening.counts.reasons
         ):  # the state already counts its lines
             return True
-        self._fields.update(block.fields)
+        self._fields.update(chunk.fields)
         try:
-            self._tally.charge(n_read=opening.counts.n_read, faults=block.faults)
+            self._tally.charge(n_read=opening.counts.n_read, faults=chunk.faults)
             most_empty = (
                 2 * self.sources[source].n_lines
             )  # from an epoch's first line to the next epoch's last
@@ -327,7 +327,7 @@ class Engine:
 
     # workers
 
-    def _start_blocks(self) -> Prefetcher:
+    def _start_workers(self) -> Prefetcher:
         queues = [
             addresses(source, buffer.end, rank=self.rank, world=self.world)
             for source, buffer in zip(self.sources, self._buffers, strict=True)
@@ -353,16 +353,16 @@ class Engine:
         if n_workers and any(compiled):
             pools[True] = Threads(compute, n=n_workers)
         own = [pools[is_compiled] for is_compiled in compiled]
-        blocks = Prefetcher(self.sources, queues, own, most=_AHEAD * n_workers)
-        self._finalizer, self._pid = weakref.finalize(self, blocks.close), os.getpid()
-        blocks.expect(self._mixture.shares())
-        self._blocks = blocks
-        return blocks
+        chunks = Prefetcher(self.sources, queues, own, most=_AHEAD * n_workers)
+        self._finalizer, self._pid = weakref.finalize(self, chunks.close), os.getpid()
+        chunks.expect(self._mixture.shares())
+        self._prefetcher = chunks
+        return chunks
 
     def _expect(self) -> None:
         with self._releasing():
-            if self._blocks is not None:
-                self._blocks.expect(self._mixture.shares())
+            if self._prefetcher is not None:
+                self._prefetcher.expect(self._mixture.shares())
 
     @contextmanager
     def _releasing(self) -> Iterator[None]:
@@ -374,33 +374,33 @@ class Engine:
 
     def _release(self) -> None:
         self._settle()
-        if self._blocks is not None:
-            self._close_blocks()
+        if self._prefetcher is not None:
+            self._close_workers()
             self._empty()
 
-    def _close_blocks(self) -> None:
-        if self._blocks is None:
+    def _close_workers(self) -> None:
+        if self._prefetcher is None:
             return
         self._finalizer.detach()
         if self._pid == os.getpid():
-            self._blocks.close()
-        self._blocks = None
+            self._prefetcher.close()
+        self._prefetcher = None
 
 
 def addresses(source: OpenSource, cursor: Cursor, *, rank: int, world: int) -> Iterator[Address]:
-    ranges = parts(
+    blocks = rank_blocks(
         source.n_lines,
         source.block_lines,
         rank=rank,
         world=world,
-        deal=cursor.deal,
+        unread=cursor.unread,
         epochs=source.source.epochs,
         start=cursor.address,
     )
-    for part in ranges:
-        first = cursor.chunk if part.address == cursor.address else 0
-        for chunk in range(first, n_chunks(part.n_lines, most=most_of(source, part))):
-            yield Address(part, chunk)
+    for block in blocks:
+        first = cursor.chunk if block.address == cursor.address else 0
+        for chunk in range(first, n_chunks(block.n_lines, most=full_chunk_lines(source, block))):
+            yield Address(block, chunk)
 
 
 _MOST_CURSORS = 1 << 13  # cursors in all retained states, about 200 bytes each

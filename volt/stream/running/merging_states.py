@@ -1,31 +1,21 @@
 """Resharding: the states of all ranks of a run → one state, from which any number of ranks resume.
 
-For each source, the unread lines of all epochs in progress become a deal (volt.stream.reading.distributed_sampler).
-The new ranks divide the deal, and the counts, among themselves.
+For each source, the unread lines of all epochs in progress are merged (`volt.stream.reading.unread_lines`). The new
+ranks share these lines, and the counts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from volt import arguments
-from volt.display import counted
 from volt.errors import StreamError
-from volt.stream.reading.distributed_sampler import (
-    BlockRange,
-    Deal,
-    Pick,
-    Remains,
-    Span,
-    joined,
-    remains_of,
-)
-from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.checkpoint import differences, grown_by, n_lines_before, refuse_difference
-from volt.stream.running.state import Cursor, State, check_cursor
+from volt.stream.reading.unread_lines import Unread, UnreadLines, unread_in
+from volt.stream.running.state import Cursor, State
+from volt.stream.running.state_differences import differences
 from volt.stream.running.state_validation import refusal, whole
 
 _MOST_EPOCHS = 1 << 16  # maximum difference between the ranks of a run
@@ -45,37 +35,12 @@ def merge_states(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         ...
     volt.errors.StreamError: no states to merge; give the states of all ranks
     """
-    inputs = [
-        State.from_json(state) for state in arguments.several(states, "states", remedy=_STATES)
-    ]
-    if not inputs:
+    several = arguments.several(states, "states", remedy=_STATES)
+    ranks = [State.from_json(state) for state in several]
+    if not ranks:
         raise StreamError("no states to merge; give the states of all ranks")
-    _check_one_run(inputs)
-    return _merged(inputs).to_json()
-
-
-def _merged(states: Sequence[State]) -> State:
-    first = states[0]
-    n = sum(state.n for state in states)
-    lines = {name: sum(state.cursors[name].lines for state in states) for name in first.cursors}
-    return State(
-        n=n,
-        cursors={
-            name: Cursor(lines[name], deal[0].epoch, deal=deal, grown=first.cursors[name].grown)
-            for name, deal in ((name, _merged_deal(name, states)) for name in first.cursors)
-        },
-        configuration={
-            name: value for name, value in first.configuration.items() if name not in _OWN
-        },
-        since=n,
-        base=lines,
-        ended=tuple(name for name in first.cursors if all(name in state.ended for state in states)),
-        n_read=sum(state.n_read for state in states),
-        n_faults=sum(state.n_faults for state in states),
-        reasons=dict(sum((Counter(state.reasons) for state in states), Counter())),
-        accepted=tuple(sorted({name for state in states for name in state.accepted})),
-        merged=len(states),
-    )
+    _check_one_run(ranks)
+    return merged_state(ranks).to_json()
 
 
 def _check_one_run(states: Sequence[State]) -> None:
@@ -83,87 +48,105 @@ def _check_one_run(states: Sequence[State]) -> None:
         raise StreamError(
             "one of the states is already merged; give the states that the ranks have written"
         )
-    places = [
-        tuple(whole(state.configuration.get(name), f"configuration.{name}") for name in _OWN)
-        for state in states
-    ]
-    worlds, ranks = {world for _, world in places}, sorted(rank for rank, _ in places)
-    if len(worlds) > 1 or ranks != list(range(max(worlds))):
-        message = ", ".join(f"{rank} of {world}" for rank, world in sorted(places))
-        raise StreamError(
-            f"the states are of ranks {arguments.shortened(message)}; give one state per rank of one run"
-        )
-    starts = [
-        [(name, cursor.deal, cursor.grown) for name, cursor in state.cursors.items()]
-        for state in states
-    ]
+    ranks = [_own_number(state, "rank") for state in states]
+    worlds = [_own_number(state, "world") for state in states]
+    if len(set(worlds)) > 1 or sorted(ranks) != list(range(worlds[0])):
+        pairs = sorted(zip(ranks, worlds, strict=True))
+        shown = arguments.shortened(", ".join(f"{rank} of {world}" for rank, world in pairs))
+        raise StreamError(f"the states are of ranks {shown}; give one state per rank of one run")
+
     first = states[0]
-    for state, start in zip(states, starts, strict=True):
-        lines = [
-            one
-            for one in differences(first.configuration, state.configuration)
-            if not one.startswith("rank: ")
-        ]
-        if lines or start != starts[0]:
-            message = (
-                "; ".join(lines) or "they began with different sources, or from different states"
-            )
+    for state in states:
+        lines = differences(first.configuration, state.configuration)
+        problem = "; ".join(line for line in lines if not line.startswith("rank: "))
+        if not problem and _beginning(state) != _beginning(first):
+            problem = "they began with different sources, or from different states"
+        if problem:
             raise StreamError(
-                f"the states are not of one run: {message}; give the states that one run has written"
+                f"the states are not of one run: {problem}; give the states that one run has written"
             )
 
 
-def _merged_deal(name: str, states: Sequence[State]) -> Deal:
-    place, deal = f"configuration.sources.{name}", states[0].cursors[name].deal
+def _own_number(state: State, name: str) -> int:
+    return whole(state.configuration.get(name), f"configuration.{name}")
+
+
+def _beginning(state: State) -> list[tuple[object, ...]]:
+    return [(name, cursor.unread, cursor.grown) for name, cursor in state.cursors.items()]
+
+
+def merged_state(states: Sequence[State]) -> State:
+    """Merge the states of all ranks of one run."""
+    first = states[0]
+    cursors = {name: merged_cursor(name, states) for name in first.cursors}
+    n = sum(state.n for state in states)
+    reasons = Counter[str]()
+    for state in states:
+        reasons.update(state.reasons)
+    return State(
+        n=n,
+        cursors=cursors,
+        configuration=_without_own(first.configuration),
+        since=n,
+        base={name: cursor.lines for name, cursor in cursors.items()},
+        ended=tuple(name for name in cursors if all(name in state.ended for state in states)),
+        n_read=sum(state.n_read for state in states),
+        n_faults=sum(state.n_faults for state in states),
+        reasons=dict(reasons),
+        accepted=tuple(sorted({name for state in states for name in state.accepted})),
+        merged=len(states),
+    )
+
+
+def _without_own(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in configuration.items() if name not in _OWN}
+
+
+def merged_cursor(name: str, states: Sequence[State]) -> Cursor:
+    unread = _merged_unread(name, states)
+    lines = sum(state.cursors[name].lines for state in states)
+    grown = states[0].cursors[name].grown
+    return Cursor(lines, unread[0].epoch, unread=unread, grown=grown)
+
+
+def _merged_unread(name: str, states: Sequence[State]) -> Unread:
     values = states[0].configuration.get("sources", {}).get(name, {})
-    n_lines, block_lines = (
-        whole(values.get(key), f"{place}.{key}", low=1) for key in ("n_lines", "block_lines")
-    )
-    world, cursors = (
-        len(states),
-        [(state.configuration["rank"], state.cursors[name]) for state in states],
-    )
-    for rank, cursor in cursors:
-        check_cursor(cursor, name, n_lines=n_lines, block_lines=block_lines, rank=rank, world=world)
-    epochs = [cursor.epoch for _, cursor in cursors]
-    first, last = min(epochs), max(*epochs, deal[-1].epoch if deal else 0)
+    place = f"configuration.sources.{name}"
+    n_lines = whole(values.get("n_lines"), f"{place}.n_lines", low=1)
+    block_lines = whole(values.get("block_lines"), f"{place}.block_lines", low=1)
+    world = len(states)
+    cursors = {state.configuration["rank"]: state.cursors[name] for state in states}
+    for rank, cursor in cursors.items():
+        cursor.check(name, n_lines=n_lines, block_lines=block_lines, rank=rank, world=world)
+
+    before = states[0].cursors[name].unread
+    epochs = [cursor.epoch for cursor in cursors.values()]
+    first = min(epochs)
+    last = max(*epochs, before[-1].epoch if before else 0)
     if last - first > _MOST_EPOCHS:
         raise refusal(f"the ranks are {last - first:,} epochs apart in source {name!r}")
-    left = list[Remains]()
-    for remains in (remains_of(n_lines, deal, epoch) for epoch in range(first, last + 1)):
-        spans, begun = list[Span](), list[BlockRange]()
-        for rank, cursor in cursors:
-            own = remains.share(rank, world)
-            if remains.epoch == cursor.epoch and cursor.start is not None:
-                own = own.after(cursor.start, cursor.offset, block_lines)
-            if remains.epoch >= cursor.epoch:
-                spans += own.spans
-                begun += own.begun
-        if left or spans or begun or remains.epoch == last:
-            left.append(
-                Remains(remains.epoch, tuple(_side_by_side(spans)), tuple(_gathered(begun)))
-            )
-    return tuple(left)
 
-
-def _side_by_side(spans: Iterable[Span]) -> list[Span]:
-    result = list[Span]()
-    for start, end in sorted(spans):
-        if result and result[-1][1] == start:
-            start = result.pop()[0]
-        result.append((start, end))
-    return result
-
-
-def _gathered(begun: Iterable[BlockRange]) -> list[BlockRange]:
-    picks = dict[BlockRange, list[Pick]]()
-    for part in begun:
-        picks.setdefault(part._replace(picks=()), []).extend(part.picks)
-    return [part._replace(picks=joined(own)) for part, own in sorted(picks.items())]
+    result = list[UnreadLines]()
+    for epoch in range(first, last + 1):
+        whole_epoch = unread_in(epoch, n_lines, before)
+        shares = list[UnreadLines]()
+        for rank, cursor in cursors.items():
+            if epoch < cursor.epoch:
+                continue  # this rank has read its share
+            share = whole_epoch.share(rank, world)
+            if epoch == cursor.epoch and cursor.start is not None:
+                share = share.take(cursor.start, cursor.offset, block_lines=block_lines)
+            shares.append(share)
+        rest = UnreadLines.merge(epoch, shares)
+        if result or epoch == last or rest.ranges or rest.begun:
+            result.append(rest)
+    return tuple(result)
 
 
 def rank_state(merged: State, rank: int, world: int) -> State:
-    lines = _divided({name: cursor.lines for name, cursor in merged.cursors.items()}, rank, world)
+    """Return the state from which a rank continues: all unread lines, and its share of the counts."""
+    totals = {name: cursor.lines for name, cursor in merged.cursors.items()}
+    lines = _divided(totals, rank, world)
     reasons = _divided(merged.reasons, rank, world)
     n = sum(lines.values())
     return replace(
@@ -183,73 +166,13 @@ def rank_state(merged: State, rank: int, world: int) -> State:
 
 
 def _divided(totals: Mapping[str, int], rank: int, world: int) -> dict[str, int]:
-    """Split each total between ranks, and return this rank's shares.
+    """Split each total between ranks, and return this rank's numbers.
 
-    Two ranks' shares of a total differ by at most one; so do the two ranks' sums over all totals.
+    Two ranks' numbers for a total differ by at most one; so do their sums over all totals.
     """
-    result, before = dict[str, int](), 0
+    result = dict[str, int]()
+    n_before = 0
     for name, total in totals.items():
-        result[name] = (total + world - 1 - (rank - before) % world) // world
-        before += total % world
+        result[name] = (total + world - 1 - (rank - n_before) % world) // world
+        n_before += total % world
     return result
-
-
-def continued(
-    state: State,
-    configuration: Mapping[str, Any],
-    *,
-    sources: Sequence[OpenSource] = (),
-    accept: Collection[str] = (),
-) -> tuple[State, tuple[str, ...]]:
-    """Return the state to continue from, and texts that name each accepted difference and the first line it affects.
-
-    Raises StreamError if the state belongs to another stream or rank.
-
-    accept: see `refuse_difference`
-    """
-    rank, world = configuration["rank"], configuration["world"]
-    stored = (
-        state.configuration
-        if not state.merged
-        else {**state.configuration, "rank": rank, "world": world}
-    )
-    old = stored.get("sources", {})
-    grown = {
-        source.name: (n, source.n_lines)
-        for source in sources
-        if (n := n_lines_before(source, old.get(source.name, {}))) is not None
-    }
-    names = refuse_difference(stored, configuration, accept=accept, grown=grown)
-    n, new = state.n, [source.name for source in sources if source.name not in state.cursors]
-    if grown:
-        if world > 1 and not state.merged:
-            problem = f"lines were appended to source {next(iter(grown))!r}, but the state is of one rank of {world}"
-            raise StreamError(f"{problem}; merge the states of all ranks and restore the result")
-        whole = state if state.merged else _merged([state])
-        state = replace(
-            state, cursors={**state.cursors, **{name: whole.cursors[name] for name in grown}}
-        )
-        state = grown_by(state, grown)
-    if state.merged:
-        state = rank_state(state, rank, world)
-    if "weights" in names or new or grown:
-        state = replace(
-            state,
-            since=state.n,
-            base={name: cursor.lines for name, cursor in state.cursors.items()},
-        )
-    accepted = [f"changed weights from line {n:,} on"] if "weights" in names else []
-    accepted += [f"source {name!r} from line {n:,} on" for name in new]
-    accepted += [
-        f"{counted(now - before, 'line')} appended to source {name!r}: from line {n:,} on, after other lines of epoch "
-        f"{state.cursors[name].grown[-1][0] if state.cursors[name].grown else 0}"
-        for name, (before, now) in grown.items()
-    ]
-    state = replace(
-        state,
-        configuration=dict(configuration),
-        accepted=tuple(sorted({*state.accepted, *names})),
-        base={**dict.fromkeys(new, 0), **state.base},
-        cursors={**dict.fromkeys(new, Cursor()), **state.cursors},
-    )
-    return state, tuple(accepted)

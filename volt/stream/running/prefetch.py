@@ -1,8 +1,8 @@
-"""`Prefetcher`: blocks computed ahead by a pool of threads or processes, and taken in order.
+"""`Prefetcher`: chunks computed ahead by a pool of threads or processes, and taken in order.
 
-    addresses of a source → Prefetcher → pool → Prefetcher → blocks in the order of the addresses
+    addresses of a source → Prefetcher → pool → Prefetcher → chunks in the order of the addresses
 
-Only a few blocks are requested ahead, which bounds memory.
+Only a few chunks are requested ahead, which bounds memory.
 
 >>> Threads(print, n=1).close()
 """
@@ -26,22 +26,22 @@ from volt.errors import StreamError
 from volt.files.threads import can_wait
 from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.block_computation import Address, ComputedBlock, Form, compute_block
+from volt.stream.running.chunk_computation import Address, ComputedChunk, Form, compute_chunk
 
 PATIENCE = 0.1  # maximum seconds per wait, because signals do not interrupt waits in some libraries
-_GRACE = 2.0  # seconds for threads to finish their blocks
+_GRACE = 2.0  # seconds for threads to finish their chunks
 _FULL, _LEAST = (
     1 << 20,
     1 / 8,
-)  # bytes of a block that counts as one requested block; what smaller ones count as
-Job = tuple[int, Address]  # the number of a source, and the address of one of its blocks
-Done = tuple[int, Address, ComputedBlock]
+)  # bytes of a chunk that counts as one requested chunk; what smaller ones count as
+Job = tuple[int, Address]  # the number of a source, and the address of one of its chunks
+Done = tuple[int, Address, ComputedChunk]
 Compute = Callable[[Job], Done]
 
 
 def computed(job: Job, sources: Sequence[OpenSource], policy: ErrorPolicy, form: Form) -> Done:
     source, address = job
-    return source, address, compute_block(sources[source], address, policy, form=form)
+    return source, address, compute_chunk(sources[source], address, policy, form=form)
 
 
 class Pool(Protocol):
@@ -50,45 +50,45 @@ class Pool(Protocol):
         """True if a worker will soon be idle."""
 
     def request(self, job: Job) -> None:
-        """Request a block."""
+        """Request a chunk."""
 
     def flush(self) -> None:
         """Send the requests to the workers. Raises StreamError if a worker has ended."""
 
     def receive(self, timeout: float) -> Sequence[Done]:
-        """Return computed blocks, waiting up to `timeout` seconds. Raises StreamError if a worker has failed."""
+        """Return computed chunks, waiting up to `timeout` seconds. Raises StreamError if a worker has failed."""
 
     def close(self) -> None: ...
 
 
 @dataclass(slots=True)
 class _Queue:
-    """One source's blocks: addresses to request, addresses requested (in order), and blocks ready."""
+    """One source's chunks: addresses to request, addresses requested (in order), and chunks ready."""
 
     addresses: Iterator[Address]
     pool: Pool
     chunk_lines: int
     line_bytes: float
     requested: deque[Address] = field(default_factory=deque)
-    ready: dict[Address, ComputedBlock] = field(default_factory=dict)
+    ready: dict[Address, ComputedChunk] = field(default_factory=dict)
     share: float = 1.0
 
     def cost(self, address: Address) -> float:
-        n_lines = address.part.n_lines if address.part.is_begun else self.chunk_lines
+        n_lines = address.block.n_lines if address.block.is_begun else self.chunk_lines
         return min(1.0, max(_LEAST, n_lines * self.line_bytes / _FULL))
 
     def samples(self, addresses: Sequence[Address]) -> float:
-        """Return after how many lines of the stream the blocks at these addresses are used up."""
-        lines = sum(min(self.chunk_lines, address.part.n_lines) for address in addresses)
+        """Return after how many lines of the stream the chunks at these addresses are used up."""
+        lines = sum(min(self.chunk_lines, address.block.n_lines) for address in addresses)
         return lines / self.share if self.share > 0 else math.inf
 
 
 class Prefetcher:
-    """Requests enough blocks from each pool to keep its workers busy.
+    """Requests enough chunks from each pool to keep its workers busy.
 
-    queues: the addresses of each source's blocks
+    queues: the addresses of each source's chunks
     pools: the pool of each source
-    most: the maximum number of blocks requested ahead, in addition to one for each source; up to eight small blocks
+    most: the maximum number of chunks requested ahead, in addition to one for each source; up to eight small chunks
         count as one
     """
 
@@ -100,15 +100,15 @@ class Prefetcher:
         *,
         most: int,
     ) -> None:
-        parts = zip(queues, pools, sources, strict=True)
+        queued = zip(queues, pools, sources, strict=True)
         self._queues = [
             _Queue(queue, pool, source.chunk_lines, source.n_bytes / source.n_lines)
-            for queue, pool, source in parts
+            for queue, pool, source in queued
         ]
         self._pools = list(dict.fromkeys(pools))
         self._needs = dict[
             Pool, list[tuple[float, int]]
-        ]()  # heaps of (lines until a source's blocks run out, source)
+        ]()  # heaps of (lines until a source's chunks run out, source)
         self._n_requested, self._most, self._closed = 0.0, most + len(self._queues), False
         self._shares = list[float]()
 
@@ -117,7 +117,7 @@ class Prefetcher:
         return bool(queue.requested) and queue.requested[0] in queue.ready
 
     def expect(self, shares: Sequence[float]) -> None:
-        """Store the sources' shares of the next lines; request blocks first for sources that will run out first."""
+        """Store the sources' shares of the next lines; request chunks first for sources that will run out first."""
         if self._shares != [*shares]:
             self._shares = [*shares]
             self._needs = {pool: [] for pool in self._pools}
@@ -129,8 +129,8 @@ class Prefetcher:
                     )
         self._receive()
 
-    def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
-        """Return the next block of a source; None at its end. Raises StreamError if a worker has ended early."""
+    def take(self, source: int) -> tuple[Address, ComputedChunk] | None:
+        """Return the next chunk of a source; None at its end. Raises StreamError if a worker has ended early."""
         queue = self._queues[source]
         while True:
             if self._closed:
@@ -143,15 +143,15 @@ class Prefetcher:
                 return None
             self._receive(PATIENCE, queue.pool)
         address = queue.requested.popleft()
-        block = queue.ready.pop(address)
+        chunk = queue.ready.pop(address)
         self._n_requested -= queue.cost(address)
         self._fill()
-        return address, block
+        return address, chunk
 
     def _fill(self) -> None:
         is_low = (
             self._n_requested <= self._most - 1
-        )  # small blocks are requested eight or more at a time
+        )  # small chunks are requested eight or more at a time
         while is_low and self._n_requested < self._most:
             heaps = [heap for pool, heap in self._needs.items() if heap and pool.has_room]
             if not heaps:
@@ -174,8 +174,8 @@ class Prefetcher:
     def _receive(self, timeout: float = 0.0, awaited: Pool | None = None) -> None:
         self._fill()
         for pool in self._pools:
-            for source, address, block in pool.receive(timeout if pool is awaited else 0.0):
-                self._queues[source].ready[address] = block
+            for source, address, chunk in pool.receive(timeout if pool is awaited else 0.0):
+                self._queues[source].ready[address] = chunk
         self._fill()
 
     def interrupt(self) -> None:
@@ -188,7 +188,7 @@ class Prefetcher:
 
 
 class ThisThread:
-    """A `Pool` that computes a block in the calling thread, when it is awaited."""
+    """A `Pool` that computes a chunk in the calling thread, when it is awaited."""
 
     has_room = False
 

@@ -1,4 +1,4 @@
-"""Compute blocks in processes, for transforms in Python code, which threads cannot run in parallel.
+"""Compute chunks in processes, for transforms in Python code, which threads cannot run in parallel.
 
 A worker that dies, or exceeds the time limit, ends the run with an error. Workers end with the stream's process.
 
@@ -29,15 +29,15 @@ from volt.errors import StreamError, VoltError
 from volt.files.threads import can_wait
 from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.block_computation import Form, compute_block, shown_part
+from volt.stream.running.chunk_computation import Form, compute_chunk, shown_block
 from volt.stream.running.prefetch import Done, Job
 
 StartMethod = Literal["spawn", "fork"]
-_OUTSTANDING = 32  # blocks requested from a worker: one in progress, the others queued
+_OUTSTANDING = 32  # chunks requested from a worker: one in progress, the others queued
 _COLLECT, _GAP = (
     0.05,
     0.01,
-)  # seconds in which a reader that waits for a block also receives others; between two
+)  # seconds in which a reader that waits for a chunk also receives others; between two
 _LARGE = 1 << 18  # bytes of an array that is sent without copying it into a message
 _GRACE = 2.0  # seconds to wait for a dead or killed worker to exit
 _LOOK = 0.5  # seconds between a worker's checks that the stream's process is alive
@@ -56,7 +56,7 @@ class _Worker:
 
 
 class Processes:
-    """A `Pool` of processes. time_limit: seconds per block"""
+    """A `Pool` of processes. time_limit: seconds per chunk"""
 
     def __init__(
         self,
@@ -132,21 +132,21 @@ class Processes:
     def _taken(self, worker: _Worker) -> Done:
         try:
             data, n_buffers = worker.link.recv()
-            block = pickle.loads(data, buffers=[worker.link.recv_bytes() for _ in range(n_buffers)])
+            chunk = pickle.loads(data, buffers=[worker.link.recv_bytes() for _ in range(n_buffers)])
         except (EOFError, OSError):
             self._raise_death(worker)
-        if isinstance(block, str):
+        if isinstance(chunk, str):
             self.close()
-            raise StreamError(f"a worker failed:\n{block}")
+            raise StreamError(f"a worker failed:\n{chunk}")
         worker.since = time.monotonic()
-        return *worker.requested.popleft(), block
+        return *worker.requested.popleft(), chunk
 
     def _place_of(self, worker: _Worker) -> str:
         source, address = worker.requested[0]
         opened, position = self._sources[source], worker.step.value
         steps = {_STARTING: "the start of a worker", _READING: "reading"}
         step = steps.get(position) or f"transform {opened.source.transforms[position].name!r}"
-        return f"{shown_part(opened, address.part)}, chunk {address.chunk}: {step}"
+        return f"{shown_block(opened, address.block)}, chunk {address.chunk}: {step}"
 
     def _raise_death(self, worker: _Worker) -> NoReturn:
         worker.process.join(_GRACE)
@@ -222,15 +222,15 @@ def _work(link: Connection, task: bytes, step: Any) -> None:
             jobs.extend(link.recv())
         source, address = jobs.popleft()
         note(_STARTING)
-        with contextlib.suppress(VoltError):  # computing the block raises the error again
+        with contextlib.suppress(VoltError):  # computing the chunk raises the error again
             sources[source].is_compiled  # noqa: B018 (opens the transforms, before the time limit applies)
         note(_READING)
-        block = compute_block(sources[source], address, policy, note, form=form)
-        block, large = (
-            replace(block, batch=block.batch and block.batch.compact()),
+        chunk = compute_chunk(sources[source], address, policy, note, form=form)
+        chunk, large = (
+            replace(chunk, batch=chunk.batch and chunk.batch.compact()),
             list[pickle.PickleBuffer](),
         )
-        data = pickle.dumps(block, protocol=5, buffer_callback=partial(_is_small, large))
+        data = pickle.dumps(chunk, protocol=5, buffer_callback=partial(_is_small, large))
         link.send((data, len(large)))
         for buffer in large:
             link.send_bytes(buffer)

@@ -1,6 +1,6 @@
-"""`SourceBuffer`: the computed blocks of one source. Several buffers are mixed into the lines of the stream.
+"""`SourceBuffer`: the computed chunks of one source. Several buffers are mixed into the lines of the stream.
 
-blocks of a source → SourceBuffer → mixed (bytes) or `mixed_columns` (columns), in the order of the mixture's turns
+chunks of a source → SourceBuffer → mixed (bytes) or `mixed_columns` (columns), in the order of the mixture's turns
 """
 
 from __future__ import annotations
@@ -14,110 +14,110 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.stream.reading.error_policy import kind_of
-from volt.stream.running.block_computation import Address, ComputedBlock
+from volt.stream.running.chunk_computation import Address, ComputedChunk
 from volt.stream.running.state import Cursor, FaultCounts, Opening
 from volt.stream.running.state_validation import refusal
 
 Longs = NDArray[np.int64]
 
 
-class BlockSlice(NamedTuple):
-    """Consecutive lines of a block: lines `first` … `end` − 1."""
+class ChunkLines(NamedTuple):
+    """Consecutive lines of a chunk: lines `first` … `end` − 1."""
 
     address: Address
-    block: ComputedBlock
+    chunk: ComputedChunk
     first: int
     end: int
 
     @property
     def _start(self) -> int:
-        return int(self.block.ends[self.first - 1]) if self.first else 0
+        return int(self.chunk.ends[self.first - 1]) if self.first else 0
 
     @property
     def data(self) -> NDArray[np.uint8]:
-        return self.block.data[self._start : int(self.block.ends[self.end - 1])]
+        return self.chunk.data[self._start : int(self.chunk.ends[self.end - 1])]
 
     def spans(self) -> tuple[Longs, Longs]:
-        ends = self.block.ends[self.first : self.end]
+        ends = self.chunk.ends[self.first : self.end]
         starts = np.concatenate(([self._start], ends[:-1]))
         return starts, ends - starts
 
 
 @dataclass(slots=True)
 class SourceBuffer:
-    """The blocks of a source, from its next line on.
+    """The chunks of a source, from its next line on.
 
     end: the cursor after all lines of the buffer.
-    n_empty: lines read since the last block with an output line.
-    waiting: a block that is held back until its first line is the next line of the stream.
+    n_empty: lines read since the last chunk with an output line.
+    waiting: a chunk that is held back until its first line is the next line of the stream.
     """
 
     name: str
     end: Cursor
     left: int = 0
     n_empty: int = 0
-    waiting: tuple[Address, ComputedBlock] | None = None
+    waiting: tuple[Address, ComputedChunk] | None = None
     has_ended: bool = False
-    _blocks: deque[tuple[Address, ComputedBlock]] = field(default_factory=deque)
-    _offset: int = 0  # delivered lines of the first block
-    _is_fresh: bool = True  # True until a block is loaded
+    _chunks: deque[tuple[Address, ComputedChunk]] = field(default_factory=deque)
+    _offset: int = 0  # delivered lines of the first chunk
+    _is_fresh: bool = True  # True until a chunk is loaded
 
-    def load(self, address: Address, block: ComputedBlock, *, source: int, n: int) -> Opening:
-        """Append a block that was loaded for line `n` of the stream. Return the record of its opening."""
-        part, end = address.part, self.end
-        where = (part.epoch, part.start, address.chunk)
+    def load(self, address: Address, chunk: ComputedChunk, *, source: int, n: int) -> Opening:
+        """Append a chunk that was loaded for line `n` of the stream. Return the record of its opening."""
+        block, end = address.block, self.end
+        where = (block.epoch, block.start, address.chunk)
         is_resumed = (
             self._is_fresh and end.inside > 0 and where == (end.epoch, end.start, end.chunk)
         )
         self._is_fresh = False
         if is_resumed:
-            if not 0 <= end.inside <= block.n_lines:
+            if not 0 <= end.inside <= chunk.n_lines:
                 raise refusal(
-                    f"the state's sources.{self.name}.offset {end.offset:,} exceeds {block.n_lines:,} lines"
+                    f"the state's sources.{self.name}.offset {end.offset:,} exceeds {chunk.n_lines:,} lines"
                 )
-            cursor, self._offset = end, end.inside % block.n_lines
+            cursor, self._offset = end, end.inside % chunk.n_lines
         else:
-            before = end.offset if end.address == part.address else 0
+            before = end.offset if end.address == block.address else 0
             cursor = Cursor(
-                end.lines, *part.address, before, address.chunk, before, end.deal, end.grown
+                end.lines, *block.address, before, address.chunk, before, end.unread, end.grown
             )
-        is_counted = is_resumed or part.is_begun
+        is_counted = is_resumed or block.is_begun
         counts = (
             FaultCounts()
             if is_counted
-            else FaultCounts(block.n_read, Counter(map(kind_of, block.faults)))
+            else FaultCounts(chunk.n_read, Counter(map(kind_of, chunk.faults)))
         )
-        n_left = block.n_lines - cursor.inside
+        n_left = chunk.n_lines - cursor.inside
         self.end, self.left = cursor.moved(n_left), self.left + n_left
-        self.n_empty = 0 if block.n_lines else self.n_empty + counts.n_read
+        self.n_empty = 0 if chunk.n_lines else self.n_empty + counts.n_read
         if n_left:
-            self._blocks.append((address, block))
-        return Opening(n, source, cursor, part, block.n_lines, counts)
+            self._chunks.append((address, chunk))
+        return Opening(n, source, cursor, block, chunk.n_lines, counts)
 
     @property
     def place(self) -> tuple[Address, int] | None:
-        """The block of the next line, and the number of the block's lines that precede it."""
-        return (self._blocks[0][0], self._offset) if self._blocks else None
+        """The chunk of the next line, and the number of the chunk's lines that precede it."""
+        return (self._chunks[0][0], self._offset) if self._chunks else None
 
-    def stretches(self, n: int) -> Iterator[BlockSlice]:
+    def stretches(self, n: int) -> Iterator[ChunkLines]:
         first = self._offset
-        for address, block in self._blocks:
+        for address, chunk in self._chunks:
             if n <= 0:
                 return
-            end = min(block.n_lines, first + n)
-            yield BlockSlice(address, block, first, end)
+            end = min(chunk.n_lines, first + n)
+            yield ChunkLines(address, chunk, first, end)
             n, first = n - (end - first), 0
 
     def drain(self, n: int) -> None:
         self.left -= n
         self._offset += n
-        while self._blocks and self._offset >= (size := self._blocks[0][1].n_lines):
+        while self._chunks and self._offset >= (size := self._chunks[0][1].n_lines):
             self._offset -= size
-            self._blocks.popleft()
+            self._chunks.popleft()
 
 
-def next_stretches(buffers: Sequence[SourceBuffer], turns: Longs) -> list[tuple[int, BlockSlice]]:
-    """Return (source, slice of a block) pairs that supply these turns, sorted by source."""
+def next_chunk_lines(buffers: Sequence[SourceBuffer], turns: Longs) -> list[tuple[int, ChunkLines]]:
+    """Return (source, slice of a chunk) pairs that supply these turns, sorted by source."""
     counts = np.bincount(turns, minlength=len(buffers))
     sources = np.flatnonzero(counts).tolist()
     return [
@@ -133,10 +133,10 @@ def by_source(turns: Longs, n_sources: int) -> Longs:
 
 def mixed(buffers: Sequence[SourceBuffer], turns: Longs) -> bytes:
     """Return the next lines of the buffers in the order of these turns."""
-    sources, stretches = zip(*next_stretches(buffers, turns), strict=True)
+    sources, stretches = zip(*next_chunk_lines(buffers, turns), strict=True)
     if sources[0] == sources[-1]:
         return b"".join([stretch.data for stretch in stretches])
-    from volt.kernels.columns import scatter
+    from volt.kernels.columns import put_values
 
     spans = [stretch.spans() for stretch in stretches]
 
@@ -144,8 +144,10 @@ def mixed(buffers: Sequence[SourceBuffer], turns: Longs) -> bytes:
     sizes: NDArray[Any] = np.empty(len(turns), np.int64)
     sizes[order] = np.concatenate([own for _, own in spans])
     ends = np.cumsum(sizes)
+    nothing = np.frombuffer(b"", np.uint8)
     out, places, low = np.empty(int(ends[-1]), np.uint8), (ends - sizes)[order], 0
     for stretch, (starts, own) in zip(stretches, spans, strict=True):
-        scatter(stretch.block.data, starts, own, places[low : low + len(own)], out)
+        own_places = places[low : low + len(own)]
+        put_values(stretch.chunk.data, starts, own, nothing, nothing, out, own_places)
         low += len(own)
     return out.tobytes()

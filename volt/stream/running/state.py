@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import StreamError
-from volt.stream.reading.distributed_sampler import BlockRange, Deal, Remains, remains_of
 from volt.stream.reading.open_source import Growth
+from volt.stream.reading.unread_lines import FOREVER, LineBlock, Unread, UnreadLines, unread_in
 from volt.stream.running.state_validation import (
     check_checksum,
     check_keys,
@@ -42,10 +42,11 @@ _STEPS_FORMAT = "volt.steps"  # the format of the states of steps (volt.batches.
 class Cursor:
     """The position in a source: its next line.
 
-    epoch, start: the address of the part (`BlockRange`) that contains the line; start is None before the first part.
-    offset: lines of that part already delivered.
-    chunk, before: the chunk that contains the line, and the number of lines in earlier chunks of the part.
-    deal: the unread lines of epochs that began with a different number of ranks.
+    lines: lines of the source delivered so far.
+    epoch, start: the address of the block that contains the line; start is None before the first block.
+    offset: outputs of that block already delivered.
+    chunk, before: the chunk that contains the line, and the number of outputs of earlier chunks of the block.
+    unread: the unread lines of epochs that began with a different number of ranks.
     grown: see `OpenSource`.
     """
 
@@ -55,7 +56,7 @@ class Cursor:
     offset: int = 0
     chunk: int = 0
     before: int = 0
-    deal: Deal = ()
+    unread: Unread = ()
     grown: Growth = ()
 
     @property
@@ -64,13 +65,35 @@ class Cursor:
 
     @property
     def inside(self) -> int:
+        """Outputs of the chunk already delivered."""
         return self.offset - self.before
 
     def moved(self, n: int) -> Cursor:
-        lines, offset = self.lines + n, self.offset + n  # `replace` takes six times as long
-        return Cursor(
-            lines, self.epoch, self.start, offset, self.chunk, self.before, self.deal, self.grown
+        return Cursor(  # `replace` takes six times as long
+            self.lines + n,
+            self.epoch,
+            self.start,
+            self.offset + n,
+            self.chunk,
+            self.before,
+            self.unread,
+            self.grown,
         )
+
+    def check(
+        self, name: str, *, n_lines: int, block_lines: int, rank: int = 0, world: int = 1
+    ) -> None:
+        """Raise StreamError if unread lines exceed the source, or if no block of the rank is at the cursor."""
+        if max((lines.end for lines in self.unread), default=0) > n_lines:
+            problem = f"goes beyond the {n_lines:,} lines of the source"
+            raise refusal(f"the state's sources.{name}.unread {problem}")
+        if self.start is None:
+            return
+        share = unread_in(self.epoch, n_lines, self.unread).share(rank, world)
+        try:
+            share.take(self.start, 0, block_lines=block_lines)
+        except StreamError as error:
+            raise refusal(f"the state's sources.{name}.start: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +121,10 @@ class State:
     merged: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        rest = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "cursors"}
         sources = {name: _cursor_to_json(cursor) for name, cursor in self.cursors.items()}
-        head = {
-            "format": FORMAT,
-            "version": VERSION,
-            "volt": _volt(),
-            "n": rest.pop("n"),
-            "sources": sources,
-        }
-        values: dict[str, Any] = json.loads(json.dumps({**head, **rest}))
+        head = {"format": FORMAT, "version": VERSION, "volt": _volt(), "n": self.n}
+        rest = {name: getattr(self, name) for name in _READERS}
+        values: dict[str, Any] = json.loads(json.dumps({**head, "sources": sources, **rest}))
         return {**values, "checksum": checksum(values)}
 
     @classmethod
@@ -122,12 +139,10 @@ class State:
         sources = mapping(stored["sources"], "sources")
         try:
             cursors = {name: _cursor(source, f"sources.{name}") for name, source in sources.items()}
-            return cls(
-                cursors=cursors,
-                **{name: read(stored[name], name) for name, read in _READERS.items()},
-            )
+            values = {name: read(stored[name], name) for name, read in _READERS.items()}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise refusal(f"the state contains values that no stream writes ({error!r})") from None
+        return cls(cursors=cursors, **values)
 
 
 @cache
@@ -139,62 +154,66 @@ def _check_version(stored: Mapping[str, Any]) -> None:
     for name in ("format", "version"):
         if name not in stored:
             raise refusal(f"the state has no {name!r}")
-    kind, version = stored["format"], stored["version"]
+    kind = stored["format"]
+    number = stored["version"]
     if kind == _STEPS_FORMAT:
         raise StreamError(
             "the state belongs to steps (batches), but this is a stream of lines; resume with `volt stream batches`, "
             "Steps.restore, or StreamDataset.load_state_dict"
         )
-    if kind != FORMAT or version != VERSION or type(version) is not int:
-        message = f"a state of {arguments.shortened(repr(kind))}, version {arguments.shortened(str(version))}"
+    if kind != FORMAT or number != VERSION or type(number) is not int:
+        shown = f"{arguments.shortened(repr(kind))}, version {arguments.shortened(str(number))}"
         raise StreamError(
-            f"{message}, cannot be continued; version {VERSION} is needed; start the stream anew"
+            f"a state of {shown}, cannot be continued; version {VERSION} is needed; start the stream anew"
         )
+
+
+_NUMBERS = ("lines", "epoch", "start", "offset", "chunk", "before")
 
 
 def _cursor_to_json(cursor: Cursor) -> dict[str, Any]:
-    numbers = {one.name: getattr(cursor, one.name) for one in fields(cursor) if one.name != "grown"}
-    deal = [
+    values = {name: getattr(cursor, name) for name in _NUMBERS}
+    values["unread"] = [_unread_to_json(lines) for lines in cursor.unread]
+    if cursor.grown:
+        values["grown"] = cursor.grown
+    return values
+
+
+def _unread_to_json(lines: UnreadLines) -> dict[str, Any]:
+    begun = [
         {
-            **remains._asdict(),
-            "begun": [
-                {"start": part.start, "n_lines": part.n_lines, "picks": part.picks}
-                for part in remains.begun
-            ],
+            "start": block.start,
+            "n_lines": block.n_lines,
+            "outputs": [(outputs.start, outputs.step) for outputs in block.outputs],
         }
-        for remains in cursor.deal
+        for block in lines.begun
     ]
-    grown = {"grown": cursor.grown} if cursor.grown else {}
-    return {**numbers, "deal": deal, "deal_items": _items(cursor.deal), **grown}
-
-
-def _items(deal: Deal) -> int:
-    spans, begun = sum(len(one.spans) for one in deal), [part for one in deal for part in one.begun]
-    return len(deal) + spans + len(begun) + sum(len(part.picks) for part in begun)
+    ranges = [(own.start, own.stop) for own in lines.ranges]
+    return {"epoch": lines.epoch, "ranges": ranges, "begun": begun}
 
 
 def _cursor(stored: Mapping[str, Any], place: str) -> Cursor:
-    numbers = ("lines", "epoch", "offset", "chunk", "before")
-    return Cursor(
-        **{name: whole(stored[name], f"{place}.{name}") for name in numbers},
-        start=None if stored["start"] is None else whole(stored["start"], f"{place}.start"),
-        deal=tuple(_remains(remains, f"{place}.deal") for remains in stored["deal"]),
-        grown=_pairs(stored.get("grown", ()), f"{place}.grown", low=1),
-    )
+    numbers = {
+        name: None
+        if name == "start" and stored[name] is None
+        else whole(stored[name], f"{place}.{name}")
+        for name in _NUMBERS
+    }
+    unread = tuple(_unread(lines, f"{place}.unread") for lines in stored["unread"])
+    grown = _pairs(stored.get("grown", ()), f"{place}.grown", low=1)
+    return Cursor(**numbers, unread=unread, grown=grown)  # type: ignore[arg-type]  # only `start` is None
 
 
-def _remains(stored: Mapping[str, Any], place: str) -> Remains:
+def _unread(stored: Mapping[str, Any], place: str) -> UnreadLines:
     epoch = whole(stored["epoch"], place)
-    begun = [
-        BlockRange(
-            epoch,
-            whole(part["start"], place),
-            whole(part["n_lines"], place),
-            _pairs(part["picks"], place, low=1),
-        )
-        for part in stored["begun"]
-    ]
-    return Remains(epoch, _pairs(stored["spans"], place), tuple(begun))
+    ranges = [range(*bounds) for bounds in _pairs(stored["ranges"], place)]
+    begun = list[LineBlock]()
+    for block in stored["begun"]:
+        pairs = _pairs(block["outputs"], place, low=1)
+        outputs = tuple(range(first, FOREVER, step) for first, step in pairs)
+        start = whole(block["start"], place)
+        begun.append(LineBlock(epoch, start, whole(block["n_lines"], place), outputs))
+    return UnreadLines(epoch, tuple(ranges), tuple(begun))
 
 
 def _pairs(stored: object, place: str, *, low: int = 0) -> tuple[tuple[int, int], ...]:
@@ -219,9 +238,8 @@ def _texts(stored: object, place: str) -> tuple[str, ...]:
     return tuple(text(value, place) for value in listed(stored, place))
 
 
-_READERS: dict[
-    str, Callable[[Any, str], Any]
-] = {  # a saved value's name → the function that checks the value
+# a saved value's name → the function that checks the value
+_READERS: dict[str, Callable[[Any, str], Any]] = {
     "n": whole,
     "configuration": _configuration,
     "since": whole,
@@ -241,52 +259,31 @@ class FaultCounts:
     reasons: Mapping[str, int] = field(default_factory=dict)
 
     def added_to(self, state: State) -> State:
-        reasons = (
-            dict(Counter(state.reasons) + Counter(self.reasons)) if self.reasons else state.reasons
-        )
+        reasons = state.reasons
+        if self.reasons:
+            reasons = dict(Counter(reasons) + Counter(self.reasons))
         n_faults = state.n_faults + sum(self.reasons.values())
         return replace(state, n_read=state.n_read + self.n_read, n_faults=n_faults, reasons=reasons)
 
 
 class Opening(NamedTuple):
-    """The opening of a source's block, for line `n` of the stream.
+    """The opening of a chunk of a source, for line `n` of the stream.
 
-    cursor: the position at the start of the block, or a restored position inside it.
-    counts: the numbers of lines read and of faults in the block; 0 if the state already counts them.
+    cursor: the position at the start of the chunk, or a restored position inside it.
+    size: the number of the chunk's outputs.
+    counts: the numbers of lines read and of faults in the chunk; 0 if the state already counts them.
     """
 
     n: int
     source: int
     cursor: Cursor
-    part: BlockRange
+    block: LineBlock
     size: int
     counts: FaultCounts
 
 
-def check_cursor(
-    cursor: Cursor, name: str, *, n_lines: int, block_lines: int, rank: int = 0, world: int = 1
-) -> None:
-    """Raise StreamError if the cursor's deal exceeds the source, or the cursor is not at the start of a rank's part."""
-    for remains in cursor.deal:
-        ends = [
-            *(end for _, end in remains.spans),
-            *(part.start + part.n_lines for part in remains.begun),
-        ]
-        if max(ends, default=0) > n_lines:
-            raise refusal(
-                f"the state's sources.{name}.deal goes beyond the {n_lines:,} lines of the source"
-            )
-    if cursor.start is not None:
-        try:
-            remains_of(n_lines, cursor.deal, cursor.epoch).share(rank, world).since(
-                cursor.start, block_lines
-            )
-        except StreamError as error:
-            raise refusal(f"the state's sources.{name}.start: {error}") from None
-
-
 def reached(openings: Sequence[Opening], n: int) -> list[Opening]:
-    """Return each source's openings up to its last non-empty block that was opened before line n."""
+    """Return each source's openings up to its last non-empty chunk that was opened before line n."""
     last = {
         opening.source: place
         for place, opening in enumerate(openings)
@@ -300,18 +297,22 @@ def reached(openings: Sequence[Opening], n: int) -> list[Opening]:
 def advanced(
     state: State, turns: NDArray[np.integer[Any]], openings: Sequence[Opening] = ()
 ) -> State:
-    """Return the state after these turns. openings: the blocks opened for these and later turns"""
-    n, names = state.n + len(turns), [*state.cursors]
+    """Return the state after these turns. openings: the chunks opened for these and later turns"""
+    n = state.n + len(turns)
+    names = [*state.cursors]
     opened = reached(openings, n)
-    cursors = dict(state.cursors) | {names[opening.source]: opening.cursor for opening in opened}
-    for index, count in enumerate(np.bincount(turns, minlength=len(names)).tolist()):
+
+    cursors = dict(state.cursors)
+    for opening in opened:
+        cursors[names[opening.source]] = opening.cursor
+    counts = np.bincount(turns, minlength=len(names)).tolist()
+    for name, count in zip(names, counts, strict=True):
         if count:
-            name = names[index]
-            cursors[name] = cursors[name].moved(
-                state.cursors[name].lines + count - cursors[name].lines
-            )
-    state = replace(state, n=n, cursors=cursors)
+            n_lines = state.cursors[name].lines + count
+            cursors[name] = cursors[name].moved(n_lines - cursors[name].lines)
+
     reasons = Counter[str]()
     for opening in opened:
         reasons.update(opening.counts.reasons)
-    return FaultCounts(sum(opening.counts.n_read for opening in opened), reasons).added_to(state)
+    n_read = sum(opening.counts.n_read for opening in opened)
+    return FaultCounts(n_read, reasons).added_to(replace(state, n=n, cursors=cursors))

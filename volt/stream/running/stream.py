@@ -18,14 +18,14 @@ from volt.errors import ConfigError, StreamError
 from volt.files.atomic import check_distinct
 from volt.files.threads import MOST_WORKERS
 from volt.stream.mixing.mixture import Sampling
-from volt.stream.reading.distributed_sampler import check_rank
 from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource, open_source
+from volt.stream.reading.ranks import check_rank
 from volt.stream.reading.source_definition import Source, check_names
-from volt.stream.running.block_computation import Address, Form
+from volt.stream.running.chunk_computation import Address, Form
 from volt.stream.running.engine import Ends, Engine
-from volt.stream.running.merging_states import continued
 from volt.stream.running.processes import StartMethod
+from volt.stream.running.resuming import continued
 from volt.stream.running.source_buffer import Longs, mixed
 from volt.stream.running.state import State
 from volt.stream.running.stream_batch import StreamBatch, mixed_columns
@@ -48,9 +48,9 @@ class Stream(Engine):
     ends: what to do when a source with `epochs` ends: "stop" the stream, or "drop" the source and continue.
     policy: what to do with unfit lines.
     rank, world: this process's number, from 0, and the number of processes; each line goes to one of them.
-    n_workers: how many threads (processes for Python code) compute blocks ahead; 0 computes in the reading thread.
+    n_workers: how many threads (processes for Python code) compute chunks ahead; 0 computes in the reading thread.
     start_method: how processes start: "spawn", or "fork", which requires that no thread is running.
-    time_limit: the maximum seconds that Python code in a process may take per block; None for no limit.
+    time_limit: the maximum seconds that Python code in a process may take per chunk; None for no limit.
     cache: the folder for indices and split copies of files.
     recall: how many lines back `state(at=…)` can go.
     files: the transforms' files, if they are already loaded.
@@ -224,9 +224,9 @@ class Stream(Engine):
                     self._expect()
 
     def blocks(self, *, limit: int | None = None) -> Iterator[bytes]:
-        """Yield blocks of many whole lines, as bytes that include the line ends.
+        """Yield many whole lines at a time, as bytes that include the line ends.
 
-        limit: the maximum number of lines; lines count as delivered when their block is yielded
+        limit: the maximum number of lines; lines count as delivered when they are yielded
         """
         return self._taken("lines", limit, lambda turns: mixed(self._buffers, turns))
 
@@ -265,7 +265,7 @@ class Stream(Engine):
         return n - left
 
     def place(self) -> tuple[int, Address, int] | None:
-        """Return the next line's source and block, and the number of the block's lines that precede it."""
+        """Return the next line's source and chunk, and the number of the chunk's lines that precede it."""
         with self._lock:
             if self._next(1) is None:
                 return None
@@ -347,8 +347,8 @@ class Stream(Engine):
 
     def interrupt(self) -> None:
         """Raise StreamError in any other thread that waits for workers."""
-        if (blocks := self._blocks) is not None:
-            blocks.interrupt()
+        if (chunks := self._prefetcher) is not None:
+            chunks.interrupt()
 
     def __enter__(self) -> Self:
         return self

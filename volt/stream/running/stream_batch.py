@@ -10,7 +10,7 @@ import numpy as np
 from volt.display import counted
 from volt.errors import StreamError, shown_path
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.source_buffer import Longs, SourceBuffer, by_source, next_stretches
+from volt.stream.running.source_buffer import Longs, SourceBuffer, by_source, next_chunk_lines
 from volt.stream.transforms.line_batch import Batch, together
 
 
@@ -64,24 +64,27 @@ def mixed_columns(
     first: int,
     opened: tuple[OpenSource, ...] = (),
 ) -> StreamBatch:
-    stretches = next_stretches(buffers, turns)
-    parts = [
-        stretch.block.batch.take(np.arange(stretch.first, stretch.end))
+    stretches = next_chunk_lines(buffers, turns)
+    batches = [
+        stretch.chunk.batch.take(np.arange(stretch.first, stretch.end))
         for _, stretch in stretches
-        if stretch.block.batch is not None
+        if stretch.chunk.batch is not None
     ]
-    epochs = [stretch.address.part.epoch for _, stretch in stretches]
-    if len(parts) == 1:
-        return StreamBatch(parts[0], first, turns.copy(), np.full(len(turns), epochs[0]), opened)
+    epochs = [stretch.address.block.epoch for _, stretch in stretches]
+    if len(batches) == 1:
+        return StreamBatch(batches[0], first, turns.copy(), np.full(len(turns), epochs[0]), opened)
     _check_kinds(
-        [(buffers[source].name, part) for (source, _), part in zip(stretches, parts, strict=True)]
+        [
+            (buffers[source].name, batch)
+            for (source, _), batch in zip(stretches, batches, strict=True)
+        ]
     )
     order, line_epochs = np.empty(len(turns), np.int64), np.empty(len(turns), np.int64)
     sorted_turns = by_source(turns, len(buffers))
     order[sorted_turns] = np.arange(len(turns))
-    line_epochs[sorted_turns] = np.repeat(epochs, [len(part) for part in parts])
+    line_epochs[sorted_turns] = np.repeat(epochs, [len(batch) for batch in batches])
     return StreamBatch(
-        together([part.compact() for part in parts], order),
+        together([batch.compact() for batch in batches], order),
         first,
         turns.copy(),
         line_epochs,
@@ -89,11 +92,11 @@ def mixed_columns(
     )
 
 
-def _check_kinds(parts: Sequence[tuple[str, Batch]]) -> None:
-    for index in range(max(len(part.columns) for _, part in parts)):
+def _check_kinds(batches: Sequence[tuple[str, Batch]]) -> None:
+    for index in range(max(len(batch.columns) for _, batch in batches)):
         kinds = dict[bool, str]()
-        for name, part in parts:
-            if (column := part.column(index + 1)).present.any():
+        for name, batch in batches:
+            if (column := batch.column(index + 1)).present.any():
                 kinds.setdefault(column.is_ids, name)
         if len(kinds) > 1:
             names = f"ids in source {kinds[True]!r} and text in source {kinds[False]!r}"

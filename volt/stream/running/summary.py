@@ -13,9 +13,9 @@ from typing import Any
 from volt.display import counted
 from volt.errors import ConfigError
 from volt.stream.mixing.mixture import Mixture, Sampling, virtual_size
-from volt.stream.reading.distributed_sampler import BlockRange
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.block_computation import most_of, rows_of
+from volt.stream.reading.unread_lines import LineBlock
+from volt.stream.running.chunk_computation import chunk_rows, full_chunk_lines
 from volt.stream.running.state import Cursor, Opening
 
 
@@ -38,7 +38,7 @@ class Summary:
     n_read: lines read from the sources.
     n_faults: unfit lines among these.
     reasons: kind of fault → number of unfit lines.
-    fields: k → lines with k fields among the first 256 lines of each block.
+    fields: k → lines with k fields among the first 256 lines of each chunk.
     sources: source name → its statistics.
     left_out: unreadable files, which were skipped.
     epoch_lines: lines of a virtual epoch; see `Stream.epoch_lines`.
@@ -80,13 +80,15 @@ class Summary:
 
 
 def epochs_read(source: OpenSource, cursor: Cursor, opening: Opening | None) -> float:
-    """Return how often a source was read, as a fraction. opening: the block that contains its last line, if known"""
-    part = (
-        opening.part if opening else BlockRange(cursor.epoch, cursor.start or 0, source.block_lines)
+    """Return how often a source was read, as a fraction. opening: the chunk that contains its last line, if known"""
+    block = (
+        opening.block if opening else LineBlock(cursor.epoch, cursor.start or 0, source.block_lines)
     )
-    low, high = rows_of(cursor.chunk, n_lines=part.n_lines, most=most_of(source, part))
+    low, high = chunk_rows(
+        cursor.chunk, n_lines=block.n_lines, most=full_chunk_lines(source, block)
+    )
     inside = cursor.inside / opening.size * (high - low) if opening and opening.size else 0.0
-    return cursor.epoch + (part.start + low + inside) / source.n_lines
+    return cursor.epoch + (block.start + low + inside) / source.n_lines
 
 
 def source_summaries(
@@ -187,7 +189,7 @@ def virtual_epoch(
         mixture.since + (epoch * n_lines + rank) // world for epoch in (number, number + 1)
     )
     before, wanted = mixture.counts_at(start).tolist(), mixture.shares()
-    parts = {
+    passes = {
         source.name: SourcePasses(
             lines := cursor.lines - count,
             int(epochs_read(source, cursor, in_use.get(index))),
@@ -198,4 +200,4 @@ def virtual_epoch(
             zip(sources, cursors, before, wanted, strict=True)
         )
     }
-    return VirtualEpoch(number, end - start, n - start, parts)
+    return VirtualEpoch(number, end - start, n - start, passes)

@@ -21,7 +21,7 @@ from volt.formats.registry import files_read
 from volt.stream.config.configuration import files_at, load_config
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.text_shard import lines_of
-from volt.stream.running.block_computation import unwritable_lines
+from volt.stream.running.chunk_computation import unwritable_lines
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.field_edits import Copy, KeepFields
 from volt.stream.transforms.line_batch import Batch
@@ -29,7 +29,7 @@ from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import (
     LineFault,
     Transform,
-    decoded_fields,
+    changed_fields,
     decodes,
     inverse,
     joins_lines,
@@ -92,7 +92,7 @@ class Translation:
             for step in inverse(self.task.transforms)
             if side != SOURCE
             or not decodes(step)
-            or SOURCE in decoded_fields(step)  # else it decodes only field 2
+            or SOURCE in changed_fields(step)  # else it decodes only field 2
         )
         self._after = _Passage(inverses, place, side, side == TARGET)
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from volt.stream.transforms.fields import map_columns, with_fields
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import FieldNumber, Fields
-from volt.stream.transforms.transform import LineFault, LineTransform
+from volt.stream.transforms.transform import Changes, LineFault, LineTransform
 
 _OPENING = r"\s\-–—/(\[{\"„“”«»‹›‘¿¡"  # characters that may precede a word
 _FIRST_LETTER = re.compile(rf"(?<![^{_OPENING}])[^\W\d_]")
@@ -29,8 +29,10 @@ _SIGMA = "Σ"  # the only character whose lower-case form depends on its neighbo
 
 
 @dataclass(frozen=True, slots=True)
-class _Case(LineTransform):
-    changes: ClassVar[str] = "spelling"
+class Case(LineTransform):
+    """Base class of transforms that change the case of fields."""
+
+    changes: ClassVar[Changes] = "spelling"
     fields: Fields | None = None
     """The fields to change; by default 1 and, if the line has it, 2."""
     if_cased: FieldNumber | None = None
@@ -39,53 +41,52 @@ class _Case(LineTransform):
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         if self.if_cased is None:
             return map_columns(batch, self._changed, fields=self.fields)
-        batch, (cased,) = with_fields(batch, (self.if_cased,))
-        chosen = np.flatnonzero(_have_case(batch.columns[cased - 1]))
+
+        batch, _ = with_fields(batch, (self.if_cased,))
+        chosen = np.flatnonzero(_have_case(batch.columns[self.if_cased - 1]))
         try:
             part, numbers = with_fields(batch.take(chosen), self.fields)
         except LineFault as fault:
-            raise LineFault(
-                {int(chosen[index]): reason for index, reason in fault.reasons.items()}
-            ) from None
-        part, batch = (
-            map_columns(part, self._changed, fields=self.fields),
-            batch.split(max(numbers)),
-        )
-        return batch.with_columns(
-            {k: batch.columns[k - 1].replaced(chosen, part.columns[k - 1]) for k in numbers}
-        )
+            raise fault.renumbered(chosen) from None
+
+        part = map_columns(part, self._changed, fields=self.fields)
+        batch = batch.split(max(numbers))
+        columns = dict[int, Column]()
+        for number in numbers:
+            changed = part.columns[number - 1]
+            columns[number] = batch.columns[number - 1].replaced(chosen, changed)
+        return batch.with_columns(columns)
 
     def _changed(self, column: Column) -> Column:
         from volt.kernels.string_functions import change_case
 
-        column, is_hard = column.as_text(), np.empty(len(column), bool)
+        column = column.as_text()
         starts = np.cumsum(column.sizes) - column.sizes
         out = np.empty(int(column.sizes.sum()), np.uint8)
-        change_case(
-            column.data, column.starts, column.sizes, *_tables(self.name), out, starts, is_hard
-        )
+        is_hard = np.empty(len(column), bool)
+        inputs = (*column.views, *_tables(self.name))
+        change_case(*inputs, out, starts, is_hard)
         output = Column(out, starts, column.sizes)
         if not is_hard.any():
             return output
-        hard = np.flatnonzero(is_hard)
-        text = column.take(hard).text().tobytes().decode("utf-8", "surrogatepass")
-        return output.replaced(
-            hard, Column.cut(_METHODS[self.name](text).encode("utf-8", "surrogatepass"))
-        )
+
+        text = column.take(is_hard).text().tobytes().decode("utf-8", "surrogatepass")
+        changed = _METHODS[self.name](text).encode("utf-8", "surrogatepass")
+        return output.replaced(is_hard, Column.cut(changed))
 
 
 @dataclass(frozen=True, slots=True)
-class Lower(_Case):
+class Lower(Case):
     """Lower-case fields."""
 
 
 @dataclass(frozen=True, slots=True)
-class Upper(_Case):
+class Upper(Case):
     """Upper-case fields."""
 
 
 @dataclass(frozen=True, slots=True)
-class Title(_Case):
+class Title(Case):
     """Title-case fields: each word gets an upper-case first letter and lower-case others ("Don't", "Jean-Paul")."""
 
 
@@ -111,8 +112,8 @@ def _have_case(column: Column) -> Mask:
     column = column.as_text()
     result = measured(column, find_case, np.uint8, _cased())
     is_cased: Mask = result == CASED
-    unclear = np.flatnonzero(result == UNCLEAR)
-    is_cased[unclear] = [has_case(value) for value in column.take(unclear).strings()]
+    is_unclear = result == UNCLEAR
+    is_cased[is_unclear] = [has_case(value) for value in column.take(is_unclear).strings()]
     return is_cased
 
 
@@ -133,32 +134,35 @@ class _Tables(NamedTuple):
 @cache
 def _tables(name: str) -> _Tables:
     if name == "title":
-        opening, inner = re.compile(f"[{_OPENING}]"), _tables("lower").inner
-        opens = np.fromiter(
-            (bool(opening.match(chr(code))) for code in range(_N_CODES)), np.uint8, _N_CODES
-        )
-        return _Tables(0, inner, np.where(inner == 0, np.uint16(0), _table(titled)), opens)
+        inner = _tables("lower").inner
+        first = np.where(inner == 0, np.uint16(0), _table(titled))
+        opening = re.compile(f"[{_OPENING}]")
+        opens = np.array([bool(opening.match(chr(code))) for code in range(_N_CODES)], np.uint8)
+        return _Tables(0, inner, first, opens)
+
     inner = _table(_METHODS[name])
+    letter = "a"
     if name == "lower":
+        letter = "A"
         inner[ord(_SIGMA)] = 0
-    return _Tables(ord("A" if name == "lower" else "a"), inner, inner, np.zeros(_N_CODES, np.uint8))
+    return _Tables(ord(letter), inner, inner, np.zeros(_N_CODES, np.uint8))
 
 
 @cache
 def _cased() -> NDArray[np.uint8]:
     from volt.kernels.string_functions import CASED, NO_CASE, UNCLEAR
 
-    lower, upper = _tables("lower").inner, _tables("upper").inner
+    lower = _tables("lower").inner
+    upper = _tables("upper").inner
     classes = np.where(lower == upper, NO_CASE, CASED)
     return np.where((lower == 0) | (upper == 0), UNCLEAR, classes).astype(np.uint8)
 
 
-def _table(function: Callable[[str], str]) -> NDArray[Any]:
+def _table(function: Callable[[str], str]) -> NDArray[np.uint16]:
     """Return (65,536,) each character's new code point; 0 if the result is not one character of equally many bytes."""
-    output = [function(chr(code)) for code in range(_N_CODES)]
-    codes = np.fromiter((ord(text) if len(text) == 1 else 0 for text in output), np.int64, _N_CODES)
+    outputs = [function(chr(code)) for code in range(_N_CODES)]
+    codes = np.array([ord(output) if len(output) == 1 else 0 for output in outputs])
     bounds = [0x80, 0x800, 0x10000]  # the first code points with more bytes in UTF-8
-    same = np.searchsorted(bounds, codes, side="right") == np.searchsorted(
-        bounds, np.arange(_N_CODES), side="right"
-    )
-    return np.where(same, codes, 0).astype(np.uint16)
+    old_sizes = np.searchsorted(bounds, np.arange(_N_CODES), side="right")
+    new_sizes = np.searchsorted(bounds, codes, side="right")
+    return np.where(new_sizes == old_sizes, codes, 0).astype(np.uint16)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,21 +59,20 @@ class Choice(ConfiguredTransform):
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         bounds = np.cumsum([variant.weight for variant in self.variants])
         drawn = np.searchsorted(bounds[:-1], rng.uniform(batch.origins) * bounds[-1], side="right")
-        numbered = Batch(batch.columns, batch.rest, np.arange(len(batch)))
         changing = [number for number, variant in enumerate(self.variants) if variant.transforms]
-        parts = [numbered.take(~np.isin(drawn, changing))]
+        numbered = Batch(batch.columns, batch.rest, np.arange(len(batch)))
         within = _VariantRng(rng.first, rng.second, rng.words(batch.origins))
+
+        parts = [numbered.take(~np.isin(drawn, changing))]
         for number in changing:
-            chosen = np.flatnonzero(drawn == number)
-            if len(chosen):
-                parts.append(
-                    _through(numbered.take(chosen), self.variants[number], within.at(number))
-                )
+            part = numbered.take(drawn == number)
+            if len(part):
+                parts.append(_through(part, self.variants[number], within.at(number)))
         if len(parts) == 1:
             return batch
-        merged = together(
-            parts, np.argsort(np.concatenate([part.origins for part in parts]), kind="stable")
-        )
+
+        numbers = np.concatenate([part.origins for part in parts])
+        merged = together(parts, np.argsort(numbers, kind="stable"))
         return Batch(merged.columns, merged.rest, batch.origins[merged.origins])
 
     def opened(self, files: LoadedFiles) -> Transform:
@@ -82,28 +82,20 @@ class Choice(ConfiguredTransform):
         return self._each(lambda step: steps.excluding(step, tokens))
 
     def _each(self, function: Callable[[Transform], Transform]) -> Choice:
-        variants = [
-            replace(variant, transforms=tuple(map(function, variant.transforms)))
-            for variant in self.variants
-        ]
+        variants = list[Variant]()
+        for variant in self.variants:
+            transforms = tuple(map(function, variant.transforms))
+            variants.append(replace(variant, transforms=transforms))
         return replace(self, variants=tuple(variants))
 
     def deterministic(self) -> Transform | None:
-        return self.in_a_row(steps.deterministic(self.heaviest))
-
-    def inverse(self) -> Transform | None:
-        return self.in_a_row(steps.inverse(self.heaviest))
+        transforms = steps.deterministic(self.heaviest)
+        if len(transforms) > 1:
+            return Choice((Variant(1.0, transforms),))
+        return next(iter(transforms), None)
 
     def special_tokens(self) -> tuple[str, ...]:
         return steps.special_tokens(self._transforms)
-
-    @staticmethod
-    def in_a_row(transforms: tuple[Transform, ...]) -> Transform | None:
-        return (
-            Choice((Variant(1.0, transforms),))
-            if len(transforms) > 1
-            else next(iter(transforms), None)
-        )
 
     @property
     def heaviest(self) -> tuple[Transform, ...]:
@@ -127,7 +119,7 @@ class Choice(ConfiguredTransform):
 
     @property
     def _transforms(self) -> list[Transform]:
-        return [transform for variant in self.variants for transform in variant.transforms]
+        return list(chain.from_iterable(variant.transforms for variant in self.variants))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,7 +141,5 @@ def _through(part: Batch, variant: Variant, rng: LineRng) -> Batch:
         try:
             part = transform(part, rng.at(step))
         except LineFault as fault:
-            raise LineFault(
-                {int(part.origins[index]): reason for index, reason in fault.reasons.items()}
-            ) from None
+            raise fault.renumbered(part.origins) from None
     return part

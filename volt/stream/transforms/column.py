@@ -51,7 +51,8 @@ class Column:
             object.__setattr__(self, "data", frozen(self.data))
 
     def __repr__(self) -> str:
-        return f"<Column: {counted(len(self), 'value')} of {'ids' if self.is_ids else 'text'}>"
+        kind = "ids" if self.is_ids else "text"
+        return f"<Column: {counted(len(self), 'value')} of {kind}>"
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -62,20 +63,18 @@ class Column:
 
         values: strings, or None for a missing value
         """
-        result = arguments.several(values, "values", one="did you mean Column.of([value])?")
-        if not set(map(type, result)) <= {str, type(None)}:
-            places = enumerate(result)
-            result = [
-                None if text is None else str(arguments.text(text, f"values[{i}]"))
-                for i, text in places
-            ]
-        encoded = [
-            b"" if value is None else value.encode("utf-8", "surrogatepass") for value in result
-        ]
+        inputs = arguments.several(values, "values", one="did you mean Column.of([value])?")
+        if not set(map(type, inputs)) <= {str, type(None)}:
+            inputs = list(inputs)
+            for place, value in enumerate(inputs):
+                if value is not None:
+                    inputs[place] = str(arguments.text(value, f"values[{place}]"))
+
+        encoded = [(value or "").encode("utf-8", "surrogatepass") for value in inputs]
         sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
         starts = np.cumsum(sizes) - sizes
-        if None in result:
-            sizes = np.where([value is None for value in result], -1, sizes)
+        if None in inputs:
+            sizes[[value is None for value in inputs]] = -1
         return cls(np.frombuffer(b"".join(encoded), np.uint8), starts, sizes)
 
     @classmethod
@@ -85,9 +84,7 @@ class Column:
         text: (n_bytes,) UTF-8
         """
         data = np.frombuffer(text, np.uint8)
-        ends = line_ends_of(data)
-        starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
-        return cls(data, starts, ends - starts)
+        return from_ends(data, line_ends_of(data) + 1, gap=1)
 
     @classmethod
     def of_ids(cls, ids: NDArray[np.int32], offsets: Longs) -> Column:
@@ -117,6 +114,11 @@ class Column:
         return cls(data, np.zeros(n, np.int64), np.full(n, len(data)))
 
     @property
+    def views(self) -> tuple[NDArray[Any], Longs, Longs]:
+        """The data, starts and sizes."""
+        return self.data, self.starts, self.sizes
+
+    @property
     def is_ids(self) -> bool:
         return self.data.dtype != np.uint8
 
@@ -130,11 +132,8 @@ class Column:
 
         indices: value indices, repeats allowed, or a boolean mask
         """
-        chosen = np.asarray(indices)
-        chosen = (
-            np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64, copy=False)
-        )
-        memo = {name: measured.take(chosen) for name, measured in self.memo.items()}
+        chosen = as_indices(indices)
+        memo = {name: measurement.take(chosen) for name, measurement in self.memo.items()}
         return Column(self.data, self.starts.take(chosen), self.sizes.take(chosen), memo)
 
     def as_text(self) -> Column:
@@ -144,11 +143,12 @@ class Column:
         from volt.kernels.columns import number_sizes, write_numbers
 
         sizes = np.empty(len(self), np.int64)
-        number_sizes(self.data, self.starts, self.sizes, sizes)
-        ends = np.cumsum(np.maximum(sizes, 0))
-        out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
-        write_numbers(self.data, self.starts, self.sizes, ends, out)
-        return Column(out, ends - np.maximum(sizes, 0), sizes)
+        number_sizes(*self.views, sizes)
+        widths = np.maximum(sizes, 0)
+        ends = np.cumsum(widths)
+        out = np.empty(int(widths.sum()), np.uint8)
+        write_numbers(*self.views, ends, out)
+        return Column(out, ends - widths, sizes)
 
     def text(self, *, end: int = _END) -> NDArray[np.uint8]:
         """Return the bytes of all values, with the byte `end` after each; missing values are empty.
@@ -163,47 +163,49 @@ class Column:
         end: the byte after each value
         """
         column = self.as_text()
-        starts, sizes, data = column.starts, column.sizes, column.data
-        ends = starts + sizes + 1
-        is_packed = (
-            len(ends)
-            and sizes.min() >= 0
-            and ends[-1] <= len(data)
-            and (starts[1:] == ends[:-1]).all()
-        )
-        if not is_packed or (data[ends - 1] != end).any():
+        ends = column.starts + column.sizes + 1
+        if not column._are_adjacent(ends) or (column.data[ends - 1] != end).any():
             return column._copied(end)
-        first = int(starts[0])
-        return data[first : ends[-1]], ends - first
+        first = int(column.starts[0])
+        return column.data[first : ends[-1]], ends - first
+
+    def _are_adjacent(self, ends: Longs) -> bool:
+        """Check that each value starts where the one before it ends, in the data."""
+        if not len(self) or ends[-1] > len(self.data):
+            return False
+        return bool(self.present.all() and (self.starts[1:] == ends[:-1]).all())
 
     def _copied(self, end: int) -> tuple[NDArray[np.uint8], Longs]:
-        from volt.kernels.columns import write_values
+        from volt.kernels.columns import put_values
 
-        out = np.empty(int(np.maximum(self.sizes, 0).sum()) + len(self), np.uint8)
-        ends = np.empty(len(self), np.int64)
-        write_values(self.data, self.starts, self.sizes, end, out, ends)
-        return out, ends
+        sizes = widths(self)
+        places = np.cumsum(sizes + 1) - sizes - 1
+        out = np.empty(int(sizes.sum()) + len(self), np.uint8)
+        after = np.frombuffer(bytes([end]), np.uint8)
+        put_values(self.data, self.starts, sizes, after[:0], after, out, places)
+        return out, places
 
     def compact(self) -> Column:
         """Return the values in a new, unshared buffer."""
+        sizes = widths(self)
         if self.is_ids:
-            held = np.maximum(self.sizes, 0)
-            starts = np.cumsum(held) - held
-            ids = self.data[np.repeat(self.starts - starts, held) + np.arange(held.sum())]
-            return Column(ids, starts, self.sizes)
+            starts = np.cumsum(sizes) - sizes
+            places = np.repeat(self.starts - starts, sizes) + np.arange(sizes.sum())
+            return Column(self.data[places], starts, self.sizes)
         data, ends = self._copied(_END)
-        return Column(data, ends - np.maximum(self.sizes, 0) - 1, self.sizes)
+        return Column(data, ends - sizes - 1, self.sizes)
 
     def strings(self) -> list[str]:
         """Return the values as strings; a missing value is ''."""
         text = self.text().tobytes().decode("utf-8", "surrogatepass")
         if text.count("\n") == len(self):
             return text.split("\n")[:-1]
-        data, column = self.as_text().data.tobytes(), self.as_text()
-        spans = zip(column.starts.tolist(), np.maximum(column.sizes, 0).tolist(), strict=True)
-        return [
-            data[start : start + size].decode("utf-8", "surrogatepass") for start, size in spans
-        ]
+
+        column = self.as_text()
+        ends = (column.starts + widths(column)).tolist()
+        data = column.data.tobytes()
+        values = [data[start:end] for start, end in zip(column.starts.tolist(), ends, strict=True)]
+        return [value.decode("utf-8", "surrogatepass") for value in values]
 
     def replaced(self, indices: Chosen, values: Column) -> Column:
         """Return the column with some values replaced. If old or new values are text, all become text.
@@ -213,29 +215,28 @@ class Column:
         """
         if self.is_ids != values.is_ids:
             return self.as_text().replaced(indices, values.as_text())
-        starts, sizes = self.starts.copy(), self.sizes.copy()
-        starts[indices], sizes[indices] = values.starts + len(self.data), values.sizes
+        starts = self.starts.copy()
+        sizes = self.sizes.copy()
+        starts[indices] = values.starts + len(self.data)
+        sizes[indices] = values.sizes
         return Column(np.concatenate([self.data, values.data]), starts, sizes)
 
     def to_arrow(self) -> pyarrow.Array:
         """Return an Arrow array: large_string, or large_list<int32>; a missing value is null."""
         import pyarrow as pa
 
-        sizes, mask = np.maximum(self.sizes, 0), ~self.present
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        valid = None if not mask.any() else pa.py_buffer(np.packbits(~mask, bitorder="little"))
-        buffers = [valid, pa.py_buffer(offsets)]
+        valid = None
+        if not self.present.all():
+            valid = pa.py_buffer(np.packbits(self.present, bitorder="little"))
+        offsets = pa.py_buffer(np.concatenate([[0], np.cumsum(widths(self))]))
         if self.is_ids:
+            kind = pa.large_list(pa.int32())
             ids = pa.array(self.compact().data, pa.int32())
-            return pa.Array.from_buffers(
-                pa.large_list(pa.int32()), len(self), buffers, children=[ids]
-            )
+            return pa.Array.from_buffers(kind, len(self), [valid, offsets], children=[ids])
+
         text, ends = self.packed()
-        retained = np.ones(len(text), bool)
-        retained[ends - 1] = False
-        return pa.Array.from_buffers(
-            pa.large_string(), len(self), [*buffers, pa.py_buffer(text[retained])]
-        )
+        text = pa.py_buffer(np.delete(text, ends - 1))
+        return pa.Array.from_buffers(pa.large_string(), len(self), [valid, offsets, text])
 
     @classmethod
     def from_arrow(cls, array: pyarrow.Array | pyarrow.ChunkedArray) -> Column:
@@ -246,23 +247,32 @@ class Column:
         import pyarrow as pa
 
         if isinstance(array, pa.ChunkedArray):
-            parts = [cls.from_arrow(chunk) for chunk in array.chunks]
-            return concatenated(parts) if parts else cls.missing(0)
+            columns = list(map(cls.from_arrow, array.chunks))
+            return concatenated(columns) if columns else cls.missing(0)
+
         is_list = pa.types.is_list(array.type) or pa.types.is_large_list(array.type)
         array = array.cast(pa.large_list(pa.int32()) if is_list else pa.large_string())
-        first, last = array.offset, array.offset + len(array) + 1
-        offsets = np.frombuffer(array.buffers()[1], np.int64)[
-            first:last
-        ].copy()  # writable, like other columns' starts
-        data = (
-            array.values.to_numpy()
-            if is_list
-            else np.frombuffer(array.buffers()[2] or b"", np.uint8)
-        )
+        if is_list:
+            data = array.values.to_numpy()
+        else:
+            data = np.frombuffer(array.buffers()[2] or b"", np.uint8)
+        offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset :][: len(array) + 1]
         sizes = np.diff(offsets)
         if array.null_count:
-            sizes = np.where(array.is_valid().to_numpy(zero_copy_only=False), sizes, -1)
-        return cls(data, offsets[:-1], sizes)
+            sizes[array.is_null().to_numpy(zero_copy_only=False)] = -1
+        return cls(data, offsets[:-1].copy(), sizes)  # writable, like other columns' starts
+
+
+def as_indices(chosen: Chosen) -> Longs:
+    array = np.asarray(chosen)
+    if array.dtype == bool:
+        return np.flatnonzero(array)
+    return array.astype(np.int64, copy=False)
+
+
+def widths(column: Column) -> Longs:
+    """Return (n,) int64, the sizes of values; 0 for missing values."""
+    return np.maximum(column.sizes, 0)
 
 
 def frozen(data: NDArray[Any]) -> NDArray[Any]:
@@ -274,8 +284,10 @@ def frozen(data: NDArray[Any]) -> NDArray[Any]:
 def line_ends_of(data: NDArray[np.uint8]) -> Longs:
     from volt.kernels.columns import line_ends
 
-    data, ends = frozen(data), np.empty(len(data) // 32 + 16, np.int64)
-    if (n := line_ends(data, ends)) > len(ends):
+    data = frozen(data)
+    ends = np.empty(len(data) // 32 + 16, np.int64)
+    n = line_ends(data, ends)
+    if n > len(ends):
         ends = np.empty(n, np.int64)
         line_ends(data, ends)
     return ends[:n]
@@ -288,44 +300,31 @@ def from_ends(data: NDArray[Any], ends: Longs, *, gap: int = 0) -> Column:
 
 
 def concatenated(columns: Sequence[Column]) -> Column:
-    return concatenated_fields([columns])[0]
+    """Return the values of columns, one column after the other; if one of them is text, the result is text."""
+    columns = _of_one_kind(columns)
+    sizes = np.concatenate([column.sizes for column in columns])
+    buffers = {id(column.data): column.data for column in columns}
+    if len(buffers) == 1:  # not copied
+        return Column(columns[0].data, np.concatenate([each.starts for each in columns]), sizes)
 
-
-def concatenated_fields(fields: Sequence[Sequence[Column]]) -> list[Column]:
-    """Concatenate each field's columns; if one is text, the result is text. A shared buffer is copied once."""
-    fields = list(map(_of_one_kind, fields))
-    first, pools = dict[int, int](), dict[bool, NDArray[Any]]()
-    several = [columns for columns in fields if len({id(column.data) for column in columns}) > 1]
-    for is_ids in {columns[0].is_ids for columns in several}:
-        buffers = {
-            id(one.data): one.data for columns in several for one in columns if one.is_ids == is_ids
-        }
-        ends = np.cumsum(list(map(len, buffers.values()))).tolist()
-        first |= {key: end - len(buffers[key]) for key, end in zip(buffers, ends, strict=True)}
-        pools[is_ids] = frozen(np.concatenate(list(buffers.values())))
-    result = list[Column]()
-    for columns in fields:
-        data, starts = columns[0].data, [column.starts for column in columns]
-        if any(column.data is not data for column in columns):
-            data = pools[columns[0].is_ids]
-            starts = [column.starts + first[id(column.data)] for column in columns]
-        result.append(
-            Column(
-                data, np.concatenate(starts), np.concatenate([column.sizes for column in columns])
-            )
-        )
-    return result
+    data = np.concatenate(list(buffers.values()))
+    ends = np.cumsum(list(map(len, buffers.values())))
+    offsets = dict(zip(buffers, [0, *ends.tolist()], strict=False))
+    starts = [column.starts + offsets[id(column.data)] for column in columns]
+    return Column(data, np.concatenate(starts), sizes)
 
 
 def _of_one_kind(columns: Sequence[Column]) -> list[Column]:
-    """Convert all of a field's columns to text if one is text, and let empty columns share a buffer."""
+    """Convert all columns to text if one is text, and let columns without values share a buffer."""
     filled = [column for column in columns if column.present.any()] or columns[:1]
     if len({column.is_ids for column in filled}) > 1:
         return _of_one_kind([column.as_text() for column in columns])
-    return [
-        one if one.present.any() else Column(filled[0].data, one.starts, one.sizes)
-        for one in columns
-    ]
+
+    result = list[Column]()
+    for column in columns:
+        is_empty = not column.present.any()
+        result.append(Column(filled[0].data, column.starts, column.sizes) if is_empty else column)
+    return result
 
 
 Unit = Literal["words", "characters", "bytes"]
@@ -337,9 +336,10 @@ def measured(column: Column, loop: Callable[..., Any], kind: type, *inputs: obje
     from volt.kernels.string_functions import BLOCK
 
     data = column.data
-    out: NDArray[Any] = np.empty(len(column), kind)
     if len(data) < BLOCK:
-        data = frozen(np.concatenate([data, np.zeros(BLOCK - len(data), data.dtype)]))
+        padding = np.zeros(BLOCK - len(data), data.dtype)
+        data = frozen(np.concatenate([data, padding]))
+    out: NDArray[Any] = np.empty(len(column), kind)
     loop(data, column.starts, column.sizes, *inputs, out)
     return out
 
@@ -347,7 +347,7 @@ def measured(column: Column, loop: Callable[..., Any], kind: type, *inputs: obje
 def n_parts(column: Column, name: str, loop: Callable[..., Any]) -> Longs:
     """Return (n,) the number of ids of each value; for text, the results of `loop`, which `memo` caches."""
     if column.is_ids:
-        return np.maximum(column.sizes, 0)
+        return widths(column)
     if name not in column.memo:
         column.memo[name] = measured(column, loop, np.int64)
     return column.memo[name]
@@ -358,9 +358,12 @@ def lengths(column: Column, unit: Unit) -> Longs:
         from volt.kernels.string_functions import count_words
 
         return n_parts(column, unit, count_words)
+
     column = column.as_text()
-    n_bytes = np.maximum(column.sizes, 0)
-    return n_bytes if unit == "bytes" else n_bytes - count_bytes(column, *_CONTINUATION)
+    result = widths(column)
+    if unit == "characters":
+        result -= count_bytes(column, *_CONTINUATION)
+    return result
 
 
 def count_bytes(column: Column, first: int, span: int = 0) -> Longs:

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from volt.stream.transforms.column import Column, Longs, lengths
+from volt.stream.transforms.column import Column, Longs, from_ends, lengths, widths
 from volt.stream.transforms.fields import with_fields
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
@@ -54,25 +54,28 @@ class Documents(ConfiguredTransform):
         batch, _ = with_fields(batch, (*self.fields, self.id_field))
         n_tokens = np.stack([lengths(batch.columns[field - 1], "words") for field in self.fields])
         joins = rng.uniform(batch.origins) < self.probability
-        limits = np.full(len(batch), min(self.max_tokens, _MOST))
+
+        max_tokens = min(self.max_tokens, _MOST)
+        limits = np.full(len(batch), max_tokens)
         if self.sample_length:
-            limits = rng.at("limit").integers(batch.origins, 1, min(self.max_tokens, _MOST))
+            limits = rng.at("limit").integers(batch.origins, 1, max_tokens)
+        max_lines = len(batch)
+        if self.max_lines is not None:
+            max_lines = min(self.max_lines, max_lines)
+
         ids = batch.columns[self.id_field - 1].as_text()
-        most_lines = len(batch) if self.max_lines is None else min(self.max_lines, len(batch))
-        starts, totals = np.empty(len(batch), np.int64), np.empty(len(self.fields), np.int64)
-        n = find_starts(
-            n_tokens, joins, limits, most_lines, ids.data, ids.starts, ids.sizes, totals, starts
-        )
+        totals = np.empty(len(self.fields), np.int64)
+        starts = np.empty(len(batch), np.int64)
+        n = find_starts(n_tokens, joins, limits, max_lines, *ids.views, totals, starts)
+
         bounds = np.append(starts[:n], len(batch))
         columns = {field: self._joined(batch.columns[field - 1], bounds) for field in self.fields}
         return batch.take(starts[:n]).with_columns(columns)
 
     def _joined(self, column: Column, bounds: Longs) -> Column:
-        if column.is_ids and not self.separator:
-            return joined_runs(column, bounds)
-        return joined_runs(
-            column.as_text(), bounds, separator=f" {self.separator} " if self.separator else " "
-        )
+        if not self.separator:
+            return joined_runs(column, bounds, separator="" if column.is_ids else " ")
+        return joined_runs(column.as_text(), bounds, separator=f" {self.separator} ")
 
     def deterministic(self) -> None: ...
 
@@ -81,17 +84,19 @@ class Documents(ConfiguredTransform):
 
 
 def joined_runs(column: Column, bounds: Longs, *, separator: str = "") -> Column:
+    """Join runs of values with a separator. bounds: (n_runs + 1,) where runs start and end"""
     from volt.kernels.columns import write_runs
 
-    width, between = column.data.itemsize, np.frombuffer(separator.encode(), np.uint8)
-    total = np.concatenate([[0], np.cumsum(np.maximum(column.sizes, 0))])
+    item_size = column.data.itemsize
+    between = np.frombuffer(separator.encode(), np.uint8)
+    total = np.concatenate([[0], np.cumsum(widths(column))])
     sizes = np.diff(total[bounds]) + (np.diff(bounds) - 1) * len(between)
+
     out = np.empty(int(sizes.sum()), column.data.dtype)
     data = np.ascontiguousarray(column.data).view(np.uint8)
-    write_runs(
-        data, column.starts * width, column.sizes * width, bounds, between, out.view(np.uint8)
-    )
-    return Column(out, np.cumsum(sizes) - sizes, sizes)
+    starts = column.starts * item_size
+    write_runs(data, starts, column.sizes * item_size, bounds, between, out.view(np.uint8))
+    return from_ends(out, np.cumsum(sizes))
 
 
 @dataclass(frozen=True, slots=True)

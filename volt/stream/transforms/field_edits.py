@@ -6,11 +6,13 @@ r"""Append, copy, select or reorder the fields of a line.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
-from volt.stream.transforms.column import Column
+from volt.stream.transforms.column import Column, widths
 from volt.stream.transforms.fields import with_fields
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
@@ -18,29 +20,35 @@ from volt.stream.transforms.options import Copies, FieldNumber, Fields, FieldTex
 from volt.stream.transforms.tags import surrounded
 from volt.stream.transforms.transform import LineFault, LineTransform
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Append(LineTransform):
-    """Append a constant text as the last field. (`user` with `append: true` appends a function's result.)"""
+    """Append a constant text as the last field. (A function of `user` can append its result.)"""
 
     text: FieldText
     """The new field."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        after = Column.missing(len(batch)) if batch.rest is None else batch.rest
+        after = batch.rest or Column.missing(len(batch))
         if after.present.any():
             after = surrounded(after, "", "\t" + self.text)
+
         columns = [*batch.columns, after]
-        n_fields = sum((column.present for column in columns), np.zeros(len(batch), np.int64))
-        for k, column in enumerate(columns):  # the text becomes the first field that a line lacks
-            lines = np.flatnonzero(n_fields == k)
+        n_present = np.sum([column.present for column in columns], axis=0)
+        for number, column in enumerate(columns):
+            lines = np.flatnonzero(
+                n_present == number
+            )  # the lines whose first missing field this is
+            text = Column.repeated(self.text, len(lines))
             if len(lines) == len(batch):
-                columns[k] = Column.repeated(self.text, len(batch))
+                columns[number] = text
             elif len(lines):
-                columns[k] = column.replaced(lines, Column.repeated(self.text, len(lines)))
-        if batch.rest is None:
-            return Batch(tuple(columns), None, batch.origins)
-        return Batch(tuple(columns[:-1]), columns[-1], batch.origins)
+                columns[number] = column.replaced(lines, text)
+
+        rest = None if batch.rest is None else columns.pop()
+        return Batch(tuple(columns), rest, batch.origins)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +61,31 @@ class Copy(LineTransform):
     """The field to overwrite."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        batch = with_fields(batch, (self.from_,))[0].split(self.to)
+        batch, _ = with_fields(batch, (self.from_,))
+        batch = batch.split(self.to)
         empty = Column.repeated("", len(batch))  # shared by all fields without any value
-        before = {k: _filled(batch.columns[k - 1], empty) for k in range(1, self.to)}
-        return batch.with_columns({**before, self.to: batch.columns[self.from_ - 1]})
+        columns = dict[int, Column]()
+        for field in range(1, self.to):
+            column = batch.columns[field - 1]
+            if not column.present.any():
+                column = empty
+            elif not column.present.all():
+                column = Column(column.data, column.starts, widths(column))
+            columns[field] = column
+        columns[self.to] = batch.columns[self.from_ - 1]
+        return batch.with_columns(columns)
+
+    def moved(self, fields: Mapping[int, T]) -> dict[int, T]:
+        return _moved(fields, {self.to: self.from_})
 
 
-def _filled(column: Column, empty: Column) -> Column:
-    if column.present.all():
-        return column
-    return (
-        Column(column.data, column.starts, np.maximum(column.sizes, 0))
-        if column.present.any()
-        else empty
-    )
+def _moved(fields: Mapping[int, T], sources: Mapping[int, int]) -> dict[int, T]:
+    """Return the fields, with each key of `sources` overwritten by the field that is its value."""
+    result = {field: value for field, value in fields.items() if field not in sources}
+    for field, source in sources.items():
+        if source in fields:
+            result[field] = fields[source]
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +96,12 @@ class DuplicateMono(LineTransform):
         batch = batch.split(2)
         lines = np.flatnonzero(batch.columns[1].present).tolist()
         if lines:
-            raise LineFault(
-                dict.fromkeys(lines, "has a second field already; duplicate_mono makes one")
-            )
+            reason = "has a second field already; duplicate_mono makes one"
+            raise LineFault(dict.fromkeys(lines, reason))
         return batch.with_columns({2: batch.columns[0]})
+
+    def moved(self, fields: Mapping[int, T]) -> dict[int, T]:
+        return _moved(fields, {2: 1})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +115,9 @@ class Multiply(LineTransform):
         batch = batch.split(1)
         return batch.with_columns(dict.fromkeys(range(1, self.n + 1), batch.columns[0]))
 
+    def moved(self, fields: Mapping[int, T]) -> dict[int, T]:
+        return _moved(fields, dict.fromkeys(range(2, self.n + 1), 1))
+
 
 @dataclass(frozen=True, slots=True)
 class KeepFields(LineTransform):
@@ -105,3 +129,6 @@ class KeepFields(LineTransform):
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch, fields = with_fields(batch, self.fields)
         return Batch(tuple(batch.columns[field - 1] for field in fields), None, batch.origins)
+
+    def moved(self, fields: Mapping[int, T]) -> dict[int, T]:
+        return {new: fields[old] for new, old in enumerate(self.fields, 1) if old in fields}

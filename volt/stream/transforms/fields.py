@@ -12,14 +12,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.display import counted
 from volt.errors import StreamError
-from volt.stream.transforms.column import Column, Longs, holding_bytes
+from volt.stream.transforms.column import Column, Longs
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Fields
 from volt.stream.transforms.transform import LineFault
 
-N_SIDES = 2
+SOURCE = 1
+TARGET = 2
+BOTH_SIDES = (SOURCE, TARGET)
+N_SIDES = len(BOTH_SIDES)
 
 
 def with_fields(batch: Batch, fields: Fields | None) -> tuple[Batch, Fields]:
@@ -27,21 +31,28 @@ def with_fields(batch: Batch, fields: Fields | None) -> tuple[Batch, Fields]:
 
     Raises LineFault for lines that lack one of `fields`.
     """
-    batch = batch.split(max(fields or (N_SIDES,)))
     if fields is None:
-        return batch, tuple(range(1, N_SIDES + 1))
+        return batch.split(N_SIDES), BOTH_SIDES
+
     last = max(fields)
-    if not batch.columns[last - 1].present.all():
-        short = np.flatnonzero(~batch.columns[last - 1].present)
-        n_fields = batch.take(short).n_fields
-        raise LineFault(
-            {int(i): missing(int(n), last) for i, n in zip(short, n_fields, strict=True)}
-        )
+    batch = batch.split(last)
+    short = np.flatnonzero(~batch.columns[last - 1].present)
+    if len(short):
+        n_fields = batch.take(short).n_fields.tolist()
+        reasons = [missing(n, last) for n in n_fields]
+        raise LineFault(dict(zip(short.tolist(), reasons, strict=True)))
     return batch, fields
 
 
 def missing(n_fields: int, field: int) -> str:
-    return f"field {field} is missing: the line has {n_fields} field{'s' * (n_fields != 1)} (fields count from 1)"
+    n = counted(n_fields, "field")
+    return f"field {field} is missing: the line has {n} (fields count from 1)"
+
+
+def filled_columns(batch: Batch, fields: Sequence[int]) -> dict[int, Column]:
+    """Return the columns of those fields that at least one line has."""
+    columns = {field: batch.columns[field - 1] for field in fields}
+    return {field: column for field, column in columns.items() if column.present.any()}
 
 
 def map_columns(
@@ -54,31 +65,18 @@ def map_columns(
     >>> map_columns(Batch.of(["a\tb\tc", "d"]), lambda column: Column.repeated("x", len(column))).lines
     ['x\tx\tc', 'x']
     """
-
-    def changed(column: Column, number: int) -> Column:
-        inputs = column if (present := column.present).all() else column.take(present)
+    batch, fields = with_fields(batch, fields)
+    columns = filled_columns(batch, fields)
+    for field, column in columns.items():
+        present = column.present
+        inputs = column if present.all() else column.take(present)
         output = function(inputs)
         if len(output) != len(inputs):
             raise StreamError(
                 f"a function returned {len(output)} values for {len(inputs)}; return one for each"
             )
-        return output if inputs is column else column.replaced(present, output)
-
-    return _with_changed(batch, changed, fields)
-
-
-def _with_changed(
-    batch: Batch, function: Callable[[Column, int], Column], fields: Fields | None
-) -> Batch:
-    batch, numbers = with_fields(batch, fields)
-    columns = {
-        number: batch.columns[number - 1]
-        for number in numbers
-        if batch.columns[number - 1].present.any()
-    }
-    return batch.with_columns(
-        {number: function(column, number) for number, column in columns.items()}
-    )
+        columns[field] = output if inputs is column else column.replaced(present, output)
+    return batch.with_columns(columns)
 
 
 class Draws(NamedTuple):
@@ -105,22 +103,18 @@ def each_field(
     function: returns (n_lines,) values; missing values stay missing
     If the number of values changes, raises LineFault for the lines that contain a line end.
     """
-
-    def changed(column: Column, number: int) -> Column:
-        output = function(column, Draws(number, rng.at(number), batch.origins))
+    batch, fields = with_fields(batch, fields)
+    columns = filled_columns(batch, fields)
+    for field, column in columns.items():
+        output = function(column, Draws(field, rng.at(field), batch.origins))
         if len(output) != len(column):
-            raise LineFault(
-                {
-                    i: "contains a line end"
-                    for i, value in enumerate(column.strings())
-                    if "\n" in value
-                }
-            )
-        if output is column or column.present.all():
-            return output
-        return Column(output.data, output.starts, np.where(column.present, output.sizes, -1))
-
-    return _with_changed(batch, changed, fields)
+            breaking = [i for i, value in enumerate(column.strings()) if "\n" in value]
+            raise LineFault(dict.fromkeys(breaking, "contains a line end"))
+        if output is not column and not column.present.all():
+            sizes = np.where(column.present, output.sizes, -1)
+            output = Column(output.data, output.starts, sizes)
+        columns[field] = output
+    return batch.with_columns(columns)
 
 
 def map_strings(
@@ -128,17 +122,3 @@ def map_strings(
 ) -> Batch:
     """Like `map_columns`, for a function of lists of strings."""
     return map_columns(batch, lambda column: Column.of(function(column.strings())), fields=fields)
-
-
-def check_values(columns: Sequence[Column]) -> None:
-    reasons = dict[int, str]()
-    for column in columns:
-        if not column.is_ids and len(breaking := np.flatnonzero(holding_bytes(column, b"\t\n"))):
-            values = zip(breaking.tolist(), column.take(breaking).strings(), strict=True)
-            reasons |= {
-                i: f"made a tab or a line feed: {value!r}"
-                for i, value in values
-                if i not in reasons
-            }
-    if reasons:
-        raise LineFault(reasons)

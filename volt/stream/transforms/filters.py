@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
@@ -24,7 +24,7 @@ from volt.errors import ConfigError, StreamError
 from volt.fork_guard import about_to_use_polars
 from volt.stream.transforms.column import Column, Longs, Mask, Unit, blank, holding_bytes, lengths
 from volt.stream.transforms.field_edits import KeepFields
-from volt.stream.transforms.fields import N_SIDES, with_fields
+from volt.stream.transforms.fields import BOTH_SIDES, with_fields
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Fields, Size, TwoFields, field_number, number_between
@@ -43,32 +43,38 @@ _PARTS = re.compile(
 )
 _ONCE = re.compile(r"\+|\{0*[1-9]\d*(,\d*)?\}")  # quantifiers that need their part at least once
 _FLAGS = re.compile(r"\A\(\?[a-zA-Z]+\)")  # flags of the whole pattern
-_UNCLEAR = re.compile(
-    r"\\[xuUN0-9]|\(\?#|\(\?[a-zA-Z-]*[ixu]"
-)  # escapes of several characters, comments and flags
+# Escapes of several characters, comments and flags
+_UNCLEAR = re.compile(r"\\[xuUN0-9]|\(\?#|\(\?[a-zA-Z-]*[ixu]")
 
 
 def matching(column: Column, compiled: re.Pattern[str]) -> Mask:
     """Return (n,) bool, True for values with a match; a missing value counts as empty."""
-    column, runs = column.as_text(), needed(compiled)
-    candidates = _candidates(column, runs, compiled.flags) if runs else np.arange(len(column))
-    result, search = np.zeros(len(column), bool), compiled.search
-    result[candidates] = [search(value) is not None for value in column.take(candidates).strings()]
+    column = column.as_text()
+    candidates = _candidates(column, compiled)
+    values = column.take(candidates).strings()
+    result = np.zeros(len(column), bool)
+    result[candidates] = [compiled.search(value) is not None for value in values]
     return result
 
 
-def _candidates(column: Column, runs: list[list[str]], flags: int) -> Longs:
+def _candidates(column: Column, compiled: re.Pattern[str]) -> Longs:
     """Return the indices of values that contain a string or rare character that every match contains."""
+    flags = compiled.flags
+    runs = needed(compiled)
+    if not runs:
+        return np.arange(len(column))
+
     text = needed_text(runs)
     if len(text) < 2 or flags & re.IGNORECASE:
-        rarest = min((first_bytes(part, flags) for run in runs for part in run), key=len)
-        return np.flatnonzero(holding_bytes(column, rarest))
+        first = [first_bytes(part, flags) for part in chain.from_iterable(runs)]
+        return np.flatnonzero(holding_bytes(column, min(first, key=len)))
     array, ends = column.packed()
     places = _places(array.tobytes(), text.encode("utf-8", "surrogatepass"))
     return np.unique(np.searchsorted(ends, np.fromiter(places, np.int64), side="right"))
 
 
 def _places(text: bytes, wanted: bytes) -> Iterator[int]:
+    """Yield the first position of a string in each line that contains it."""
     place = text.find(wanted)
     while place >= 0:
         yield place
@@ -80,11 +86,10 @@ def first_bytes(part: str, flags: int) -> bytes:
     """Return the first UTF-8 bytes of the characters that a part of a pattern, a character or class, matches."""
     is_plain = part.isascii() and "\\" not in part and not flags & re.IGNORECASE
     characters = _characters(128 if is_plain else sys.maxunicode + 1)
-    result = np.array([ord(match) for match in re.findall(part, characters, flags)], np.int64)
-    heads = np.unique(
-        np.where(result < 128, result, result & ~63)
-    )  # 64 adjacent characters differ in the last byte
-    return bytes(sorted({chr(code).encode("utf-8", "surrogatepass")[0] for code in heads.tolist()}))
+    codes = np.array([ord(match) for match in re.findall(part, characters, flags)], np.int64)
+    # 64 adjacent characters differ in the last byte
+    firsts = np.unique(np.where(codes < 128, codes, codes & ~63)).tolist()
+    return bytes(sorted({chr(code).encode("utf-8", "surrogatepass")[0] for code in firsts}))
 
 
 @lru_cache(maxsize=2)
@@ -93,14 +98,18 @@ def _characters(n: int) -> str:
 
 
 def needed_text(runs: list[list[str]]) -> str:
-    split = (group for run in runs for is_one, group in groupby(run, _is_character) if is_one)
-    return max(("".join(part[-1] for part in group) for group in split), key=len, default="")
+    """Return the longest string of adjacent characters in runs of characters and classes."""
+    texts = [""]
+    for run in runs:
+        for is_text, group in groupby(run, _is_character):
+            if is_text:
+                texts.append("".join(part[-1] for part in group))
+    return max(texts, key=len)
 
 
 def _is_character(part: str) -> bool:
-    return len(part) == 1 or (
-        len(part) == 2 and part[0] == "\\" and not part[1].isalnum() and part[1] != "\n"
-    )
+    is_escaped = len(part) == 2 and part[0] == "\\"
+    return len(part) == 1 or (is_escaped and not part[1].isalnum() and part[1] != "\n")
 
 
 def needed(compiled: re.Pattern[str]) -> list[list[str]]:
@@ -108,18 +117,19 @@ def needed(compiled: re.Pattern[str]) -> list[list[str]]:
     pattern = _FLAGS.sub("", compiled.pattern)
     if compiled.flags & re.VERBOSE or _UNCLEAR.search(pattern):
         return []
-    runs, depth = [list[str]()], 0
+
+    runs = [list[str]()]
+    depth = 0  # of groups
     for part in _PARTS.finditer(pattern):
-        kind, text = part.lastgroup, part[0]
+        kind = part.lastgroup
+        text = part[0]
         if depth == 0 and text == "|":
             return []
         depth += (kind == "open") - (kind == "close")
-        is_choice = text == r"\d" or (text[0] == "[" and not text.startswith("[^"))
-        if (
-            depth == 0
-            and kind in ("escape", "class", "character")
-            and (_is_character(text) or is_choice)
-        ):
+        is_class = text == r"\d" or (kind == "class" and not text.startswith("[^"))
+        if kind in ("escape", "character"):
+            is_class |= _is_character(text)
+        if depth == 0 and is_class:
             runs[-1].append(text)
             continue
         if kind == "quantifier" and not _ONCE.fullmatch(text):
@@ -132,9 +142,8 @@ def check_pattern(pattern: str, option: str) -> str:
     try:
         re.compile(arguments.text(pattern, option))
     except re.error as error:
-        raise ConfigError(
-            f"{option}: {pattern!r} is not a regular expression: {error}; fix it"
-        ) from None
+        message = f"{option}: {pattern!r} is not a regular expression: {error}; fix it"
+        raise ConfigError(message) from None
     if not pattern:
         raise ConfigError(f"{option}: is empty, so every line matches; give a regular expression")
     return pattern
@@ -164,10 +173,12 @@ class FieldFilter(Filter):
     fields: Fields | None
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        batch, (first, *others) = with_fields(batch, self.fields)
-        wanted = self.fits(batch.columns[first - 1])
-        for column in (batch.columns[number - 1] for number in others):
-            wanted = wanted & (self.fits(column) | ~column.present)
+        batch, fields = with_fields(batch, self.fields)
+        wanted = np.ones(len(batch), bool)
+        for place, field in enumerate(fields):
+            column = batch.columns[field - 1]
+            fits = self.fits(column)
+            wanted &= fits if place == 0 else fits | ~column.present
         return selected(batch, wanted)
 
     def fits(self, column: Column) -> Mask:
@@ -182,12 +193,13 @@ class SkipBlank(Filter):
     """The fields to check; a missing field counts as blank. By default 1 and, if the line has it, 2."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        batch = batch.split(max(self.fields or (N_SIDES,)))
-        columns = [batch.columns[field - 1] for field in self.fields or range(1, N_SIDES + 1)]
-        wanted = [~blank(column) for column in columns]
+        fields = self.fields or BOTH_SIDES
+        batch = batch.split(max(fields))
+        columns = [batch.columns[field - 1] for field in fields]
+        is_blank = list(map(blank, columns))
         if self.fields is None:
-            wanted[1] |= ~columns[1].present
-        return selected(batch, np.logical_and.reduce(wanted))
+            is_blank[1] &= columns[1].present
+        return selected(batch, ~np.logical_or.reduce(is_blank))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,23 +234,18 @@ class Match(Filter):
     """Instead, keep the lines in which the two fields differ."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        batch, numbers = with_fields(batch, self.fields)
-        left, right = (batch.columns[number - 1] for number in numbers)
-        compiled, same = re.compile(self.pattern), np.ones(len(batch), bool)
-        looked_at = np.flatnonzero(
-            matching(left, compiled) | matching(right, compiled)
-        )  # elsewhere, no matches
+        batch, fields = with_fields(batch, self.fields)
+        left, right = (batch.columns[field - 1] for field in fields)
+        compiled = re.compile(self.pattern)
+        searched = np.flatnonzero(matching(left, compiled) | matching(right, compiled))
 
         def matches(text: str) -> list[str]:
-            return sorted(
-                [one[0] for one in compiled.finditer(text)]
-                if compiled.groups
-                else compiled.findall(text)
-            )
+            return sorted(match[0] for match in compiled.finditer(text))
 
-        pairs = zip(left.take(looked_at).strings(), right.take(looked_at).strings(), strict=True)
-        same[looked_at] = [matches(one) == matches(other) for one, other in pairs]
-        return selected(batch, same != self.invert)
+        pairs = zip(left.take(searched).strings(), right.take(searched).strings(), strict=True)
+        is_same = np.ones(len(batch), bool)  # true for lines without matches
+        is_same[searched] = [matches(source) == matches(target) for source, target in pairs]
+        return selected(batch, is_same != self.invert)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,11 +284,11 @@ class Length(FieldFilter):
             )
 
     def fits(self, column: Column) -> Mask:
-        sizes, high = (
-            lengths(column, self.unit),
-            _MOST if self.max is None else min(self.max, _MOST),
-        )
-        return (min(self.min, _MOST) <= sizes) & (sizes <= high)
+        sizes = lengths(column, self.unit)
+        result: Mask = sizes >= min(self.min, _MOST)
+        if self.max is not None:
+            result &= sizes <= min(self.max, _MOST)
+        return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,11 +316,10 @@ class Ratio(Filter):
     """The unit: words (or pieces) separated by spaces, characters, or bytes."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        batch, numbers = with_fields(batch, self.fields)
-        one, other = (lengths(batch.columns[number - 1], self.unit) for number in numbers)
-        return selected(
-            batch, np.maximum(one, other) <= float(min(self.max, _MOST)) * np.minimum(one, other)
-        )
+        batch, fields = with_fields(batch, self.fields)
+        left, right = (lengths(batch.columns[field - 1], self.unit) for field in fields)
+        limits = float(min(self.max, _MOST)) * np.minimum(left, right)
+        return selected(batch, np.maximum(left, right) <= limits)
 
 
 # Functions of one line, so that other lines do not influence whether a line is kept
@@ -360,12 +366,12 @@ class Where(Filter):
         expression = self._expression()
         numbers = self._numbers(expression)
         batch = batch.split(max(numbers.values()))
-        arrays = {
-            name: batch.columns[number - 1].as_text().to_arrow() for name, number in numbers.items()
+        columns = {
+            name: pl.from_arrow(batch.columns[number - 1].as_text().to_arrow())
+            for name, number in numbers.items()
         }
-        frame = pl.DataFrame({name: pl.from_arrow(array) for name, array in arrays.items()})
         try:
-            wanted = frame.select(expression.fill_null(False)).to_series()
+            wanted = pl.DataFrame(columns).select(expression.fill_null(False)).to_series()
         except pl.exceptions.PolarsError as error:
             raise StreamError(
                 f"where: {self.condition!r} fails for some line: {_first_line(error)}"
@@ -375,33 +381,32 @@ class Where(Filter):
     def _expression(self) -> pl.Expr:
         import polars as pl
 
-        bare = _QUOTED.sub("''", arguments.text(self.condition, "condition"))
-        if others := sorted(
-            {name.lower() for name in _CALLED.findall(bare)}
-            - {*_FUNCTIONS.split(), *_WORDS.split()}
-        ):
-            raise self._refusal(
-                f"{others[0]} is not a function of one line; use one of {' '.join(_FUNCTIONS.split())}"
-            )
+        unquoted = _QUOTED.sub("''", arguments.text(self.condition, "condition"))
+        functions = {name.lower() for name in _CALLED.findall(unquoted)}
+        unknown = sorted(functions - {*_FUNCTIONS.split(), *_WORDS.split()})
+        if unknown:
+            use = " ".join(_FUNCTIONS.split())
+            raise self._refusal(f"{unknown[0]} is not a function of one line; use one of {use}")
         try:
             return pl.sql_expr(self.condition)
         except (pl.exceptions.PolarsError, UnicodeEncodeError) as error:
             raise self._refusal(_first_line(error)) from None
 
     def _numbers(self, expression: pl.Expr) -> dict[str, int]:
-        numbers = dict[str, int]()
+        """Return the names in an expression, with their fields' numbers."""
+        result = dict[str, int]()
         for name in expression.meta.root_names():
+            numbered = _NUMBERED.fullmatch(name)
             if name in self.names:
-                numbers[name] = self.names.index(name) + 1
-            elif numbered := _NUMBERED.fullmatch(name):
-                numbers[name] = field_number(int(numbered[1]), "condition")
+                result[name] = self.names.index(name) + 1
+            elif numbered:
+                result[name] = field_number(int(numbered[1]), "condition")
             else:
-                raise self._refusal(
-                    f"there is no field {name!r}; field 1 is {' or '.join([*self.names[:1], 'f1'])}"
-                )
-        if not numbers:
+                first = " or ".join([*self.names[:1], "f1"])
+                raise self._refusal(f"there is no field {name!r}; field 1 is {first}")
+        if not result:
             raise self._refusal("it does not name a field; field 1 is f1")
-        return numbers
+        return result
 
     def _refusal(self, reason: str) -> ConfigError:
         return ConfigError(f"condition: {self.condition!r} cannot be used: {reason}; fix it")

@@ -19,7 +19,8 @@ from volt.stream.transforms.column import (
     Chosen,
     Column,
     Longs,
-    concatenated_fields,
+    as_indices,
+    concatenated,
     count_bytes,
     from_ends,
 )
@@ -65,23 +66,20 @@ class Batch:
 
         n: the minimum number of fields
         """
-        more = n - len(self.columns)
-        if more <= 0:
+        n_more = n - len(self.columns)
+        if n_more <= 0:
             return self
         if self.rest is None:
-            return Batch((*self.columns, *[Column.missing(len(self))] * more), None, self.origins)
+            missing = [Column.missing(len(self))] * n_more
+            return Batch((*self.columns, *missing), None, self.origins)
         from volt.kernels.columns import cut
 
-        starts, sizes = (
-            np.empty((more + 1, len(self)), np.int64),
-            np.empty((more + 1, len(self)), np.int64),
-        )
         data = self.rest.data
+        starts = np.empty((n_more + 1, len(self)), np.int64)
+        sizes = np.empty_like(starts)
         has_rest = cut(data, self.rest.starts, self.rest.sizes, starts, sizes)
-        columns = [Column(data, *views) for views in zip(starts, sizes, strict=True)]
-        return Batch(
-            (*self.columns, *columns[:-1]), columns[-1] if has_rest else None, self.origins
-        )
+        *columns, rest = (Column(data, *views) for views in zip(starts, sizes, strict=True))
+        return Batch((*self.columns, *columns), rest if has_rest else None, self.origins)
 
     def column(self, field: int) -> Column:
         """Return the values of a field.
@@ -114,17 +112,16 @@ class Batch:
 
         indices: line indices, repeats allowed, or a boolean mask
         """
-        chosen = np.asarray(indices)
-        chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
-        rest = None if self.rest is None else self.rest.take(chosen)
-        return Batch(
-            tuple(column.take(chosen) for column in self.columns), rest, self.origins[chosen]
-        )
+        chosen = as_indices(indices)
+        return self._each(lambda column: column.take(chosen), self.origins[chosen])
 
     def compact(self) -> Batch:
         """Return the lines in new, unshared buffers."""
-        rest = None if self.rest is None else self.rest.compact()
-        return Batch(tuple(column.compact() for column in self.columns), rest, self.origins)
+        return self._each(Column.compact, self.origins)
+
+    def _each(self, function: Callable[[Column], Column], origins: Longs) -> Batch:
+        rest = None if self.rest is None else function(self.rest)
+        return Batch(tuple(map(function, self.columns)), rest, origins)
 
     def packed(self) -> tuple[NDArray[np.uint8], Longs]:
         """Return the lines as bytes, each with a line end, and (n_lines,) int64, where each ends."""
@@ -133,16 +130,19 @@ class Batch:
             return columns[0].packed()
         from volt.kernels.columns import put_values
 
-        sizes = sum(
-            (np.maximum(column.sizes + 1, 0) for column in columns), np.zeros(len(self), np.int64)
-        )
-        ends = np.cumsum(np.maximum(sizes, 1))
-        out, places = (
-            np.empty(int(ends[-1]) if len(ends) else 0, np.uint8),
-            ends - np.maximum(sizes, 1),
-        )
+        sizes = np.zeros(len(self), np.int64)
+        for column in columns:
+            sizes += np.maximum(column.sizes + 1, 0)  # with a tab or line end
+        sizes = np.maximum(sizes, 1)
+        ends = np.cumsum(sizes)
+
+        out = np.empty(int(sizes.sum()), np.uint8)
+        places = ends - sizes
+        tab = np.frombuffer(b"\t", np.uint8)
+        nothing = tab[:0]
         for number, column in enumerate(columns):
-            put_values(column.data, column.starts, column.sizes, number == 0, out, places)
+            before = tab if number else nothing
+            put_values(*column.views, before, nothing, out, places)
         out[places] = 0x0A
         return out, ends
 
@@ -195,29 +195,32 @@ class Batch:
         import pyarrow as pa
 
         batch = self.split(int(self.n_fields.max(initial=0)))
-        values = [
-            *names,
-            *(str(number) for number in range(len(names) + 1, len(batch.columns) + 1)),
-        ]
-        arrays = [*(column.to_arrow() for column in batch.columns), pa.array(self.origins)]
-        return pa.RecordBatch.from_arrays(arrays, names=[*values[: len(batch.columns)], "row"])
+        n_fields = len(batch.columns)
+        numbers = map(str, range(len(names) + 1, n_fields + 1))
+        names = [*names[:n_fields], *numbers, "row"]
+        arrays = [column.to_arrow() for column in batch.columns]
+        return pa.RecordBatch.from_arrays([*arrays, pa.array(self.origins)], names=names)
 
 
 def joined(batches: Sequence[Batch]) -> Batch:
     if not batches:
         return Batch((), None, np.zeros(0, np.int64))
-    return batches[0] if len(batches) == 1 else together(batches, np.arange(sum(map(len, batches))))
+    if len(batches) == 1:
+        return batches[0]
+    return together(batches, np.arange(sum(map(len, batches))))
 
 
 def together(parts: Sequence[Batch], order: Longs) -> Batch:
     """Join batches and reorder their lines. order: (n,) indices of lines in the joined batch"""
-    width = max(len(part.columns) for part in parts)
-    parts = [part.split(width) for part in parts]
-    fields = [[part.columns[k] for part in parts] for k in range(width)]
+    n_columns = max(len(part.columns) for part in parts)
+    parts = [part.split(n_columns) for part in parts]
+    columns = [
+        concatenated(field).take(order)
+        for field in zip(*(part.columns for part in parts), strict=True)
+    ]
+    rest = None
     if any(part.rest is not None for part in parts):
-        fields.append(
-            [Column.missing(len(part)) if part.rest is None else part.rest for part in parts]
-        )
-    columns = [column.take(order) for column in concatenated_fields(fields)]
+        rests = [part.rest or Column.missing(len(part)) for part in parts]
+        rest = concatenated(rests).take(order)
     origins = np.concatenate([part.origins for part in parts])[order]
-    return Batch(tuple(columns[:width]), columns[width] if len(columns) > width else None, origins)
+    return Batch(tuple(columns), rest, origins)

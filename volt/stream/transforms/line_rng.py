@@ -27,9 +27,8 @@ def key(*place: Place) -> int:
 
 
 def as_uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
-    result: NDArray[np.float64] = np.ldexp(
-        (words >> np.uint64(64 - _BITS)).astype(np.float64), -_BITS
-    )
+    highest = words >> np.uint64(64 - _BITS)
+    result: NDArray[np.float64] = np.ldexp(highest.astype(np.float64), -_BITS)
     return result
 
 
@@ -99,13 +98,15 @@ class LineRng:
 
         origins: (n,) the `Batch`'s origins
         """
-        bits = np.random.SFC64(
-            0
-        )  # one for all lines: making a generator takes ten times as long as setting its state
-        generator, state = np.random.Generator(bits), bits.state
+        # One for all lines: creating a generator takes ten times as long as setting its state
+        bits = np.random.SFC64(0)
+        generator = np.random.Generator(bits)
+        state = bits.state
         words = state["state"]["state"]
         words[3] = 1  # the generator's counter
-        for row in np.stack([self.at(f"word {k}").words(origins) for k in range(3)], axis=1):
+
+        drawn = np.stack([self.at(f"word {number}").words(origins) for number in range(3)], axis=1)
+        for row in drawn:
             words[:3] = row
             bits.state = state
             yield generator

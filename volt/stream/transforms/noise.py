@@ -14,7 +14,7 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Annotated, ClassVar, Literal, NamedTuple, get_args
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from volt.stream.transforms.fields import Draws, each_field
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Amount, Fields, Probability, number_between
-from volt.stream.transforms.transform import LineTransform
+from volt.stream.transforms.transform import Changes, LineTransform
 from volt.stream.transforms.word_types import (
     NO_OTHERS,
     Tokens,
@@ -38,9 +38,8 @@ from volt.stream.transforms.word_types import (
 
 USUAL_TEMPERATURE = 2.0
 _FLAT, _STEEP = 1e-100, 100.0  # temperatures below and above which results do not change in 53 bits
-Kind = Literal[
-    "swap", "drop", "insert", "replace"
-]  # in the order of the numbers in volt.kernels.noise
+# In the order of the numbers in volt.kernels.noise
+Kind = Literal["swap", "drop", "insert", "replace"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _N_CODES = 1 << 16
 _N_AT_ONCE = 256  # characters that share one random number
@@ -51,7 +50,7 @@ _WIDE_SCRIPTS = ("HIRAGANA", "KATAKANA", "CJK UNIFIED", "BOPOMOFO")
 
 class Noise(LineTransform):
     __slots__ = ()
-    changes: ClassVar[str] = "tokens"
+    changes: ClassVar[Changes] = "tokens"
     fields: Fields | None
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
@@ -67,7 +66,7 @@ class Noise(LineTransform):
 class Typos(Noise):
     """Misspell random characters, using characters of the same field. Spaces stay, and no word disappears."""
 
-    changes: ClassVar[str] = "spelling"
+    changes: ClassVar[Changes] = "spelling"
     rate: Probability = 0.01
     """The probability that a character is hit; spaces never are."""
     kinds: tuple[Kind, ...] = KINDS
@@ -77,33 +76,26 @@ class Typos(Noise):
     """The fields to misspell."""
 
     def check(self) -> None:
-        kinds = arguments.several(
-            self.kinds, "kinds", remedy=f"give a tuple of some of {', '.join(KINDS)}"
-        )
-        if not kinds or not all(kind in KINDS for kind in kinds) or len({*kinds}) < len(kinds):
+        remedy = f"give a tuple of some of {', '.join(KINDS)}"
+        kinds = arguments.several(self.kinds, "kinds", remedy=remedy)
+        if not kinds or not set(kinds) <= set(KINDS) or len(set(kinds)) < len(kinds):
             raise ConfigError(f"kinds: {kinds}; give some of {', '.join(KINDS)}, each once")
 
     def changed(self, column: Column, draws: Draws) -> Column:
         from volt.kernels.noise import MOST_GROWTH, misspell
 
-        column, kinds = (
-            column.as_text(),
-            np.array([KINDS.index(kind) for kind in self.kinds], np.uint8),
-        )
+        column = column.as_text()
+        kinds = np.array([KINDS.index(kind) for kind in self.kinds], np.uint8)
         powers = np.cumprod(np.full(_N_AT_ONCE, 1.0 - self.rate))
-        out, ends = (
-            np.empty(MOST_GROWTH * int(column.sizes.sum()), np.uint8),
-            np.empty(len(column), np.int64),
-        )
-        misspell(column.data, column.starts, column.sizes, draws.words, powers, kinds, out, ends)
-        return from_ends(out[: ends.max(initial=0)], ends)
+        room = MOST_GROWTH * int(column.sizes.sum())
+        return _rewritten(misspell, column, draws, powers, kinds, room=room)
 
 
 @dataclass(frozen=True, slots=True)
 class Punctuation(Noise):
     """Remove random punctuation marks, also final ones, or add a missing full stop ("。" in Chinese)."""
 
-    changes: ClassVar[str] = "spelling"
+    changes: ClassVar[Changes] = "spelling"
     drop: Probability = 0.05
     """The probability of removing a mark; marks inside a word stay ("don't", "3.5", "a-b")."""
     final: Probability = 0.1
@@ -114,27 +106,30 @@ class Punctuation(Noise):
     def changed(self, column: Column, draws: Draws) -> Column:
         from volt.kernels.noise import change_marks
 
-        column, n = column.as_text(), len(column)
-        out, ends = np.empty(int(column.sizes.sum()) + 3 * n, np.uint8), np.empty(n, np.int64)
-        views, rates = (
-            (column.data, column.starts, column.sizes),
-            (float(self.drop), float(self.final)),
-        )
-        change_marks(*views, draws.words, *rates, _marks(), out, ends)
-        return from_ends(out[: ends.max(initial=0)], ends)
+        column = column.as_text()
+        rates = (float(self.drop), float(self.final))
+        room = int(column.sizes.sum()) + 3 * len(column)  # for a full stop of three bytes
+        return _rewritten(change_marks, column, draws, *rates, _marks(), room=room)
+
+
+def _rewritten(loop: Any, column: Column, draws: Draws, *inputs: object, room: int) -> Column:
+    """Return the values that a kernel writes, which need at most `room` bytes."""
+    out = np.empty(room, np.uint8)
+    ends = np.empty(len(column), np.int64)
+    loop(*column.views, draws.words, *inputs, out, ends)
+    return from_ends(out[: ends.max(initial=0)], ends)
 
 
 @cache
 def _marks() -> NDArray[np.uint8]:
     from volt.kernels.noise import FINAL, INNER, MARK, WIDE
 
-    is_mark = np.array([unicodedata.category(chr(code))[0] == "P" for code in range(_N_CODES)])
-    is_wide = [
-        unicodedata.name(chr(code), "").startswith(_WIDE_SCRIPTS) for code in range(_N_CODES)
-    ]
+    characters = list(map(chr, range(_N_CODES)))
+    is_mark = np.array([unicodedata.category(each)[0] == "P" for each in characters])
+    is_wide = [unicodedata.name(each, "").startswith(_WIDE_SCRIPTS) for each in characters]
     values = np.where(is_mark, MARK, np.where(is_wide, WIDE, 0)).astype(np.uint8)
     values[[*np.flatnonzero(is_mark[:128]), ord(_APOSTROPHE)]] |= INNER
-    values[[ord(mark) for mark in _FINAL]] |= FINAL
+    values[list(map(ord, _FINAL))] |= FINAL
     return values
 
 
@@ -158,27 +153,23 @@ class TokenNoise(Noise):
         from volt.kernels.noise import count_hits, hit_tokens
 
         counts = token_counts(column)
-        if self.rate is None:
-            assert self.temperature is not None
-            n_hits = truncated_geometric(
-                draws.rng.uniform(draws.origins), counts, temperature=self.temperature
-            )
-        else:
+        if self.rate is not None:
             n_hits = np.empty(len(counts), np.int64)
             count_hits(counts, float(self.rate), draws.words, n_hits)
+        else:
+            assert self.temperature is not None
+            uniform = draws.rng.uniform(draws.origins)
+            n_hits = truncated_geometric(uniform, counts, temperature=self.temperature)
+
         n_hits = np.minimum(n_hits, counts - spared)
         lines = np.flatnonzero(n_hits > 0)
         if not len(lines):
             return None
+
         tokens = cut(column.take(lines), counts[lines])
+        bits = draws.rng.at("tokens").words(draws.origins)[lines]
         drawn = np.empty(len(tokens), np.int64)
-        hit_tokens(
-            tokens.ends,
-            n_hits[lines],
-            n_choices,
-            draws.rng.at("tokens").words(draws.origins)[lines],
-            drawn,
-        )
+        hit_tokens(tokens.ends, n_hits[lines], n_choices, bits, drawn)
         return Hit(lines, tokens, drawn)
 
 
@@ -195,13 +186,13 @@ class Drop(TokenNoise):
     """The fields that lose tokens."""
 
     def changed(self, column: Column, draws: Draws) -> Column:
-        if (hit := self.hit(column, draws, spared=1)) is None:
+        hit = self.hit(column, draws, spared=1)
+        if hit is None:
             return column
         stay = hit.drawn < 0
         ends = np.cumsum(stay, dtype=np.int64)[hit.tokens.ends - 1]
-        return with_values(
-            column, hit.lines, written(hit.tokens, np.flatnonzero(stay), ends, NO_OTHERS)
-        )
+        values = written(hit.tokens, np.flatnonzero(stay), ends, NO_OTHERS)
+        return with_values(column, hit.lines, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +212,8 @@ class Reorder(Noise):
         from volt.kernels.noise import reorder_tokens
 
         tokens = cut(column.take(lines), counts[lines])
-        keys, order = np.empty(len(tokens)), np.empty(len(tokens), np.int64)
+        keys = np.empty(len(tokens))
+        order = np.empty(len(tokens), np.int64)
         reorder_tokens(tokens.ends, float(self.max_dist), draws.words[lines], keys, order)
         return with_values(column, lines, written(tokens, order, tokens.ends, NO_OTHERS))
 

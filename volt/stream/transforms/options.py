@@ -12,13 +12,12 @@ from volt import arguments
 from volt.errors import ConfigError
 
 MOST_COPIES = 10_000  # maximum number of copies of a line, or of a field
-MOST_FIELDS = (
-    1 << 16
-)  # largest number of a field; `copy` adds all missing fields before the field that it writes
+MOST_FIELDS = 1 << 16  # largest number of a field; `copy` adds all missing fields before it
 
 
 def field_number(value: int, option: str = "field") -> int:
-    if (field := arguments.whole(value, option)) < 1:
+    field = arguments.whole(value, option)
+    if field < 1:
         raise ConfigError(f"{option}: {field}; fields count from 1, the first is field 1")
     if field > MOST_FIELDS:
         raise ConfigError(f"{option}: {field}; a field's number is {MOST_FIELDS:,} at most")
@@ -49,10 +48,8 @@ def number_between(
     value: float, option: str, *, low: float = 0, high: float = sys.float_info.max
 ) -> float:
     if not low <= arguments.number(value, option) <= high:
-        noun, limit = (
-            "probability" if high == 1 else "number",
-            f"to {high:,g}" if high < sys.float_info.max else "up",
-        )
+        noun = "probability" if high == 1 else "number"
+        limit = f"to {high:,g}" if high < sys.float_info.max else "up"
         raise ConfigError(f"{option}: {value}; give a {noun} from {low:g} {limit}")
     return value
 
@@ -62,7 +59,8 @@ def whole_between(value: int, option: str, *, low: float = 0, high: float = math
 
 
 def _file(value: object, option: str) -> Path:
-    if not (path := arguments.path(value, option)):
+    path = arguments.path(value, option)
+    if not path:
         raise ConfigError(f"{option} is empty; give the path of a file")
     return Path(path)
 

@@ -1,6 +1,7 @@
 """Check the order of steps: a step that changes words must come before steps that add tags or split text into pieces.
 
-Noise, case and most segmentations would break a tag, such as <de> or [BT].
+Noise, case and most segmentations would break a tag, such as <de> or [BT]. Each transform declares its fields, what it
+`changes`, which `special_tokens()` it adds, and how it has `moved` the contents of fields.
 """
 
 from __future__ import annotations
@@ -10,20 +11,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from volt.errors import ConfigError, quoted
+from volt.stream.transforms.case import Case
+from volt.stream.transforms.choice import Choice
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.registry import TRANSFORMS
 from volt.stream.transforms.transform import (
     LineFault,
     LoadedFiles,
     Transform,
+    changed_fields,
     decodes,
     deterministic,
     loaded,
+    special_tokens,
 )
 from volt.text.atoms import SPACE, SUFFIX
-
-BOTH = (1, 2)  # the fields of a transform whose options do not name fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class _Content:
 
 
 _Fields = dict[int, _Content]
+_EMPTY = _Content()
 
 
 def check_order(transforms: Iterable[Transform], files: LoadedFiles) -> None:
@@ -48,86 +51,85 @@ def check_order(transforms: Iterable[Transform], files: LoadedFiles) -> None:
 
 def _after(transforms: Iterable[Any], fields: _Fields, files: LoadedFiles) -> _Fields:
     for transform in transforms:
-        if transform.name == "choice":
-            variants, fields = (
-                [_after(variant.transforms, fields, files) for variant in transform.variants],
-                {},
-            )
-            for number, content in (item for variant in variants for item in variant.items()):
-                before = fields.get(number, _Content())
-                fields[number] = _Content(
-                    {**before.tags, **content.tags}, before.pieces or content.pieces
-                )
-        elif transform.name == "user" or transform.name not in TRANSFORMS:
-            fields = {}  # the effect of user code is unknown
+        if isinstance(transform, Choice):
+            variants = [_after(each.transforms, fields, files) for each in transform.variants]
+            fields = _merged(variants)
+        elif getattr(transform, "changes", "anything") == "anything":
+            fields = {}
         else:
-            for number in _numbers(transform):
-                _check(transform, number, fields.get(number, _Content()), files)
-            if transform.name == "copy":
-                fields = fields | {transform.to: fields.get(transform.from_, _Content())}
-            elif transform.name in ("multiply", "duplicate_mono"):
-                n = getattr(transform, "n", 2)
-                fields = fields | dict.fromkeys(range(1, n + 1), fields.get(1, _Content()))
-            elif transform.name == "keep_fields":
-                fields = {
-                    new: fields.get(old, _Content()) for new, old in enumerate(transform.fields, 1)
-                }
-            fields = _output(transform, fields)
+            for number in changed_fields(transform):
+                _check(transform, number, fields.get(number, _EMPTY), files)
+            if hasattr(transform, "moved"):
+                fields = transform.moved(fields)
+            fields = _changed(transform, fields)
     return fields
 
 
-def _numbers(transform: Any) -> tuple[int, ...]:
-    if transform.name == "lang_prefix_both":
-        return (1,)
-    return getattr(transform, "fields", None) or BOTH
+def _merged(variants: Iterable[_Fields]) -> _Fields:
+    result = _Fields()
+    for fields in variants:
+        for number, content in fields.items():
+            other = result.get(number, _EMPTY)
+            tags = {**other.tags, **content.tags}
+            result[number] = _Content(tags, other.pieces or content.pieces)
+    return result
+
+
+def _changed(transform: Any, fields: _Fields) -> _Fields:
+    tags = {tag: transform.name for tag in special_tokens([transform]) if _is_tag(tag)}
+    result = dict(fields)
+    for number in changed_fields(transform):
+        content = fields.get(number, _EMPTY)
+        pieces = content.pieces
+        if transform.changes == "pieces":
+            pieces = transform.name
+        elif decodes(transform):
+            pieces = ""
+        result[number] = _Content({**content.tags, **tags}, pieces)
+    return result
 
 
 def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -> None:
-    if content.pieces and getattr(transform, "changes", "") == "spelling":
-        effect = f"splits field {number} into pieces, and {transform.name} after it changes their spelling"
+    name = transform.name
+    if content.pieces and transform.changes == "spelling":
         raise ConfigError(
-            f"{content.pieces} {effect}; put {transform.name} before {content.pieces}"
+            f"{content.pieces} splits field {number} into pieces, and {name} after it changes their "
+            f"spelling; put {name} before {content.pieces}"
         )
-    changes = hasattr(transform, "changes") or decodes(transform)
-    for tag, step in content.tags.items() if changes else ():
-        if (broken := _broken(transform, number, tag, files)) is not None:
-            effect = f"turns it into {quoted(broken)}" if broken else "may change it"
-            remedy = f"put {step} after {transform.name}"
-            if transform.name in ("encode", "spm_encode", "sentencepiece"):
-                remedy += f", or give {transform.name} a vocabulary that contains {tag} as a token"
-            raise ConfigError(
-                f"{step} adds {tag} to field {number}, and {transform.name} after it {effect}; {remedy}"
-            )
+    if transform.changes == "nothing" and not decodes(transform):
+        return
 
-
-def _broken(transform: Any, number: int, tag: str, files: LoadedFiles) -> str | None:
-    """Return the text that a step turns a tag into: None if the tag stays whole, "" if the text is unpredictable."""
     step: Any = next(iter(deterministic([transform])), None)
-    if step is None or decodes(step):  # decoding joins a tag and its neighbours
+    for tag, tagging in content.tags.items():
+        broken = _broken(step, number, tag, files)
+        if broken is None:
+            continue
+        effect = f"turns it into {quoted(broken)}" if broken else "may change it"
+        remedy = f"put {tagging} after {name}"
+        if hasattr(step, "to"):
+            remedy += f", or give {name} a vocabulary that contains {tag} as a token"
+        raise ConfigError(
+            f"{tagging} adds {tag} to field {number}, and {name} after it {effect}; {remedy}"
+        )
+
+
+def _broken(step: Any, number: int, tag: str, files: LoadedFiles) -> str | None:
+    """Return the text that a step turns a tag into: None if the tag stays whole, "" if the text is unpredictable."""
+    if step is None or decodes(step):  # noise; decoding joins a tag and its neighbours
         return ""
-    step = replace(step, to="pieces") if hasattr(step, "to") else step
-    line = "\t".join([tag] * max(number, getattr(step, "if_cased", None) or 1))
-    call = loaded(step, files)
+
+    if hasattr(step, "to"):
+        step = replace(step, to="pieces")
+    if isinstance(step, Case):
+        step = replace(step, if_cased=None)
+    batch = Batch.of(["\t".join([tag] * number)])
     try:
-        output = call(Batch.of([line]), LineRng(0, 0)).column(number).strings()[0]
+        [output] = loaded(step, files)(batch, LineRng(0, 0)).column(number).strings()
     except LineFault:  # a table lacks the tag
         return ""
-    return (
-        None
-        if tag in (piece.removeprefix(SPACE).removesuffix(SUFFIX) for piece in output.split(" "))
-        else output
-    )
 
-
-def _output(transform: Any, fields: _Fields) -> _Fields:
-    added = transform.special_tokens() if hasattr(transform, "special_tokens") else ()
-    tags = {tag: transform.name for tag in added if _is_tag(tag)}
-    result = dict(fields)
-    for number in _numbers(transform):
-        content = fields.get(number, _Content())
-        pieces = transform.name if getattr(transform, "changes", "") == "pieces" else content.pieces
-        result[number] = _Content({**content.tags, **tags}, "" if decodes(transform) else pieces)
-    return result
+    words = [piece.removeprefix(SPACE).removesuffix(SUFFIX) for piece in output.split(" ")]
+    return None if tag in words else output
 
 
 def _is_tag(text: str) -> bool:

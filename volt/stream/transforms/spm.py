@@ -18,12 +18,16 @@ from volt.formats.sentencepiece.merges import NORMAL
 from volt.formats.sentencepiece.model_file import vocabulary_of
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import Draws, each_field
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Amount, Fields, File, whole_between
 from volt.stream.transforms.sentencepiece_sampling import Form, Sampler, column_of_rows, sampler_of
 from volt.stream.transforms.subwords import decoded, encode_column, ids_of, pieces_of
-from volt.stream.transforms.transform import Call, FileTransform, LineTransform, LoadedFiles
+from volt.stream.transforms.transform import (
+    Call,
+    Changes,
+    FileTransform,
+    LineTransform,
+    LoadedFiles,
+)
 from volt.text.atoms import PREFIX
 from volt.text.normalizer import Normalizer
 
@@ -48,11 +52,8 @@ class OwnEncoder(NamedTuple):
         rest = column.text().tobytes().translate(None, plain)  # faster than a set of all characters
         if self.plain.issuperset(rest.decode("utf-8", "surrogatepass")):
             return []
-        return [
-            number
-            for number, value in enumerate(column.strings())
-            if not self.plain.issuperset(value)
-        ]
+        values = enumerate(column.strings())
+        return [number for number, value in values if not self.plain.issuperset(value)]
 
 
 @dataclass(frozen=True)
@@ -76,25 +77,22 @@ class SentencePieceModel:
     def own_encoder(self) -> OwnEncoder | None:
         """VOLT's encoder of a BPE model; None if it would encode ordinary text in another way."""
         spec = self.proto.normalizer_spec
+        if spec.name not in _NORMALIZATIONS:
+            return None
         with suppress(VoltError):
             vocabulary = vocabulary_of(self.proto)
-            keeps_spaces = not spec.remove_extra_whitespaces
-            if spec.name in _NORMALIZATIONS and (vocabulary.marker == "prefix" or keeps_spaces):
-                return OwnEncoder(
-                    Encoder(replace(vocabulary, normalizer=Normalizer())), self._plain_characters()
-                )
+            if vocabulary.marker == "prefix" or not spec.remove_extra_whitespaces:
+                vocabulary = replace(vocabulary, normalizer=Normalizer())
+                return OwnEncoder(Encoder(vocabulary), self._plain_characters())
         return None
 
     def _plain_characters(self) -> frozenset[str]:
         """Return the characters of pieces that normalisation leaves as they are, in whatever order."""
-        pieces = {
-            piece.piece
-            for piece in self.proto.pieces
-            if piece.type == NORMAL and len(piece.piece) == 1
-        }
-        changed = unpack(self.proto.normalizer_spec.precompiled_charsmap, only=pieces)
-        plain = {one for one in pieces if unicodedata.category(one)[0] != "M" and one not in _JAMO}
-        return frozenset(plain - changed.keys() - {PREFIX} | {" "})
+        pieces = [piece.piece for piece in self.proto.pieces if piece.type == NORMAL]
+        single = {piece for piece in pieces if len(piece) == 1}
+        changed = unpack(self.proto.normalizer_spec.precompiled_charsmap, only=single)
+        accents = {piece for piece in single if unicodedata.category(piece)[0] == "M"}
+        return frozenset(single - accents - _JAMO - changed.keys() - {PREFIX} | {" "})
 
     @cached_property
     def sampler(self) -> Sampler:
@@ -106,7 +104,7 @@ class SpmEncode(FileTransform):
     """Encode fields with a SentencePiece model, as pieces or ids separated by spaces."""
 
     keeps_lines: ClassVar[bool] = True
-    changes: ClassVar[str] = "pieces"
+    changes: ClassVar[Changes] = "pieces"
     model: File
     """A SentencePiece model file."""
     fields: Fields | None = None
@@ -129,9 +127,9 @@ class SpmEncode(FileTransform):
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         model = files.load(self.model, read_model)
-        encode = (
-            partial(self._sampled, model.sampler) if self.sampled else partial(self._encoded, model)
-        )
+        encode = partial(self._encoded, model)
+        if self.sampled:
+            encode = partial(self._sampled, model.sampler)
         return partial(each_field, function=encode, fields=self.fields), model.fingerprints
 
     def deterministic(self) -> SpmEncode:
@@ -144,21 +142,19 @@ class SpmEncode(FileTransform):
         return sampler(column.strings(), draws.words, self.alpha or 0.0, self.nbest, self.to)
 
     def _encoded(self, model: SentencePieceModel, column: Column, draws: Draws) -> Column:
-        if not model.own_encoder:
+        own = model.own_encoder
+        if own is None:
             return self._by_library(model, column)
-        result = encode_column(model.own_encoder.encoder, column, self.to)
-        others = model.own_encoder.unlike(column)
-        return (
-            result.replaced(others, self._by_library(model, column.take(others)))
-            if others
-            else result
-        )
+        result = encode_column(own.encoder, column, self.to)
+        others = own.unlike(column)
+        if others:
+            result = result.replaced(others, self._by_library(model, column.take(others)))
+        return result
 
     def _by_library(self, model: SentencePieceModel, column: Column) -> Column:
         kind = int if self.to == "ids" else str
-        return column_of_rows(
-            model.processor.encode(column.strings(), out_type=kind, num_threads=1), self.to
-        )
+        rows = model.processor.encode(column.strings(), out_type=kind, num_threads=1)
+        return column_of_rows(rows, self.to)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,32 +171,28 @@ class SpmDecode(FileTransform, LineTransform):
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         model = files.load(self.model, read_model)
-        return partial(self._decoded, model.processor), model.fingerprints
+        whole = partial(self._whole, model.processor)
+        one = partial(self._one, model.processor)
+        return partial(decoded, whole=whole, one=one, fields=self.fields), model.fingerprints
 
-    def _decoded(self, processor: Any, batch: Batch, rng: LineRng) -> Batch:
+    def _whole(self, processor: Any, column: Column) -> Column:
+        rows = [self._row_of(processor, value) for value in column.strings()]
+        return Column.of(processor.decode(rows, num_threads=1))
+
+    def _one(self, processor: Any, value: str) -> str:
+        return str(processor.decode(self._row_of(processor, value)))
+
+    def _row_of(self, processor: Any, value: str) -> list[Any]:
+        if self.from_ == "pieces":
+            return pieces_of(value)
         size = processor.get_piece_size()
-
-        def row_of(value: str) -> list[Any]:
-            if self.from_ == "pieces":
-                return pieces_of(value)
-            ids = ids_of(value)
-            for number in ids:
-                if not 0 <= number < size:
-                    raise ValueError(
-                        f"{number} is not an id of the model; give ids from 0 to {size - 1}"
-                    )
-            return ids
-
-        def whole(column: Column) -> Column:
-            return Column.of(processor.decode(list(map(row_of, column.strings())), num_threads=1))
-
-        return decoded(
-            batch,
-            rng,
-            whole,
-            lambda value: str(processor.decode(row_of(value))),
-            fields=self.fields,
-        )
+        ids = ids_of(value)
+        for number in ids:
+            if not 0 <= number < size:
+                raise ValueError(
+                    f"{number} is not an id of the model; give ids from 0 to {size - 1}"
+                )
+        return ids
 
 
 def read_model(path: Path) -> SentencePieceModel:

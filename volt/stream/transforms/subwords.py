@@ -15,13 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import CorpusError, VocabularyError, quoted
-from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import N_SIDES, Draws, check_values, each_field, with_fields
+from volt.stream.transforms.column import Column, holding_bytes
+from volt.stream.transforms.fields import (
+    BOTH_SIDES,
+    Draws,
+    each_field,
+    filled_columns,
+    with_fields,
+)
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Fields, File, Probability, Size
 from volt.stream.transforms.transform import (
     Call,
+    Changes,
     FileTransform,
     LineFault,
     LineTransform,
@@ -35,14 +42,14 @@ Form = Literal["pieces", "ids"]
 _ID = re.compile("-?[0-9]{1,18}")
 _SEED = 0  # the lines' numbers provide the randomness
 _REFUSED = (ValueError, IndexError, CorpusError, VocabularyError)
-_EMPTY, _LINE_END, _UNKNOWN = -1, -2, -3  # instead of an id
+_EMPTY, _LINE_END, _UNKNOWN = range(-3, 0)  # instead of an id
 
 
 @dataclass(frozen=True, slots=True)
 class Encode(FileTransform, LineTransform):
     """Encode fields with a VOLT vocabulary, as pieces or ids separated by spaces."""
 
-    changes: ClassVar[str] = "pieces"
+    changes: ClassVar[Changes] = "pieces"
     vocabulary: File
     """A vocabulary file of VOLT or another library (subword-nmt, sentencepiece, Hugging Face, tiktoken)."""
     fields: Fields | None = None
@@ -88,18 +95,14 @@ class Decode(FileTransform, LineTransform):
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         encoder = files.load(self.vocabulary, read_encoder)
-        return partial(self._decoded, encoder), {"vocabulary": encoder.vocabulary.fingerprint}
-
-    def _decoded(self, encoder: Encoder, batch: Batch, rng: LineRng) -> Batch:
-        def one(value: str) -> str:
-            return (
-                encoder.decode(pieces_of(value))
-                if self.from_ == "pieces"
-                else encoder.decode_ids(ids_of(value))
-            )
-
-        whole = partial(_of_pieces if self.from_ == "pieces" else _of_ids, encoder)
-        return decoded(batch, rng, whole, one, fields=self.fields)
+        if self.from_ == "ids":
+            whole = partial(_of_ids, encoder)
+            one = partial(_decode_ids, encoder)
+        else:
+            whole = partial(_of_pieces, encoder)
+            one = partial(_decode_pieces, encoder)
+        call = partial(decoded, whole=whole, one=one, fields=self.fields)
+        return call, {"vocabulary": encoder.vocabulary.fingerprint}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,39 +115,40 @@ class StripEos(LineTransform):
     """The fields of ids; by default 1 and, if the line has it, 2."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        batch, numbers = with_fields(batch, self.fields)
-        columns = {
-            number: batch.columns[number - 1]
-            for number in numbers
-            if batch.columns[number - 1].present.any()
-        }
+        batch, fields = with_fields(batch, self.fields)
+        columns = filled_columns(batch, fields)
         reasons = dict[int, str]()
-        for number, column in columns.items():
-            texts = () if column.is_ids else np.flatnonzero(column.present).tolist()
-            reasons |= dict.fromkeys(texts, f"field {number} is text, but strip_eos takes ids")
+        for field, column in columns.items():
+            if not column.is_ids:
+                reason = f"field {field} is text, but strip_eos takes ids"
+                reasons |= dict.fromkeys(np.flatnonzero(column.present).tolist(), reason)
         if reasons:
             raise LineFault(reasons)
-        for number, column in columns.items():
-            filled, sizes = np.flatnonzero(column.sizes > 0), column.sizes.copy()
-            sizes[filled] -= column.data[column.starts[filled] + sizes[filled] - 1] == self.id
-            columns[number] = Column(column.data, column.starts, sizes)
+
+        for field, column in columns.items():
+            sizes = column.sizes.copy()
+            filled = np.flatnonzero(sizes > 0)
+            last = column.data[column.starts[filled] + sizes[filled] - 1]
+            sizes[filled] -= last == self.id
+            columns[field] = Column(column.data, column.starts, sizes)
         return batch.with_columns(columns)
 
 
 def encode_column(encoder: Encoder, column: Column, form: Form, **options: Any) -> Column:
     """Return the pieces or ids of each value. options: of `Encoder.encode_bytes`"""
+    text = column.text().tobytes()
     if form == "ids":
-        encoded = encoder.encode_bytes(column.text().tobytes(), n_threads=1, **options)
+        encoded = encoder.encode_bytes(text, n_threads=1, **options)
         return Column.of_ids(encoded.ids, encoded.offsets)
-    return Column.cut(encoder.encode_text(column.text().tobytes(), n_threads=1, **options))
+    return Column.cut(encoder.encode_text(text, n_threads=1, **options))
 
 
 def decoded(
     batch: Batch,
     rng: LineRng,
+    *,
     whole: Callable[[Column], Column],
     one: Callable[[str], str],
-    *,
     fields: Fields | None,
 ) -> Batch:
     """Return a batch with each column decoded by `whole`; if that fails, its values one by one, by `one`.
@@ -155,8 +159,10 @@ def decoded(
 
     def changed(column: Column, draws: Draws) -> Column:
         with suppress(*_REFUSED):
-            if len(output := whole(column)) == len(column):  # no value spells a line end
+            output = whole(column)
+            if len(output) == len(column):  # no value spells a line end
                 return output
+
         values = column.strings()
         for place, value in enumerate(values):
             try:
@@ -166,9 +172,13 @@ def decoded(
         return Column.of(values)
 
     result = each_field(batch, rng, changed, fields=fields)
+    for field in fields or BOTH_SIDES:
+        column = result.columns[field - 1]
+        breaking = [] if column.is_ids else np.flatnonzero(holding_bytes(column, b"\t\n")).tolist()
+        for place, value in zip(breaking, column.take(breaking).strings(), strict=True):
+            bad.setdefault(place, f"made a tab or a line feed: {value!r}")
     if bad:
         raise LineFault(bad)
-    check_values([result.columns[field - 1] for field in fields or range(1, N_SIDES + 1)])
     return result
 
 
@@ -180,15 +190,19 @@ def _of_ids(encoder: Encoder, column: Column) -> Column:
 
 
 def _of_pieces(encoder: Encoder, column: Column) -> Column:
+    """Decode known pieces by their ids; values with an unknown piece are decoded one by one."""
     table = {**encoder.vocabulary.ids, "": _EMPTY, "\n": _LINE_END}
     pieces = column.text().tobytes().decode().replace("\n", " \n ").split(" ")
     numbers = np.fromiter(map(table.get, pieces, repeat(_UNKNOWN)), np.int32, len(pieces))
-    is_id, is_end = numbers >= 0, numbers == _LINE_END
-    output = _spelled(encoder, numbers[is_id], np.concatenate([[0], np.cumsum(is_id)[is_end]]))
+    is_id = numbers >= 0
+    is_end = numbers == _LINE_END
+    n_ids = np.cumsum(is_id)[is_end]  # up to the end of each value
+    output = _spelled(encoder, numbers[is_id], np.concatenate([[0], n_ids]))
+
     odd = np.unique(np.cumsum(is_end)[numbers == _UNKNOWN])
     if not len(odd):
         return output
-    values = [encoder.decode(pieces_of(value)) for value in column.take(odd).strings()]
+    values = [_decode_pieces(encoder, value) for value in column.take(odd).strings()]
     return output.replaced(odd, Column.of(values))
 
 
@@ -196,6 +210,14 @@ def _spelled(encoder: Encoder, ids: NDArray[np.int32], offsets: NDArray[np.int64
     from volt.encode.batch_encoder import Encoded
 
     return Column.cut(encoder.decode_bytes(Encoded(ids, offsets)))
+
+
+def _decode_pieces(encoder: Encoder, value: str) -> str:
+    return encoder.decode(pieces_of(value))
+
+
+def _decode_ids(encoder: Encoder, value: str) -> str:
+    return encoder.decode_ids(ids_of(value))
 
 
 def pieces_of(value: str) -> list[str]:

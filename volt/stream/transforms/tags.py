@@ -7,19 +7,18 @@ r"""Put tags into fields, and remove a tag from a translation.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from volt.errors import ConfigError
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import map_columns, map_strings
+from volt.stream.transforms.fields import TARGET, map_columns, map_strings
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Fields, FieldText
 from volt.stream.transforms.transform import LineTransform
-
-TARGET = 2  # the field of the target side
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +34,27 @@ class Tag(LineTransform):
     position: Literal["start", "end"] = "start"
     """Where the field gets the tag."""
 
+    @property
+    def affixes(self) -> tuple[str, str]:
+        """The texts before and after a tagged field."""
+        if self.position == "start":
+            return self.text + self.separator, ""
+        return "", self.separator + self.text
+
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        before = self.text + self.separator if self.position == "start" else ""
-        after = "" if self.position == "start" else self.separator + self.text
-        return map_columns(
-            batch, lambda column: surrounded(column, before, after), fields=self.fields
-        )
+        before, after = self.affixes
+        tagged = partial(surrounded, before=before, after=after)
+        return map_columns(batch, tagged, fields=self.fields)
 
     def special_tokens(self) -> tuple[str, ...]:
-        return tuple(token for token in self.text.split(" ") if token)
+        return _tokens_of(self.text)
 
     def inverse(self) -> Untag | None:
         return Untag(self) if TARGET in self.fields else None
+
+
+def _tokens_of(text: str | None) -> tuple[str, ...]:
+    return tuple(token for token in (text or "").split(" ") if token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +64,12 @@ class Untag(LineTransform):
     tag: Tag
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        text, separator = self.tag.text, self.tag.separator
+        before, after = self.tag.affixes
 
         def without_tag(value: str) -> str:
-            at_start = self.tag.position == "start"
-            rest = (
-                value.removeprefix(text + separator)
-                if at_start
-                else value.removesuffix(separator + text)
-            )
-            return "" if value == text else rest
+            if value == self.tag.text:
+                return ""
+            return value.removeprefix(before).removesuffix(after)
 
         return map_strings(batch, lambda values: list(map(without_tag, values)), fields=(TARGET,))
 
@@ -75,6 +79,7 @@ class LangPrefixBoth(LineTransform):
     """Put both languages before field 1, as "<FROM_de> <TO_en> ". The task's languages are the default."""
 
     from_task: ClassVar[tuple[str, ...]] = ("src_lang", "tgt_lang", "extra_prefix")
+    fields: ClassVar[Fields] = (1,)
     src_lang: FieldText | None = None
     """The language of field 1; by default the task's."""
     tgt_lang: FieldText | None = None
@@ -92,33 +97,30 @@ class LangPrefixBoth(LineTransform):
                 )
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        before = "".join(f"{token} " for token in self.special_tokens())
+        tags = " ".join(self.special_tokens())
 
         def prefixed(column: Column) -> Column:
-            output, empty = surrounded(column, before, ""), np.flatnonzero(column.sizes == 0)
-            return (
-                output.replaced(empty, Column.repeated(before.rstrip(" "), len(empty)))
-                if len(empty)
-                else output
-            )
+            output = surrounded(column, f"{tags} ", "")
+            is_empty = column.sizes == 0
+            if is_empty.any():
+                output = output.replaced(is_empty, Column.repeated(tags, int(is_empty.sum())))
+            return output
 
-        return map_columns(batch, prefixed, fields=(1,))
+        return map_columns(batch, prefixed, fields=self.fields)
 
     def special_tokens(self) -> tuple[str, ...]:
-        return (
-            f"<FROM_{self.src_lang}>",
-            f"<TO_{self.tgt_lang}>",
-            *filter(None, (self.extra_prefix or "").split(" ")),
-        )
+        return f"<FROM_{self.src_lang}>", f"<TO_{self.tgt_lang}>", *_tokens_of(self.extra_prefix)
 
 
 def surrounded(column: Column, before: str, after: str) -> Column:
     """Put `before` and `after` around each value; missing values stay missing."""
-    from volt.kernels.string_functions import surround
+    from volt.kernels.columns import put_values
 
     column = column.as_text()
-    head, tail = (np.frombuffer(text.encode(), np.uint8) for text in (before, after))
+    head = np.frombuffer(before.encode(), np.uint8)
+    tail = np.frombuffer(after.encode(), np.uint8)
     sizes = np.where(column.present, column.sizes + len(head) + len(tail), 0)
-    starts, out = np.cumsum(sizes) - sizes, np.empty(int(sizes.sum()), np.uint8)
-    surround(column.data, column.starts, column.sizes, head, tail, out, starts)
+    starts = np.cumsum(sizes) - sizes
+    out = np.empty(int(sizes.sum()), np.uint8)
+    put_values(*column.views, head, tail, out, starts.copy())
     return Column(out, starts, np.where(column.present, sizes, -1))

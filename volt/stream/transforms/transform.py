@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import chain
 from math import prod
 from pathlib import Path
 from threading import RLock
@@ -30,11 +31,14 @@ from typing import (
 from volt import arguments
 from volt.errors import ConfigError, StreamError
 from volt.files.paths import mark_of
+from volt.stream.transforms.column import Longs
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 
 T = TypeVar("T")
 Call = Callable[[Batch, LineRng], Batch]
+Changes = Literal["nothing", "tokens", "spelling", "pieces", "anything"]
+_Check = Callable[[Any, str], object]
 _CAPITAL = re.compile("(?<!^)(?=[A-Z])")
 
 
@@ -50,8 +54,14 @@ class Transform(Protocol):
     joins_lines: result lines depend on neighbouring lines, so it receives whole blocks.
     keeps_lines: it returns one line for each input line, in order.
     decodes: it decodes its fields, so that `inverse` ignores the preceding encoding.
+
+    Other optional attributes:
     max_copies: the largest number of lines that it makes from one line; by default 1.
-    changes: "spelling", "tokens" (which tokens, in which order) or "pieces" (splits text); see `check_order`.
+    fields: the numbers of the fields that it changes; by default, or if None, 1 and 2.
+    changes: what it changes in its fields, see `check_order`; by default "anything". "nothing": every word stays
+        whole; "tokens": which tokens there are, or their order; "spelling": characters; "pieces": it splits text.
+    to: for an encoder with a vocabulary, the form of its output, "pieces" or "ids".
+    heaviest: for a choice, the transforms of the variant that validation and translation use.
 
     Optional methods:
     `signature()`: a JSON mapping of everything that the result depends on; by default the dataclass fields.
@@ -60,6 +70,7 @@ class Transform(Protocol):
     `inverse()`: the transform that turns a system's output back into text, or None.
     `special_tokens()`: a tuple of the tokens that it adds, such as tags.
     `excluding(tokens)`: the same transform, but never drawing these tokens.
+    `moved(fields)`: for a mapping from fields to whatever they contain, the same mapping after the transform.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True, slots=True)
@@ -94,12 +105,13 @@ class LineFault(StreamError):
     """
 
     def __init__(self, reasons: Mapping[int, str], *, result: Batch | None = None) -> None:
-        self.reasons = dict(
-            arguments.mapping(reasons, "reasons", remedy="give a dict, index → problem")
-        )
+        remedy = "give a dict, index → problem"
+        self.reasons = dict(arguments.mapping(reasons, "reasons", remedy=remedy))
         if not self.reasons:
             raise ConfigError("reasons is empty; give the problem of at least one line")
-        self.result, first = result, min(self.reasons)
+
+        self.result = result
+        first = min(self.reasons)
         super().__init__(
             f"{len(self.reasons)} unfit lines, the first at index {first}: {self.reasons[first]}"
         )
@@ -107,20 +119,20 @@ class LineFault(StreamError):
     def __reduce__(self) -> tuple[partial[LineFault], tuple[dict[int, str]]]:
         return partial(LineFault, result=self.result), (self.reasons,)
 
+    def renumbered(self, numbers: Longs) -> LineFault:
+        """Return the fault for a batch that contains this fault's line i as line numbers[i]."""
+        return LineFault({int(numbers[i]): reason for i, reason in self.reasons.items()})
+
 
 def signature(transform: object) -> object:
     """Return everything that a transform's result depends on, as JSON values."""
     own = getattr(transform, "signature", None)
     if callable(own):
         return own()
-    if dataclasses.is_dataclass(transform) and not isinstance(transform, type):
-        values = {
-            field.name: signature(getattr(transform, field.name))
-            for field in dataclasses.fields(transform)
-        }
-        return {"type": type(transform).__name__, **values}
+    if _has_options(transform):
+        return {"type": type(transform).__name__, **signatures(options_of(transform))}
     if isinstance(transform, Mapping):
-        return {str(key): signature(value) for key, value in transform.items()}
+        return signatures(transform)
     if isinstance(transform, str | int | float | bool | None):
         return transform
     if isinstance(transform, Iterable):
@@ -129,18 +141,30 @@ def signature(transform: object) -> object:
     return f"{transform.__module__}.{name}" if name else type(transform).__qualname__
 
 
-def files(transform: object) -> list[Path]:
-    if isinstance(transform, Path):
-        return [transform]
-    if dataclasses.is_dataclass(transform) and not isinstance(transform, type):
-        transform = [getattr(transform, field.name) for field in dataclasses.fields(transform)]
-    elif isinstance(transform, Mapping):
-        transform = list(transform.values())
-    return (
-        [path for item in transform for path in files(item)]
-        if isinstance(transform, list | tuple)
-        else []
-    )
+def signatures(values: Mapping[Any, object]) -> dict[str, object]:
+    return {str(key): signature(value) for key, value in values.items()}
+
+
+def _has_options(value: object) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def options_of(transform: Any) -> dict[str, Any]:
+    names = [field.name for field in dataclasses.fields(transform)]
+    return {name: getattr(transform, name) for name in names}
+
+
+def files(value: object) -> list[Path]:
+    """Return the paths in a transform's options, or inside mappings, lists and tuples."""
+    if isinstance(value, Path):
+        return [value]
+    if _has_options(value):
+        value = options_of(value)
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if not isinstance(value, list | tuple):
+        return []
+    return list(chain.from_iterable(map(files, value)))
 
 
 def is_compiled(transform: object) -> bool:
@@ -159,9 +183,8 @@ def decodes(transform: object) -> bool:
     return bool(getattr(declared(transform), "decodes", False))
 
 
-def decoded_fields(transform: object) -> tuple[int, ...]:
-    result: tuple[int, ...] | None = getattr(declared(transform), "fields", None)
-    return (1, 2) if result is None else result
+def changed_fields(transform: object) -> tuple[int, ...]:
+    return getattr(declared(transform), "fields", None) or (1, 2)
 
 
 def declared(transform: Any) -> Any:
@@ -169,8 +192,9 @@ def declared(transform: Any) -> Any:
 
 
 def deterministic(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
-    steps = map(declared, transforms)
-    result = [step.deterministic() if hasattr(step, "deterministic") else step for step in steps]
+    result = list[Transform | None]()
+    for step in map(declared, transforms):
+        result.append(step.deterministic() if hasattr(step, "deterministic") else step)
     return tuple(step for step in result if step is not None)
 
 
@@ -181,21 +205,31 @@ def inverse(
 
     decoded: field → how many encodings to ignore, because later steps decode the field
     """
-    result, decoded = list[Transform](), Counter[int]() if decoded is None else decoded
-    for transform in reversed([declared(step) for step in transforms]):
-        if hasattr(transform, "heaviest"):  # a choice
-            result += filter(None, [transform.in_a_row(inverse(transform.heaviest, decoded))])
+    result = list[Transform]()
+    if decoded is None:
+        decoded = Counter()
+
+    for transform in reversed(list(map(declared, transforms))):
+        if hasattr(transform, "heaviest"):
+            result += inverse(transform.heaviest, decoded)
         elif decodes(transform):
-            decoded.update(decoded_fields(transform))
-        elif (step := transform.inverse() if hasattr(transform, "inverse") else None) is not None:
-            fields = decoded_fields(step) if decodes(step) else ()
-            left = tuple(field for field in fields if not decoded[field])
-            decoded.subtract(field for field in fields if decoded[field])
-            if left == fields:
-                result.append(step)
-            elif left:
-                result.append(dataclasses.replace(step, fields=left))
+            decoded.update(changed_fields(transform))
+        elif hasattr(transform, "inverse"):
+            result += _still_needed(transform.inverse(), decoded)
     return tuple(result)
+
+
+def _still_needed(step: Any, decoded: Counter[int]) -> list[Transform]:
+    """Return an inverse without the fields that are decoded already, which then count as decoded once less."""
+    if step is None or not decodes(step):
+        return [] if step is None else [step]
+
+    fields = changed_fields(step)
+    left = tuple(field for field in fields if not decoded[field])
+    decoded.subtract(field for field in fields if decoded[field])
+    if left == fields:
+        return [step]
+    return [dataclasses.replace(step, fields=left)] if left else []
 
 
 def max_copies(transforms: Iterable[Transform]) -> int:
@@ -203,14 +237,17 @@ def max_copies(transforms: Iterable[Transform]) -> int:
 
 
 def special_tokens(transforms: Iterable[Transform]) -> tuple[str, ...]:
-    steps = [step for step in map(declared, transforms) if hasattr(step, "special_tokens")]
-    return tuple(dict.fromkeys(token for step in steps for token in step.special_tokens()))
+    result = dict[str, None]()
+    for step in map(declared, transforms):
+        if hasattr(step, "special_tokens"):
+            result |= dict.fromkeys(step.special_tokens())
+    return tuple(result)
 
 
 def excluding(transform: Transform, tokens: tuple[str, ...]) -> Transform:
-    result: Transform = (
-        transform.excluding(tokens) if hasattr(transform, "excluding") else transform
-    )
+    result: Transform = transform
+    if hasattr(transform, "excluding"):
+        result = transform.excluding(tokens)
     return result
 
 
@@ -218,7 +255,9 @@ class SharedCache:
     """A cache of slow values that threads share. The oldest value is dropped first. A copy is empty."""
 
     def __init__(self, *, most: int) -> None:
-        self._most, self._values, self._lock = most, dict[Hashable, Any](), RLock()
+        self._most = most
+        self._values = dict[Hashable, Any]()
+        self._lock = RLock()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         with self._lock:
@@ -245,6 +284,8 @@ class LoadedFiles:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
+    """A transform whose files are loaded. values: its signature"""
+
     transform: Transform
     call: Call
     values: dict[str, Any]
@@ -261,28 +302,27 @@ class Opened:
 
 
 def loaded(transform: Transform, files: LoadedFiles) -> Transform:
-    result: Transform = transform.opened(files) if hasattr(transform, "opened") else transform
+    result: Transform = transform
+    if hasattr(transform, "opened"):
+        result = transform.opened(files)
     return result
 
 
 @cache
-def _checks(kind: type[Any]) -> list[tuple[str, bool, Callable[[Any, str], object]]]:
-    hints, result = (
-        get_type_hints(kind, include_extras=True),
-        list[tuple[str, bool, Callable[[Any, str], object]]](),
-    )
+def _checks(kind: type[Any]) -> list[tuple[str, bool, _Check]]:
+    """Return the checks in the types of a class's options: name, whether None is allowed, and function."""
+    result = list[tuple[str, bool, _Check]]()
+    hints = get_type_hints(kind, include_extras=True)
     for option in dataclasses.fields(kind):
-        args = get_args(hint := hints[option.name])
-        for one in args if NoneType in args else (hint,):
-            names = (
-                [partial(arguments.choice, choices=get_args(one))]
-                if get_origin(one) is Literal
-                else []
-            )
-            result += [
-                (option.name, NoneType in args, check)
-                for check in getattr(one, "__metadata__", names)
-            ]
+        hint = hints[option.name]
+        members = get_args(hint)
+        is_optional = NoneType in members
+
+        for member in members if is_optional else (hint,):
+            checks = getattr(member, "__metadata__", ())
+            if get_origin(member) is Literal:
+                checks = (partial(arguments.choice, choices=get_args(member)),)
+            result += [(option.name, is_optional, check) for check in checks]
     return result
 
 
@@ -294,6 +334,7 @@ class ConfiguredTransform:
 
     __slots__ = ()
     name: ClassVar[str]
+    changes: ClassVar[Changes] = "nothing"
     __pydantic_config__: ClassVar[dict[str, object]] = {
         "extra": "forbid",
         "use_attribute_docstrings": True,
@@ -329,13 +370,11 @@ class FileTransform(ConfiguredTransform):
 
     def opened(self, files: LoadedFiles) -> Opened:
         call, fingerprints = self.load(files)
-        names = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
-        options = {
-            name.rstrip("_"): signature(getattr(self, name))
-            for name in names
-            if name not in fingerprints
-        }
-        return Opened(self, call, {"type": type(self).__name__, **options, **fingerprints})
+        values: dict[str, Any] = {"type": type(self).__name__}
+        for name, value in options_of(self).items():
+            if name not in fingerprints:
+                values[name.rstrip("_")] = signature(value)
+        return Opened(self, call, values | fingerprints)
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         return self.opened(LoadedFiles())(batch, rng)

@@ -1,4 +1,4 @@
-"""Run a user's Python file once, check its functions, and send its prints to stderr.
+"""Run a user's Python file once, check its functions, and describe their errors.
 
 No other file is imported, no folder is added to the search path, and no byte code is written.
 """
@@ -9,13 +9,13 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from hashlib import blake2b
-from inspect import Parameter
+from inspect import Parameter, Signature
 from pathlib import Path
-from threading import Lock, get_ident
+from threading import Lock
 from traceback import StackSummary, TracebackException, extract_tb
 from types import ModuleType
 from typing import Any
@@ -27,7 +27,6 @@ Function = Callable[..., Any]
 RNG = "rng"  # the parameter that receives a generator
 _BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.VAR_POSITIONAL)
 _VOLT = f"{Path(__file__).parents[2]}{os.sep}"  # the folder of volt's files
-_MODULE = "volt_user_"  # prefix of the module names of users' files
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,95 +38,93 @@ class UserFile:
     @classmethod
     def run(cls, path: Path) -> UserFile:
         source = read_bytes(path, kind=ConfigError)
-        module = ModuleType(f"{_MODULE}{path.stem}")
+        module = ModuleType(f"volt_user_{path.stem}")
         module.__file__ = str(path)
         try:
-            with printing_to_stderr():
+            with stdout_to_stderr:
                 exec(compile(source, str(path), "exec"), vars(module))
         except SyntaxError as error:
-            raise ConfigError(
-                f"{path}:{error.lineno}: {error.msg}; fix it, or name a Python file"
-            ) from None
+            message = f"{path}:{error.lineno}: {error.msg}; fix it, or name a Python file"
+            raise ConfigError(message) from None
         except (Exception, SystemExit) as error:
             pass_signal_on(error)
-            message = f"{path}:{line_of(error, path)}: {type(error).__name__}: {error}"
-            raise ConfigError(f"{message}\n{traceback_of(error)}") from error
+            place = place_of(path, line_of(error, path))
+            message = f"{place}: {type(error).__name__}: {error}\n{traceback_of(error)}"
+            raise ConfigError(message) from error
         return cls(path, module, blake2b(source, digest_size=8).hexdigest())
 
     def function(self, name: str, options: Mapping[str, Any]) -> Function:
         """Return a function. Raises ConfigError if it is missing or does not accept these options."""
         names = vars(self.module)
-        result = names.get(name)
-        if not callable(result):
-            functions = [other for other, value in names.items() if inspect.isfunction(value)]
-            near = get_close_matches(name, functions, n=1)
-            hint = (
-                f"did you mean {near[0]}?" if near else f"it has {', '.join(functions) or 'none'}"
-            )
-            raise ConfigError(f"{self.path}: no function {name!r}; {hint}")
-        candidates = (result, getattr(result, "__call__", None))  # noqa: B004 (the method of an object's class)
-        if any(
-            inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one)
-            for one in candidates
-        ):
-            place = place_of(first_line(result, self.path), self.path)
+        if not callable(names.get(name)):
+            raise ConfigError(f"{self.path}: no function {name!r}; {self._hint(name)}")
+        function: Function = names[name]
+
+        for each in (function, getattr(function, "__call__", None)):  # noqa: B004 (the method of an object's class)
+            if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
+                place = place_of(self.path, first_line(function, self.path))
+                raise ConfigError(
+                    f"{place}: function {name!r} is asynchronous, but never awaited; write def, not async"
+                )
+
+        signature = _signature(function)
+        by_place = [key for key, each in signature.parameters.items() if each.kind in _BY_PLACE]
+        if by_place[:1] in ([], [RNG]):
             raise ConfigError(
-                f"{place}: function {name!r} is asynchronous, but never awaited; write def, not async"
+                f"{self.path}: function {name!r} has no first parameter for the value to change; add one"
             )
-        if fault := _misfit(result, options):
-            raise ConfigError(f"{self.path}: function {name!r} {fault}")
-        function: Function = result
+        drawn = {RNG: None} if wants_rng(function) else {}
+        try:
+            signature.bind("", **drawn, **options)
+        except TypeError as error:
+            raise ConfigError(
+                f"{self.path}: function {name!r} cannot be called with these options: {error}; change them"
+            ) from None
         return function
 
-    @staticmethod
-    def wants_rng(function: Function) -> bool:
-        try:
-            return RNG in inspect.signature(function).parameters
-        except (ValueError, TypeError):
-            return False
+    def _hint(self, name: str) -> str:
+        functions = [key for key, value in vars(self.module).items() if inspect.isfunction(value)]
+        for near in get_close_matches(name, functions, n=1):
+            return f"did you mean {near}?"
+        return f"it has {', '.join(functions) or 'none'}"
 
 
-def _misfit(function: Function, options: Mapping[str, Any]) -> str:
-    try:
-        parameters = inspect.signature(function).parameters
-    except (ValueError, TypeError):  # some C functions do not describe their parameters
-        return ""
-    first = next(
-        (name for name, parameter in parameters.items() if parameter.kind in _BY_PLACE), None
-    )
-    if first is None or first == RNG:
-        return "has no first parameter for the value to change; add one"
-    drawn = {RNG: None} if RNG in parameters else {}
-    try:
-        inspect.signature(function).bind("", **drawn, **options)
-    except TypeError as error:
-        return f"cannot be called with these options: {error}; change them"
-    return ""
+def _signature(function: Function) -> Signature:
+    """Return a function's signature; any arguments if the function does not describe them, as some C functions."""
+    with suppress(ValueError, TypeError):
+        return inspect.signature(function)
+    return inspect.signature(lambda *values, **options: None)
+
+
+def wants_rng(function: Function) -> bool:
+    return RNG in _signature(function).parameters
 
 
 def pass_signal_on(error: BaseException) -> None:
+    """Raise the SystemExit of a signal, which a command turns into a kind of its own."""
     if isinstance(error, SystemExit) and type(error) is not SystemExit:
         raise error
 
 
+def fault_of(
+    error: BaseException, function: Function, file: Path, *, name: str, is_first: bool
+) -> str:
+    """Describe an error and its place; the first error also gets a traceback."""
+    place = place_of(file, line_of(error, file) or first_line(function, file))
+    summary = f"{name}: {type(error).__name__}: {error}".replace("\n", " ")
+    trace = traceback_of(error) if is_first else ""
+    return f"{summary} ({place})\n{trace}".rstrip()
+
+
+def place_of(file: Path, line: int) -> str:
+    return f"{file}:{line}" if line else str(file)
+
+
 def line_of(error: BaseException, file: Path) -> int:
-    return next(
-        (
-            frame.lineno or 0
-            for frame in reversed(extract_tb(error.__traceback__))
-            if frame.filename == str(file)
-        ),
-        0,
-    )
-
-
-def traceback_of(error: BaseException) -> str:
-    """Return an error's traceback without VOLT's own frames."""
-    values = TracebackException.from_exception(error)
-    values.stack = StackSummary.from_list(
-        [frame for frame in values.stack if not frame.filename.startswith(_VOLT)]
-    )
-    return "".join(values.format()).rstrip() if values.stack else ""
+    """Return the line of a file at which an error was raised; 0 if it came from elsewhere."""
+    frames = extract_tb(error.__traceback__)
+    lines = [frame.lineno or 0 for frame in frames if frame.filename == str(file)]
+    return lines[-1] if lines else 0
 
 
 def first_line(function: Function, file: Path) -> int:
@@ -135,76 +132,53 @@ def first_line(function: Function, file: Path) -> int:
     return code.co_firstlineno if code is not None and code.co_filename == str(file) else 0
 
 
-def place_of(line: int, file: Path) -> str:
-    return f"{file}:{line}" if line else str(file)
+def traceback_of(error: BaseException) -> str:
+    """Return an error's traceback without VOLT's own frames."""
+    values = TracebackException.from_exception(error)
+    frames = [frame for frame in values.stack if not frame.filename.startswith(_VOLT)]
+    values.stack = StackSummary.from_list(frames)
+    return "".join(values.format()).rstrip() if frames else ""
 
 
-def fault_of(
-    error: BaseException, function: Function, file: Path, *, name: str, is_first: bool = False
-) -> str:
-    """Describe an error and its place; the first error also gets a traceback."""
-    place = place_of(line_of(error, file) or first_line(function, file), file)
-    trace = traceback_of(error) if is_first else ""
-    return (
-        f"{name}: {type(error).__name__}: {error}".replace("\n", " ")
-        + f" ({place})"
-        + f"\n{trace}" * bool(trace)
-    )
+class _StdoutToStderr:
+    """While threads run user code, descriptor 1 leads to stderr, because commands write data to stdout.
 
-
-class _UserCode:
-    """Send the output of this process to stderr while its threads run user code.
-
-    has_process: whether to redirect descriptor 1, too, which programs started by the code inherit.
+    is_active: False, as in a Python program, where users print to stdout, until a command sets it
     """
 
     def __init__(self) -> None:
-        self.has_process = False
-        self.threads = list[int]()
-        self.lock = Lock()
-        self.stdout: Any = None
-        self.descriptor = -1
-
-    def __getattr__(self, name: str) -> Any:
-        """Return an attribute of stdout, or, in threads that run user code, of stderr."""
-        return getattr(sys.stderr if get_ident() in self.threads else self.stdout, name)
+        self.is_active = False
+        self._lock = Lock()
+        self._n_threads = 0
+        self._stdout = -1  # a copy of descriptor 1
 
     def __enter__(self) -> None:
-        with self.lock:
-            if sys.stdout is not self:
-                self.stdout, sys.stdout = sys.stdout, self
-            if not self.threads and self.has_process:
+        with self._lock:
+            self._n_threads += 1
+            if self.is_active and self._stdout < 0:
                 _flush()
-                self.descriptor = os.dup(1)
+                self._stdout = os.dup(1)
                 os.dup2(2, 1)
-            self.threads.append(get_ident())
 
     def __exit__(self, *_: object) -> None:
-        with self.lock:
-            self.threads.remove(get_ident())
-            if not self.threads:
-                if self.descriptor >= 0:
-                    _flush()
-                    os.dup2(self.descriptor, 1)
-                    os.close(self.descriptor)
-                    self.descriptor = -1
-                if sys.stdout is self:
-                    sys.stdout = self.stdout
+        with self._lock:
+            self._n_threads -= 1
+            if self._stdout >= 0 and not self._n_threads:
+                _flush()
+                os.dup2(self._stdout, 1)
+                os.close(self._stdout)
+                self._stdout = -1
 
 
 def _flush() -> None:
-    with suppress(OSError):
-        if sys.__stdout__ is not None:
-            sys.__stdout__.flush()
+    for stream in filter(None, (sys.stdout, sys.__stdout__)):
+        with suppress(OSError):
+            stream.flush()
 
 
-_USER_CODE = _UserCode()  # global, like sys.stdout
+stdout_to_stderr = _StdoutToStderr()
 
 
-def lead_descriptor() -> None:
-    """Also redirect descriptor 1 to stderr while user code runs, because this process writes data to stdout."""
-    _USER_CODE.has_process = True
-
-
-def printing_to_stderr() -> AbstractContextManager[None]:
-    return _USER_CODE
+def protect_stdout() -> None:
+    """From now on, send what user code prints to stderr, because this process writes data to stdout."""
+    stdout_to_stderr.is_active = True

@@ -25,7 +25,7 @@ from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import Hit, TokenNoise
 from volt.stream.transforms.options import Amount, Fields, File, Probability
-from volt.stream.transforms.transform import FileTransform, LoadedFiles, Opened
+from volt.stream.transforms.transform import FileTransform, LoadedFiles, Opened, signature
 from volt.stream.transforms.word_types import NO_OTHERS, with_values, written
 from volt.text.atoms import SPACE
 
@@ -58,22 +58,21 @@ class VocabularyNoise(FileTransform, TokenNoise):
     def opened(self, files: LoadedFiles) -> Opened:
         vocabulary = files.load(self.vocabulary, noise_vocabulary).without(self.without)
         self.check_vocabulary(vocabulary)
-        options = {
+        values = {
+            "type": type(self).__name__,
+            "vocabulary": vocabulary.fingerprint,
             "temperature": self.temperature,
             "rate": self.rate,
-            "fields": self.fields and list(self.fields),
+            "fields": signature(self.fields),
         }
-        values = {"type": type(self).__name__, "vocabulary": vocabulary.fingerprint, **options}
         return Opened(self, partial(self._noisy, vocabulary), values)
 
     def _noisy(self, vocabulary: NoiseVocabulary, batch: Batch, rng: LineRng) -> Batch:
         def changed(column: Column, draws: Draws) -> Column:
             hit = self.hit(column, draws, n_choices=len(vocabulary))
-            return (
-                column
-                if hit is None
-                else with_values(column, hit.lines, self.changed_lines(hit, vocabulary))
-            )
+            if hit is None:
+                return column
+            return with_values(column, hit.lines, self.changed_lines(hit, vocabulary))
 
         return each_field(batch, rng, changed, fields=self.fields)
 
@@ -114,20 +113,22 @@ class WbNoise(VocabularyNoise):
             )
 
     def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
-        others = vocabulary.like(hit.tokens.column)
+        tokens = hit.tokens
+        others = vocabulary.like(tokens.column)
         if others.is_ids:
-            output = written(hit.tokens, np.arange(len(hit.drawn)), hit.tokens.ends, NO_OTHERS)
-            ids, table = np.array(output.data), vocabulary.toggled
+            output = written(tokens, np.arange(len(tokens)), tokens.ends, NO_OTHERS)
+            ids = np.array(output.data)
+            table = vocabulary.toggled
             places = np.flatnonzero((hit.drawn >= 0) & (ids >= 0) & (ids < len(table)))
             toggled = table[ids[places]]
-            ids[places[toggled >= 0]] = toggled[toggled >= 0]
+            is_token = toggled >= 0
+            ids[places[is_token]] = toggled[is_token]
             return Column(ids, output.starts, output.sizes)
         from volt.kernels.noise import toggle_marks
 
-        (column, starts, sizes, ends), chosen = hit.tokens, np.empty(len(hit.drawn), np.int64)
-        views = others.data, others.starts, others.sizes
-        toggle_marks(column.data, starts, sizes, hit.drawn, *views, *vocabulary.marked, chosen)
-        return written(hit.tokens, chosen, ends, others)
+        chosen = np.empty(len(tokens), np.int64)
+        toggle_marks(*tokens.views, hit.drawn, *others.views, *vocabulary.marked, chosen)
+        return written(tokens, chosen, tokens.ends, others)
 
 
 class NoiseVocabulary:
@@ -144,46 +145,53 @@ class NoiseVocabulary:
             raise VocabularyError(
                 f"{path}: contains only special tokens; give the vocabulary that split the text"
             )
-        numbers = np.array([ids[token] for token in tokens], np.int32)
-        self.path, self.texts = path, Column.of(tokens)
-        self.ids = Column.of_ids(numbers, np.arange(len(tokens) + 1)) if has_ids else None
-        self.marked = bisect_left(tokens, SPACE), bisect_left(tokens, _AFTER_MARK)
-        self.toggled = np.full(max(ids.values()) + 1, -1, np.int32)
+        numbers = [ids[token] for token in tokens]
+        self.path = path
+        self.texts = Column.of(tokens)
+        self.ids: Column | None = None
+        if has_ids:
+            self.ids = Column.of_ids(np.array(numbers, np.int32), np.arange(len(tokens) + 1))
+        self.marked = (bisect_left(tokens, SPACE), bisect_left(tokens, _AFTER_MARK))
+
+        self.toggled = np.full(max(numbers) + 1, -1, np.int32)
         for token, number in ids.items():
-            other = token.removeprefix(SPACE) if token.startswith(SPACE) else SPACE + token
+            other = SPACE + token
+            if token.startswith(SPACE):
+                other = token.removeprefix(SPACE)
             self.toggled[number] = ids.get(other, -1)
-        content = repr((tokens, numbers.tolist(), has_ids)).encode("utf-8", "surrogatepass")
+
+        content = repr((tokens, numbers, has_ids)).encode("utf-8", "surrogatepass")
         self.fingerprint = blake2b(content, digest_size=8).hexdigest()
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def like(self, column: Column) -> Column:
-        if column.is_ids and self.ids is None:
+        """Return the tokens in the form of a column, text or ids."""
+        if not column.is_ids:
+            return self.texts
+        if self.ids is None:
             raise VocabularyError(
                 f"{self.path}: lists tokens without ids, but the fields contain ids; add ids"
             )
-        return self.ids if column.is_ids and self.ids is not None else self.texts
+        return self.ids
 
     def without(self, tokens: Iterable[str]) -> NoiseVocabulary:
         texts = self.texts.strings()
-        if (excluded := set(tokens)).isdisjoint(texts):
+        excluded = set(tokens)
+        if excluded.isdisjoint(texts):
             return self
         numbers = range(len(texts)) if self.ids is None else self.ids.data.tolist()
-        retained = {
-            text: number
-            for text, number in zip(texts, numbers, strict=True)
-            if text not in excluded
-        }
+        retained = dict(zip(texts, numbers, strict=True))
+        for token in excluded:
+            retained.pop(token, None)
         return NoiseVocabulary(self.path, retained, has_ids=self.ids is not None)
 
 
 def noise_vocabulary(path: Path) -> NoiseVocabulary:
     """Return the tokens of a file. Raises VocabularyError if it has no usable token."""
     tokens, has_ids = _tokens(path)
-    ids = {
-        token: number for token, number in tokens.items() if token and not _BREAKING.search(token)
-    }
+    ids = {token: n for token, n in tokens.items() if token and not _BREAKING.search(token)}
     return NoiseVocabulary(path, ids, has_ids=has_ids)
 
 
@@ -195,9 +203,9 @@ def _tokens(path: Path) -> tuple[dict[str, int], bool]:
 
     if recognises(path, read_bytes(path, kind=VocabularyError)[:HEAD_SIZE]):
         return normal_pieces(path), True
-    if (pieces := listed_pieces(path)) is not None:
-        return {
-            piece: number for number, piece in enumerate(pieces) if not _SPECIAL.fullmatch(piece)
-        }, False
-    vocabulary, _ = read_with_format(path)
-    return {token: vocabulary.ids[token] for token in vocabulary.tokens}, True
+    pieces = listed_pieces(path)
+    if pieces is None:
+        vocabulary, _ = read_with_format(path)
+        return {token: vocabulary.ids[token] for token in vocabulary.tokens}, True
+    numbers = {piece: n for n, piece in enumerate(pieces) if not _SPECIAL.fullmatch(piece)}
+    return numbers, False

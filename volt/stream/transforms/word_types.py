@@ -1,21 +1,35 @@
-"""Split columns into tokens (ids, or bytes between spaces), join tokens, and store replacements of word types."""
+"""Split columns into tokens (ids, or bytes between spaces), join tokens, and store replacements of word types.
+
+A word type is a word that occurs, however often. `WordTypes` numbers the types in the order of their first occurrence,
+and stores each type's choices, that is, the texts that can replace its occurrences.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from volt.stream.transforms.column import Column, Ints, Longs, concatenated, from_ends, n_parts
+from volt.stream.transforms.column import (
+    Column,
+    Ints,
+    Longs,
+    concatenated,
+    from_ends,
+    n_parts,
+    widths,
+)
 
 NO_OTHERS = Column.of([])
-_N_TYPES, _N_BYTES = 1 << 12, 1 << 16  # capacity of a new table
-_MOST_TYPES, _MOST_CHOICES = 1 << 19, 1 << 23  # if there are more, all are forgotten
+_N_TYPES = 1 << 12  # capacity of a new table
+_N_BYTES = 1 << 16
+_MOST_TYPES = 1 << 19  # if there are more types or choices, all are forgotten
+_MOST_CHOICES = 1 << 23
 
 
 class Tokens(NamedTuple):
@@ -34,6 +48,10 @@ class Tokens(NamedTuple):
     def __len__(self) -> int:
         return len(self.starts)
 
+    @property
+    def views(self) -> tuple[NDArray[Any], Longs, Longs]:
+        return self.column.data, self.starts, self.sizes
+
 
 def token_counts(column: Column) -> Longs:
     from volt.kernels.word_types import count_tokens
@@ -42,19 +60,17 @@ def token_counts(column: Column) -> Longs:
 
 
 def cut(column: Column, counts: Longs) -> Tokens:
+    """Split a column into tokens. counts: `token_counts(column)`"""
     ends = np.cumsum(counts)
-    n = int(ends[-1]) if len(ends) else 0
+    n = int(counts.sum())
     if column.is_ids:
-        return Tokens(
-            column,
-            np.repeat(column.starts - (ends - counts), counts) + np.arange(n),
-            np.ones(n, int),
-            ends,
-        )
+        starts = np.repeat(column.starts - (ends - counts), counts) + np.arange(n)
+        return Tokens(column, starts, np.ones(n, int), ends)
     from volt.kernels.word_types import cut_tokens
 
-    starts, sizes = np.empty(n, np.int64), np.empty(n, np.int64)
-    cut_tokens(column.data, column.starts, column.sizes, starts, sizes)
+    starts = np.empty(n, np.int64)
+    sizes = np.empty(n, np.int64)
+    cut_tokens(*column.views, starts, sizes)
     return Tokens(column, starts, sizes, ends)
 
 
@@ -64,33 +80,35 @@ def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Colum
     chosen: indices of `tokens`; −1 stands for the first value of `others`, −2 for the second, and so on
     ends: (n_values,) int64, where each new value ends in `chosen`
     """
-    column, is_own = tokens.column, chosen >= 0
-    own, rest = (chosen, chosen[:0]) if is_own.all() else (chosen[is_own], -1 - chosen[~is_own])
+    column = tokens.column
+    own = chosen
+    rest = chosen[:0]
+    if len(others):
+        own = chosen[chosen >= 0]
+        rest = -1 - chosen[chosen < 0]
     if column.is_ids:
         ids = np.empty(len(chosen), np.int32)
-        ids[is_own], ids[~is_own] = (
-            column.data[tokens.starts[own]],
-            others.data[others.starts[rest]],
-        )
-        return Column.of_ids(ids, np.concatenate([[0], ends]))
+        ids[chosen >= 0] = column.data[tokens.starts[own]]
+        ids[chosen < 0] = others.data[others.starts[rest]]
+        return from_ends(ids, ends)
     from volt.kernels.word_types import SPARE, write_tokens
 
     n_bytes = int(tokens.sizes[own].sum() + others.sizes[rest].sum()) + len(chosen)  # with spaces
-    out, out_ends = np.empty(n_bytes + SPARE, np.uint8), np.empty(len(ends), np.int64)
-    views = column.data, tokens.starts, tokens.sizes, others.data, others.starts, others.sizes
-    write_tokens(*views, chosen, ends, out, out_ends)
+    out = np.empty(n_bytes + SPARE, np.uint8)
+    out_ends = np.empty(len(ends), np.int64)
+    write_tokens(*tokens.views, *others.views, chosen, ends, out, out_ends)
     return from_ends(out[:n_bytes], out_ends)
 
 
 def with_values(column: Column, lines: Longs, values: Column) -> Column:
-    """Return the column with new values in `lines`, sorted indices."""
+    """Return the column with new values in `lines`, sorted indices. The result's buffer contains no old values."""
     if not len(lines):
         return column
     others = np.delete(np.arange(len(column)), lines)
     if not len(others):
         return values
     places = np.empty(len(column), np.int64)
-    places[lines], places[others] = np.arange(len(lines)), np.arange(len(lines), len(column))
+    places[np.concatenate([lines, others])] = np.arange(len(column))
     return concatenated([values, column.take(others).compact()]).take(places)
 
 
@@ -118,100 +136,162 @@ class WordTypes:
         choices: Callable[[list[str]], list[Choices]],
         prepare: Callable[[Column], Column] | None = None,
     ) -> None:
-        self._choices, self._prepare, self._lock = choices, prepare, Lock()
+        self._choices = choices
+        self._prepare = prepare
+        self._lock = Lock()
         self._clear()
 
     def __reduce__(self) -> tuple[type[WordTypes], tuple[Any, Any]]:
         return WordTypes, (self._choices, self._prepare)
 
     def find(self, column: Column) -> ColumnWords:
-        from volt.kernels.word_types import N_LINES, N_TOKENS, N_TYPES, find_words
+        """Return the words of a column, after adding the types that are new."""
+        column = column.as_text()
+        if self._prepare is not None:
+            column = self._prepare(column)
+        sizes = widths(column)
+        most_words = int((sizes + 1).sum() // 2 + len(sizes))
+        numbers = np.empty(most_words, np.int32)
+        ends = np.empty(len(sizes), np.int64)
 
-        column = column.as_text() if self._prepare is None else self._prepare(column.as_text())
-        sizes = np.maximum(column.sizes, 0)
-        numbers, ends = (
-            np.empty(int((sizes + 1).sum() // 2 + len(sizes)), np.int32),
-            np.empty(len(sizes), np.int64),
-        )
         with self._lock:
-            if self._state[N_TYPES] > _MOST_TYPES or len(self._bounds) > _MOST_CHOICES:
-                self._clear()
-            self._state[[N_LINES, N_TOKENS]] = 0
             try:
-                while not find_words(
-                    column.data, column.starts, sizes, self._types, numbers, ends, self._state
-                ):
-                    self._grow(int(sizes[self._state[N_LINES]]))
+                n_words = self._number(column, sizes, numbers, ends)
                 self._add_choices()
             except BaseException:  # otherwise, some types would remain without choices
                 self._clear()
                 raise
-            numbers, hashes, unknown = (
-                numbers[: self._state[N_TOKENS]],
+            return ColumnWords(
+                numbers[:n_words],
+                ends,
                 self._types.hashes,
                 dict(self._unknown),
+                *(array.view() for array in self._tables),
             )
-            arrays = self._choice_starts, self._bounds, self._sides, self._text_starts, self._text
-            return ColumnWords(numbers, ends, hashes, unknown, *(array.view() for array in arrays))
+
+    def _number(self, column: Column, sizes: Longs, numbers: Ints, ends: Longs) -> int:
+        """Write the numbers of a column's words, and where each value's words end. Return the number of words."""
+        from volt.kernels.word_types import N_LINES, N_TOKENS, N_TYPES, find_words
+
+        n_choices = len(self._tables.bounds)
+        if self._state[N_TYPES] > _MOST_TYPES or n_choices > _MOST_CHOICES:
+            self._clear()
+
+        state = self._state
+        state[[N_LINES, N_TOKENS]] = 0
+        views = (column.data, column.starts, sizes)
+        while not find_words(*views, self._types, True, numbers, ends, state):
+            self._grow(int(sizes[state[N_LINES]]))
+        return int(state[N_TOKENS])
 
     def _clear(self) -> None:
         from volt.kernels.word_types import Types
 
-        slots, hashes = np.zeros(2 * _N_TYPES, np.int64), np.zeros(_N_TYPES, np.uint64)
         self._types = Types(
-            slots, hashes, np.zeros(_N_TYPES + 1, np.int64), np.zeros(_N_BYTES, np.uint8)
+            np.zeros(2 * _N_TYPES, np.int64),
+            np.zeros(_N_TYPES, np.uint64),
+            np.zeros(_N_TYPES + 1, np.int64),
+            np.zeros(_N_BYTES, np.uint8),
         )
-        self._state, self._unknown = np.zeros(4, np.int64), dict[int, str]()
-        self._choice_starts, self._text_starts = (
-            _GrowingArray([0], np.int64),
-            _GrowingArray([0], np.int64),
+        self._state = np.zeros(4, np.int64)
+        self._unknown = dict[int, str]()
+        self._tables = _ChoiceTables(
+            starts=_GrowingArray([0], np.int64),
+            bounds=_GrowingArray([], np.float64),
+            sides=_GrowingArray([], np.int32),
+            text_starts=_GrowingArray([0], np.int64),
+            text=_GrowingArray([], np.uint8),
         )
-        self._bounds, self._sides = _GrowingArray([], float), _GrowingArray([], np.int32)
-        self._text = _GrowingArray([], np.uint8)
 
     def _grow(self, size: int) -> None:
+        """Make room for the words of a value of `size` bytes, and for twice as many types and bytes as now."""
         from volt.kernels.word_types import N_BYTES, N_TYPES, Types, enter_types
 
-        n_types, n_bytes = 2 * len(self._types.hashes), 2 * len(self._types.bytes)
+        old = self._types
+        n_types = 2 * len(old.hashes)
         while n_types < self._state[N_TYPES] + size:
             n_types *= 2
-        slots, hashes = np.zeros(2 * n_types, np.int64), _longer(self._types.hashes, n_types)
+        n_bytes = max(2 * len(old.bytes), int(self._state[N_BYTES]) + size)
+
+        slots = np.zeros(2 * n_types, np.int64)
+        hashes = _longer(old.hashes, n_types)
         enter_types(hashes, self._state[N_TYPES], slots)
-        data = _longer(self._types.bytes, max(n_bytes, self._state[N_BYTES] + size))
-        self._types = Types(slots, hashes, _longer(self._types.starts, n_types + 1), data)
+        starts = _longer(old.starts, n_types + 1)
+        self._types = Types(slots, hashes, starts, _longer(old.bytes, n_bytes))
 
     def _add_choices(self) -> None:
+        """Compute and store the choices of the types that have none yet."""
         from volt.kernels.word_types import N_TYPES
 
-        done = len(self._choice_starts) - 1
-        places = self._types.starts[done : int(self._state[N_TYPES]) + 1].tolist()
-        if len(places) == 1:
+        n_known = len(self._tables.starts) - 1
+        bounds = self._types.starts[n_known : int(self._state[N_TYPES]) + 1].tolist()
+        if len(bounds) == 1:
             return
-        data = self._types.bytes[places[0] : places[-1]].tobytes()
-        spans = [(start - places[0], end - places[0]) for start, end in pairwise(places)]
-        words = [data[start:end].decode("utf-8", "surrogatepass") for start, end in spans]
-        texts, sides, bounds, n_choices = (
-            list[bytes](),
-            list[tuple[int, int]](),
-            list[float](),
-            list[int](),
-        )
-        first = len(self._text_starts) - 1
-        for number, (word, choices) in enumerate(
-            zip(words, self._choices(words), strict=True), done
-        ):
-            before = first + len(texts)
-            texts += [text.encode("utf-8", "surrogatepass") + b" " for text in choices.texts]
-            sides += [(before + one, before + other) for one, other in choices.sides]
-            bounds += choices.bounds
-            n_choices.append(len(choices.bounds))
-            if not choices.bounds:
+
+        data = self._types.bytes[: bounds[-1]].tobytes()
+        words = [
+            data[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(bounds)
+        ]
+        choices = self._choices(words)
+        self._tables.add(choices)
+        for number, (word, its_choices) in enumerate(zip(words, choices, strict=True), n_known):
+            if not its_choices.bounds:
                 self._unknown[number] = word
-        self._text_starts.add(self._text_starts.view()[-1] + np.cumsum(list(map(len, texts))))
-        self._text.add(np.frombuffer(b"".join(texts), np.uint8))
-        self._choice_starts.add(self._choice_starts.view()[-1] + np.cumsum(n_choices))
-        self._sides.add(np.array(sides, np.int32).ravel())
-        self._bounds.add(np.array(bounds, float))
+
+
+class _GrowingArray:
+    """An array that grows; its views stay valid."""
+
+    def __init__(self, values: Sequence[int], dtype: DTypeLike) -> None:
+        self._data = np.array(values, dtype)
+        self._n = len(values)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def view(self) -> NDArray[Any]:
+        return self._data[: self._n]
+
+    def add(self, values: Any) -> None:
+        n = self._n + len(values)
+        if n > len(self._data):
+            self._data = _longer(self._data, 2 * n)
+        self._data[self._n : n] = values
+        self._n = n
+
+    def add_ends(self, sizes: Sequence[int]) -> None:
+        """Add where items of these sizes end, if the first of them starts at the array's last value."""
+        self.add(self.view()[-1] + np.cumsum(sizes))
+
+
+def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
+    return np.pad(array, (0, size - len(array)))
+
+
+class _ChoiceTables(NamedTuple):
+    """The choices of all types, in the order of the fields of `ColumnWords`."""
+
+    starts: _GrowingArray
+    bounds: _GrowingArray
+    sides: _GrowingArray
+    text_starts: _GrowingArray
+    text: _GrowingArray
+
+    def add(self, choices: Sequence[Choices]) -> None:
+        n_choices = [len(each.bounds) for each in choices]
+        n_texts = np.array([len(each.texts) for each in choices])
+        first_texts = len(self.text_starts) - 1 + np.cumsum(n_texts) - n_texts
+        self.starts.add_ends(n_choices)
+        self.bounds.add(list(chain.from_iterable(each.bounds for each in choices)))
+
+        sides = np.array([*chain.from_iterable(each.sides for each in choices)], np.int64)
+        sides = sides.reshape(-1, 2) + np.repeat(first_texts, n_choices)[:, None]
+        self.sides.add(sides.ravel())
+
+        texts = chain.from_iterable(each.texts for each in choices)
+        encoded = [f"{text} ".encode("utf-8", "surrogatepass") for text in texts]
+        self.text_starts.add_ends(list(map(len, encoded)))
+        self.text.add(np.frombuffer(b"".join(encoded), np.uint8))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -220,6 +300,7 @@ class ColumnWords:
 
     numbers: (n_words,) int32, the type of each word
     ends: (n_lines,) int64, the end of each line's words
+    hashes: (n_types,) uint64, the hash of each type
     unknown: the number of a type without choices → its word
     choice_starts: where each type's choices start in `bounds`
     bounds, sides: the bounds and sides of all choices, as in `Choices`
@@ -247,46 +328,13 @@ class ColumnWords:
         from volt.kernels.word_types import choose
 
         out = np.empty(len(self.numbers), np.int32)
-        choose(
-            words,
-            self.ends,
-            self.numbers,
-            self.hashes,
-            by_type,
-            self.choice_starts,
-            self.bounds,
-            out,
-        )
+        types = (self.hashes, by_type, self.choice_starts, self.bounds)
+        choose(words, self.ends, self.numbers, *types, out)
         return out
 
     def written(self, choices: Ints, *, side: int) -> Column:
         from volt.encode.batch_encoder import expanded
 
-        part = expanded(
-            self.sides[2 * choices + (side - 1)], self.ends, self.text_starts, self.text
-        )
+        numbers = self.sides[2 * choices + (side - 1)]
+        part = expanded(numbers, self.ends, self.text_starts, self.text)
         return from_ends(part.values, part.ends, gap=1)
-
-
-class _GrowingArray:
-    """An array that grows; its views stay valid."""
-
-    def __init__(self, values: Sequence[int], dtype: DTypeLike) -> None:
-        self._data = np.array(values, dtype)
-        self._n = len(values)
-
-    def __len__(self) -> int:
-        return self._n
-
-    def view(self) -> NDArray[Any]:
-        return self._data[: self._n]
-
-    def add(self, values: NDArray[Any]) -> None:
-        n = self._n + len(values)
-        if n > len(self._data):
-            self._data = _longer(self._data, 2 * n)
-        self._data[self._n : n], self._n = values, n
-
-
-def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
-    return np.pad(array, (0, size - len(array)))

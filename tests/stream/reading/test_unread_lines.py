@@ -1,0 +1,240 @@
+"""Unread lines of an epoch agree with plain sets of outputs, however often the number of ranks changes."""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+
+import numpy as np
+import pytest
+from drawn import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from volt.errors import StreamError
+from volt.stream.reading.unread_lines import (
+    FOREVER,
+    LineBlock,
+    UnreadLines,
+    joined,
+    rank_blocks,
+    unread_in,
+)
+
+WORLDS = st.integers(1, 7)
+LENGTHS = st.one_of(st.integers(1, 30), st.integers(1, 1_000_000))
+AMOUNTS = st.lists(st.integers(0, 40), min_size=7, max_size=7)  # outputs that each rank delivers
+
+Outputs = list[tuple[int, int]]  # a line, and the number of one of its outputs
+
+
+def every(first: int, step: int) -> range:
+    return range(first, FOREVER, step)
+
+
+@st.composite
+def output_ranges(draw: st.DrawFn) -> tuple[range, ...]:
+    """Disjoint ranges of outputs: some residues of a number, each from somewhere on."""
+    step = draw(st.integers(1, 5))
+    residues = sorted(draw(st.sets(st.integers(0, step - 1), min_size=1)))
+    firsts = sorted(residue + step * draw(st.integers(0, 4)) for residue in residues)
+    return tuple(every(first, step) for first in firsts)
+
+
+def outputs_of(block: LineBlock, table: list[int]) -> Outputs:
+    """Return a block's unread outputs, in order. table: the number of outputs of each line"""
+    outputs = Outputs()
+    for line in range(block.start, block.start + block.n_lines):
+        outputs += [(line, number) for number in range(table[line])]
+    return [outputs[index] for index in block.unread_outputs(len(outputs)).tolist()]
+
+
+def all_outputs(unread: UnreadLines, block_lines: int, table: list[int]) -> Outputs:
+    blocks = unread.blocks(block_lines)
+    return list(chain.from_iterable(outputs_of(block, table) for block in blocks))
+
+
+def delivered(
+    share: UnreadLines, n: int, block_lines: int, table: list[int]
+) -> tuple[UnreadLines, Outputs]:
+    """Return a share after n outputs were delivered, and these outputs."""
+    result = Outputs()
+    rest = share
+    for block in share.blocks(block_lines):
+        own = outputs_of(block, table)[: n - len(result)]
+        rest = share.take(block.start, len(own), block_lines=block_lines)
+        result += own
+        if len(result) == n:
+            break
+    return rest, result
+
+
+@settings(max_examples=examples(150))
+@given(
+    table=st.lists(st.integers(0, 3), min_size=1, max_size=30),
+    block_lines=st.integers(1, 12),
+    epoch=st.integers(0, 3),
+    runs=st.lists(st.tuples(WORLDS, AMOUNTS), max_size=5),
+)
+def test_unread_lines_agree_with_sets(
+    table: list[int], block_lines: int, epoch: int, runs: list[tuple[int, list[int]]]
+) -> None:
+    """Shares are disjoint, complete and even; what a rank delivers is read; merging loses and repeats nothing."""
+    unread = unread_in(epoch, len(table), ())
+    expected = set(all_outputs(unread, block_lines, table))
+    for world, amounts in runs:
+        shares = [unread.share(rank, world) for rank in range(world)]
+        outputs = chain.from_iterable(all_outputs(own, block_lines, table) for own in shares)
+        assert sorted(outputs) == sorted(expected)
+        assert np.ptp([own.n_lines for own in shares]) <= 1
+
+        rest = list[UnreadLines]()
+        for own, amount in zip(shares, amounts, strict=False):
+            left, read = delivered(own, amount, block_lines, table)
+            expected -= set(read)
+            rest.append(left)
+        unread = UnreadLines.merge(epoch, rest)
+        assert sorted(all_outputs(unread, block_lines, table)) == sorted(expected)
+
+
+@given(st.integers(1, 200), st.lists(WORLDS, max_size=4))
+def test_shares_that_nobody_read_merge_to_the_whole(n_lines: int, worlds: list[int]) -> None:
+    """Sharing and merging alone leave unread lines unchanged, so states stay small."""
+    unread = unread_in(0, n_lines, ()).take(0, 1, block_lines=8)
+    for world in worlds:
+        assert UnreadLines.merge(0, [unread.share(rank, world) for rank in range(world)]) == unread
+
+
+@given(output_ranges(), st.integers(0, 20), st.sampled_from([0, 7, 100]))
+def test_a_block_after_some_of_its_outputs(outputs: tuple[range, ...], n: int, size: int) -> None:
+    """The outputs after the first n are unread, however many outputs the block turns out to have."""
+    block = LineBlock(0, 0, 1, outputs)
+    after = block.after(n).unread_outputs(size).tolist()
+    assert after == block.unread_outputs(size).tolist()[n:]
+
+
+@given(LENGTHS, WORLDS, st.integers(1, 200_000), st.integers(1, 3))
+def test_ranks_cover_every_epoch_evenly(n: int, world: int, block: int, epochs: int) -> None:
+    """Each epoch is complete, without repetition, and ranks differ by at most one line after each epoch."""
+    block = max(block, n // 50)
+    totals = np.zeros(world, np.int64)
+    ranks = [
+        list(rank_blocks(n, block, rank=rank, world=world, epochs=epochs)) for rank in range(world)
+    ]
+    assert all(blocks == sorted(blocks) for blocks in ranks)
+    for epoch in range(epochs):
+        own = [[one for one in blocks if one.epoch == epoch] for blocks in ranks]
+        ends = [0]
+        for one in sorted(chain(*own)):
+            assert one.start == ends[-1]
+            assert 0 < one.n_lines <= block
+            ends.append(one.start + one.n_lines)
+        assert ends[-1] == n
+        totals += [sum(one.n_lines for one in blocks) for blocks in own]
+        assert np.ptp(totals) <= 1
+
+
+@given(st.integers(1, 6), st.integers(7, 20))
+def test_shares_of_short_sources_rotate(n: int, world: int) -> None:
+    """With fewer lines than ranks, some ranks have no line in an epoch, but all have n lines in `world` epochs."""
+    ranks = [list(rank_blocks(n, 4, rank=rank, world=world, epochs=world)) for rank in range(world)]
+    assert {sum(block.n_lines for block in blocks) for blocks in ranks} == {n}
+    assert any(all(block.epoch for block in blocks) for blocks in ranks)
+
+
+@given(LENGTHS, WORLDS, st.integers(1, 50), st.data())
+def test_a_rank_begins_at_any_of_its_blocks(
+    n: int, world: int, n_blocks: int, data: st.DataObject
+) -> None:
+    """Started at the address of a block, a rank reads this block and the later ones; another line is refused."""
+    block = max(1, n // n_blocks)
+    rank = data.draw(st.integers(0, world - 1))
+
+    def blocks(start: tuple[int, int] | None = None) -> list[LineBlock]:
+        return list(rank_blocks(n, block, rank=rank, world=world, epochs=3, start=start))
+
+    whole = blocks()
+    if whole:
+        place = data.draw(st.integers(0, len(whole) - 1))
+        assert blocks(whole[place].address) == whole[place:]
+    line = data.draw(st.integers(0, 2 * n))
+    if (1, line) not in {one.address for one in whole}:
+        with pytest.raises(StreamError, match=f"begins at line {line:,} of epoch 1"):
+            blocks((1, line))
+
+
+def test_whole_epochs_follow_those_in_progress() -> None:
+    """Epochs after the last one in progress are unread, up to the source's last epoch."""
+    unread = (UnreadLines(3, (range(2, 4),)), UnreadLines(4))
+    blocks = rank_blocks(4, 9, unread=unread, epochs=6)
+    assert [block[:3] for block in blocks] == [(3, 2, 2), (5, 0, 4)]
+    blocks = rank_blocks(4, 9, unread=unread, start=(7, 0))
+    assert [block[:3] for block in islice(blocks, 2)] == [(7, 0, 4), (8, 0, 4)]
+
+
+def begun_shares(begun: tuple[LineBlock, ...], world: int) -> list[tuple[LineBlock, ...]]:
+    return [UnreadLines(0, (), begun).share(rank, world).begun for rank in range(world)]
+
+
+def test_remainders_of_begun_blocks_rotate() -> None:
+    """The first outputs of begun blocks, and of the ranges of one block, go to different ranks."""
+    begun = tuple(LineBlock(0, start, 1, (every(1, 2), every(2, 2))) for start in range(4))
+    for own in begun_shares(begun, 4):
+        assert len({block.outputs[0].start for block in own}) > 1
+    assert begun_shares(begun[:1], 4)[0][0].outputs == (every(1, 8), every(4, 8))
+
+
+@pytest.mark.parametrize("n", [64, 65, 68, 69])
+def test_few_begun_blocks_are_split(n: int) -> None:
+    """The outputs of 64 begun blocks are split; further blocks, the first ones, go whole to one rank each."""
+    begun = tuple(LineBlock(0, start, 1, (every(1, 1),)) for start in range(n))
+    shares = begun_shares(begun, 4)
+    n_whole = -(-(n - 64) // 4) * 4
+    assert [len(own) for own in shares] == [n_whole // 4 + n - n_whole] * 4
+    whole = [block.start for block in chain(*shares) if block in begun]
+    assert sorted(whole) == list(range(n_whole))
+
+
+@pytest.mark.parametrize(("n", "is_whole"), [(8, False), (9, True)])
+def test_blocks_with_many_ranges_are_not_split(n: int, is_whole: bool) -> None:
+    """A block with up to eight ranges of outputs is split; more ranges would multiply."""
+    block = LineBlock(0, 0, 1, tuple(every(first, 30) for first in range(1, n + 1)))
+    assert (begun_shares((block,), 3) == [(block,), (), ()]) == is_whole
+
+
+@given(st.permutations([(0, 4), (1, 8), (5, 8), (2, 12), (6, 12), (10, 12), (3, 4)]))
+def test_complete_ranges_are_joined(pairs: list[tuple[int, int]]) -> None:
+    """Ranges split several times join to the original one; an incomplete set keeps its outputs."""
+    ranges = [every(*pair) for pair in pairs]
+    assert joined(ranges) == (every(0, 1),)
+    rest = joined(ranges[1:])
+    assert rest != (every(0, 1),)
+    blocks = [LineBlock(0, 0, 1, outputs) for outputs in (tuple(ranges[1:]), rest)]
+    assert blocks[0].unread_outputs(200).tolist() == blocks[1].unread_outputs(200).tolist()
+
+
+@settings(deadline=None, max_examples=examples(25))
+@given(st.sets(st.tuples(st.integers(0, 11), st.sampled_from([1, 2, 3, 4, 6, 12])), max_size=8))
+def test_joined_ranges_give_the_same_outputs(pairs: set[tuple[int, int]]) -> None:
+    """Disjoint ranges become no more ranges, with the same outputs; joining again changes nothing."""
+    disjoint = list[range]()
+    seen = set[int]()
+    for first, step in sorted(pairs):
+        outputs = set(range(first, 60, step))
+        if not seen & outputs:
+            disjoint.append(every(first, step))
+            seen |= outputs
+    result = joined(disjoint)
+    assert sorted(chain(*(range(one.start, 60, one.step) for one in result))) == sorted(seen)
+    assert len(result) <= len(disjoint)
+    assert joined(result) == result
+
+
+def test_neighbouring_ranges_of_lines_are_merged() -> None:
+    """Ranges that touch become one, in whatever order they come."""
+    shares = [UnreadLines(0, (range(4, 6), range(9, 12))), UnreadLines(0, (range(2), range(2, 4)))]
+    assert UnreadLines.merge(0, shares).ranges == (range(6), range(9, 12))
+
+
+def test_ranges_with_different_steps_are_joined() -> None:
+    """4, 8 … and 6, 10 … form 4, 6, 8 …, which forms 3, 4, 5 … together with 3, 5, 7 …"""
+    assert joined([every(6, 4), every(3, 2), every(4, 4)]) == (every(3, 1),)

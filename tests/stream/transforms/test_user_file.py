@@ -1,0 +1,313 @@
+"""Users' files: which functions are refused before a line is read, and what a stream reports about their errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import Run
+from streams import deadline
+
+from volt.errors import ConfigError, StreamError
+from volt.stream import Stream
+from volt.stream.transforms.user_file import UserFile, first_line, stdout_to_stderr
+
+CODE = """\
+from functools import partial
+
+
+async def later(fields):
+    return fields
+
+
+async def more(fields):
+    yield fields
+
+
+class Later:
+    async def __call__(self, fields):
+        return fields
+
+
+an_object, a_partial = Later(), partial(later)
+
+
+def swap(fields): return fields[::-1]
+def coin(fields, rng): return fields
+def nothing(): return None
+def only_rng(rng): return None
+def needs(fields, mark, *, end): return fields
+def anything(fields, **options): return fields
+def places(fields, mark="!", /): return fields
+"""
+
+
+def user_file(folder: Path, code: str = CODE) -> UserFile:
+    path = folder / "mine.py"
+    path.write_text(code)
+    return UserFile.run(path)
+
+
+BINDING = "'{}' cannot be called with these options: {}"
+REFUSED: list[tuple[str, dict[str, object], str]] = [
+    (
+        "swap",
+        {"zzz": 1},
+        BINDING.format("swap", "got an unexpected keyword argument 'zzz'; change"),
+    ),
+    ("swap", {"fields": 1}, BINDING.format("swap", "multiple values for argument 'fields'")),
+    ("needs", {"mark": 1}, BINDING.format("needs", "missing a required argument: 'end'")),
+    ("coin", {"rng": 1}, BINDING.format("coin", ".*multiple values for keyword argument 'rng'")),
+    ("places", {"mark": "?"}, BINDING.format("places", ".*'mark'")),
+    ("nothing", {}, "'nothing' has no first parameter for the value to change; add one"),
+    ("only_rng", {}, "'only_rng' has no first parameter"),
+]
+
+
+@pytest.mark.parametrize(("function", "options", "reason"), REFUSED)
+def test_options_must_fit_the_function(
+    tmp_path: Path, function: str, options: dict[str, object], reason: str
+) -> None:
+    """Unknown and missing options are refused, with the names of the file and the function."""
+    with pytest.raises(ConfigError, match=f"mine.py: function {reason}"):
+        user_file(tmp_path).function(function, options)
+
+
+def test_options_may_be_keywords(tmp_path: Path) -> None:
+    """Functions with `**options` accept any, and parameters without a name may keep their defaults."""
+    file = user_file(tmp_path)
+    for name, options in {
+        "needs": {"mark": 1, "end": 2},
+        "anything": {"x": 1},
+        "places": {},
+    }.items():
+        assert file.function(name, options) is vars(file.module)[name]
+
+
+@pytest.mark.parametrize(
+    ("function", "line"), [("later", 4), ("more", 8), ("a_partial", 4), ("an_object", 0)]
+)
+def test_asynchronous_functions_are_refused(tmp_path: Path, function: str, line: int) -> None:
+    """The error names the place, and nothing remains that was never awaited."""
+    place = f"mine.py:{line}: " if line else "mine.py: "
+    message = f"{place}function '{function}' is asynchronous, .*; write def, not async"
+    with pytest.raises(ConfigError, match=message):
+        user_file(tmp_path).function(function, {})
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("def f(:\n", r"mine.py:1: invalid syntax"),
+        ("x = 1\ny = x / 0\n", r"mine.py:2: ZeroDivisionError"),
+        ("import nothing_of_this_name\n", r"mine.py:1: ModuleNotFoundError"),
+        ("def aling(fields): pass\n", r"no function 'align'; did you mean aling\?"),
+        ("align = 3\n", r"no function 'align'; it has none"),
+    ],
+)
+def test_unusable_files_are_refused(tmp_path: Path, code: str, message: str) -> None:
+    """A file that cannot be run, or that lacks the function, is a ConfigError with file and line."""
+    with pytest.raises(ConfigError, match=message):
+        user_file(tmp_path, code).function("align", {})
+    with pytest.raises(ConfigError, match="cannot be read"):
+        UserFile.run(tmp_path / "none.py")
+
+
+def test_running_a_file_leaves_no_traces(tmp_path: Path) -> None:
+    """It changes neither the search path nor the loaded modules, and writes no byte code."""
+    path = list(sys.path)
+    modules = set(sys.modules)
+    user_file(tmp_path)
+    assert (sys.path, set(sys.modules)) == (path, modules)
+    assert [each.name for each in tmp_path.iterdir()] == ["mine.py"]
+
+
+def test_functions_of_other_files_have_no_line(tmp_path: Path) -> None:
+    """The first line of a function is 0 if the function is not defined in the file."""
+    assert first_line(len, tmp_path) == first_line(user_file, tmp_path) == 0
+    assert first_line(user_file, Path(__file__)) > 0
+
+
+def test_stdout_is_restored_after_the_last_thread(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once a command has set it up, stdout leads to stderr while at least one thread runs user code."""
+    with stdout_to_stderr:
+        os.write(1, b"program ")
+    monkeypatch.setattr(stdout_to_stderr, "is_active", True)
+    is_inside = threading.Event()
+    may_end = threading.Event()
+
+    def second() -> None:
+        with stdout_to_stderr:
+            is_inside.set()
+            may_end.wait(10)
+
+    thread = threading.Thread(target=second)
+    with stdout_to_stderr:
+        thread.start()
+        is_inside.wait(10)
+    os.write(1, b"user ")
+    may_end.set()
+    thread.join()
+    os.write(1, b"data")
+    assert capfd.readouterr() == ("program data", "user ")
+
+
+FAILING = """\
+import os, sys, time
+
+
+def helper(words):
+    return words["missing"]
+
+
+def nested(fields):
+    return helper({})
+
+
+def chained(fields):
+    try:
+        return helper({})
+    except KeyError as error:
+        raise ValueError("of two\\nlines") from error
+
+
+def ends(fields):
+    sys.exit(0)
+
+
+def late(fields):
+    time.sleep(60)
+
+
+def from_c(fields):
+    os.kill(os.getpid(), 9)
+
+
+def forks(fields):
+    child = os.fork()
+    if not child:
+        os._exit(7)
+    return [str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))]
+
+
+def writes(fields):
+    print("P")
+    sys.__stdout__.write("U")
+    os.write(1, b"W")
+    os.system("echo E")
+    return fields
+"""
+
+
+def stream_of(folder: Path, function: str, options: str = "") -> Path:
+    """Write a configuration with a function of the code above."""
+    (folder / "mine.py").write_text(FAILING)
+    (folder / "a.tsv").write_text("a\nb\n")
+    step = f"user: {{file: mine.py, function: {function}}}"
+    config = folder / "stream.yaml"
+    config.write_text(
+        f"{options}\nsources: {{s: {{path: a.tsv, epochs: 1, transforms: [{step}]}}}}\n"
+    )
+    return config
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("function", ["nested", "chained"])
+def test_an_error_shows_the_frames_of_the_user_alone(
+    tmp_path: Path, function: str, workers: int
+) -> None:
+    """The whole way through the user's file, and what caused the error, is shown; frames of volt are not."""
+    config = stream_of(tmp_path, function)
+    with Stream.from_config(config, n_workers=workers, start_method="fork") as stream:
+        with pytest.raises(StreamError) as error:
+            next(iter(stream))
+        error_text = str(error.value)
+    assert "configuration\nTraceback (most recent call last):\n" in error_text
+    assert (
+        f", line {FAILING[: FAILING.index('return words')].count(chr(10)) + 1}, in helper\n"
+        in error_text
+    )
+    assert f", in {function}\n" in error_text
+    assert "user_code.py" not in error_text
+    assert error_text.endswith(
+        {"nested": "KeyError: 'missing'", "chained": "ValueError: of two\nlines"}[function]
+    )
+
+
+def test_one_fault_of_many_has_its_traceback(tmp_path: Path) -> None:
+    """Lines that are skipped or written to a file have the one-line reason alone."""
+    config = stream_of(tmp_path, "nested", "errors: {on_fault: quarantine, quarantine: bad.jsonl}")
+    with Stream.from_config(config) as stream:
+        assert list(stream) == []
+    rows = (tmp_path / "bad.jsonl").read_text().splitlines()
+    assert rows
+    assert all("KeyError: 'missing'" in row and "Traceback" not in row for row in rows)
+
+
+@pytest.mark.parametrize("call", ["sys.exit(3)", "[][0]"])
+def test_a_file_that_ends_the_process_is_refused(tmp_path: Path, call: str) -> None:
+    """What the file does when it is run is an error of the configuration, with its frames; nothing ends silently."""
+    config = stream_of(tmp_path, "nested")
+    (tmp_path / "mine.py").write_text(f"import os, sys\n\ndef outer():\n    {call}\n\nouter()\n")
+    with pytest.raises(ConfigError, match=r"mine\.py:4: (SystemExit|IndexError)") as error:
+        Stream.from_config(config)
+    assert "line 6, in <module>" in str(error.value)
+
+
+@pytest.mark.parametrize("options", [{}, {"time_limit": 30.0}, {"n_workers": 1}])
+def test_a_function_that_ends_the_process_is_a_fault(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    """sys.exit in a function is reported with the line of the source and of the function."""
+    error_text = r"a\.tsv:\d: user: ends: SystemExit: 0 \(.*mine\.py:20\)"
+    stream = Stream.from_config(stream_of(tmp_path, "ends"), start_method="fork", **options)
+    with deadline(30), stream, pytest.raises(StreamError, match=error_text):
+        next(iter(stream))
+    with Stream.from_config(stream_of(tmp_path, "forks"), start_method="fork", **options) as stream:
+        assert list(stream) == ["7", "7"]  # what a function forks ends as it says
+
+
+def test_a_time_limit_holds_without_workers(tmp_path: Path) -> None:
+    """Python code that takes longer, or kills its process, ends the run; the source, the step and the end are named."""
+    error_text = {
+        "late": "transform 'user' has taken more than 0.5 seconds",
+        "from_c": "transform 'user': worker process",
+    }
+    for function, message in error_text.items():
+        config = stream_of(tmp_path, function, "time_limit: 0.5")
+        with deadline(30), Stream.from_config(config, start_method="fork") as stream:
+            with pytest.raises(
+                StreamError, match=rf"source 's', epoch 0, lines from 0 on, chunk 0: {message}"
+            ):
+                next(iter(stream))
+            assert stream.n_workers == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "preview -n 1 --json --trust",
+        "trace 0 --json --trust",
+        "debug --json --trust",
+        "run",
+        "run --workers 1",
+    ],
+)
+def test_what_a_function_writes_to_descriptor_1_is_no_data(
+    volt_stream: Run, stream_folder: Path, command: str
+) -> None:
+    """What it prints, writes to the descriptor or has a program print goes to stderr in every command."""
+    stream_of(stream_folder, "writes")
+    name, *options = command.split()
+    done = volt_stream(name, "stream.yaml", *options)
+    lines = done.stdout.decode().splitlines()
+    assert lines
+    assert all(line in ("a", "b") if name == "run" else json.loads(line) for line in lines)
+    assert all(done.stderr.count(letter) >= 1 for letter in (b"P", b"U", b"W", b"E"))
