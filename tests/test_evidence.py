@@ -13,11 +13,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -49,7 +47,7 @@ GOOD = (
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_run(name: str) -> None:
+def test_examples_run(name):
     """What the docstrings show is so."""
     if not name.endswith("__main__"):
         assert not doctest.testmod(
@@ -58,7 +56,7 @@ def test_examples_run(name: str) -> None:
 
 
 @pytest.fixture
-def corpora(tmp_path: Path) -> Path:
+def corpora(tmp_path):
     """A folder of data with one language, of made-up words."""
     chance = random.Random(1)
     words = [
@@ -77,7 +75,7 @@ def corpora(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def one_thread() -> Iterator[None]:
+def one_thread():
     """Torch with one thread, as in trials; results follow from it."""
     torch = import_module("torch")
     before = torch.get_num_threads()
@@ -86,13 +84,13 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def trained(texts: Any, **options: Any) -> dict[str, Any]:
+def trained(texts, **options):
     """The result of a whole training."""
     *_, last = training.results_so_far(texts, **options)
     return dict(last)
 
 
-def evidence(data: Path, out: Path, *more: str) -> list[str]:
+def evidence(data, out, *more):
     """The command that runs small trials."""
     given = [
         "run",
@@ -121,7 +119,7 @@ def evidence(data: Path, out: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "experiments.evidence", *map(str, given)]
 
 
-def test_texts_of_a_corpus_are_all_of_its_words_once(corpora: Path, tmp_path: Path) -> None:
+def test_texts_of_a_corpus_are_all_of_its_words_once(corpora, tmp_path):
     """Train, dev and test share no segment, and together they are the corpus."""
     texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "work")
     found = Counter(
@@ -136,7 +134,7 @@ def test_texts_of_a_corpus_are_all_of_its_words_once(corpora: Path, tmp_path: Pa
     assert texts.characters["train"] == len(texts.path("train").read_text())
 
 
-def test_other_data_changes_no_text_that_a_training_reads(corpora: Path, tmp_path: Path) -> None:
+def test_other_data_changes_no_text_that_a_training_reads(corpora, tmp_path):
     """Two folders of data share one folder of work."""
     mine, work = lm_data.prepared(corpora, "ted-fi", tmp_path / "work"), tmp_path / "work"
     before = mine.path("train").read_bytes()
@@ -148,7 +146,7 @@ def test_other_data_changes_no_text_that_a_training_reads(corpora: Path, tmp_pat
     assert lm_data.prepared(corpora, "ted-fi", work) == mine
 
 
-def test_weights_that_are_no_numbers_any_more_are_reported(corpora: Path, tmp_path: Path) -> None:
+def test_weights_that_are_no_numbers_any_more_are_reported(corpora, tmp_path):
     """And give no result."""
     texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "work")
     recipe = training.TrainingRecipe(characters=2_000, lr=1e30, warmup=1)
@@ -156,7 +154,7 @@ def test_weights_that_are_no_numbers_any_more_are_reported(corpora: Path, tmp_pa
         trained(texts, size=500, seed=1, recipe=recipe)
 
 
-def test_bits_per_character_are_those_of_the_ids(corpora: Path, tmp_path: Path) -> None:
+def test_bits_per_character_are_those_of_the_ids(corpora, tmp_path):
     """A model that knows nothing needs log2 of the number of ids for each id, EOS among them."""
     texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "work")
     vocabulary = training.vocabulary_of(texts, 500)
@@ -173,9 +171,7 @@ def test_bits_per_character_are_those_of_the_ids(corpora: Path, tmp_path: Path) 
 @pytest.mark.slow
 @pytest.mark.campaign
 @pytest.mark.usefixtures("one_thread")
-def test_runs_go_on_where_they_were_killed_and_repeat_nothing(
-    corpora: Path, tmp_path: Path
-) -> None:
+def test_runs_go_on_where_they_were_killed_and_repeat_nothing(corpora, tmp_path):
     """SIGKILL between and during trials: each trial stands once in the file, and says what a single training says."""
     process = subprocess.Popen(
         evidence(corpora, tmp_path, "--jobs", "1"), stderr=subprocess.DEVNULL, cwd=ROOT
@@ -206,7 +202,7 @@ def test_runs_go_on_where_they_were_killed_and_repeat_nothing(
 @pytest.mark.parametrize(
     "ended", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.campaign)]
 )
-def test_a_signal_ends_a_run_at_once(corpora: Path, tmp_path: Path, ended: signal.Signals) -> None:
+def test_a_signal_ends_a_run_at_once(corpora, tmp_path, ended):
     """And its trials, of which nothing is said: they have not failed."""
     command = evidence(corpora, tmp_path, "--options", "characters=200000000")
     heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background may not
@@ -236,9 +232,7 @@ def test_a_signal_ends_a_run_at_once(corpora: Path, tmp_path: Path, ended: signa
         (["--corpora", "de-en"], "no trial has these kinds, corpora and sizes"),
     ],
 )
-def test_wrong_options_are_refused_before_any_trial(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: list[str], message: str
-) -> None:
+def test_wrong_options_are_refused_before_any_trial(tmp_path, capsys, given, message):
     """In one line."""
     before = signal.getsignal(signal.SIGTERM)
     try:
@@ -252,9 +246,7 @@ def test_wrong_options_are_refused_before_any_trial(
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_trial_whose_texts_changed_gives_no_result(
-    corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_whose_texts_changed_gives_no_result(corpora, tmp_path, monkeypatch):
     """A result that names another text than the key of its trial is dropped. The training itself is replaced."""
     trial = grid.Trial("lm", "ted-fi", 500, 1, (("characters", 2_000),))
     right = lm_data.prepared(corpora, "ted-fi", tmp_path / "texts").fingerprint
@@ -275,9 +267,7 @@ def test_a_trial_whose_texts_changed_gives_no_result(
     assert error_text[-1] == "lm ted-fi 500 seed 1: its texts changed during the run; no result"
 
 
-def test_a_run_repeats_no_finished_trial(
-    corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_repeats_no_finished_trial(corpora, tmp_path, monkeypatch):
     """After a run that was killed while it wrote, the next one runs only the trials without a result."""
     text = lm_data.prepared(corpora, "ted-fi", tmp_path / "texts").fingerprint
     answer = json.dumps(
@@ -300,7 +290,7 @@ def test_a_run_repeats_no_finished_trial(
             file.write(b'{"key": "cut sh')
 
 
-def test_two_runs_do_not_add_to_one_file(tmp_path: Path) -> None:
+def test_two_runs_do_not_add_to_one_file(tmp_path):
     """The second is reported so, and writes nothing."""
     path = tmp_path / "lm.jsonl"
     with (
@@ -321,7 +311,7 @@ def test_two_runs_do_not_add_to_one_file(tmp_path: Path) -> None:
         (GOOD.replace(b'"kind": "lm"', b'"kind": "nmt"'), "test is missing"),
     ],
 )
-def test_lines_that_are_not_results_are_reported(tmp_path: Path, line: bytes, message: str) -> None:
+def test_lines_that_are_not_results_are_reported(tmp_path, line, message):
     """With the file and the line."""
     path = tmp_path / "lm.jsonl"
     path.write_bytes(GOOD + b"\n" + line + b"\n")
@@ -331,7 +321,7 @@ def test_lines_that_are_not_results_are_reported(tmp_path: Path, line: bytes, me
         results.read(path)
 
 
-def test_a_last_line_that_is_cut_short_is_removed(tmp_path: Path) -> None:
+def test_a_last_line_that_is_cut_short_is_removed(tmp_path):
     """The next result stands on a line of its own."""
     path = tmp_path / "lm.jsonl"
     path.write_bytes(GOOD + b"\n" + GOOD[:-9])
@@ -341,7 +331,7 @@ def test_a_last_line_that_is_cut_short_is_removed(tmp_path: Path) -> None:
     assert [row["key"] for row in results.read(path)] == ["lm|a", "new"]
 
 
-def test_what_others_append_stays_and_a_file_that_was_replaced_is_reported(tmp_path: Path) -> None:
+def test_what_others_append_stays_and_a_file_that_was_replaced_is_reported(tmp_path):
     """Results that would go into a file without a name are not taken for written."""
     path = tmp_path / "lm.jsonl"
     with Results.open(path, results.check) as found:
@@ -358,7 +348,7 @@ def test_what_others_append_stays_and_a_file_that_was_replaced_is_reported(tmp_p
 
 
 @pytest.mark.parametrize("size", [0, "many", None])
-def test_picks_that_are_not_sizes_are_reported(tmp_path: Path, size: object) -> None:
+def test_picks_that_are_not_sizes_are_reported(tmp_path, size):
     """A missing rule is reported, too."""
     of_rules = dict.fromkeys(picks.RULES, 4000)
     for one in [of_rules | {"median500": size}, {"balanced": 4000}]:
@@ -373,7 +363,7 @@ LOSSES = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 9), min_size=
 
 
 @given(LOSSES)
-def test_a_rule_is_reported_by_its_mean_and_worst(by_corpus: dict[str, float]) -> None:
+def test_a_rule_is_reported_by_its_mean_and_worst(by_corpus):
     """The mean lies in its interval, which lies between the least and the greatest loss."""
     found = tables.Regret.of("median500", by_corpus)
     values = sorted(by_corpus.values())
@@ -387,7 +377,7 @@ SIZES = st.lists(st.integers(100, 40_000), min_size=2, max_size=7, unique=True).
 
 
 @given(st.data())
-def test_losses_are_never_below_zero_and_zero_at_the_best_size(data: st.DataObject) -> None:
+def test_losses_are_never_below_zero_and_zero_at_the_best_size(data):
     """Whatever the size, within the tried ones or beyond; and a size between two scores between them."""
     sizes = data.draw(SIZES)
     scores = data.draw(st.lists(st.floats(1, 3), min_size=len(sizes), max_size=len(sizes)))
@@ -401,7 +391,7 @@ def test_losses_are_never_below_zero_and_zero_at_the_best_size(data: st.DataObje
     assert sizes[0] <= tables.smooth_best(curve) <= sizes[-1]
 
 
-def test_rules_are_ranked_by_what_they_lose() -> None:
+def test_rules_are_ranked_by_what_they_lose():
     """On scores made up so that the losses are known; more BLEU is better."""
     rows = [
         {"corpus": "a", "size": size, "seed": 1, "BLEU": bleu}
@@ -428,7 +418,7 @@ def test_rules_are_ranked_by_what_they_lose() -> None:
     )
 
 
-def test_equal_compute_is_what_the_cheapest_whole_training_needed() -> None:
+def test_equal_compute_is_what_the_cheapest_whole_training_needed():
     """A training that ended early does not set the limit; a dearer one is read before its end."""
     cheap = {
         "corpus": "a",
@@ -452,12 +442,12 @@ def test_equal_compute_is_what_the_cheapest_whole_training_needed() -> None:
 FOLDER = ROOT / "experiments" / "evidence"
 
 
-def committed() -> dict[str, list[dict[str, Any]]]:
+def committed():
     """The results that are part of the project."""
     return {kind: results.read(FOLDER / f"{kind}.jsonl") for kind in ("lm", "nmt")}
 
 
-def test_all_committed_results_are_of_the_recipes_that_are_reported() -> None:
+def test_all_committed_results_are_of_the_recipes_that_are_reported():
     """None is of another recipe, or of another text than the rules picked on."""
     usable, stored = import_module("experiments.evidence.__main__").usable, picks.read(FOLDER)
     assert {kind: usable(FOLDER, kind, stored) for kind in ("lm", "nmt")} == committed()
@@ -470,7 +460,7 @@ def test_all_committed_results_are_of_the_recipes_that_are_reported() -> None:
     assert usable(longer, "lm", stored) == []
 
 
-def test_the_tables_are_those_of_the_results() -> None:
+def test_the_tables_are_those_of_the_results():
     """TABLES.md is what the results and the picks in the folder give."""
     longer = results.read(FOLDER / "longer" / "lm.jsonl")
     assert (FOLDER / "TABLES.md").read_text() == tables.document(
@@ -479,7 +469,7 @@ def test_the_tables_are_those_of_the_results() -> None:
 
 
 @pytest.mark.skipif("VOLT_DATA" not in os.environ, reason="the corpora are elsewhere")
-def test_the_picks_are_those_of_the_rules(tmp_path: Path) -> None:
+def test_the_picks_are_those_of_the_rules(tmp_path):
     """On a corpus of the trials, rules pick today what picks.json says, and its results are of the same text."""
     texts = lm_data.prepared(Path(os.environ["VOLT_DATA"]), "ted-mr", tmp_path)
     stored = picks.read(ROOT / "experiments" / "evidence")["ted-mr"]
@@ -490,7 +480,7 @@ def test_the_picks_are_those_of_the_rules(tmp_path: Path) -> None:
     }
 
 
-def made_up_bed(late: float) -> Any:
+def made_up_bed(late):
     """Three sizes of which the smallest is far behind until the last reading, when it has a certain score."""
     stopping = import_module("experiments.evidence.stopping")
     scores = {500: (3.0, 2.5, 2.4, late), 2000: (2.4, 2.2, 2.1, 2.0), 8000: (2.3, 2.2, 2.1, 2.1)}
@@ -499,9 +489,7 @@ def made_up_bed(late: float) -> Any:
 
 
 @pytest.mark.parametrize(("late", "is_dropped"), [(1.9, True), (2.3, False)])
-def test_a_rule_drops_a_best_size_that_catches_up_after_it_was_stopped(
-    late: float, is_dropped: bool
-) -> None:
+def test_a_rule_drops_a_best_size_that_catches_up_after_it_was_stopped(late, is_dropped):
     """And saves the readings after the stop, whether the size would have been the best one or not."""
     stopping = import_module("experiments.evidence.stopping")
     bed = made_up_bed(late)
@@ -510,7 +498,7 @@ def test_a_rule_drops_a_best_size_that_catches_up_after_it_was_stopped(
 
 
 @pytest.mark.slow
-def test_stopping_early_drops_best_sizes_or_saves_no_time() -> None:
+def test_stopping_early_drops_best_sizes_or_saves_no_time():
     """On all stored trainings: the reason why a trial trains every size to its end."""
     stopping, law = (
         import_module("experiments.evidence.stopping"),

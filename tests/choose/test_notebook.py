@@ -1,10 +1,9 @@
-"""Words and pieces as people read them: those that are spelled by bytes as text, what is no text as bytes."""
+"""Words and pieces as people read them: bytes that spell text as text, others as escapes."""
 
 from __future__ import annotations
 
 import re
 
-from commands import Run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,8 +19,8 @@ TEXT = (
 )
 
 
-def counted(text: str) -> WordCounts:
-    """The words of a text, spelled by bytes."""
+def counted(text):
+    """Count the words of a text, spelled by bytes."""
     cut = PreTokenizer("bytes")
     return WordCounts.from_pairs(
         [(word, 1) for line in text.splitlines() for word in cut.split(line)], pretokenizer=cut
@@ -29,14 +28,14 @@ def counted(text: str) -> WordCounts:
 
 
 @given(st.text())
-def test_text_is_read_back(text: str) -> None:
-    """What spells a text is read as the text."""
+def test_readable_inverts_to_characters(text):
+    """The characters of a text's bytes are readable as the text."""
     assert readable(to_characters(text.encode())) == text
 
 
 @given(st.binary())
-def test_bytes_that_are_no_text_are_reported(data: bytes) -> None:
-    """Every byte is in the text or stands as <0xNN>: put back, they are the bytes."""
+def test_invalid_bytes_are_escaped(data):
+    """Bytes that are not UTF-8 are shown as <0xNN>."""
     parts = re.split(r"(<0x[0-9A-F]{2}>)", readable(to_characters(data)))
     back = b"".join(
         bytes([int(part[3:5], 16)]) if place % 2 else part.encode()
@@ -45,8 +44,8 @@ def test_bytes_that_are_no_text_are_reported(data: bytes) -> None:
     assert back == data or b"<0x" in data
 
 
-def test_sampled_words_are_long_words_of_the_text() -> None:
-    """Of bytes, a long word has eight letters, not eight bytes; its pieces, put together, are the word."""
+def test_sampled_words_are_long_words_of_the_text():
+    """Sample words have eight letters, not eight bytes, and their pieces spell them."""
     result = search(learn_bpe(counted(TEXT), 120))
     cuts = list(readable_cuts(sample_cuts(result.candidates, result.vocabulary), result.vocabulary))
     assert len(cuts) > 3
@@ -61,8 +60,8 @@ def test_sampled_words_are_long_words_of_the_text() -> None:
     assert "áĥ" not in shown
 
 
-def test_the_report_shows_text(run: Run) -> None:
-    """`volt search --level bytes` prints words as they are written; the JSON keeps the pieces of the vocabulary."""
+def test_the_report_shows_text(run):
+    """`volt search --level bytes` prints words as text; the JSON has the pieces of the vocabulary."""
     with open("georgian.txt", "w", encoding="utf-8") as file:
         file.write(TEXT)
     shown = run("search", "georgian.txt", "--level", "bytes", *FEW, "-o", "x.volt").stdout.decode()
@@ -76,8 +75,8 @@ def test_the_report_shows_text(run: Run) -> None:
     )
 
 
-def test_what_a_terminal_obeys_is_escaped(run: Run) -> None:
-    """Words that hold control characters are shown by escapes, as of characters."""
+def test_control_characters_are_escaped(run):
+    """Control characters of words are printed as escapes."""
     with open("hostile.txt", "w", encoding="utf-8") as file:
         file.write("\x1b[2J\u202e " * 20)
     shown = run(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -29,21 +27,21 @@ lengths_ = st.lists(
 
 
 @pytest.fixture(scope="module")
-def data() -> dict[str, Any]:
+def data():
     return topics_comparison().as_data()
 
 
 @pytest.fixture(scope="module")
-def specs(data: dict[str, Any]) -> dict[str, Any]:
+def specs(data):
     return specifications(data)
 
 
-def values(spec: dict[str, Any]) -> list[list[dict[str, Any]]]:
+def values(spec):
     """The rows of each layer's data."""
     return [spec["datasets"][layer["data"]["name"]] for layer in spec.get("layer", [spec])]
 
 
-def test_specifications_are_json_and_compile_to_vega(specs: dict[str, Any]) -> None:
+def test_specifications_are_json_and_compile_to_vega(specs):
     """Every chart is plain JSON without NaN, holds its own data, and is valid Vega-Lite."""
     assert set(specs) == NAMES
     for spec in specs.values():
@@ -52,9 +50,7 @@ def test_specifications_are_json_and_compile_to_vega(specs: dict[str, Any]) -> N
         assert vegalite_to_vega(spec)["marks"]
 
 
-def test_entropy_holds_every_step_and_every_pick(
-    data: dict[str, Any], specs: dict[str, Any]
-) -> None:
+def test_entropy_holds_every_step_and_every_pick(data, specs):
     """The transport's line is the search's steps; each rule's name stands at the size that it picks."""
     lines, _, picks, *_ = values(specs["entropy"])
     found = {row["size"]: row["value"] for row in lines if row["series"] == "after the transport"}
@@ -65,13 +61,13 @@ def test_entropy_holds_every_step_and_every_pick(
     assert [row["size"] for row in picks if row["chosen"]] == [data["search"]["pick"]["size"]]
 
 
-def test_every_label_of_a_pick_is_drawn_once(specs: dict[str, Any]) -> None:
+def test_every_label_of_a_pick_is_drawn_once(specs):
     """The labels to the left and to the right together are the picks."""
     _, _, picks, *labels = values(specs["entropy"])
     assert [row for layer in labels for row in layer] == picks
 
 
-def test_muv_lines_are_the_steps(data: dict[str, Any], specs: dict[str, Any]) -> None:
+def test_muv_lines_are_the_steps(data, specs):
     """MUV is that of the steps times a million, for the transport and for the sweep."""
     rows = next(layer for layer in values(specs["muv"]) if "series" in layer[0])
     for series, name in (("after the transport", "transport_muv"), ("BPE sweep", "muv")):
@@ -83,9 +79,7 @@ def test_muv_lines_are_the_steps(data: dict[str, Any], specs: dict[str, Any]) ->
         }
 
 
-def test_profile_is_a_falling_part_of_the_token_table(
-    data: dict[str, Any], specs: dict[str, Any]
-) -> None:
+def test_profile_is_a_falling_part_of_the_token_table(data, specs):
     """Every point is a token's rank and count, counts fall with rank, and the first and the last used are there."""
     _, rows, _ = values(specs["profile"])
     tokens = data["tokens"]
@@ -98,7 +92,7 @@ def test_profile_is_a_falling_part_of_the_token_table(
     assert rows[-1]["rank"] == max(true)
 
 
-def test_fertility_is_by_source(data: dict[str, Any], specs: dict[str, Any]) -> None:
+def test_fertility_is_by_source(data, specs):
     """A point per system and source, with the fertility of the JSON."""
     (rows,) = values(specs["fertility"])
     assert {(row["system"], row["source"]): row["fertility"] for row in rows} == {
@@ -110,7 +104,7 @@ def test_fertility_is_by_source(data: dict[str, Any], specs: dict[str, Any]) -> 
 
 @given(lengths_)
 @settings(deadline=None)
-def test_shares_sum_to_one(lengths: list[dict[str, int]]) -> None:
+def test_shares_sum_to_one(lengths):
     """The shares of tokens sum to 1, and those of pieces to 1 or, where nothing occurs, to 0."""
     rows = shares(lengths)
     for name, key in (("tokens", "types"), ("pieces", "pieces")):
@@ -118,7 +112,7 @@ def test_shares_sum_to_one(lengths: list[dict[str, int]]) -> None:
         assert total == pytest.approx(float(any(row[key] for row in lengths)))
 
 
-def test_write_charts(data: dict[str, Any], tmp_path: Path) -> None:
+def test_write_charts(data, tmp_path):
     """Every chart becomes a PNG and an SVG that loads nothing, in a folder that is made."""
     written = write_charts(data, tmp_path / "plots")
     assert {path.name for path in written} == {
@@ -132,7 +126,7 @@ def test_write_charts(data: dict[str, Any], tmp_path: Path) -> None:
             assert "href=" not in path.read_text(encoding="utf-8").replace("xlink:href", "")
 
 
-def test_write_charts_refuses_a_folder_that_cannot_be(data: dict[str, Any], tmp_path: Path) -> None:
+def test_write_charts_refuses_a_folder_that_cannot_be(data, tmp_path):
     """Where the folder's place is taken by a file, the error says so and names it."""
     (tmp_path / "taken").write_text("")
     with pytest.raises(OutputError, match="taken"):

@@ -12,7 +12,6 @@ import volt
 from volt.choose.criteria import entropy
 from volt.choose.rules import rules
 from volt.comparison.compare import compare
-from volt.comparison.result import Comparison
 from volt.comparison.systems import DEFAULT_SYSTEMS
 from volt.comparison.tables import as_markdown, as_text, report_tables, warnings
 from volt.comparison.texts import NamedText
@@ -47,7 +46,7 @@ OURS = ("bpe:50", "bpe:90", "muv-search")
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory) -> dict[str, str]:
+def files(tmp_path_factory):
     """Training and held-out text of two made-up languages."""
     folder = tmp_path_factory.mktemp("texts")
     for name, lines in LINES.items():
@@ -59,7 +58,7 @@ def files(tmp_path_factory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def both(files) -> Comparison:
+def both(files):
     """Both languages, all systems, with separate vocabularies."""
     pytest.importorskip("sentencepiece")
     pytest.importorskip("tokenizers")
@@ -144,7 +143,7 @@ def test_separate_vocabularies_are_on_an_edge_if_one_is(rule):
         "a": {"low": 5, "lower": 2, "newest": 6, "widest": 3},
         "b": {"abab": 9, "ab": 3, "aba": 2, "babab": 4, "cab": 5, "cabb": 2},
     }
-    sources = [NamedText(name, WordCounts.from_pairs(words)) for name, words in counts.items()]
+    sources = [NamedText(name, words) for name, words in counts.items()]
     picks = [volt.search(volt.learn_enough(source.counts), select=rule).pick for source in sources]
     assert sum(pick.on_edge for pick in picks) == (rule == "renyi")
     separate = compare(sources, systems=(), select=rule, separate=True).systems[-1]
@@ -252,7 +251,7 @@ def test_what_cannot_be_made_is_reported_and_the_rest_is_made(files, tmp_path, m
 def test_a_source_too_small_for_its_own_vocabulary_is_reported():
     """Separate vocabularies need pairs in every source; without them the joint ones stand alone."""
     counts = {"en": {"walked": 9, "walks": 5}, "x": {"q": 1}}
-    sources = [NamedText(name, WordCounts.from_pairs(words)) for name, words in counts.items()]
+    sources = [NamedText(name, words) for name, words in counts.items()]
     found = compare(sources, systems=(), separate=True)
     assert found.problems[0].startswith("separate vocabularies: x: nothing to merge")
     assert [system.family for system in found.systems] == ["volt"] * len(rules())
@@ -260,14 +259,14 @@ def test_a_source_too_small_for_its_own_vocabulary_is_reported():
 
 def test_wrong_use_is_refused_at_once(files):
     """Options that mean nothing, names that repeat, and a corpus without pairs end the comparison."""
-    english = NamedText("en", WordCounts.from_pairs({"walk": 3}))
+    english = NamedText("en", {"walk": 3})
     for options in ({"select": "best"}, {"systems": ["spm"]}, {"temperature": 0}):
         with pytest.raises(ConfigError):
             compare([files["train.en"]], **options)
     with pytest.raises(ConfigError, match="distinct"):
         compare([english, english])
     with pytest.raises(CandidateError, match="nothing to merge"):
-        compare([NamedText("en", WordCounts.from_pairs({"a": 1}))], systems=())
+        compare([NamedText("en", {"a": 1})], systems=())
     with pytest.raises(CorpusError):
         compare(["nowhere.txt"])
 
@@ -278,9 +277,7 @@ def test_samples_are_lines_of_the_sources_or_those_given(files):
     assert {line for _, line in own.samples.samples} <= set(LINES["en"])
     given = compare([files["train.en"]], systems=(), sizes=SIZES, samples=["a walk"])
     assert given.samples.samples == (("sample", "a walk"),)
-    bare = compare(
-        [NamedText("en", WordCounts.from_pairs({"strongest": 3, "coldness": 2}))], systems=()
-    )
+    bare = compare([NamedText("en", {"strongest": 3, "coldness": 2})], systems=())
     assert bare.samples.samples[0][0] == "words"
 
 

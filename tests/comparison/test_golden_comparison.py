@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 from golden import check, digest, rounded
@@ -31,14 +30,14 @@ SYSTEMS = ("volt muv", "volt fixed:22", "bpe 24", "volt fixed:22, separate")
 
 
 @pytest.fixture
-def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def texts(tmp_path, monkeypatch):
     """Two texts with equally many lines, and a held-out one."""
     monkeypatch.chdir(tmp_path)
     for name, text in TEXTS.items():
         Path(name).write_text(text * 50)
 
 
-def timeless(data: dict[str, Any]) -> dict[str, Any]:
+def timeless(data):
     """Replace times and memory, which differ from run to run, and leave out rules that pick what others pick."""
     for row in data["systems"]:
         row.update(
@@ -48,7 +47,7 @@ def timeless(data: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("texts")
-def test_tables_and_data_are_the_stored_ones() -> None:
+def test_tables_and_data_are_the_stored_ones():
     """Every cell of every table, and the data behind the charts, of systems of all kinds that need no library."""
     found = compare(
         ["en=en.txt", "xx=xx.txt"],
@@ -89,7 +88,7 @@ def test_tables_and_data_are_the_stored_ones() -> None:
     )
 
 
-def test_a_study_is_the_stored_one() -> None:
+def test_a_study_is_the_stored_one():
     """The grid, the argmaxes of all grids, the curve, and the warnings of a search."""
     counts = {word: n + 2 for n, word in enumerate("".join(TEXTS.values()).split())}
     result = search(learn_bpe(counts, 30), sizes=(20, 25, 30))
@@ -104,13 +103,13 @@ def test_a_study_is_the_stored_one() -> None:
     check("comparison study", rows | {"curve": curve, "warnings": study["warnings"]})
 
 
-def _row(row: dict[str, Any]) -> str:
+def _row(row):
     return " | ".join(
         f"{value:.5g}" if isinstance(value, float) else str(value) for value in row.values()
     )
 
 
-def test_numbers_are_written_by_their_forms_and_limits_stay() -> None:
+def test_numbers_are_written_by_their_forms_and_limits_stay():
     """Rounding, thousands and signs, at the limits of each form; sizes and shares where sentences and samples begin."""
     values = (0, 1, -1, 0.0009994, 0.001, 0.5, 99.95, 100, 1234.5, 1e-7, 12_345_678)
     limits = (

@@ -30,7 +30,7 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 Ids = Callable[[str], list[int]]
 
 
-def unigram_model(folder: Path) -> tuple[Path, Ids]:
+def unigram_model(folder):
     """A sentencepiece unigram model with a control token, a user token and bytes; what the library makes of a line."""
     sentencepiece = pytest.importorskip("sentencepiece")
     (folder / "lines").write_text("\n".join(LINES), encoding="utf-8")
@@ -49,7 +49,7 @@ def unigram_model(folder: Path) -> tuple[Path, Ids]:
     return path, sentencepiece.SentencePieceProcessor(model_file=str(path)).encode
 
 
-def tokenizer_file(folder: Path, kind: str) -> tuple[Path, Ids]:
+def tokenizer_file(folder, kind):
     """A tokenizer.json of another type than BPE, which truncates and adds special tokens; the library's ids."""
     tokenizers = pytest.importorskip("tokenizers")
     from tokenizers import models, pre_tokenizers, processors, trainers
@@ -75,13 +75,13 @@ def tokenizer_file(folder: Path, kind: str) -> tuple[Path, Ids]:
     return folder / "tokenizer.json", lambda line: made.encode(line, add_special_tokens=False).ids
 
 
-def pieces(library: Library, words: list[str]) -> list[str]:
+def pieces(library, words):
     """What a library makes of words, unknown pieces as "?"."""
     return [library.tokens[number] if number >= 0 else "?" for number in library.cut(words).ids]
 
 
 @pytest.mark.parametrize("kind", ["sentencepiece", "WordPiece", "always", "first", "never"])
-def test_words_are_cut_as_in_lines(kind: str, tmp_path: Path) -> None:
+def test_words_are_cut_as_in_lines(kind, tmp_path):
     """The pieces of a line are those of its words, one after the other; special tokens and unknown ones are no types,
     and nothing is truncated or added."""
     path, ids = (
@@ -93,7 +93,7 @@ def test_words_are_cut_as_in_lines(kind: str, tmp_path: Path) -> None:
     assert (
         f"{path}: {library.name} splits words by this file, because VOLT cannot: " in file.problem
     )
-    same: dict[int, int] = {}
+    same = {}
     for line in LINES[:20]:
         ours, theirs = library.cut(line.split()).ids.tolist(), ids(f"x {line}")[len(ids("x")) :]
         for own, number in zip(ours, theirs, strict=True):
@@ -103,7 +103,7 @@ def test_words_are_cut_as_in_lines(kind: str, tmp_path: Path) -> None:
     assert library.size == len(library.tokens) - 256 * (kind == "sentencepiece")
 
 
-def test_lengths_count_characters(tmp_path: Path) -> None:
+def test_lengths_count_characters(tmp_path):
     """Marks of words are no characters, and a byte is one; what is unknown is no token."""
     path, _ = unigram_model(tmp_path)
     model = load(path)
@@ -118,9 +118,7 @@ def test_lengths_count_characters(tmp_path: Path) -> None:
     assert pieces(word, ["walké"]) == ["?"]
 
 
-def test_what_cannot_be_read_ends_a_comparison(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_read_ends_a_comparison(tmp_path, monkeypatch):
     """A file that is damaged, of no library, or whose library is missing, is an error that names it, before any text
     is read; a unigram model is a system, with a sentence on who cuts."""
     path, _ = unigram_model(tmp_path)
@@ -143,7 +141,7 @@ def test_what_cannot_be_read_ends_a_comparison(
 
 
 @pytest.mark.parametrize("number", [0, 2])
-def test_an_unknown_token_is_no_type_whatever_its_id(number: int, tmp_path: Path) -> None:
+def test_an_unknown_token_is_no_type_whatever_its_id(number, tmp_path):
     """The unknown token of a unigram model may have id 0, and need not be declared as a special token."""
     tokenizers = pytest.importorskip("tokenizers")
     tokens = ["a", "b", "c"]
@@ -160,7 +158,7 @@ def test_an_unknown_token_is_no_type_whatever_its_id(number: int, tmp_path: Path
 @pytest.mark.skipif(
     not Path("/proc/self/mem").exists(), reason="this system has no file that fails at its start"
 )
-def test_a_file_that_fails_while_it_is_read_is_an_error_of_the_vocabulary() -> None:
+def test_a_file_that_fails_while_it_is_read_is_an_error_of_the_vocabulary():
     """Whoever reads a vocabulary file, or has a library read it, reports so, and not an error of the corpus."""
     for read in (read_file, read_vocabulary, lambda path: plain_file(path).__enter__()):
         with pytest.raises(VocabularyError, match="/proc/self/mem: cannot be read"):
@@ -168,7 +166,7 @@ def test_a_file_that_fails_while_it_is_read_is_an_error_of_the_vocabulary() -> N
     assert load("/proc/self/mem") is None
 
 
-def test_a_pattern_stands_behind_the_file_that_names_none(tmp_path: Path) -> None:
+def test_a_pattern_stands_behind_the_file_that_names_none(tmp_path):
     """FILE:PATTERN of a tiktoken file is the file with that pattern; without one, the refusal says how to write it."""
     tokens = [bytes([byte]) for byte in range(256)] + [
         b"wa",

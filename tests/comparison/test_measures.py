@@ -146,8 +146,8 @@ def test_character_entropy_equals_a_plain_count(word_counts):
 
 def test_sources_are_compared_with_each_other_only():
     """Parity and premium come from several sources, premium only where lines are aligned; one source has neither."""
-    one: Measures = measure([part([(4, [0])])], lengths=LENGTHS)
-    two: Measures = measure([part([(4, [0, 1, 2])])], lengths=LENGTHS)
+    one = measure([part([(4, [0])])], lengths=LENGTHS)
+    two = measure([part([(4, [0, 1, 2])])], lengths=LENGTHS)
     found = compared({"en": one, "de": two}, aligned=True)
     assert [(row.parity, row.premium) for row in found.values()] == [(0.5, 1), (1.5, 3)]
     assert all(

@@ -13,7 +13,6 @@ from volt.choose.search import search
 from volt.choose.size_steps import SearchParameters, size_steps
 from volt.comparison import muv_study as module
 from volt.comparison.muv_study import GRID, grid_argmax
-from volt.count.word_counts import WordCounts
 from volt.learn.bpe import learn_bpe
 
 ENDS = ("", "s", "ed", "er", "est", "ing", "ings", "ness")
@@ -45,7 +44,7 @@ muv_study = partial(module.muv_study, parameters=SearchParameters())
 @pytest.fixture(scope="module")
 def result():
     """A search on inflected words."""
-    return search(learn_bpe(WordCounts.from_pairs(WORDS), 150), sizes=range(40, 90, 15))
+    return search(learn_bpe(WORDS, 150), sizes=range(40, 90, 15))
 
 
 def entropies(candidates, sizes, length):

@@ -8,8 +8,6 @@ from base64 import b64encode
 from dataclasses import replace
 from hashlib import sha256
 from html.parser import HTMLParser
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +34,6 @@ from volt.comparison.tables import (
     study_tables,
     system_tables,
 )
-from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError, OutputError
 from volt.learn.bpe import learn_bpe
 
@@ -66,27 +63,27 @@ SCALES = {
 
 
 @pytest.fixture(scope="module")
-def text() -> str:
+def text():
     return render_page(topics_comparison())
 
 
 @pytest.fixture(scope="module")
-def page(text: str) -> Page:
+def page(text):
     return Page(text)
 
 
 @pytest.fixture(scope="module")
-def data() -> dict[str, Any]:
+def data():
     return topics_comparison().as_data()
 
 
-def test_embedded_json_is_the_comparison(page: Page, data: dict[str, Any]) -> None:
+def test_embedded_json_is_the_comparison(page, data):
     """What the scripts read is `as_data`, value for value."""
     assert page.embedded("comparison") == json.loads(json.dumps(data))
 
 
 @pytest.mark.parametrize("part", ["training", "heldout"])
-def test_system_tables_show_the_json(page: Page, data: dict[str, Any], part: str) -> None:
+def test_system_tables_show_the_json(page, data, part):
     """Every system with every measure: the value behind a cell is the JSON's."""
     expected = [
         [system["name"], system["size"], *(system[part][key] for key in MEASURES)]
@@ -95,7 +92,7 @@ def test_system_tables_show_the_json(page: Page, data: dict[str, Any], part: str
     assert page.rows(f"systems-{part}") == expected
 
 
-def test_other_tables_show_the_json(page: Page, data: dict[str, Any]) -> None:
+def test_other_tables_show_the_json(page, data):
     """Picks, costs, the paper's grid and argmaxes are the JSON's."""
     picks = data["search"]["picks"].values()
     assert page.rows("picks") == [
@@ -122,7 +119,7 @@ def test_other_tables_show_the_json(page: Page, data: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("name", "key"), [("by-source", "by_source"), ("heldout-by-source", "heldout_by_source")]
 )
-def test_source_tables_show_the_json(page: Page, data: dict[str, Any], name: str, key: str) -> None:
+def test_source_tables_show_the_json(page, data, name, key):
     """A row per system and source, with shares, parity and premium."""
     keys = ["parity", "premium", *MEASURES]
     assert page.rows(name) == [
@@ -132,13 +129,13 @@ def test_source_tables_show_the_json(page: Page, data: dict[str, Any], name: str
     ]
 
 
-def page_tables(data: dict[str, Any]) -> list[Table]:
+def page_tables(data):
     """All tables that the page shows without its scripts."""
     tables = [corpus_table(data), cost_table(data), pick_table(data)]
     return [*tables, *system_tables(data), *source_tables(data), *study_tables(data)]
 
 
-def test_shown_numbers_are_their_values(page: Page, data: dict[str, Any]) -> None:
+def test_shown_numbers_are_their_values(page, data):
     """What a cell shows reads back as its value, at its column's scale and up to the digits shown.
 
     A dash is null, and only null.
@@ -166,14 +163,14 @@ def test_shown_numbers_are_their_values(page: Page, data: dict[str, Any]) -> Non
     assert set(page.tables) == {one.name for one in page_tables(data)} | {"token-table"}
 
 
-def test_chosen_row_stands_out(data: dict[str, Any]) -> None:
+def test_chosen_row_stands_out(data):
     """The row that stands out is the chosen system's."""
     for one in system_tables(data):
         assert one.strong is not None
         assert one.rows[one.strong][0].value == data["chosen"]
 
 
-def test_policy_names_exactly_the_scripts(page: Page) -> None:
+def test_policy_names_exactly_the_scripts(page):
     """The policy starts from nothing and allows the hashes of the two scripts, not eval, no address."""
     policy = next(str(a["content"]) for tag, a in page.tags if tag == "meta" and "http-equiv" in a)
     running = [text for attributes, text in page.scripts if attributes.get("type") is None]
@@ -186,7 +183,7 @@ def test_policy_names_exactly_the_scripts(page: Page) -> None:
 
 
 @pytest.mark.parametrize("make", [topics_comparison, hostile_comparison])
-def test_nothing_loads_or_runs_from_mark_up(make: Any) -> None:
+def test_nothing_loads_or_runs_from_mark_up(make):
     """No tag refers to anything outside, no attribute is an event handler, and only known tags occur."""
     known = Page(render_page(topics_comparison()))
     tags = {tag for tag, _ in known.tags}
@@ -196,7 +193,7 @@ def test_nothing_loads_or_runs_from_mark_up(make: Any) -> None:
         assert str(attributes.get("href", "#")).startswith("#")
 
 
-def test_hostile_tokens_survive_as_data() -> None:
+def test_hostile_tokens_survive_as_data():
     """Every token of the hostile corpus comes out of the page's JSON as it went in."""
     comparison = hostile_comparison()
     embedded = Page(render_page(comparison)).embedded("comparison")
@@ -211,14 +208,14 @@ def test_hostile_tokens_survive_as_data() -> None:
     )
 )
 @FAST
-def test_embedded_json_round_trips_and_cannot_end_its_element(value: Any) -> None:
+def test_embedded_json_round_trips_and_cannot_end_its_element(value):
     """Whatever is embedded reads back the same, through an HTML parser too, and holds no mark-up character."""
     text = embed_json(value)
     assert not re.search("[<>&\u2028\u2029\u202a-\u202e\u2066-\u2069]", text)
     found = []
 
     class Reader(HTMLParser):
-        def handle_data(self, data: str) -> None:
+        def handle_data(self, data):
             found.append(data)
 
     Reader().feed(f'<script type="application/json">{text}</script>')
@@ -226,7 +223,7 @@ def test_embedded_json_round_trips_and_cannot_end_its_element(value: Any) -> Non
 
 
 @given(st.text())
-def test_visible_leaves_nothing_unseen(text: str) -> None:
+def test_visible_leaves_nothing_unseen(text):
     """No control or direction-changing character is left; a text without any stays as it is."""
     shown = visible(text)
     assert not re.search("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]", shown)
@@ -239,9 +236,9 @@ def test_visible_leaves_nothing_unseen(text: str) -> None:
     st.data(),
 )
 @FAST
-def test_changes_add_up_to_the_counts(words: dict[str, int], data: st.DataObject) -> None:
+def test_changes_add_up_to_the_counts(words, data):
     """Changes applied up to a size are that size's counts, with 0 for tokens beyond it."""
-    candidates = learn_bpe(WordCounts.from_pairs(words), n_merges=30)
+    candidates = learn_bpe(words, n_merges=30)
     possible = range(candidates.n_atoms, candidates.n_tokens + 1)
     sizes = sorted(data.draw(st.sets(st.sampled_from(possible), min_size=1)))
     counts = np.zeros(candidates.n_tokens, np.int64)
@@ -251,7 +248,7 @@ def test_changes_add_up_to_the_counts(words: dict[str, int], data: st.DataObject
         assert not counts[size:].any()
 
 
-def test_slider_data_describes_every_step(page: Page) -> None:
+def test_slider_data_describes_every_step(page):
     """Per size: its merges, and the tokens that its transport drops; the samples as pre-tokens."""
     search, slider = topics_comparison().search, page.embedded("slider")
     assert slider["sizes"] == [step.size for step in search.steps]
@@ -260,7 +257,7 @@ def test_slider_data_describes_every_step(page: Page) -> None:
     assert slider["samples"] == [line.split() for _, line in topics_comparison().samples.samples]
 
 
-def test_missing_values_are_dashes() -> None:
+def test_missing_values_are_dashes():
     """A null, and a value that a row lacks, is shown as a dash and is null."""
     made = Table("t", "", [TableColumn("b", "", "", "count")], [{"b": None}, {}, {"b": 1000}])
     assert [row[0].text for row in made.rows] == ["–", "–", "1,000"]
@@ -268,7 +265,7 @@ def test_missing_values_are_dashes() -> None:
     assert TableColumn("x", "", "", "yes").cell({"x": True}).text == "yes"
 
 
-def test_write_page_is_whole_or_not_at_all(text: str, tmp_path: Path) -> None:
+def test_write_page_is_whole_or_not_at_all(text, tmp_path):
     """The file holds the page as UTF-8; a place that cannot be written to is refused, and nothing stays behind."""
     write_page(topics_comparison(), tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == text
@@ -277,7 +274,7 @@ def test_write_page_is_whole_or_not_at_all(text: str, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_no_report_is_written_over_a_text(tmp_path: Path) -> None:
+def test_no_report_is_written_over_a_text(tmp_path):
     """Neither the page nor a chart takes the place of a file that the comparison has read, through whatever link."""
     read, heldout = tmp_path / "read.txt", tmp_path / "heldout.txt"
     (tmp_path / "lengths.svg").hardlink_to(_text(read))
@@ -292,21 +289,17 @@ def test_no_report_is_written_over_a_text(tmp_path: Path) -> None:
     assert read.read_text() == heldout.read_text() == "low"
 
 
-def _text(path: Path) -> Path:
+def _text(path):
     path.write_text("low")
     return path
 
 
-def test_write_plots_draws_every_chart_of_the_page(
-    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_write_plots_draws_every_chart_of_the_page(page, tmp_path, monkeypatch):
     """The pictures are those of the page's own specifications, each as PNG and as SVG."""
-    drawn: dict[str, list[Any]] = {"png": [], "svg": []}
+    drawn = {"png": [], "svg": []}
     for ending, picture in (("png", b"a picture"), ("svg", "a picture")):
 
-        def draw(
-            chart: Any, ending: str = ending, picture: bytes | str = picture, **options: Any
-        ) -> bytes | str:
+        def draw(chart, ending=ending, picture=picture, **options):
             drawn[ending].append(chart)
             return picture
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
-from pathlib import Path
-from typing import Any
 
 import pytest
 from drawn import DRAWS_ALL
@@ -20,7 +17,6 @@ from pages import (
     topics_comparison,
 )
 
-from volt.comparison import Comparison
 from volt.comparison.compare import compare
 from volt.comparison.page.page import write_page
 from volt.encode.encoder import Encoder
@@ -38,9 +34,9 @@ WIDTHS = [1280, 390]
 class Browsed:
     """A page in the browser, with whatever it complained of or asked for."""
 
-    def __init__(self, page: Any, path: Path) -> None:
+    def __init__(self, page, path):
         self.page, self.path = page, path
-        self.complaints: list[str] = []
+        self.complaints = []
         page.set_default_timeout(WAIT)
         page.on(
             "console", lambda message: self.complaints.append(f"{message.type}: {message.text}")
@@ -51,32 +47,32 @@ class Browsed:
         page.goto(path.as_uri())
         page.wait_for_selector("html[data-ready=yes]")
 
-    def _refuse(self, route: Any) -> None:
+    def _refuse(self, route):
         if route.request.url.split("#")[0] == self.path.as_uri():
             route.continue_()
         else:
             self.complaints.append(f"request: {route.request.url}")
             route.abort()
 
-    def pieces(self, box: str) -> list[str]:
+    def pieces(self, box):
         """The pieces that stand in an element, as the vocabulary spells them."""
         script = "(box) => [...document.querySelectorAll(box + ' .piece')].map((piece) => piece.dataset.piece)"
         return list(self.page.evaluate(script, box))
 
-    def move(self, index: int) -> None:
+    def move(self, index):
         """Set the slider to the size with this index."""
         self.page.locator("#size").fill(str(index))
 
-    def column(self, number: int, *, table: str = "#token-table") -> list[Any]:
+    def column(self, number, *, table="#token-table"):
         """The values behind a column's cells, from 1."""
         script = "(cells) => [...document.querySelectorAll(cells)].map((cell) => JSON.parse(cell.dataset.value))"
         return list(self.page.evaluate(script, f"{table} tbody tr > :nth-child({number})"))
 
-    def sort(self, number: int, *, table: str = "#token-table") -> None:
+    def sort(self, number, *, table="#token-table"):
         """Press a column's header."""
         self.page.locator(f"{table} thead th:nth-child({number}) button").click()
 
-    def overflows(self) -> bool:
+    def overflows(self):
         """Whether the page, not a box in it, is wider than the window."""
         return bool(
             self.page.evaluate(
@@ -86,9 +82,7 @@ class Browsed:
 
 
 @contextmanager
-def opened(
-    browser: Any, path: Path, *, width: int = WIDTHS[0], **options: Any
-) -> Iterator[Browsed]:
+def opened(browser, path, *, width=WIDTHS[0], **options):
     """A page that must not complain before it is closed."""
     browsed = Browsed(browser.new_page(viewport={"width": width, "height": 844}, **options), path)
     yield browsed
@@ -97,7 +91,7 @@ def opened(
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser():
     with sync_api.sync_playwright() as playwright:
         launched = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox"], timeout=2 * WAIT
@@ -107,20 +101,20 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def topics_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def topics_page(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "topics.html"
     write_page(topics_comparison(), path)
     return path
 
 
 @pytest.fixture(params=WIDTHS if DRAWS_ALL else WIDTHS[-1:])
-def topics(browser: Any, topics_page: Path, request: pytest.FixtureRequest) -> Iterator[Browsed]:
+def topics(browser, topics_page, request):
     """The page in the narrow window, where what it does is as in the wide one; in campaigns in both."""
     with opened(browser, topics_page, width=request.param, color_scheme="light") as browsed:
         yield browsed
 
 
-def encoder_at(comparison: Comparison, index: int, *, splits: bool) -> Encoder:
+def encoder_at(comparison, index, *, splits):
     """The encoder of a searched size: its kept tokens, or all of them."""
     candidates, step = comparison.search.candidates, comparison.search.steps[index]
     tokens = [
@@ -141,7 +135,7 @@ def encoder_at(comparison: Comparison, index: int, *, splits: bool) -> Encoder:
     )
 
 
-def assert_cuts_as_encoder(browsed: Browsed, comparison: Comparison, own: str) -> None:
+def assert_cuts_as_encoder(browsed, comparison, own):
     """At the first, a middle and the last size, with and without splitting: samples and own text equal the encoder."""
     lines, last = [line for _, line in comparison.samples.samples], len(comparison.search.steps) - 1
     browsed.page.locator("#own").fill(own)
@@ -156,13 +150,13 @@ def assert_cuts_as_encoder(browsed: Browsed, comparison: Comparison, own: str) -
             assert browsed.page.locator("#sample-total").inner_text() == f"{len(expected):,}"
 
 
-def test_slider_cuts_as_the_encoder(topics: Browsed) -> None:
+def test_slider_cuts_as_the_encoder(topics):
     """Sample lines and typed text are cut as Python's encoder of that size cuts them."""
     own = "Unforgettable  __getattr__\tnaïve ĸ日本\u2003x  \U0001f600 " + "ab" * 60
     assert_cuts_as_encoder(topics, topics_comparison(), own)
 
 
-def test_slider_cuts_as_the_json_says(topics: Browsed) -> None:
+def test_slider_cuts_as_the_json_says(topics):
     """At every size, the pieces are those of the comparison's own sample cuts, and their counts and ranks fit."""
     data = topics_comparison().as_data()
     samples, tokens = data["samples"], data["tokens"]["token"]
@@ -182,7 +176,7 @@ def test_slider_cuts_as_the_json_says(topics: Browsed) -> None:
         assert topics.page.locator("#size-shown").inner_text() == f"{size:,}"
 
 
-def test_slider_moves_by_keyboard(topics: Browsed) -> None:
+def test_slider_moves_by_keyboard(topics):
     """Arrow keys, Home and End move the slider, which says its size; the picks' buttons do too."""
     steps, slider = topics_comparison().search.steps, topics.page.locator("#size")
     slider.focus()
@@ -200,7 +194,7 @@ def test_slider_moves_by_keyboard(topics: Browsed) -> None:
     assert topics.page.locator("#size-shown").inner_text() == f"{pick.size:,}"
 
 
-def test_pieces_are_walked_by_keyboard(topics: Browsed) -> None:
+def test_pieces_are_walked_by_keyboard(topics):
     """A line is one stop of the Tab key; arrows walk its pieces, and each is reported in words."""
     first, second = (topics.page.locator("#samples .piece").nth(n) for n in range(2))
     first.focus()
@@ -210,7 +204,7 @@ def test_pieces_are_walked_by_keyboard(topics: Browsed) -> None:
     assert topics.page.locator("#samples .line:first-child .piece[tabindex='0']").count() == 1
 
 
-def test_slider_answers_soon(topics: Browsed, record_property: Any) -> None:
+def test_slider_answers_soon(topics, record_property):
     """Every size is shown, layout included, long before a second is over; the times are recorded."""
     times = topics.page.evaluate("""() => [...Array(Number(size.max) + 1).keys()].map((index) => {
         const start = performance.now();
@@ -223,7 +217,7 @@ def test_slider_answers_soon(topics: Browsed, record_property: Any) -> None:
     assert max(times) < 2_000
 
 
-def test_tokens_sort(topics: Browsed) -> None:
+def test_tokens_sort(topics):
     """Each number column sorts from the greatest, then from the smallest, missing values last, over all pages."""
     columns = topics_comparison().as_data()["tokens"]
     keys = ["token", "count", "rank", "length", "appears", "peak", "peak_count", "scaffolding"]
@@ -242,7 +236,7 @@ def test_tokens_sort(topics: Browsed) -> None:
         )
 
 
-def test_tokens_rows_are_the_json(topics: Browsed) -> None:
+def test_tokens_rows_are_the_json(topics):
     """A row's cells are the JSON's values of that token, and what they show are these numbers."""
     columns = topics_comparison().as_data()["tokens"]
     keys = ["token", "count", "rank", "length", "appears", "peak", "peak_count", "scaffolding"]
@@ -254,7 +248,7 @@ def test_tokens_rows_are_the_json(topics: Browsed) -> None:
     assert texts == ["–" if value is None else f"{value:,}" for value in shown[0][1:]]
 
 
-def test_tokens_search_and_pages(topics: Browsed) -> None:
+def test_tokens_search_and_pages(topics):
     """Typing leaves the tokens that hold the text, whatever the case; pages turn, and end."""
     tokens = topics_comparison().as_data()["tokens"]["token"]
     topics.page.locator("#query").press_sequentially("ING")
@@ -279,7 +273,7 @@ def test_tokens_search_and_pages(topics: Browsed) -> None:
     assert topics.page.get_by_role("button", name="Next", exact=True).is_disabled()
 
 
-def test_system_table_sorts(topics: Browsed) -> None:
+def test_system_table_sorts(topics):
     """A table of the page itself sorts too: by number, by name, and nothing is lost."""
     before = topics.column(1, table="#systems-training")
     topics.sort(2, table="#systems-training")
@@ -289,7 +283,7 @@ def test_system_table_sorts(topics: Browsed) -> None:
     assert topics.column(1, table="#systems-training") == sorted(before)
 
 
-def test_theme_switches(topics: Browsed) -> None:
+def test_theme_switches(topics):
     """The button goes from the system's theme to light and dark, and ground, text and charts follow."""
     script = """() => [document.body, document.querySelector(".chart svg .role-axis-label text")].map(
         (one) => getComputedStyle(one)[one === document.body ? "backgroundColor" : "fill"])"""
@@ -307,7 +301,7 @@ def test_theme_switches(topics: Browsed) -> None:
     assert topics.page.evaluate(script)[1] == themes["light"][1]
 
 
-def test_page_fits_its_window(topics: Browsed) -> None:
+def test_page_fits_its_window(topics):
     """The page never scrolls sideways, whatever is shown; every chart is drawn, inside the window, wide or narrow."""
     for width in WIDTHS:
         topics.page.set_viewport_size({"width": width, "height": 844})
@@ -321,7 +315,7 @@ def test_page_fits_its_window(topics: Browsed) -> None:
         )
 
 
-def test_everything_is_named_and_reached(topics: Browsed) -> None:
+def test_everything_is_named_and_reached(topics):
     """Every control has a name, and Tab reaches every control that is in use."""
     unnamed = topics.page.evaluate("""() => [...document.querySelectorAll("button, input, textarea")].filter(
         (one) => !one.textContent.trim() && !one.labels?.length && !one.ariaLabel).map((one) => one.outerHTML)""")
@@ -338,7 +332,7 @@ def test_everything_is_named_and_reached(topics: Browsed) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS if DRAWS_ALL else WIDTHS[-1:])
-def test_hostile_corpus_is_text(browser: Any, tmp_path: Path, width: int) -> None:
+def test_hostile_corpus_is_text(browser, tmp_path, width):
     """Mark-up, quotes, script ends and direction controls as tokens show as text, and run, load and ask nothing."""
     comparison = hostile_comparison()
     write_page(comparison, tmp_path / "hostile.html")
@@ -372,7 +366,7 @@ def test_hostile_corpus_is_text(browser: Any, tmp_path: Path, width: int) -> Non
         assert not browsed.overflows()
 
 
-def test_metaspace_and_normal_forms_are_typed_alike(browser: Any, tmp_path: Path) -> None:
+def test_metaspace_and_normal_forms_are_typed_alike(browser, tmp_path):
     """Typed text is normalised and cut at spaces as Python does it, "▁" and line ends included."""
     comparison = spaced_comparison("metaspace", "nfkc+lowercase")
     write_page(comparison, tmp_path / "spaced.html")
@@ -382,7 +376,7 @@ def test_metaspace_and_normal_forms_are_typed_alike(browser: Any, tmp_path: Path
         )
 
 
-def test_other_pretokenizers_show_samples_alone(browser: Any, tmp_path: Path) -> None:
+def test_other_pretokenizers_show_samples_alone(browser, tmp_path):
     """Where the page cannot cut free text as Python does, it offers no box for it; samples are cut all the same."""
     comparison = spaced_comparison("gpt2", "none")
     write_page(comparison, tmp_path / "gpt2.html")
@@ -394,9 +388,7 @@ def test_other_pretokenizers_show_samples_alone(browser: Any, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("sizes", [[100], None])
-def test_smallest_comparisons_have_a_page(
-    browser: Any, tmp_path: Path, sizes: list[int] | None
-) -> None:
+def test_smallest_comparisons_have_a_page(browser, tmp_path, sizes):
     """A single searched size, or a corpus of three lines, gives a page without a complaint or an empty chart."""
     comparison = small_comparison(sizes)
     write_page(comparison, tmp_path / "small.html")
@@ -414,7 +406,7 @@ def test_smallest_comparisons_have_a_page(
 @pytest.mark.slow
 @pytest.mark.campaign
 @pytest.mark.parametrize("n_lines", [6_000, 29_000])
-def test_multi30k(browser: Any, lines: Any, tmp_path: Path, n_lines: int) -> None:
+def test_multi30k(browser, lines, tmp_path, n_lines):
     """On real text in four languages, with up to 30,000 candidates, the page stays below 5 MB and cuts as ever."""
     for name in ("en", "de", "fr", "cs"):
         text = "".join(f"{line}\n" for line in lines(f"multi30k/train.{name}.gz", n_lines))

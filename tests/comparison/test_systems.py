@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -54,7 +53,7 @@ TEXTS = ["walked longer", "xylophone jumps", "strongest ёж sings", "a"]
 
 
 @pytest.fixture(scope="module")
-def counts() -> WordCounts:
+def counts():
     """A few inflected words."""
     return WordCounts.from_pairs(WORDS)
 
@@ -66,10 +65,10 @@ def result(counts):
 
 
 @pytest.fixture
-def trained(monkeypatch, tmp_path) -> Path:
+def trained(monkeypatch, tmp_path):
     """The folder where the library's file of the latest training stays: training again may break ties differently."""
 
-    def train_and_keep(kind: str, size: int, *, counts: WordCounts, folder: Path) -> Cost:
+    def train_and_keep(kind, size, *, counts, folder):
         cost = train(kind, size, counts=counts, folder=folder)
         shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
         return cost
@@ -78,18 +77,18 @@ def trained(monkeypatch, tmp_path) -> Path:
     return tmp_path
 
 
-def whole(counts: WordCounts, n_merges: int) -> Vocabulary:
+def whole(counts, n_merges):
     """The vocabulary of all merges."""
     candidates = learn_bpe(counts, n_merges)
     return vocabulary_at(candidates, candidates.n_tokens)
 
 
-def _counts(vocabulary: Vocabulary) -> list[int]:
+def _counts(vocabulary):
     """The counts of all tokens; scaffolding does not occur."""
     return [*vocabulary.counts, *(0 for _ in vocabulary.scaffolding)]
 
 
-def token_counts(system, counts: WordCounts):
+def token_counts(system, counts):
     return system.cut(counts.words, "en").token_counts(counts.counts, len(system.tokens))
 
 
@@ -255,7 +254,7 @@ def test_joined_vocabularies_share_nothing(counts):
     assert not joined.can_cut("fr")
 
 
-def test_specs_are_read_or_refused(tmp_path: Path):
+def test_specs_are_read_or_refused(tmp_path):
     """Names with and without a size, and files, are read; anything else is refused with what would do."""
     (tmp_path / "v").write_text("")
     assert parse_spec("spm-bpe") == Spec("spm-bpe")

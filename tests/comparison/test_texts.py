@@ -21,8 +21,8 @@ from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError, CorpusError
 
 
-def source(name: str, **words: int) -> NamedText:
-    return NamedText(name, WordCounts.from_pairs(words))
+def source(name, **words):
+    return NamedText(name, words)
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.choose.search import SearchResult, search
+from volt.choose.search import search
 from volt.choose.vocabulary_at import vocabulary_at
 from volt.comparison.muv_study import cut_samples, token_table
-from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.learn.bpe import learn_bpe
 
@@ -20,8 +19,8 @@ word_counts_ = st.dictionaries(
 )
 
 
-def searched(word_counts, *, marker="suffix") -> SearchResult | None:
-    candidates = learn_bpe(WordCounts.from_pairs(word_counts), 40, marker=marker)
+def searched(word_counts, *, marker="suffix"):
+    candidates = learn_bpe(word_counts, 40, marker=marker)
     if not candidates.n_merges:
         return None
     return search(

@@ -7,18 +7,15 @@ import re
 from collections import Counter
 from dataclasses import fields
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import Run
 
 import volt
 from volt.comparison import measures
 from volt.comparison.compare import NamedText
 from volt.comparison.measures import Cuts, Measures, Text
 from volt.comparison.page.charts import fertility_chart
-from volt.comparison.result import Comparison
 from volt.comparison.tables import as_markdown, report_tables, warnings
 
 SLOVENIAN = "dober dan vsi ljudje se rodijo svobodni in imajo enako dostojanstvo in enake pravice obdarjeni so z razumom"
@@ -28,18 +25,18 @@ RANKED = [field.name for field in fields(Measures) if field.default is None]  # 
 LATIN = "in 2026"  # of which the Slovenian vocabulary knows a part
 
 
-def counts_of(text: str, n: int = 50) -> volt.WordCounts:
+def counts_of(text, n=50):
     """The words of a text, n times."""
     return volt.WordCounts.from_pairs(dict.fromkeys(text.split(), n))
 
 
-def slovenian(path: Path) -> str:
+def slovenian(path):
     """A vocabulary file of Slovenian."""
     volt.search(volt.learn_bpe(counts_of(SLOVENIAN), 60)).vocabulary.save(path)
     return str(path)
 
 
-def wordpiece(path: Path) -> str:
+def wordpiece(path):
     """A file in which every unknown word is a single piece, which flatters its fertility."""
     tokenizers = pytest.importorskip("tokenizers")
     tokens = dict.fromkeys(["[UNK]", *sorted(set(SLOVENIAN.replace(" ", ""))), "in"])
@@ -51,14 +48,14 @@ def wordpiece(path: Path) -> str:
 
 
 @pytest.fixture(params=[slovenian, wordpiece])
-def comparison(request: pytest.FixtureRequest, tmp_path: Path) -> Comparison:
+def comparison(request, tmp_path):
     """Tamil, with VOLT's own vocabulary and a useless one."""
     path = request.param(tmp_path / ("sl.volt" if request.param is slovenian else "sl.json"))
     texts = [NamedText("ta", counts_of(TAMIL)), NamedText("mixed", counts_of(f"{TAMIL} {LATIN}"))]
     return volt.compare(texts, heldout=texts[:1], systems=[path])
 
 
-def test_a_slovenian_vocabulary_is_not_ranked_on_tamil(comparison: Comparison) -> None:
+def test_a_slovenian_vocabulary_is_not_ranked_on_tamil(comparison):
     """All that ranks systems is None for the text and each source; the others keep their measures."""
     *own, useless = comparison.systems
     for one in (useless.training, useless.heldout, *useless.by_source.values()):
@@ -71,7 +68,7 @@ def test_a_slovenian_vocabulary_is_not_ranked_on_tamil(comparison: Comparison) -
         assert all(one.parity is not None for one in system.by_source.values())
 
 
-def test_it_shows_dashes_and_a_warning(comparison: Comparison) -> None:
+def test_it_shows_dashes_and_a_warning(comparison):
     """In every table its cells are dashes but what is unknown; a warning says so; JSON, chart and notebook agree."""
     data = comparison.as_data()
     useless = data["systems"][-1]["name"]
@@ -105,7 +102,7 @@ def test_it_shows_dashes_and_a_warning(comparison: Comparison) -> None:
     assert "–" in comparison._repr_html_()
 
 
-def test_few_unknown_pieces_count_as_one_type() -> None:
+def test_few_unknown_pieces_count_as_one_type():
     """Up to 1 %, unknown pieces are one more type of one character in every measure of the distribution."""
     text = Text(np.array([995, 4, 1]), Counter(dict.fromkeys("abc", 1_000)), 5_000)
     cuts = Cuts(np.array([0, 1, -1]), np.array([1, 2, 3]))
@@ -120,7 +117,7 @@ def test_few_unknown_pieces_count_as_one_type() -> None:
     assert measure([(many, cuts)], lengths=np.array([4, 2])).fertility is None
 
 
-def test_the_command_says_so(run: Run, tmp_path: Path) -> None:
+def test_the_command_says_so(run, tmp_path):
     """`volt compare --with` and `-m` name the vocabulary and how much of the text is unknown to it."""
     slovenian(tmp_path / "sl.volt")
     (tmp_path / "ta.txt").write_text(f"{TAMIL}\n" * 50, encoding="utf-8")
@@ -130,7 +127,7 @@ def test_the_command_says_so(run: Run, tmp_path: Path) -> None:
         assert "file sl.volt (100 % of the training text)" in message
 
 
-def test_one_warning_names_all_systems(tmp_path: Path) -> None:
+def test_one_warning_names_all_systems(tmp_path):
     """However many systems know too little of a text, one sentence names them all."""
     files = [slovenian(tmp_path / name) for name in ("one.volt", "two.volt")]
     [warning] = [

@@ -9,10 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +18,7 @@ torch = pytest.importorskip("torch", reason="trials need torch")
 
 from volt.choose.training_law import Training  # noqa: E402
 from volt.errors import ConfigError, CorpusError, VoltError  # noqa: E402
-from volt.trial.report import TrialResult, as_data  # noqa: E402
+from volt.trial.report import as_data  # noqa: E402
 from volt.trial.results import Curve  # noqa: E402
 from volt.trial.running import ChildProcesses, Ended, Trainings, affordable, run, run_each  # noqa: E402
 from volt.trial.texts import LEAST, Texts, read_texts  # noqa: E402
@@ -32,7 +30,7 @@ TINY = TrainingRecipe(
 LENGTH = Training(read=6_000)
 
 
-def made_up(n_lines: int = 400) -> str:
+def made_up(n_lines=400):
     chance = random.Random(1)
     words = [
         "".join(chance.choice("aeiouklmnst") for _ in range(chance.randint(2, 7)))
@@ -45,7 +43,7 @@ def made_up(n_lines: int = 400) -> str:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
+def one_thread():
     """Torch with one thread, as in the processes of trials."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -53,7 +51,7 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def in_this_process(self: ChildProcesses, command: list[str], **_: object) -> Ended:
+def in_this_process(self, command, **_):
     """Train as the command would."""
     options = json.loads(command[-1])
     texts, recipe = Texts.read(Path(options.pop("folder"))), TrainingRecipe(**options.pop("recipe"))
@@ -62,18 +60,18 @@ def in_this_process(self: ChildProcesses, command: list[str], **_: object) -> En
 
 
 @pytest.fixture
-def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def corpus(tmp_path, monkeypatch):
     monkeypatch.setattr(ChildProcesses, "run", in_this_process)
     (tmp_path / "corpus.txt").write_text(made_up())
     return tmp_path / "corpus.txt"
 
 
-def tiny(corpus: Path, **options: Any) -> TrialResult:
+def tiny(corpus, **options):
     given = {"hours": 1, "jobs": 1, "device": "cpu", "training": LENGTH, "recipe": TINY, **options}
     return run(str(corpus), corpus.with_suffix(".trial"), **given)
 
 
-def test_a_trial_that_was_cut_short_continues_to_the_same_result(corpus: Path) -> None:
+def test_a_trial_that_was_cut_short_continues_to_the_same_result(corpus):
     """After a kill while the second result was written: the finished training is not repeated, the rest is equal."""
     notes = list[str]()
     whole = tiny(corpus, report=notes.append)
@@ -129,17 +127,15 @@ def test_a_trial_that_was_cut_short_continues_to_the_same_result(corpus: Path) -
         ),
     ],
 )
-def test_what_a_trial_cannot_do_is_refused(
-    corpus: Path, options: dict[str, Any], message: str
-) -> None:
+def test_what_a_trial_cannot_do_is_refused(corpus, options, message):
     """Before anything is trained."""
     with pytest.raises(ConfigError, match=message):
         tiny(corpus, **options)
 
 
-def test_sources_are_paths(tmp_path: Path) -> None:
+def test_sources_are_paths(tmp_path):
     """As for `count_words`."""
-    odd: list[tuple[Any, str]] = [
+    odd = [
         (5, r"sources is 5 \(int\)"),
         ({"low": 3}, "sources is a dict"),
         ([5], r"sources\[0\]"),
@@ -150,7 +146,7 @@ def test_sources_are_paths(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("epochs", [0, -1, float("nan"), 1e9])
-def test_lengths_out_of_range_are_refused(epochs: float) -> None:
+def test_lengths_out_of_range_are_refused(epochs):
     """Epochs are positive and at most a million."""
     with pytest.raises(
         ConfigError, match=r"epochs is .*; give a number above 0 and at most 1,000,000"
@@ -172,7 +168,7 @@ def test_lengths_out_of_range_are_refused(epochs: float) -> None:
         ("low \udcff", "1: invalid UTF-8"),
     ],
 )
-def test_texts_that_are_too_small_are_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_texts_that_are_too_small_are_refused(tmp_path, text, message):
     """Or cannot be read."""
     path = tmp_path / "corpus.txt"
     path.write_bytes(text.encode(errors="surrogateescape"))
@@ -192,7 +188,7 @@ def test_texts_that_are_too_small_are_refused(tmp_path: Path, text: str, message
         ({"readings": None}, "readings is missing"),
     ],
 )
-def test_a_line_that_is_not_a_result_is_reported(corpus: Path, values: Any, message: str) -> None:
+def test_a_line_that_is_not_a_result_is_reported(corpus, values, message):
     """With its number; nothing is trained before it is removed."""
     tiny(corpus)
     path = corpus.with_suffix(".trial") / "trial.jsonl"
@@ -206,7 +202,7 @@ def test_a_line_that_is_not_a_result_is_reported(corpus: Path, values: Any, mess
         tiny(corpus)
 
 
-def test_lines_that_are_not_utf_8_can_be_skipped(corpus: Path) -> None:
+def test_lines_that_are_not_utf_8_can_be_skipped(corpus):
     """As in counting."""
     before = read_texts([str(corpus)])
     corpus.write_bytes(corpus.read_bytes() + b"a\xff\n")
@@ -227,9 +223,7 @@ for n in range(1, 5):
 """
 
 
-def test_the_best_size_may_be_far_behind_at_half_of_the_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_best_size_may_be_far_behind_at_half_of_the_text(tmp_path, monkeypatch):
     """The scores of small sizes fall late. Every training has all its readings, and the best score at the end wins."""
     (tmp_path / "corpus.txt").write_text(made_up(3_000))
     monkeypatch.setattr(
@@ -247,7 +241,7 @@ def test_the_best_size_may_be_far_behind_at_half_of_the_text(
     assert min(table, key=lambda row: row["bits_per_character"])["size"] == result.best
 
 
-def test_trainings_that_an_earlier_version_stopped_run_again(corpus: Path) -> None:
+def test_trainings_that_an_earlier_version_stopped_run_again(corpus):
     """Their results do not count; the whole ones are appended, and a third run trains nothing."""
     whole = tiny(corpus)
     path = corpus.with_suffix(".trial") / "trial.jsonl"
@@ -266,7 +260,7 @@ def test_trainings_that_an_earlier_version_stopped_run_again(corpus: Path) -> No
     assert path.read_bytes() == before
 
 
-def test_trainings_with_seeds_of_other_trials_do_not_count(corpus: Path) -> None:
+def test_trainings_with_seeds_of_other_trials_do_not_count(corpus):
     """A trial has two seeds, whatever the folder contains."""
     first = tiny(corpus)
     other = tiny(corpus, seed=5)
@@ -274,12 +268,10 @@ def test_trainings_with_seeds_of_other_trials_do_not_count(corpus: Path) -> None
     assert tiny(corpus).rows == first.rows
 
 
-def test_a_training_that_no_longer_improves_ends_and_says_so(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_that_no_longer_improves_ends_and_says_so(corpus, monkeypatch):
     """It counts, although it has fewer readings than others. The processes are replaced."""
 
-    def answer(self: ChildProcesses, command: list[str], **_: object) -> Ended:
+    def answer(self, command, **_):
         folder = Path(json.loads(command[-1])["folder"])
         scores = {"millions": [0.003, 0.006], "dev": [2.0, 2.1], "test": [2.0, 2.1]}
         seconds = dict.fromkeys(("seconds", "learning_seconds", "reading_seconds"), 1.0)
@@ -296,7 +288,7 @@ def test_a_training_that_no_longer_improves_ends_and_says_so(
     )
 
 
-def test_a_best_size_without_its_second_seed_is_reported(corpus: Path) -> None:
+def test_a_best_size_without_its_second_seed_is_reported(corpus):
     """The time was over before; the table shows how many seeds each size has."""
     whole = tiny(corpus)
     others = [one for one in whole.curve.sizes if one != whole.best]
@@ -310,7 +302,7 @@ def test_a_best_size_without_its_second_seed_is_reported(corpus: Path) -> None:
         assert ("another seed of the best size" in warning) == is_best
 
 
-def test_a_training_that_fails_is_reported(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_that_fails_is_reported(corpus, monkeypatch):
     """By the last line of its stderr, and its exit ends the trial."""
     monkeypatch.setattr(ChildProcesses, "run", lambda *_, **__: Ended(1, "", "out of memory"))
     with pytest.raises(
@@ -319,7 +311,7 @@ def test_a_training_that_fails_is_reported(corpus: Path, monkeypatch: pytest.Mon
         tiny(corpus)
 
 
-def test_a_short_time_shortens_all_trainings() -> None:
+def test_a_short_time_shortens_all_trainings():
     """Five fit into four fifths of the time; but none reads less than a million characters, or more than asked."""
     row = {
         "seconds": 20.0,
@@ -340,9 +332,7 @@ def test_a_short_time_shortens_all_trainings() -> None:
     assert affordable(row, TrainingRecipe(characters=300_000), seconds=1, jobs=1) == 300_000
 
 
-def test_a_speed_is_measured_before_long_trainings(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_speed_is_measured_before_long_trainings(corpus, monkeypatch):
     """By a short training, which is stored; a rerun uses it, so that all trainings have one length."""
     monkeypatch.setattr("volt.trial.running.PROBE", 2_000)
     monkeypatch.setattr("volt.trial.running.affordable", lambda row, recipe, **_: 3_000)
@@ -364,7 +354,7 @@ def test_a_speed_is_measured_before_long_trainings(
     assert path.read_bytes() == before
 
 
-def test_a_longer_training_changes_no_size_that_the_rule_counts_alike(corpus: Path) -> None:
+def test_a_longer_training_changes_no_size_that_the_rule_counts_alike(corpus):
     """Beyond 20 epochs, the rule's size no longer falls, and the report does not say that it does."""
     result = tiny(corpus)
     n = result.n_characters
@@ -376,11 +366,11 @@ def test_a_longer_training_changes_no_size_that_the_rule_counts_alike(corpus: Pa
         assert ("the rule trained has no smaller size for" in warned(shorter)) == (read == 30 * n)
 
 
-def warned(result: TrialResult) -> str:
+def warned(result):
     return result.warnings[0]
 
 
-def test_sizes_close_to_the_best_are_those_within_half_a_percent() -> None:
+def test_sizes_close_to_the_best_are_those_within_half_a_percent():
     """On a made-up curve: interpolated over log size, and around the best size only."""
     import numpy as np
 
@@ -412,7 +402,7 @@ main()
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.campaign)]
 )
-def test_a_signal_ends_a_trial_and_its_processes(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_ends_a_trial_and_its_processes(tmp_path, number):
     """At once, with status 128 plus its number; stdout and stderr, which the processes share, are closed."""
     (tmp_path / "corpus.txt").write_text(made_up())
     program = [sys.executable, "-c", ENDLESS]
@@ -429,12 +419,12 @@ def test_a_signal_ends_a_trial_and_its_processes(tmp_path: Path, number: signal.
         process.kill()
 
 
-def test_an_interrupt_that_another_thread_receives_ends_the_processes() -> None:
+def test_an_interrupt_that_another_thread_receives_ends_the_processes():
     """The wait of the main thread is not interrupted then; it checks for signals by itself."""
     processes = ChildProcesses()
     statuses = list[int]()
 
-    def work(_: int) -> None:
+    def work(_):
         time.sleep(0.3)  # until the main thread waits
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)
         statuses.append(processes.run([sys.executable, "-c", "import time; time.sleep(20)"]).status)
