@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
 
 import naive
 import numpy as np
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from volt.choose import rules
 from volt.choose.criteria import entropy, f95
 from volt.choose.exact_curve import muv_search
-from volt.choose.learning import learn_enough
 from volt.choose.rules import EXACT, TRAINED, ExactCurve, curve_picks
 from volt.choose.search import search
 from volt.choose.training_law import Training
@@ -175,31 +173,6 @@ def test_balanced_is_the_larger_of_two_picks(words):
         f"{utility.why} (utility; median500 is not larger)",
         f"{median500.why} (median500; utility is not larger)",
     )
-
-
-def test_learning_continues_until_the_pick_is_decided(monkeypatch):
-    """`learn_enough` learns until `balanced` picks as with all merges; with fewer merges, the pick
-    is "at least".
-    """
-    monkeypatch.setattr("volt.learn.bpe.N_SURE", 3)
-    monkeypatch.setattr("volt.learn.bpe.COMMON", 10**9)
-    syllables = [a + b for a in "klmnprst" for b in "aeiou"]
-    words = {first + second: 1 + i % 7 for i, (first, second) in enumerate(pairwise(syllables * 5))}
-    whole, grown = learned(words), learn_enough(words, min_pair_count=1)
-    assert 3 < grown.n_merges <= whole.n_merges
-    picked, decided = exact_curve(grown).balanced(), exact_curve(whole).balanced()
-    assert picked == decided
-    short = exact_curve(learned(words, 3)).balanced()
-    assert short.at_least
-    assert short.size < decided.size
-
-
-def test_asking_for_too_many_merges_needs_no_memory():
-    """A billion merges of a few words are a few merges; `left` counts the best remaining pair."""
-    found = learn_bpe({"low": 5, "lower": 2}, 10**9)
-    assert (found.n_merges, found.left) == (5, 0)
-    assert learn_bpe({"low": 5, "lower": 2}, 2).left == 2
-    assert learn_bpe({"low": 5, "lower": 2}, 0).left == 7
 
 
 def test_median500_outgrows_rare_characters(monkeypatch):

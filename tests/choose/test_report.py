@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 from itertools import product
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -199,3 +201,56 @@ def test_no_word_is_shown_with_an_empty_piece(pretokenizer, marker):
         assert all(pieces.split("|")), pieces
         assert pieces.replace("|", "") in (word, word.removeprefix("▁"))
     assert any("|" in pieces for _, pieces in cuts)
+
+
+TEXT = (
+    "საქართველო საქართველოს ლამაზია სიყვარულისთვის განსაკუთრებით\n"
+    "Donaudampfschifffahrt großartigerweise\n" * 5
+)
+
+
+def counted(text):
+    """Count the words of a text, spelled by bytes."""
+    cut = PreTokenizer("bytes")
+    return WordCounts.from_pairs(
+        [(word, 1) for line in text.splitlines() for word in cut.split(line)], pretokenizer=cut
+    )
+
+
+def test_sampled_words_are_long_words_of_the_text():
+    """Sample words have eight letters, not eight bytes, and their pieces spell them."""
+    result = search(learn_bpe(counted(TEXT), 120))
+    cuts = list(readable_cuts(sample_cuts(result.candidates, result.vocabulary), result.vocabulary))
+    assert len(cuts) > 3
+    for word, pieces in cuts:
+        assert word in TEXT.split()
+        assert len(word) >= 8
+        assert word.encode() == re.sub(
+            rb"<0x(..)>", lambda found: bytes([int(found[1], 16)]), pieces.replace("|", "").encode()
+        )
+    shown = result._repr_html_()
+    assert "საქართველო" in shown
+    assert "áĥ" not in shown
+
+
+def searched(run, text, *options):
+    """Return what `volt search` of a text prints."""
+    Path("text.txt").write_text(text, encoding="utf-8")
+    command = ("search", "text.txt", "--level", "bytes", "-o", "x.volt", *options)
+    return run(*command).stdout.decode()
+
+
+def test_the_report_shows_text(run):
+    """`volt search --level bytes` prints words as text; the JSON has the vocabulary's pieces."""
+    shown = searched(run, TEXT, "--sizes", "280:300:10")
+    assert "სიყვარულისთვის" in shown
+    assert "áĥ" not in shown
+    assert "áĥ" in searched(run, TEXT, "--sizes", "280:300:10", "--json")
+
+
+def test_control_characters_are_escaped(run):
+    """Control characters of words are printed as escapes."""
+    shown = searched(run, "\x1b[2J\u202e " * 20, "--sizes", "258:260:1")
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert "\\x1b" in shown

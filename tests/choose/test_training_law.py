@@ -230,15 +230,6 @@ def test_signatures_distinguish_lengths():
     assert Training(epochs=2.88507620).signature != Training(epochs=2.88507621).signature
 
 
-def test_learning_depends_on_the_epochs():
-    """Fewer epochs need more merges; with very many epochs, the pick is the atoms."""
-    counts = WordCounts.from_pairs(dict.fromkeys(WORDS, 1))
-    few = learn_enough(counts, training=Training(epochs=1e6))
-    assert search(few, training=Training(epochs=1e6)).picks["trained"].size == few.n_atoms
-    assert "fewer than the" in search(few, training=Training(epochs=1e6)).picks["trained"].why
-    assert search(few, training=Training(epochs=1e-3)).picks["trained"].at_least
-
-
 def test_the_length_is_in_the_signature():
     """The signature contains the length; an assumed length is called so in the reason."""
     candidates = learn_bpe(WORDS, 100)

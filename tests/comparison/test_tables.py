@@ -1,4 +1,4 @@
-"""Laws of the tables: one name for a measure, and a brief table that holds nothing of its own."""
+"""Laws of the tables: a measure has one name, and brief tables are parts of full ones."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def data():
 
 @pytest.fixture(scope="module")
 def full(data):
-    """The tables of the page, by name."""
+    """Return the tables of the page, by name."""
     tables = [corpus_table(data), pick_table(data), cost_table(data)]
     tables += [*system_tables(data), *source_tables(data), *study_tables(data)]
     return {table.name: table for table in tables}
 
 
 def test_a_brief_table_is_a_part_of_the_full_one(data, full):
-    """What the terminal and the Markdown show of a table of the page has its caption, columns, cells and strong row."""
+    """A brief table has the caption, columns, cells and highlighted row of the full table."""
     shared = [table for table in report_tables(data) if table.name in full]
     assert {table.name for table in shared} >= {"sources", "costs", "systems-training", "argmaxes"}
     for table in shared:
@@ -50,9 +50,9 @@ def test_a_brief_table_is_a_part_of_the_full_one(data, full):
 
 
 def test_a_measure_has_one_name(data, full):
-    """In every table of measures, a measure's column is the same: its label, abbreviation, meaning and form.
+    """A measure has the same label, abbreviation, meaning and form in every table.
 
-    The grid of MUV-search shows three entropies beside each other, and tells them apart in their names.
+    The grid of MUV-search distinguishes three entropies.
     """
     measures = {column.key: column for column in MEASURES}
     tables = [table for table in (*report_tables(data), *full.values()) if table.name != "grid"]
@@ -61,8 +61,8 @@ def test_a_measure_has_one_name(data, full):
     assert all(column == measures[column.key] for column in found)
 
 
-def test_no_two_columns_of_a_table_are_called_alike(data, full):
-    """Labels differ within a table, and so do abbreviations; every form is known."""
+def test_columns_of_a_table_have_distinct_names(data, full):
+    """Labels and abbreviations differ within a table, and forms are known."""
     for table in (*report_tables(data), *full.values()):
         for names in (
             [column.label for column in table.columns],
@@ -73,14 +73,14 @@ def test_no_two_columns_of_a_table_are_called_alike(data, full):
 
 
 def test_the_legend_explains_every_brief_measure(data):
-    """Under the measures stands the meaning of every column that the brief table shows."""
+    """The note under the measures explains every column of the brief table."""
     table = next(table for table in report_tables(data) if table.name == "systems-training")
     assert table.note == legend(MEASURES)
     assert all(f"{column.head}: {column.title}." in table.note for column in table.columns[1:])
 
 
-def test_what_serving_costs_is_a_column_where_there_is_a_model():
-    """Tokens per byte are always shown; with a language model each system's operations per byte stand beside them."""
+def test_serving_costs_are_a_column_with_a_model():
+    """Tokens per byte are always shown; operations per byte only with a language model."""
     words = {f"{a}{b}{c}": 5 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
     text = NamedText("en", words)
     for model in (None, LanguageModel(1e6, 64)):
@@ -104,7 +104,7 @@ def test_what_serving_costs_is_a_column_where_there_is_a_model():
 
 
 def test_tables_by_source_show_the_json(data):
-    """The tables of one measure hold, for every system and source, the value of the JSON."""
+    """Tables of one measure contain the JSON's values of every system and source."""
     sources = [source["name"] for source in data["corpus"]["sources"]]
     tables = {table.name: table for table in report_tables(data)}
     for key in ("fertility", "continued_word_rate", "parity"):

@@ -1,4 +1,6 @@
-"""A search and a comparison print equal figures of one vocabulary and text, on the command line and in Python."""
+"""A search and a comparison print equal figures of one vocabulary and text, in the command and in
+Python.
+"""
 
 from __future__ import annotations
 

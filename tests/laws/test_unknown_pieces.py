@@ -1,10 +1,9 @@
-"""A vocabulary that knows little of a text is never ranked best: dashes and a warning in place of its measures."""
+"""A vocabulary with many unknown pieces is not ranked: reports show dashes and a warning."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from dataclasses import fields
 from functools import partial
 
@@ -14,7 +13,7 @@ import pytest
 import volt
 from volt.comparison import measures
 from volt.comparison.compare import NamedText
-from volt.comparison.measures import Cuts, Measures, Text
+from volt.comparison.measures import Measures
 from volt.comparison.page.charts import fertility_chart
 from volt.comparison.tables import as_markdown, report_tables, warnings
 
@@ -26,18 +25,20 @@ LATIN = "in 2026"  # of which the Slovenian vocabulary knows a part
 
 
 def counts_of(text, n=50):
-    """The words of a text, n times."""
+    """Count the words of a text, n times."""
     return volt.WordCounts.from_pairs(dict.fromkeys(text.split(), n))
 
 
 def slovenian(path):
-    """A vocabulary file of Slovenian."""
+    """Write a vocabulary of Slovenian."""
     volt.search(volt.learn_bpe(counts_of(SLOVENIAN), 60)).vocabulary.save(path)
     return str(path)
 
 
 def wordpiece(path):
-    """A file in which every unknown word is a single piece, which flatters its fertility."""
+    """Write a vocabulary in which every unknown word is a single piece, which makes its fertility
+    low.
+    """
     tokenizers = pytest.importorskip("tokenizers")
     tokens = dict.fromkeys(["[UNK]", *sorted(set(SLOVENIAN.replace(" ", ""))), "in"])
     vocab = {token: number for number, token in enumerate(tokens)}
@@ -49,14 +50,14 @@ def wordpiece(path):
 
 @pytest.fixture(params=[slovenian, wordpiece])
 def comparison(request, tmp_path):
-    """Tamil, with VOLT's own vocabulary and a useless one."""
+    """Return a comparison on Tamil with a vocabulary of Slovenian."""
     path = request.param(tmp_path / ("sl.volt" if request.param is slovenian else "sl.json"))
     texts = [NamedText("ta", counts_of(TAMIL)), NamedText("mixed", counts_of(f"{TAMIL} {LATIN}"))]
     return volt.compare(texts, heldout=texts[:1], systems=[path])
 
 
-def test_a_slovenian_vocabulary_is_not_ranked_on_tamil(comparison):
-    """All that ranks systems is None for the text and each source; the others keep their measures."""
+def test_measures_that_rank_are_none(comparison):
+    """Measures that rank systems are None for the text and each source; other systems have theirs."""
     *own, useless = comparison.systems
     for one in (useless.training, useless.heldout, *useless.by_source.values()):
         assert one is not None
@@ -68,8 +69,10 @@ def test_a_slovenian_vocabulary_is_not_ranked_on_tamil(comparison):
         assert all(one.parity is not None for one in system.by_source.values())
 
 
-def test_it_shows_dashes_and_a_warning(comparison):
-    """In every table its cells are dashes but what is unknown; a warning says so; JSON, chart and notebook agree."""
+def test_reports_show_dashes_and_a_warning(comparison):
+    """Tables, JSON, chart and notebook lack the measures, and a warning gives the share of unknown
+    pieces.
+    """
     data = comparison.as_data()
     useless = data["systems"][-1]["name"]
     kept = {
@@ -102,23 +105,8 @@ def test_it_shows_dashes_and_a_warning(comparison):
     assert "–" in comparison._repr_html_()
 
 
-def test_few_unknown_pieces_count_as_one_type():
-    """Up to 1 %, unknown pieces are one more type of one character in every measure of the distribution."""
-    text = Text(np.array([995, 4, 1]), Counter(dict.fromkeys("abc", 1_000)), 5_000)
-    cuts = Cuts(np.array([0, 1, -1]), np.array([1, 2, 3]))
-    known = Cuts(np.array([0, 1, 2]), np.array([1, 2, 3]))
-    found, expected = (
-        measure([(text, cuts)], lengths=np.array([4, 2])),
-        measure([(text, known)], lengths=np.array([4, 2, 1])),
-    )
-    assert [getattr(found, name) for name in RANKED] == [getattr(expected, name) for name in RANKED]
-    assert (found.n_types, found.n_used, found.unknown_rate) == (2, 2, 0.001)
-    many = Text(np.array([995, 4, 11]), Counter(dict.fromkeys("abc", 1_000)), 5_000)
-    assert measure([(many, cuts)], lengths=np.array([4, 2])).fertility is None
-
-
-def test_the_command_says_so(run, tmp_path):
-    """`volt compare --with` and `-m` name the vocabulary and how much of the text is unknown to it."""
+def test_the_command_warns_of_unknown_pieces(run, tmp_path):
+    """`volt compare` names the vocabulary and the share of unknown pieces."""
     slovenian(tmp_path / "sl.volt")
     (tmp_path / "ta.txt").write_text(f"{TAMIL}\n" * 50, encoding="utf-8")
     for option in ("--with", "-m"):
@@ -128,7 +116,7 @@ def test_the_command_says_so(run, tmp_path):
 
 
 def test_one_warning_names_all_systems(tmp_path):
-    """However many systems know too little of a text, one sentence names them all."""
+    """One warning names all systems with too many unknown pieces."""
     files = [slovenian(tmp_path / name) for name in ("one.volt", "two.volt")]
     [warning] = [
         problem
