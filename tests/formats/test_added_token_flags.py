@@ -17,7 +17,7 @@ import pytest
 import volt
 from volt.errors import ConfigError
 from volt.formats import huggingface
-from volt.formats.check import check_import, probe_lines
+from volt.formats.check import check, probe_lines
 from volt.formats.huggingface.pipeline_writing import replace_step
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
 
@@ -441,5 +441,5 @@ def test_a_check_finds_white_space_that_a_token_does_not_take(tmp_path: Path) ->
     vocabulary = huggingface.read(path)
     without_flags = replace(vocabulary, special=replace(vocabulary.special, rstrip=()))
     lines = probe_lines(vocabulary)
-    assert check_import(vocabulary, path, "huggingface", lines).is_complete
-    assert not check_import(without_flags, path, "huggingface", lines).is_complete
+    assert check(vocabulary, path, "huggingface", lines).is_complete
+    assert not check(without_flags, path, "huggingface", lines).is_complete

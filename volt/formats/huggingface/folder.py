@@ -140,11 +140,9 @@ def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[st
     if name == "blenderbot" and not any("add_prefix_space" in config for config in configs):
         raise VocabularyError(f"{folder}: Blenderbot's add_prefix_space {ADDS_SPACE}")
 
-    roles = dict[str, str]()
     ids = dict[str, int]()
-    configs = [_CLASSES.get(name, {}), *reversed(configs)]
+    configs = [*configs, _CLASSES.get(name, {})]
     for config in configs:
-        roles |= _role_names(config)
         decoder = config.get(_DECODER)
         for number, row in decoder.items() if isinstance(decoder, dict) else ():
             is_id = number.isdecimal() and len(number) <= MOST_DIGITS
@@ -154,7 +152,8 @@ def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[st
         for token, number in load(folder / ADDED).items():
             if type(number) is int and number >= 0:
                 ids[token] = number
-    return roles, ids, {token: {"content": token} for token in ids} | flags_of(configs)
+    flags = {token: {"content": token} for token in ids} | flags_of(configs)
+    return role_tokens({"model": {}}, configs), ids, flags
 
 
 def _class_of(folder: Path) -> str:
