@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from merges import LATE
 from scipy.special import chdtri
 
+from volt.encode.batch_encoder import expanded
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError
 from volt.kernels.apply_bpe import LONG
@@ -140,3 +141,22 @@ def test_the_naive_dropout_has_its_distribution():
     exact = naive.dropout_distribution("ababx", merges, 0.4)
     found = Counter(tuple(naive.encode_dropped("ababx", merges, 0.4, rng)) for _ in range(n))
     assert max(abs(found[pieces] / n - p) for pieces, p in exact.items()) < 0.04
+
+
+def test_numbers_become_their_values() -> None:
+    """Each number is replaced by its values; in text, a line end replaces the last space or is an empty line."""
+    rng = Random(5)
+    rows = ["", "a ", "bc ", "d "]
+    starts = np.cumsum([0, *map(len, rows)])
+    for dtype in (np.uint8, np.int32):
+        values = np.frombuffer("".join(rows).encode(), np.uint8).astype(dtype)
+        for _ in range(20):
+            lines = [rng.choices(range(4), k=rng.randint(0, 3)) for _ in range(rng.randint(0, 4))]
+            expected = ["".join(rows[number] for number in line) for line in lines]
+            if dtype is np.uint8:
+                expected = [line[:-1] + "\n" for line in expected]
+            numbers = np.array([number for line in lines for number in line], np.int32)
+            ends = np.cumsum([len(line) for line in lines], dtype=np.int64)
+            part = expanded(numbers, ends, starts, values)
+            assert bytes(part.values.astype(np.uint8)).decode() == "".join(expected)
+            assert part.ends.tolist() == np.cumsum([len(line) for line in expected]).tolist()

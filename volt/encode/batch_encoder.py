@@ -32,7 +32,7 @@ from volt.encode.pretokens import (
     uses_classes,
     word_lines,
 )
-from volt.encode.rendering import Rendering
+from volt.encode.rendering import Rendering, places_of
 from volt.encode.unit_cache import CachedLines, UnitCache, unit_encoder_of
 from volt.errors import ConfigError
 from volt.files.blocks import utf8_error
@@ -220,14 +220,15 @@ class BatchEncoder:
 
 def expanded(numbers: Ids, ends: Longs, starts: Longs, values: NDArray[Any]) -> EncodedPart:
     """Return the values of numbered rows: row r is values[starts[r]:starts[r + 1]]. ends: where each line ends"""
-    from volt.kernels.decode import expand
-
-    is_text = values.dtype == np.uint8
-    n_values = int(np.diff(starts)[numbers].sum())
-    out = np.empty(n_values + len(ends), values.dtype)
-    out_ends = np.empty(len(ends), np.int64)
-    n = expand(numbers, ends, starts, values, out, out_ends, is_text)
-    return EncodedPart(out[:n], out_ends)
+    sizes = np.diff(starts)[numbers]
+    out = values[places_of(starts[numbers], sizes)]
+    out_ends = np.append(0, np.cumsum(sizes))[ends]
+    if values.dtype == np.uint8:  # text, in which a line end replaces each line's last space
+        is_empty = np.diff(out_ends, prepend=0) == 0
+        out = np.insert(out, out_ends[is_empty], 0)
+        out_ends += np.cumsum(is_empty)
+        out[out_ends - 1] = 0x0A
+    return EncodedPart(out, out_ends)
 
 
 def _ends_of_groups(ends: Longs, sizes: Longs) -> Longs:

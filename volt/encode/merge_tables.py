@@ -166,7 +166,7 @@ class MergeTables:
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> MergeTables:
         """Return a vocabulary's tables. Raises VocabularyError for more than two million tokens or merges."""
-        from volt.kernels.bpe_tables import MOST, no_spellings, ranked_merges, ranks_met
+        from volt.kernels.bpe_tables import MOST, no_spellings, pairs_met, ranked_merges
 
         tokens, (lefts, rights, results, own) = vocabulary.numbering
         if max(len(tokens), len(results)) > MOST:  # for the table of pairs
@@ -198,7 +198,7 @@ class MergeTables:
         if vocabulary.whole_words:
             eligible = retained != 0
             if is_ranked:  # merging their own atoms makes these tokens
-                eligible[merges.results[ranks_met(merges)]] = False
+                eligible[merges.results[pairs_met(merges)[2]]] = False
             words = _unmerged(token_atoms, merges, eligible)
         return cls(
             vocabulary, symbol_of, codes, merges, retained, parts, words, tokens, token_atoms

@@ -90,7 +90,7 @@ class UnitCache:
     def encode(self, text: Padded, *, strips_return: bool = False) -> CachedLines:
         """Return the values of a text's lines. They are valid only if no unit is `pending` now: see `fill_pending`."""
         from volt.kernels.encode_new_unit import LoopState
-        from volt.kernels.encode_units import ROOM, Rule, encode_units
+        from volt.kernels.encode_units import ROOM, Loop, Rule, encode_units
 
         rule = Rule(
             separator=text.separator,
@@ -105,16 +105,18 @@ class UnitCache:
         out = np.empty(n_bytes + 2 * ROOM, np.uint8)
         slots = LoopState(n_units=self.n_units, n_values=self._n_values).slots()
         while status := encode_units(
-            text.data,
+            Loop(
+                text.data,
+                rule,
+                self._table,
+                self._encoder,
+                out,
+                self._line_ends,
+                self._left,
+                self._ring,
+                slots,
+            ),
             text.size,
-            rule,
-            self._table,
-            self._encoder,
-            out,
-            self._line_ends,
-            self._left,
-            self._ring,
-            slots,
         ):
             out = self._with_room(status, out, LoopState.read(slots), text.size)
 

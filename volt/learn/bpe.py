@@ -119,14 +119,19 @@ def learn_merges(
         until = Until(min(n_merges, most), min_pair_count, n_merges, min_pair_count)
     texts = token_strings(tokens, until.n_merges)
     ending = ending_of(marker)
-    parts, replaced, left = run_watched(
-        lambda progress: learn(words, texts, final, ending, until, progress), report=report
+    one_source = np.ones(1, np.int64)
+    learned, left = run_watched(
+        lambda progress: learn(
+            words, texts, final, ending, until, progress, units=one_source, pieces=one_source
+        ),
+        report=report,
     )
+    parts = learned.merges
     if n_merges is not None and n_merges > len(parts) == MOST - len(tokens) and left:
         raise CandidateError(
             f"n_merges is {n_merges:,}; at most {len(parts):,} merges can be learned; ask for fewer"
         )
-    return parts, replaced, left
+    return parts, learned.replacements, left
 
 
 def spelled_atoms(codes: Sequence[int]) -> tuple[list[str], Flags]:
