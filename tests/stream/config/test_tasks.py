@@ -21,6 +21,7 @@ from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import UNIT, Schedule, shares_of
 from volt.stream.reading.source_definition import Source
 from volt.stream.running.stream import Stream
+from volt.stream.tasks.shard_writing import shard
 from volt.stream.tasks.task import Input
 from volt.stream.transforms.case import Lower, Upper
 from volt.stream.transforms.tags import LangPrefixBoth
@@ -323,3 +324,74 @@ def test_the_number_of_workers_changes_no_byte(mix: Path) -> None:
         with Stream.from_config(mix, n_workers=n_workers) as stream:
             found.add(b"".join(stream.blocks(limit=400)))
     assert len(found) == 1
+
+
+HEAD = """\
+schedule:
+  points: [10, 20]
+tasks:
+  de_en:
+    type: para
+    inputs:
+      wmt: {src: a.de, tgt: a.en}
+"""
+MONO = """\
+  auto:
+    type: mono
+    inputs: {ted: {mono: ted.en}}
+"""
+
+
+def test_tasks_read_their_shards(tmp_path: Path) -> None:
+    """With `shards`, tasks read shards instead of inputs; faults of shards have a line."""
+    write_lines(tmp_path / "a.de", ["eins", "zwei", "drei"])
+    write_lines(tmp_path / "a.en", ["one", "two", "three"])
+    text = HEAD + "    n_shards: 2\n  again: {type: para, share_inputs: de_en}\nshards: made\n"
+    (tmp_path / "s.yaml").write_text(text)
+    made = tmp_path / "made"
+    config = load_config(tmp_path / "s.yaml", use_shards=False)
+    [manifest] = shard(config.tasks, made, lines=3)
+    for side in ("de", "en"):
+        (tmp_path / f"a.{side}").unlink()
+    config = load_config(tmp_path / "s.yaml")
+    assert [(source.name, source.names, source.paths) for source in config.sources] == [
+        (name, ("src", "tgt"), manifest.paths) for name in ("de_en", "again")
+    ]
+    assert (config.shards, len(manifest.paths)) == (made, 4)
+    with pytest.raises(ConfigError, match=r"a.de: no such file"):
+        load_config(tmp_path / "s.yaml", use_shards=False)
+    (tmp_path / "s.yaml").write_text(text.replace("shards: made", f"{MONO}shards: made"))
+    with pytest.raises(
+        ConfigError, match=r"s.yaml:10: tasks.auto: .*no shards of task 'auto'; make them: volt"
+    ):
+        load_config(tmp_path / "s.yaml")
+
+
+def test_files_of_tasks_must_exist(tmp_path: Path) -> None:
+    """A missing file is reported with its line; pairs must have equally many lines."""
+    (tmp_path / "s.yaml").write_text(HEAD + MONO)
+    with pytest.raises(ConfigError) as error:
+        load_config(tmp_path / "s.yaml")
+    for line, key in ((7, "wmt.src"), (7, "wmt.tgt"), (10, "ted.mono")):
+        assert any(
+            f"s.yaml:{line}: " in error_text and key in error_text
+            for error_text in str(error.value).split("\n")
+        )
+    for name, n in (("a.de", 3), ("a.en", 2), ("ted.en", 1)):
+        write_lines(tmp_path / name, ["x"] * n)
+    with pytest.raises(
+        StreamError,
+        match=r"source 'de_en': .*a.de has 3 lines, .*a.en has 2 lines; files of a pair",
+    ):
+        Stream.from_config(tmp_path / "s.yaml")
+    (tmp_path / "ted.en").write_text("")
+    with pytest.raises(StreamError, match=r"source 'auto': no line in .*ted.en; name other files"):
+        Stream.from_config(tmp_path / "s.yaml", tasks=["auto"])
+
+
+def test_splits_and_names_are_checked() -> None:
+    """An unknown split, and a text instead of a list of names, are refused."""
+    with pytest.raises(ConfigError, match="split"):
+        parse_config(HEAD, split="test")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="give a list of names of tasks"):
+        parse_config(HEAD, tasks="de_en")

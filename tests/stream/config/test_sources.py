@@ -1,13 +1,15 @@
-"""Sources as configurations name them: pairs, patterns, tables, homes and variables become files and fields."""
+"""Sources of a configuration: pairs, patterns, tables, variables in paths, and mixing by lines."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from configurations import WMT
 
 from volt.errors import ConfigError
+from volt.stream import Sampling
 from volt.stream.config.configuration import load_config, parse_config
 from volt.stream.mixing.schedule import Schedule
 from volt.stream.running.stream import Stream
@@ -144,3 +146,86 @@ def test_tables_have_columns(tmp_path: Path) -> None:
         ConfigError, match=r"stream.yaml:1: sources.a.columns: needs path and at least one field"
     ):
         Stream.from_config(tmp_path / "stream.yaml")
+
+
+MIXED = """\
+mix: {%s}
+sources:
+  de: {path: de.tsv}
+  lb: {path: lb.tsv}
+"""
+
+
+@pytest.fixture
+def corpora(tmp_path: Path) -> Path:
+    """Return a folder with 90 lines of de and 10 of lb."""
+    for name, n in (("de", 90), ("lb", 10)):
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{name} {i}\n" for i in range(n)))
+    return tmp_path
+
+
+def opened(folder: Path, text: str, **options: Any) -> Stream:
+    (folder / "stream.yaml").write_text(text)
+    return Stream.from_config(folder / "stream.yaml", cache=folder / "cache", **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "mix", "weights", "lines"),
+    [
+        ("temperature: 2", Sampling("temperature", 2), [0.75, 0.25], 120),
+        ("", Sampling(), [0.812268223213, 0.187731776787], 110),  # temperature 1.5
+        ("by: uniform", Sampling("uniform"), [1.0, 1.0], 150),
+        ("by: concatenation", Sampling("concatenation"), [90.0, 10.0], 100),
+        ("by: weights", None, [1.0, 1.0], 150),
+    ],
+)
+def test_weights_follow_from_the_lines(
+    corpora: Path, text: str, mix: Sampling | None, weights: list[float], lines: int
+) -> None:
+    """Each way of mixing gives the weights and the virtual epoch of its formula."""
+    with opened(corpora, MIXED % text) as stream:
+        assert [source.source.weight for source in stream.sources] == weights
+        assert stream.epoch_lines == lines
+    assert load_config(corpora / "stream.yaml").mix == mix
+
+
+def test_patterns_and_tasks_are_mixed(corpora: Path) -> None:
+    """Sources by pattern and tasks of split train are mixed too; validation is not mixed."""
+    text = """\
+mix: {temperature: 2}
+each: {path: "*.tsv"}
+tasks:
+  task: {type: mono, inputs: {all: {mono: [de.tsv, lb.tsv]}}}
+  dev: {type: mono, split: valid, epochs: 1, inputs: {dev: {mono: lb.tsv}}}
+"""
+    with opened(corpora, text) as stream:
+        shares = {source.name: source.source.weight for source in stream.sources}
+    total = 90**0.5 + 10**0.5 + 100**0.5
+    assert shares == pytest.approx(
+        {"de": 90**0.5 / total, "lb": 10**0.5 / total, "task": 100**0.5 / total}
+    )
+    with opened(corpora, text, split="valid") as stream:
+        assert sorted(stream) == sorted(f"lb {i}" for i in range(10))
+    with opened(corpora, text, tasks=["task"]) as stream:
+        assert stream.epoch_lines == 100
+
+
+def test_a_source_that_gets_nothing_is_named(corpora: Path) -> None:
+    """A share that rounds to nothing is an error with a remedy."""
+    source = r"source 'lb' \(10 lines against 90\)"
+    message = rf"stream.yaml:1: mix: temperature 0.05 leaves nothing to {source}; raise the temp"
+    with pytest.raises(ConfigError, match=message):
+        opened(corpora, MIXED % "temperature: 0.05")
+
+
+def test_mixing_by_weights_and_without_an_end(corpora: Path) -> None:
+    """`epochs: null` is not an end; with `by: weights`, sources have their own weights and ends."""
+    sources = parse_config(
+        f"mix: {{}}\nsources: {{de: {{path: {corpora / 'de.tsv'}, epochs: null}}}}"
+    ).sources
+    assert [source.epochs for source in sources] == [None]
+    with opened(
+        corpora, "mix: {by: weights}\nsources: {de: {path: de.tsv, weight: 2, epochs: 1}}\n"
+    ) as stream:
+        assert "mix" not in stream.configuration
+        assert len(list(stream)) == 90
