@@ -7,7 +7,6 @@ import io
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -150,18 +149,18 @@ def subword_nmt() -> SubwordNmt:
 def run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> Run:
-    """Runs volt, in this process, in an empty folder that holds corpus.txt."""
+    """Run volt in this process, in a folder with corpus.txt; the first argument is split into words."""
     (tmp_path / "corpus.txt").write_text(TEXT, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
 
-    def run_volt(*arguments: str, stdin: bytes = b"", status: int = 0) -> Done:
-        found = status_of(arguments, stdin=stdin)
+    def run_volt(command: str = "", *others: str, stdin: bytes = b"", status: int = 0) -> Done:
+        arguments = [*command.split(), *others]
+        result = status_of(arguments, stdin=stdin)
         done = Done(*capsysbinary.readouterr())
-        assert found == status, done.stderr.decode()
-        assert not (status and foreign_options(arguments, done.stderr.decode())), (
-            done.stderr.decode()
-        )
+        message = done.stderr.decode()
+        assert result == status, message
+        assert not (status and foreign_options(arguments, message)), message
         return done
 
     return run_volt
@@ -183,15 +182,15 @@ def stream_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def volt_stream(stream_folder: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """Runs `volt stream` in this process."""
+    """Run `volt stream` in this process; the first argument is split into words."""
 
-    def run_volt(*arguments: object, status: int = 0) -> Done:
-        found = status_of(["stream", *arguments])
+    def run_volt(command: str, *others: object, status: int = 0) -> Done:
+        arguments = ["stream", *command.split(), *others]
+        result = status_of(arguments)
         done = Done(*capfdbinary.readouterr())
-        assert found == status, done.stderr.decode()
-        assert not (status and foreign_options(["stream", *arguments], done.stderr.decode())), (
-            done.stderr.decode()
-        )
+        message = done.stderr.decode()
+        assert result == status, message
+        assert not (status and foreign_options(arguments, message)), message
         return done
 
     return run_volt
@@ -199,13 +198,13 @@ def volt_stream(stream_folder: Path, capfdbinary: pytest.CaptureFixture[bytes]) 
 
 @pytest.fixture
 def start_stream(stream_folder: Path) -> Iterator[Start]:
-    """Starts `volt stream` in a process of its own, which does not outlive the test."""
+    """Start `volt stream` in another process, which does not outlive the test."""
     started: list[tuple[Process, Timer]] = []
 
-    def start_volt(*arguments: object, **options: Any) -> Process:
+    def start_volt(command: str, *others: object, **options: Any) -> Process:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-        command = [sys.executable, "-m", "volt_cli", "stream", *map(str, arguments)]
-        process = subprocess.Popen(command, cwd=stream_folder, **pipes)
+        words = [*VOLT, "stream", *command.split(), *map(str, others)]
+        process = subprocess.Popen(words, cwd=stream_folder, **pipes)
         started.append((process, Timer(DEADLINE, process.kill)))
         started[-1][1].start()
         return process

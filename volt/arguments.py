@@ -27,6 +27,7 @@ from volt.urls import plain_path
 
 T = TypeVar("T")
 _LONGEST = 40  # characters of a text that an error shows
+_SINGLE = str, bytes, bytearray, memoryview, Mapping, IOBase, os.PathLike, type
 
 _REMEDIES = {
     "WordCounts": "give a volt.WordCounts: the result of volt.count_words(path)",
@@ -70,9 +71,9 @@ def mapping(value: Any, name: str, *, remedy: str = "give a dict") -> Mapping[An
     >>> mapping({"low": 2}, "counts")
     {'low': 2}
     """
-    if not isinstance(value, Mapping):
-        raise refusal(value, name, remedy)
-    return value
+    kind: type[Any] = Mapping
+    result: Mapping[Any, Any] = instance(value, kind, name, remedy=remedy)
+    return result
 
 
 def whole(
@@ -113,14 +114,12 @@ def wholes(values: Any, name: str) -> list[int]:
     >>> wholes((1, 2.0), "sizes")
     [1, 2]
     """
-    result = (
-        values.tolist()
-        if getattr(values, "ndim", 0) and hasattr(values, "tolist")
-        else several(values, name)
-    )
-    if not set(map(type, result)) <= {int}:
-        return [whole(value, f"{name}[{place}]") for place, value in enumerate(result)]
-    return result
+    if getattr(values, "ndim", 0) and hasattr(values, "tolist"):
+        values = values.tolist()
+    result = several(values, name)
+    if set(map(type, result)) <= {int}:
+        return result
+    return [whole(value, f"{name}[{place}]") for place, value in enumerate(result)]
 
 
 def number(value: Any, name: str) -> float:
@@ -165,9 +164,9 @@ def storable(value: Any, name: str) -> str:
     try:
         text(value, name).encode()
     except UnicodeEncodeError as error:
-        code = f"U+{ord(value[error.start]):04X}"
+        code = ord(value[error.start])
         raise ConfigError(
-            f"{name} contains the lone surrogate {code}, which UTF-8 cannot encode; remove it"
+            f"{name} contains the lone surrogate U+{code:04X}, which UTF-8 cannot encode; remove it"
         ) from None
     return str(value)
 
@@ -191,10 +190,9 @@ def choice(value: Any, name: str, choices: Collection[str]) -> Any:
     >>> choice("suffix", "marker", ("suffix", "prefix"))
     'suffix'
     """
-    if text(value, name, remedy=f"choose from {', '.join(choices)}") not in choices:
-        raise ConfigError(
-            f"unknown {name} {shortened(repr(value))}; choose from {', '.join(choices)}"
-        )
+    remedy = f"choose from {', '.join(choices)}"
+    if text(value, name, remedy=remedy) not in choices:
+        raise ConfigError(f"unknown {name} {shortened(repr(value))}; {remedy}")
     return value
 
 
@@ -234,11 +232,8 @@ def several(values: Any, name: str, *, one: str = "", remedy: str = "") -> list[
         return values
     if isinstance(values, str | bytes | bytearray) and one:
         raise refusal(values, name, one)
-    is_single = isinstance(
-        values, str | bytes | bytearray | memoryview | Mapping | IOBase | os.PathLike | type
-    )
     is_array = hasattr(values, "__iter__") and getattr(values, "ndim", 1) > 0
-    if is_single or hasattr(values, "columns") or not is_array:
+    if isinstance(values, _SINGLE) or hasattr(values, "columns") or not is_array:
         raise refusal(values, name, remedy or f"give a list of {name}")
     return list(values)
 
@@ -255,12 +250,10 @@ def texts(values: Any, name: str, *, one: str = "", remedy: str = "give strings"
     volt.errors.ArgumentError: lines[1] is None; give strings
     """
     result = several(values, name, one=one)
-    if not set(map(type, result)) <= {str}:
-        return [
-            str(text(value, f"{name}[{place}]", remedy=remedy))
-            for place, value in enumerate(result)
-        ]
-    return result
+    if set(map(type, result)) <= {str}:
+        return result
+    inputs = enumerate(result)
+    return [str(text(value, f"{name}[{place}]", remedy=remedy)) for place, value in inputs]
 
 
 def function(value: Any, name: str) -> Callable[..., Any] | None:
@@ -268,10 +261,10 @@ def function(value: Any, name: str) -> Callable[..., Any] | None:
 
     >>> function(None, "report")
     """
-    if value is not None and not callable(value):
-        raise refusal(value, name, "give a function, or None")
-    result: Callable[..., Any] | None = value
-    return result
+    if value is None or callable(value):
+        result: Callable[..., Any] | None = value
+        return result
+    raise refusal(value, name, "give a function, or None")
 
 
 def parse_bytes(value: int | str, name: str, *, such_as: str = "1000, 64M or 1G") -> int:
@@ -282,9 +275,10 @@ def parse_bytes(value: int | str, name: str, *, such_as: str = "1000, 64M or 1G"
     """
     if not isinstance(value, str):
         return whole(value, name, remedy=f"give bytes, such as {such_as}")
-    if not (match := re.fullmatch(r"([0-9]{1,15})([KMGT]?)B?", value.strip().upper())):
+    match = re.fullmatch(r"([0-9]{1,15})([KMGT]?)B?", value.strip().upper())
+    if not match:
         raise ConfigError(f"{name} is {quoted(value)}; give bytes, such as {such_as}")
-    return int(match[1]) << 10 * " KMGT".index(match[2] or " ")
+    return int(match[1]) << 10 * " KMGT".find(match[2] or " ")
 
 
 def _shown(value: object) -> str:
@@ -295,8 +289,7 @@ def _shown(value: object) -> str:
         return f"{shortened(repr(value[: _LONGEST + 1]))} ({kind})"
     if value is None:
         return "None"
-    article = "an" if kind[0] in "aeiouAEIOU" else "a"
-    return f"{article} {kind}"
+    return f"an {kind}" if kind[0] in "aeiouAEIOU" else f"a {kind}"
 
 
 def shortened(text: str) -> str:
@@ -305,8 +298,9 @@ def shortened(text: str) -> str:
     >>> shortened("a" * 100)
     'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'
     """
-    line = text[: _LONGEST + 1].replace("\n", " ")
-    return line if len(text) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    if len(text) > _LONGEST:
+        text = f"{text[: _LONGEST - 1]}…"
+    return text.replace("\n", " ")
 
 
 MAX_LINE = 64 << 20  # bytes
@@ -316,15 +310,13 @@ def parse_max_line(text: str, name: str = "max_line") -> int | None:
     """Parse a limit such as 1000 or 64M; "none" and 0 mean no limit. Raises ConfigError. name: the option in errors"""
     if text.strip().lower() == "none":
         return None
-    return checked_max_line(
-        parse_bytes(text, name, such_as="1000, 64M or 1G, or none for no limit")
-    )
+    examples = "1000, 64M or 1G, or none for no limit"
+    return parse_bytes(text, name, such_as=examples) or None
 
 
 def checked_max_line(most: int | None) -> int | None:
     """Return a limit in bytes, or None if it is 0 or None. Raises ConfigError if it is negative or not whole."""
     if most is None:
         return None
-    return (
-        whole(most, "max_line", low=0, remedy="give bytes, 1 or more, or None for no limit") or None
-    )
+    remedy = "give bytes, 1 or more, or None for no limit"
+    return whole(most, "max_line", low=0, remedy=remedy) or None

@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from volt.own_files import find_shared, is_own
 
 Arrays = list[NDArray[Any]]
-MOST, _CHECK = 32, 16  # files; bytes
+MOST = 32  # files
+_CHECK = 16  # bytes
 
 
 def cached_arrays(key: Sequence[object], make: Callable[[], Arrays]) -> Arrays:
@@ -38,30 +39,35 @@ def cached_arrays(key: Sequence[object], make: Callable[[], Arrays]) -> Arrays:
     """
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     sources = _sources()
-    can_cache = os.path.isabs(home) and len(sources) > 0  # there are no files in a zip archive
-    folder = os.path.realpath(os.path.join(home if can_cache else os.devnull, "volt/arrays"))
+    if not os.path.isabs(home) or not sources:  # there are no files in a zip archive
+        return make()
+    folder = os.path.realpath(os.path.join(home, "volt/arrays"))
     path = Path(folder, _digest(repr((sources, *key)).encode()).hex())
     with suppress(OSError, ValueError):
-        data = _read(path)
-        result = Arrays()
-        if data[:_CHECK] == _digest(path.name.encode() + data[_CHECK:]):
-            file = BytesIO(data[_CHECK:])
-            while file.tell() < len(data) - _CHECK:
-                result.append(np.lib.format.read_array(file))
-            os.utime(path)
-            return result
-    if result := make():
+        result = _read(path)
+        os.utime(path)
+        return result
+    result = make()
+    if result:
         with suppress(OSError):
             _write(path, result)
     return result
 
 
-def _read(path: Path) -> bytes:
-    """Read a file that no other user can have changed. Raises OSError."""
+def _read(path: Path) -> Arrays:
+    """Read a whole file that no other user can have changed. Raises OSError or ValueError."""
     with path.open("rb") as file:
         if find_shared(path.parent) or not is_own(file.fileno()):
             raise PermissionError
-        return file.read()
+        check = file.read(_CHECK)
+        data = file.read()
+    if check != _digest(path.name.encode() + data):
+        raise ValueError
+    arrays = BytesIO(data)
+    result = Arrays()
+    while arrays.tell() < len(data):
+        result.append(np.lib.format.read_array(arrays))
+    return result
 
 
 def _write(path: Path, arrays: Arrays) -> None:
@@ -71,10 +77,11 @@ def _write(path: Path, arrays: Arrays) -> None:
     file = BytesIO()
     for array in arrays:
         np.lib.format.write_array(file, array)
+    data = file.getvalue()
     part = path.with_suffix(f".{os.getpid()}-{get_ident()}")
     try:
         part.touch(0o600)
-        part.write_bytes(_digest(path.name.encode() + file.getvalue()) + file.getvalue())
+        part.write_bytes(_digest(path.name.encode() + data) + data)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
@@ -89,11 +96,8 @@ def _digest(data: bytes) -> bytes:
 @cache
 def _sources() -> list[object]:
     """Return the state of VOLT's files and of Polars, whose regular expressions define the classes of characters."""
-    polars = (
-        Path(getattr(find_spec("polars"), "origin", __file__)).parents[1].glob("polars*.dist-info")
-    )
     files = sorted(Path(__file__).parent.rglob("*.py"))
-    return [
-        (str(path), path.stat().st_mtime_ns, path.stat().st_size)
-        for path in files and [*files, *sorted(polars)]
-    ]
+    if files:
+        polars = Path(getattr(find_spec("polars"), "origin", __file__)).parents[1]
+        files += sorted(polars.glob("polars*.dist-info"))
+    return [(str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in files]

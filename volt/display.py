@@ -53,9 +53,10 @@ def packed(parts: Iterable[str], room: int, *, gap: str = " ") -> list[str]:
 
 def wrapped(text: str, room: int) -> str:
     """Break a text at spaces into lines of at most `room` columns."""
-    return "\n".join(
-        line for message in text.split("\n") for line in packed(message.split(" "), room)
-    )
+    lines = list[str]()
+    for line in text.split("\n"):
+        lines += packed(line.split(" "), room)
+    return "\n".join(lines)
 
 
 def at_bars(signature: str) -> list[str]:
@@ -89,11 +90,11 @@ class LabelledText:
         lines = [self.gap.join(self.parts)]
         if not options.no_wrap:
             lines = packed(self.parts, max(options.max_width - indent, 1), gap=self.gap) or [""]
-        for number, line in enumerate(lines):
-            label = " " * indent if number else self.label
-            yield Text.assemble(
-                (label, self.label_style), (line, self.style), no_wrap=True, overflow="ignore"
-            )
+        label = self.label
+        for line in lines:
+            parts = (label, self.label_style), (line, self.style)
+            yield Text.assemble(*parts, no_wrap=True, overflow="ignore")
+            label = " " * indent
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +114,7 @@ class Grid:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         room = options.max_width
-        columns = zip(self.heads, *self.rows, strict=True)
-        natural = [_widest(column) for column in columns]
+        natural = list(map(_widest, zip(self.heads, *self.rows, strict=True)))
         least = natural if _total(natural) <= room else self._least(room)
         for number, part in enumerate(column_parts(least, room)):
             if number:
@@ -234,22 +234,23 @@ def html_table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, strong
     >>> html_table([], [["<s>"]])
     '<table><tr><td style="text-align: left; padding-right: 1em">&lt;s&gt;</td></tr></table>'
     """
-    head = "".join(f'<th style="{_LEFT}">{escape(text)}</th>' for text in heads)
-    body = "".join(_row(row, is_strong=number == strong) for number, row in enumerate(rows))
-    return f"<table>{f'<tr>{head}</tr>' * bool(heads)}{body}</table>"
+    lines = list[str]()
+    if heads:
+        lines.append("".join(f'<th style="{_LEFT}">{escape(text)}</th>' for text in heads))
+    for number, row in enumerate(rows):
+        form = "<b>{}</b>" if number == strong else "{}"
+        lines.append("".join(_cell(cell, form) for cell in row))
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
-_LEFT, _RIGHT = "text-align: left; padding-right: 1em", "text-align: right; padding-right: 1em"
+_LEFT = "text-align: left; padding-right: 1em"
+_RIGHT = "text-align: right; padding-right: 1em"
 
 
-def _row(row: Sequence[object], *, is_strong: bool) -> str:
-    cells = (
-        (f"{cell:,}", _RIGHT) if isinstance(cell, int) else (escape(str(cell)), _LEFT)
-        for cell in row
-    )
-    mark = ("<b>", "</b>") if is_strong else ("", "")
-    shown = (f'<td style="{side}">{mark[0]}{text}{mark[1]}</td>' for text, side in cells)
-    return f"<tr>{''.join(shown)}</tr>"
+def _cell(cell: object, form: str) -> str:
+    if isinstance(cell, int):
+        return f'<td style="{_RIGHT}">{form.format(f"{cell:,}")}</td>'
+    return f'<td style="{_LEFT}">{form.format(escape(str(cell)))}</td>'
 
 
 def html_curve(
@@ -272,8 +273,11 @@ def html_curve(
     xs, ys = zip(*points, strict=True)
     spots = [_place(point, xs, ys) for point in points]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
-    dots = "".join(_dot(spot, 2) for spot in spots[: len(spots) if len(spots) <= 40 else 0])
-    dots += _dot(_place(chosen, xs, ys), 5) if chosen else ""
+    dots = ""
+    if len(spots) <= 40:
+        dots = "".join(_dot(spot, 2) for spot in spots)
+    if chosen:
+        dots += _dot(_place(chosen, xs, ys), 5)
     words = [
         (0, 12, "start", f"{max(ys):.4g}"),
         (0, _HEIGHT - _MARGIN, "start", f"{min(ys):.4g}"),
@@ -297,9 +301,9 @@ def _place(
 ) -> tuple[float, float]:
     across = (point[0] - min(xs)) / ((max(xs) - min(xs)) or 1)
     upwards = (point[1] - min(ys)) / ((max(ys) - min(ys)) or 1)
-    return 2 * _MARGIN + across * (_WIDTH - 2 * _MARGIN - 8), 8 + (1 - upwards) * (
-        _HEIGHT - _MARGIN - 16
-    )
+    x = 2 * _MARGIN + across * (_WIDTH - 2 * _MARGIN - 8)
+    y = 8 + (1 - upwards) * (_HEIGHT - _MARGIN - 16)
+    return x, y
 
 
 def _dot(spot: tuple[float, float], radius: int) -> str:

@@ -20,10 +20,8 @@ from typing import TypeVar
 from volt.urls import bare, without_secrets
 
 MOST_SHOWN = 60  # characters that a message shows of a token, a line or a name
-_LONGEST, _TAIL = (
-    2000,
-    500,
-)  # limit of a message's line in characters; characters kept from the end of a longer line
+_LONGEST = 2000  # characters of a message's line
+_TAIL = 500  # characters that are shown of the end of a longer line
 _MOST_LINES = 500
 
 
@@ -41,9 +39,8 @@ def visible(text: str) -> str:
 def _visible_character(character: str) -> str:
     if character.isprintable():
         return character
-    if (
-        "\udc80" <= character <= "\udcff"
-    ):  # Python's stand-in for a byte of a file name that is not UTF-8
+    # Python's stand-in for a byte of a file name that is not UTF-8.
+    if "\udc80" <= character <= "\udcff":
         return f"\\x{ord(character) - 0xDC00:02x}"
     return character.encode("unicode_escape").decode()
 
@@ -86,8 +83,9 @@ def bounded(message: str) -> str:
     >>> bounded("a\\x1bb\\nc"), len(bounded("x" * 1_000_000)) < 2_100
     ('a\\\\x1bb\\nc', True)
     """
-    first, *others = without_secrets(message).split("\n", _MOST_LINES)
-    lines = [first, *others[: _MOST_LINES - 1], *["…"] * (len(others) == _MOST_LINES)]
+    lines = without_secrets(message).split("\n", _MOST_LINES)
+    if len(lines) > _MOST_LINES:
+        lines[-1] = "…"
     return "\n".join(map(_bounded_line, lines))
 
 
@@ -119,7 +117,8 @@ class VoltError(Exception):
     """
 
     def __init__(self, message: str = "", *, hint: Mapping[str, object] | None = None) -> None:
-        self.message, self.hint = bounded(message), dict(hint or {})
+        self.message = bounded(message)
+        self.hint = dict(hint or {})
         super().__init__(self.text(as_argument))
 
     def text(self, spelled: Callable[[str, object], str]) -> str:
@@ -130,11 +129,9 @@ class VoltError(Exception):
         >>> VoltError("too long; pass", hint={"max_line": None}).text(lambda name, value: f"{name}: {value}")
         'too long; pass max_line: None'
         """
-        return (
-            f"{self.message} {' or '.join(starmap(spelled, self.hint.items()))}"
-            if self.hint
-            else self.message
-        )
+        if not self.hint:
+            return self.message
+        return f"{self.message} {' or '.join(starmap(spelled, self.hint.items()))}"
 
     def reworded(self, message: str, kind: type[Kind] | None = None) -> VoltError:
         """Return an error with another message and this error's hint.
@@ -189,10 +186,11 @@ class VocabularyError(VoltError):
         place: tuple[str, int] | None = None,
         hint: Mapping[str, object] | None = None,
     ) -> None:
-        super().__init__(
-            message if place is None else f"{place[0]}, entry {place[1] + 1}: {message}", hint=hint
-        )
-        self.fault, self.place = bounded(message), place
+        self.fault = bounded(message)
+        self.place = place
+        if place is not None:
+            message = f"{place[0]}, entry {place[1] + 1}: {message}"
+        super().__init__(message, hint=hint)
 
 
 class StreamError(VoltError):
@@ -232,10 +230,10 @@ def missing(library: str, *, extra: str = "interop", remedy: str = "") -> Missin
     >>> missing("tiktoken")
     MissingLibraryError("tiktoken is not installed; pip install 'volt-vocab[interop]'")
     """
-    command = f"pip install 'volt-vocab[{extra}]'"
-    return MissingLibraryError(
-        f"{library} is not installed; {f'{command}, or {remedy}' if remedy else command}"
-    )
+    message = f"{library} is not installed; pip install 'volt-vocab[{extra}]'"
+    if remedy:
+        message += f", or {remedy}"
+    return MissingLibraryError(message)
 
 
 def reason(error: OSError | ValueError) -> str:

@@ -45,8 +45,7 @@ def _imported(package: str) -> dict[str, str]:
     for step in dis.get_instructions(spec.loader.get_code(package)):
         if step.opname == "IMPORT_NAME":
             module = step.argval
-        elif (
-            step.opname == "IMPORT_FROM" and module.startswith(f"{package}.") and module != __name__
-        ):
+        is_own = module.startswith(f"{package}.") and module != __name__
+        if step.opname == "IMPORT_FROM" and is_own:
             result[step.argval] = module
     return result

@@ -24,12 +24,13 @@ def find_shared(folder: Path) -> Path | None:
     ...     before, find_shared(folder) == folder
     (None, True)
     """
-    if is_own(folder):
-        others = (
-            parent for parent in folder.parents if not is_own(parent, any_mode=_is_sticky(parent))
-        )
-        return next(others, None)
-    return folder
+    if not is_own(folder):
+        return folder
+    for parent in folder.parents:
+        is_sticky = bool(parent.stat().st_mode & stat.S_ISVTX)
+        if not is_own(parent, any_mode=is_sticky):
+            return parent
+    return None
 
 
 def is_own(place: Path | int, *, any_mode: bool = False) -> bool:
@@ -45,10 +46,6 @@ def is_own(place: Path | int, *, any_mode: bool = False) -> bool:
     if any_mode or not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return True
     return not status.st_mode & stat.S_IWOTH and _is_private(status.st_gid) and not _has_acl(place)
-
-
-def _is_sticky(folder: Path) -> bool:
-    return bool(os.stat(folder).st_mode & stat.S_ISVTX)
 
 
 def _is_private(group: int) -> bool:

@@ -14,9 +14,8 @@ import re
 _URL = re.compile(r"(s3a?|gs|gcs|hf|https?|memory):/+(?=[^/])", re.IGNORECASE)
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(?=/[^/])", re.IGNORECASE)
 _USER = re.compile(r"(?<=:)(/{1,2})[^\s/]*@")
-_QUERY = (
-    r"[?#][^\s'\"<>]*?(?=(?::\d+)?[:;,.)\]]*(?:[\s'\"<>]|$))"  # without the sentence's punctuation
-)
+# Without the sentence's punctuation.
+_QUERY = r"[?#][^\s'\"<>]*?(?=(?::\d+)?[:;,.)\]]*(?:[\s'\"<>]|$))"
 _IN_TEXT = re.compile(
     rf"\b([a-z][a-z0-9+.-]*:/{{1,2}}(?!/)(?:[^\s/]*@)?[^\s'\"<>?#]*)(?:{_QUERY})?", re.IGNORECASE
 )
@@ -33,8 +32,8 @@ def url_of(path: str | os.PathLike[str]) -> str | None:
     ('s3://bucket/a', None, None)
     """
     text = os.fspath(path)
-    result = _URL.match(text)
-    return f"{result[1].lower()}://{text[result.end() :]}" if result else None
+    match = _URL.match(text)
+    return f"{match[1].lower()}://{text[match.end() :]}" if match else None
 
 
 def plain_path(path: str) -> str:
@@ -43,7 +42,8 @@ def plain_path(path: str) -> str:
     >>> plain_path("file:///tmp/a.txt"), plain_path("file:/tmp/a.txt"), plain_path("a.txt")
     ('/tmp/a.txt', '/tmp/a.txt', 'a.txt')
     """
-    return _FILE.sub("", path, count=1) if path[:5].lower() == "file:" else path
+    match = _FILE.match(path)
+    return path[match.end() :] if match else path
 
 
 def foreign_scheme(path: str) -> str | None:
@@ -52,10 +52,10 @@ def foreign_scheme(path: str) -> str | None:
     >>> foreign_scheme("ftp://host/a.txt"), foreign_scheme("s3://bucket/a"), foreign_scheme("a.txt")
     ('ftp', None, None)
     """
-    result = _FOREIGN.match(path)
-    return (
-        result[1].lower() if result and url_of(path) is None and plain_path(path) == path else None
-    )
+    match = _FOREIGN.match(path)
+    if match is None or url_of(path) or plain_path(path) != path:
+        return None
+    return match[1].lower()
 
 
 def is_web(url: str) -> bool:
@@ -73,10 +73,11 @@ def bare(path: str) -> str:
     >>> bare("https://me:secret@host/a.txt?X-Signature=5"), bare("s3:/bucket/a?.txt"), bare("a?.txt")
     ('https://host/a.txt', 's3://bucket/a?.txt', 'a?.txt')
     """
-    if (url := url_of(path)) is None:
+    url = url_of(path)
+    if url is None:
         return path
-    shown = _USER.sub(r"\1", url)
-    return re.split("[?#]", shown, maxsplit=1)[0] if is_web(url) else shown
+    result = _USER.sub(r"\1", url)
+    return re.split("[?#]", result, maxsplit=1)[0] if is_web(url) else result
 
 
 def without_secrets(text: str) -> str:
@@ -85,11 +86,9 @@ def without_secrets(text: str) -> str:
     >>> without_secrets("https://me:secret@host/a.txt?key=5:17: not UTF-8; see s3:/bucket/b.txt")
     'https://host/a.txt:17: not UTF-8; see s3://bucket/b.txt'
     """
-    return (
-        _IN_TEXT.sub(lambda match: _USER.sub(r"\1", url_of(match[1]) or match[1]), text)
-        if ":/" in text
-        else text
-    )
+    if ":/" not in text:
+        return text
+    return _IN_TEXT.sub(lambda match: _USER.sub(r"\1", url_of(match[1]) or match[1]), text)
 
 
 def same(url: str) -> str:
@@ -99,7 +98,9 @@ def same(url: str) -> str:
     ('s3://bucket/a/b.txt', 'memory://a', 'https://host/a?b')
     """
     scheme, _, rest = _USER.sub(r"\1", url_of(url) or url).partition("://")
-    path, mark, query = rest.partition("?") if is_web(url) else (rest, "", "")
+    path, mark, query = rest, "", ""
+    if is_web(url):
+        path, mark, query = rest.partition("?")
     host, *parts = [part for part in path.split("/") if part not in ("", ".")]
     if is_web(url):
         host = host.lower().removesuffix({"http": ":80", "https": ":443"}[scheme])

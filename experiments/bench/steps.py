@@ -4,7 +4,7 @@
     VENV/bin/python experiments/bench/steps.py --sides "volt, text" "fairseq, ids"
 
 VENV holds torch and, for one peer, datasets and transformers; sides whose packages are missing are left out. VOLT_DATA
-names the folder of Multi30k. steps_peers.py and steps_shards.py describe the peers.
+names the folder of Multi30k. steps_volt.py describes the data; steps_peers.py and steps_shards.py describe the peers.
 
 All sides read the same shuffled training pairs with one BPE vocabulary of both languages, exported to each library's
 format. Tokens are those of source and target with EOS, without padding. Batches have at most --max-tokens places in
@@ -15,20 +15,20 @@ VOLT's threads (0: the reader's own). Rounds go through all sides in turn; figur
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from measure import Job, parser, publish, run_rounds, say
+from steps_volt import FACTS, Counted, Data, make_data
 
 PACKAGES = (
     "volt-vocab",
@@ -42,84 +42,12 @@ PACKAGES = (
     "mosaicml-streaming",
 )
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
-EOS, PAD = 2, 3  # as VOLT numbers them
-N_SHARDS = 4
-WINDOW = 1 << 14  # pairs that are shuffled or sorted together, where a side does not hold all
 PATIENCE = 120  # seconds, after which a side has failed
-FACTS = "data.json"
-
-
-class Counted(NamedTuple):
-    """The contents of a batch: rows, tokens of both sides without padding, and places of both sides with padding."""
-
-    rows: int
-    tokens: int
-    places: int
-
-
-@dataclass(frozen=True, slots=True)
-class Data:
-    """The folder of all files, the pairs of an epoch, and the most tokens of a batch.
-
-    pairs-0.tsv pairs-0.jsonl …    shards of pairs, a tab between source and target
-    ids.src.bin .idx  ids.tgt.…    the same pairs as ids, each sentence ending in EOS: volt binarize
-    joint.volt  hf/                one vocabulary of both languages, also for transformers
-    """
-
-    folder: Path
-    n_rows: int
-    max_tokens: int
-
-    def shards(self, ending: str) -> list[str]:
-        return sorted(map(str, self.folder.glob(f"pairs-*.{ending}")))
-
-
-def make_data(folder: Path, *, languages: Sequence[str], size: int, max_tokens: int) -> Data:
-    """Write Multi30k's training pairs of two languages, and a vocabulary, for all sides."""
-    from texts import data_folder, learned, write
-
-    from volt.formats.registry import write_vocabulary
-
-    sides = []
-    for language in languages:  # single spaces between words, which all libraries read alike
-        text = gzip.decompress(
-            (data_folder() / f"multi30k/train.{language}.gz").read_bytes()
-        ).decode()
-        sides.append([" ".join(line.split()) for line in text.split("\n")[:-1]])
-    joint = write(folder, "joint", ("\n".join([*side, ""]).encode() for side in sides))
-    vocabulary = learned(joint, kind="prefix", size=size)
-    vocabulary.save(folder / "joint.volt")
-    write_vocabulary(vocabulary, folder / "hf", to="huggingface")
-    pairs = list(zip(*sides, strict=True))
-    for number in range(N_SHARDS):
-        part, place = pairs[number::N_SHARDS], folder / f"pairs-{number}"
-        place.with_suffix(".tsv").write_text(
-            "".join(f"{source}\t{target}\n" for source, target in part)
-        )
-        rows = (
-            json.dumps({"src": source, "tgt": target}, ensure_ascii=False)
-            for source, target in part
-        )
-        place.with_suffix(".jsonl").write_text("\n".join([*rows, ""]))
-    for name, lines in zip(("src", "tgt"), sides, strict=True):
-        text = write(folder, name, ["\n".join([*lines, ""]).encode()])
-        binarize = [
-            sys.executable,
-            "-m",
-            "volt_cli",
-            "binarize",
-            "-q",
-            "-m",
-            str(folder / "joint.volt"),
-        ]
-        subprocess.run([*binarize, str(text.path), "-o", str(folder / f"ids.{name}")], check=True)
-    (folder / FACTS).write_text(json.dumps({"n_rows": len(pairs), "max_tokens": max_tokens}))
-    return Data(folder, len(pairs), max_tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One loader. make, count: functions of this or the peers' modules;  needs: packages beside torch;  workers: of its
+    """One loader. make, count: functions of the modules;  needs: packages beside torch;  workers: of its
     runs."""
 
     make: str
@@ -153,70 +81,35 @@ SIDES = {
 OURS = "volt, text"
 
 
-def volt_text(data: Data, n_workers: int) -> Iterator[Any]:
-    return volt_steps(data, n_workers, data.shards("tsv"), holds="text")
-
-
-def volt_ids(data: Data, n_workers: int) -> Iterator[Any]:
-    return volt_ids_steps(data, n_workers, ("src", "tgt"))
-
-
-def volt_ids_steps(
-    data: Data, n_workers: int, sides: tuple[str, ...], rule: Any = None
-) -> Iterator[Any]:
-    paths, names = (
-        [str(data.folder / f"ids.{side}.bin") for side in sides],
-        sides if len(sides) > 1 else (),
-    )
-    return volt_steps(data, n_workers, paths, names=names, sides=sides, rule=rule, eos=False)
-
-
-def volt_steps(
-    data: Data,
-    n_workers: int,
-    paths: list[str],
-    *,
-    names: tuple[str, ...] = (),
-    sides: tuple[str, ...] = ("src", "tgt"),
-    rule: Any = None,
-    **form: Any,
-) -> Iterator[Any]:
-    from volt.batches import ByTokens, SampleFormat, Steps, to_torch
-    from volt.stream import Source, Stream
-
-    source = Source("pairs", tuple(paths), names=names)
-    stream = Stream([source], seed=1, n_workers=n_workers, cache=data.folder / "cache")
-    samples = SampleFormat(dict.fromkeys(sides, str(data.folder / "joint.volt")), **form)
-    rule = rule or ByTokens(max_tokens=data.max_tokens)
-    return map(to_torch, Steps(stream, samples, rule, window=WINDOW, ahead=True))
-
-
 def measure_side(name: str, folder: Path, n_workers: int, seconds: float) -> dict[str, float]:
     """Read whole epochs from the first batch on, in this process; return the figures of a million tokens."""
     import steps_peers
     import steps_shards
+    import steps_volt
     from stream import cpu_seconds
 
-    data, side = Data(folder, **json.loads((folder / FACTS).read_text())), SIDES[name]
+    data = Data(folder, **json.loads((folder / FACTS).read_text()))
+    side = SIDES[name]
     steps_shards.write_shards(data, name)
     start = time.perf_counter()
-    functions = globals() | vars(steps_peers) | vars(steps_shards)
+    functions = vars(steps_volt) | vars(steps_peers) | vars(steps_shards)
     count: Callable[[Any], Counted] = functions[side.count]
     batches = functions[side.make](data, n_workers)
     next(batches)
-    first, cpu, totals, goal = (
-        time.perf_counter(),
-        cpu_seconds(os.getpgrp()),
-        [0, 0, 0],
-        data.n_rows,
-    )
+    first = time.perf_counter()
+    first_cpu = cpu_seconds(os.getpgrp())
+    totals = [0, 0, 0]
+    goal = data.n_rows
     for batch in batches:
         totals = [a + b for a, b in zip(totals, count(batch), strict=True)]
         if totals[0] >= goal and time.perf_counter() >= first + seconds:
             break
-        goal += data.n_rows * (totals[0] >= goal)
-    wall, cpu = time.perf_counter() - first, cpu_seconds(os.getpgrp()) - cpu
-    scale, padding = 1e6 / totals[1], 100 * (1 - totals[1] / totals[2])
+        if totals[0] >= goal:
+            goal += data.n_rows
+    wall = time.perf_counter() - first
+    cpu = cpu_seconds(os.getpgrp()) - first_cpu
+    scale = 1e6 / totals[1]
+    padding = 100 * (1 - totals[1] / totals[2])
     return {"wall": wall * scale, "cpu": cpu * scale, "start": first - start, "padding %": padding}
 
 
@@ -283,7 +176,6 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["supervise"]:
         supervise([sys.executable, __file__, "side", *sys.argv[2:]])
     elif sys.argv[1:2] == ["side"]:
-        sys.modules["steps"] = sys.modules["__main__"]  # steps_peers imports it
         signal.alarm(PATIENCE)
         figures = measure_side(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5]))
         print(json.dumps({"seconds": figures}), flush=True)

@@ -25,7 +25,7 @@ import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from steps import EOS, PAD, WINDOW, Counted, Data
+from steps_volt import EOS, PAD, WINDOW, Counted, Data
 from torch.utils.data import DataLoader
 
 IGNORED = -100  # what transformers fills labels with

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from steps import Counted, Data, volt_ids_steps
 from steps_peers import Pairs, gathered, rows_of, workers
+from steps_volt import Counted, Data, volt_ids_steps
 from torch.utils.data import DataLoader, Dataset
 
 LENGTH, ROWS = 512, 8

@@ -1,17 +1,18 @@
-"""`Steps`: every sample of a stream in one batch of one rank, and a state that goes on exactly anywhere."""
+"""`Steps` puts every sample of a stream into one batch of one rank, and resumes exactly."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from drawn import examples
-from hypothesis import assume, settings
 from hypothesis import given as for_all
+from hypothesis import settings
 from hypothesis import strategies as st
 from steps_of_streams import (
     PACK_RULE,
@@ -25,36 +26,39 @@ from steps_of_streams import (
     written,
 )
 
-from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Samples, Steps, pack
+from volt.batches import ByPacks, ByTokens, Layout, Steps
 from volt.stream import Sampling, Source, Stream
 from volt.stream.transforms.filters import Length
 
 FEW = settings(deadline=None, max_examples=examples(25))
 WINDOWS = [40, 64, 1000, "epoch"]  # lines, of which a step of all ranks takes 40 at most
+windows = st.sampled_from(WINDOWS)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the corpora are."""
+    """Return the folder of the corpora."""
     return tmp_path_factory.mktemp("corpora")
 
 
+def numbers_of(steps: Steps, n: int | None = None) -> list[int]:
+    """Return the line numbers of the next n steps, or of all."""
+    return list(chain.from_iterable(given(steps, n)))
+
+
 @FEW
-@for_all(
-    st.booleans(), st.integers(150, 300), st.integers(1, 4), st.sampled_from(WINDOWS), st.booleans()
-)
+@for_all(st.booleans(), st.integers(150, 300), st.integers(1, 4), windows, st.booleans())
 def test_ranks_share_an_epoch(
     folder: Path, packed: bool, n: int, world: int, window: Any, ahead: bool
 ) -> None:
-    """Each line is in one batch of one rank; ranks have equally many steps, and batches of like cost."""
+    """Each line is in one batch of one rank; ranks have equally many steps, of equally many rows."""
     ranks = [
         steps_of(folder, n, packed=packed, rank=rank, world=world, window=window, ahead=ahead)
         for rank in range(world)
     ]
     batches = [list(steps) for steps in ranks]
-    seen = Counter(number for steps in batches for step in steps for number in step["id"].tolist())
-    assert seen == Counter(range(n))
-    assert len({len(steps) for steps in batches}) == 1
+    lines = [step["id"] for step in chain.from_iterable(batches)]
+    assert sorted(np.concatenate(lines)) == list(range(n))
     for step in zip(*batches, strict=True):
         n_rows = [len(batch["target"]) for batch in step]
         assert max(n_rows) - min(n_rows) <= 1
@@ -62,51 +66,53 @@ def test_ranks_share_an_epoch(
     assert {steps.totals.n_left for steps in ranks} == {0}
 
 
-@settings(deadline=None, max_examples=examples(100))
-@for_all(
-    st.integers(0, 10**6),
-    st.integers(8, 32),
-    st.integers(2, 3),
-    st.integers(3, 5),
-    st.integers(30, 70),
-    st.booleans(),
+rules = st.fixed_dictionaries(
+    {"multiple": st.integers(1, 9)},
+    optional={
+        "max_sentences": st.integers(1, 20),
+        "sort": st.sampled_from(["length", "sides"]),
+        "max_length": st.integers(1, 25),
+        "shuffle": st.booleans(),
+        "buckets": st.sets(st.integers(1, 20), min_size=1, max_size=4).map(sorted),
+    },
 )
-def test_packs_of_an_epoch_are_for_all_ranks(
-    seed: int, length: int, rows: int, world: int, window: int, short: bool
+
+
+@settings(deadline=None, max_examples=examples(200))
+@for_all(rules, st.integers(1, 20), st.integers(1, 3), st.integers(5, 80), st.booleans())
+def test_arrays_stay_within_max_tokens(
+    folder: Path, options: dict[str, Any], padded: int, world: int, window: int, is_one: bool
 ) -> None:
-    """Though the last window has one line, nothing of an epoch is left, if there were packs enough for all ranks."""
-    n = 5 * window + 1
-    lengths = np.random.default_rng(seed).integers(
-        1, length // 3 if short else length, n, endpoint=True
-    )
-    assume(len(pack(lengths, length)) >= 2 * world)
-    rule, old = ByPacks(length=length, rows=rows), np.zeros(0, int)
-    for number, start in enumerate(range(0, n, window)):
-        lines = np.concatenate([old, np.arange(start, min(start + window, n))])
-        samples = Samples.of({"text": [[5] * size for size in lengths[lines].tolist()]})
-        is_last = start + window >= n
-        made = rule.planned(
-            samples, world=world, seed=seed, window=number, n_old=len(old), is_last=is_last
+    """No array is larger than max_tokens, widths are multiples, and no line is lost."""
+    most = 20 * padded
+    lines = list[int]()
+    for rank in range(world):
+        steps = Steps(
+            stream_of(folder, 60),
+            TEXTS if is_one else PAIRS,
+            ByTokens(max_tokens=most, on_long="report", **options),
+            window=window,
+            rank=rank,
+            world=world,
+            layout=Layout(pad_to_multiple=padded),
+            ahead=False,
         )
-        assert {*made.rows_of(made.n_steps).tolist(), *made.batches.left.tolist()} == {
-            *range(len(lines))
-        }
-        old = lines[made.batches.left]
-    assert not len(old)
+        for step in steps:
+            lines += step["id"].tolist()
+            for array in (step["target"], step["net_input"]["src_tokens"]):
+                assert 0 < array.size <= most
+                assert array.shape[1] % padded == 0
+        totals = steps.totals
+    n_unused = totals.n_too_long + totals.n_too_short + totals.n_left
+    assert len(lines) == len(set(lines)) == 60 - n_unused
 
 
 @FEW
-@for_all(
-    st.booleans(),
-    st.sampled_from(WINDOWS),
-    st.integers(1, 3),
-    st.integers(0, 40),
-    st.integers(0, 9),
-)
-def test_a_state_goes_on_bit_for_bit(
+@for_all(st.booleans(), windows, st.integers(1, 3), st.integers(0, 40), st.integers(0, 9))
+def test_a_state_resumes_bit_for_bit(
     folder: Path, packed: bool, window: Any, world: int, n_before: int, n_back: int
 ) -> None:
-    """With as many ranks the steps are those that would have come, whatever the workers; also from an earlier step."""
+    """With as many ranks, the same steps follow, from the next or an earlier step, with any workers."""
     options: dict[str, Any] = {"packed": packed, "window": window, "world": world, "epochs": None}
     steps = steps_of(folder, 200, **options)
     before = bits(steps, n_before)
@@ -121,141 +127,121 @@ def test_a_state_goes_on_bit_for_bit(
     other.close()
 
 
-stops = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 12)), max_size=6)
-
-
 @FEW
-@for_all(st.booleans(), st.integers(150, 300), st.sampled_from(WINDOWS), stops)
-def test_other_ranks_go_on(
+@for_all(
+    st.booleans(),
+    st.integers(150, 300),
+    windows,
+    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 12)), max_size=6),
+)
+def test_other_numbers_of_ranks_resume(
     folder: Path, packed: bool, n: int, window: Any, stops: list[tuple[int, int]]
 ) -> None:
-    """Stopped after some steps, again and again, and taken up by another number of ranks: each line is given once."""
+    """Stopped again and again, and resumed by other numbers of ranks, steps give each line once."""
     state: dict[str, Any] | None = None
-    seen = Counter[int]()
+    lines = list[int]()
+    options: dict[str, Any] = {"packed": packed, "window": window}
     for world, n_steps in [*stops, (2, None)]:
         states = []
         for rank in range(world):
-            steps = steps_of(
-                folder,
-                n,
-                packed=packed,
-                rank=rank,
-                world=world,
-                window=window,
-                ahead=bool(rank % 2),
-            )
+            steps = steps_of(folder, n, rank=rank, world=world, ahead=bool(rank % 2), **options)
             if state is not None:
                 steps.restore(state)
-            seen.update(number for step in given(steps, n_steps) for number in step)
+            lines += numbers_of(steps, n_steps)
             states.append(steps.state())
             n_left = steps.totals.n_left
             steps.close()
         state = states[0]
-        assert all(other == state for other in states)  # a state is that of all ranks
-    assert max(seen.values()) == 1
-    assert len(seen) == n - n_left
-    assert (
-        n_left < 2 * 32
-    )  # where a window has been left nearly empty, its rest may be too little for all ranks
+        assert all(other == state for other in states)
+    assert len(lines) == len(set(lines)) == n - n_left
+    assert n_left < 2 * 32  # the rest of a window may be too little for all ranks
 
 
-def test_windows_are_numbered_on_by_other_ranks(folder: Path) -> None:
-    """Stopped at the very end of a window, steps of another number of ranks begin the window after it."""
+def test_other_ranks_begin_the_next_window(folder: Path) -> None:
+    """After the last step of a window, another number of ranks begins the window after it."""
     steps = steps_of(folder, 200)
-    states = [steps.state()["window"] for _ in steps]
-    end = states.index(1)
+    end = [steps.state()["window"] for _ in steps].index(1)
     steps = steps_of(folder, 200)
     assert steps.skip(end) == end
-    state, other = steps.state(), steps_of(folder, 200, world=2)
+    state = steps.state()
+    other = steps_of(folder, 200, world=2)
     other.restore(state)
     given(other, 1)
     assert (state["window"], other.state()["window"], other.state()["steps"]) == (0, 1, 1)
 
 
 def test_an_epoch_is_a_window(folder: Path) -> None:
-    """With window='epoch' the lines of an epoch are given before any of the next, in an order of its own."""
-    steps = steps_of(folder, 90, window="epoch", epochs=3)
-    found = given(steps)
-    numbers = [number for step in found for number in step]
-    assert [sorted(numbers[start : start + 90]) for start in (0, 90, 180)] == [
-        list(range(start, start + 90)) for start in (0, 90, 180)
-    ]
-    lengths = [
-        [len(step) for step in found[start : start + len(found) // 3]]
-        for start in range(0, len(found), len(found) // 3)
-    ]
-    assert lengths[0] != lengths[1]
+    """With window="epoch", each epoch is given whole, in an order of its own."""
+    steps = given(steps_of(folder, 90, window="epoch", epochs=3))
+    numbers = list(chain.from_iterable(steps))
+    for start in (0, 90, 180):
+        assert sorted(numbers[start : start + 90]) == list(range(start, start + 90))
+    sizes = np.array([len(step) for step in steps]).reshape(3, -1)
+    assert sizes[0].tolist() != sizes[1].tolist()
 
 
 def test_a_virtual_epoch_is_a_window(folder: Path) -> None:
-    """Of several sources that are mixed by size, the window is what covers the largest once."""
-    sources = [
-        Source(name, (written(folder, n, name=name),)) for name, n in (("a", 120), ("b", 30))
-    ]
+    """For sources that are mixed by size, the window covers the largest source once."""
+    paths = {name: written(folder, n, name=name) for name, n in (("a", 120), ("b", 30))}
+    sources = [Source(name, (path,)) for name, path in paths.items()]
     stream = Stream(sources, seed=1, mix=Sampling(temperature=2))
     size = stream.epoch_lines
     assert size == 180
-    found = given(Steps(stream, PAIRS, TOKEN_RULE, window="epoch"), 40)
-    numbers = [number for step in found for number in step]
-    assert sorted(numbers[:size]) == list(range(size))
+    steps = Steps(stream, PAIRS, TOKEN_RULE, window="epoch")
+    assert sorted(numbers_of(steps, 40)[:size]) == list(range(size))
 
 
 def test_long_texts_are_split(folder: Path) -> None:
-    """With on_long="split" a text of many rows is given whole, also where its parts stand in different windows."""
+    """With on_long="split", all ids of a text are given, also if windows or ranks share it."""
     rule = ByPacks(length=32, rows=2, on_long="split")
-    steps, other = (
-        Steps(stream_of(folder, 100, longest=90), TEXTS, rule, window=20, rank=rank, world=2)
-        for rank in range(2)
-    )
-    given = sum(step["ntokens"] for one in (steps, other) for step in one)
+    n_tokens = 0
+    for rank in range(2):
+        stream = stream_of(folder, 100, longest=90)
+        steps = Steps(stream, TEXTS, rule, window=20, rank=rank, world=2)
+        n_tokens += sum(step["ntokens"] for step in steps)
     texts = [line.split("\t")[0].split() for line in stream_of(folder, 100, longest=90)]
-    assert given == sum(len(text) + 1 for text in texts)
+    assert n_tokens == sum(len(text) + 1 for text in texts)
 
 
 @pytest.mark.parametrize("world", [1, 3])
-@pytest.mark.parametrize("window", [1, 7, 40])
-def test_rows_of_packs_are_as_many_as_asked_for(folder: Path, window: int, world: int) -> None:
-    """However small a window, samples wait until a step is whole; only the last steps of all may be smaller."""
+@pytest.mark.parametrize("window", [1, 7, 60])
+def test_packs_are_full(folder: Path, window: int, world: int) -> None:
+    """Samples wait until a step is whole: only the last steps may be smaller. Padding is rare."""
     steps = steps_of(folder, 300, packed=True, window=window, world=world)
-    shapes = [step["target"].shape for step in steps]
-    assert set(shapes[:-2]) == {(PACK_RULE.rows, PACK_RULE.length)}
+    arrays = list(steps)[:-2]
+    assert {step["target"].shape for step in arrays} == {(PACK_RULE.rows, PACK_RULE.length)}
     assert len(steps.state()["stretches"]) <= 1 + 2 * world * PACK_RULE.rows
+    if window == 60 and world == 1:
+        assert steps.totals.n_samples == 300
+        assert np.mean([1 - step["ntokens"] / step["target"].size for step in arrays]) < 0.03
 
 
-def test_two_sources_and_a_filter(folder: Path) -> None:
-    """Steps of a mixture with other lines than its files: each line that the stream gives, once."""
+def test_steps_of_a_filtered_mixture_have_its_lines(folder: Path) -> None:
+    """Steps give each line of the stream once, though filters drop lines of the files."""
 
     def opened() -> Stream:
-        sources = [
-            Source(
-                name,
-                (written(folder, n, name=name),),
-                weight=weight,
-                epochs=1,
-                transforms=(Length(max=15),),
-            )
-            for name, n, weight in (("a", 120, 2.0), ("b", 70, 1.0))
-        ]
+        sources = list[Source]()
+        for name, n, weight in (("a", 120, 2.0), ("b", 70, 1.0)):
+            path = written(folder, n, name=name)
+            filters = (Length(max=15),)
+            sources.append(Source(name, (path,), weight=weight, epochs=1, transforms=filters))
         return Stream(sources, seed=1, ends="drop")
 
     n = len(list(opened()))
     assert 0 < n < 190
     steps = Steps(opened(), PAIRS, TOKEN_RULE, window=30)
-    assert Counter(number for step in given(steps) for number in step) == Counter(range(n))
+    assert Counter(numbers_of(steps)) == Counter(range(n))
 
 
-def test_each_rank_of_a_stream_has_steps_of_its_own(folder: Path) -> None:
-    """Where ranks read their own lines, they share the epoch, and each goes on with its own state."""
-    ranks = [
-        Steps(stream_of(folder, 200, rank=rank, world=2), PAIRS, TOKEN_RULE, window=50)
-        for rank in range(2)
-    ]
-    n = [sum(map(len, given(steps))) for steps in ranks]
-    assert n == [100, 100]
+def test_ranks_of_a_stream_have_their_own_steps(folder: Path) -> None:
+    """If each rank's stream reads only its own lines, the ranks' steps share the epoch."""
+    for rank in range(2):
+        stream = stream_of(folder, 200, rank=rank, world=2)
+        assert len(numbers_of(Steps(stream, PAIRS, TOKEN_RULE, window=50))) == 100
 
 
-def test_skipping_gives_the_steps_behind(folder: Path) -> None:
-    """Steps that are passed over are not laid out, and count as given."""
+def test_skipped_steps_are_counted(folder: Path) -> None:
+    """`skip` returns the number of steps that it skipped; the steps after them follow."""
     whole = bits(steps_of(folder, 200))
     steps = steps_of(folder, 200)
     assert steps.skip(7) == 7
@@ -264,68 +250,39 @@ def test_skipping_gives_the_steps_behind(folder: Path) -> None:
     assert steps.n == len(whole)
 
 
-def test_batches_keep_their_bound(folder: Path) -> None:
-    """No batch is laid out beyond max_tokens, none is empty, and rows are a multiple where so many fit."""
-    steps = steps_of(folder, 300, window=100)
-    for step in steps:
-        for side in (step["target"], step["net_input"]["src_tokens"]):
-            assert 0 < side.size <= TOKEN_RULE.max_tokens
-    assert steps.totals.n_samples == 300
-    assert 0 < steps.totals.padding_share < 0.3
-
-
 def test_buckets_bound_widths(folder: Path) -> None:
-    """Arrays are as wide as a bucket, on both sides and in all ranks."""
+    """In a step, the arrays of all sides and ranks have the width of one bucket."""
     rule = ByTokens(max_tokens=128, buckets=(8, 16, 24))
     ranks = [
         Steps(stream_of(folder, 200), PAIRS, rule, window=50, rank=rank, world=2)
         for rank in range(2)
     ]
-    for pair in zip(*ranks, strict=True):
-        widths = {step["target"].shape[1] for step in pair} | {
-            step["net_input"]["src_tokens"].shape[1] for step in pair
-        }
-        assert len(widths) == 1
-        assert widths <= {8, 16, 24}
+    for step in zip(*ranks, strict=True):
+        arrays = [batch["target"] for batch in step]
+        arrays += [batch["net_input"]["src_tokens"] for batch in step]
+        [width] = {array.shape[1] for array in arrays}
+        assert width in (8, 16, 24)
 
 
-def test_packs_are_nearly_full(folder: Path) -> None:
-    """Rows of packs are filled with whole samples: windows pass the emptiest on, so there is little padding."""
-    steps = steps_of(folder, 300, packed=True, window=60)
-    shares = [1 - step["ntokens"] / step["target"].size for step in steps]
-    assert steps.totals.n_samples == 300
-    assert np.mean(shares[:-2]) < 0.03
-
-
-def test_the_layout_is_that_of_collate(folder: Path) -> None:
-    """Widths, sides and the kind of ids follow the layout."""
+def test_steps_use_the_layout(folder: Path) -> None:
+    """Widths, padding and types follow the layout; one text is its own input, shifted."""
     layout = Layout(pad=7, left_pad_source=False, pad_to_multiple=8, dtype="int32")
     step = next(iter(steps_of(folder, 60, layout=layout)))
-    tokens, lengths = step["net_input"]["src_tokens"], step["net_input"]["src_lengths"]
+    tokens = step["net_input"]["src_tokens"]
     assert tokens.shape[1] % 8 == 0
     assert tokens.dtype == np.int32
-    assert (tokens[np.arange(tokens.shape[1]) >= lengths[:, None]] == 7).all()
-
-
-def test_one_text_is_shifted_by_itself(folder: Path) -> None:
-    """Samples of one field, by tokens: what stands before each id is its input."""
+    is_padding = np.arange(tokens.shape[1]) >= step["net_input"]["src_lengths"][:, None]
+    assert (tokens[is_padding] == 7).all()
     step = next(iter(Steps(stream_of(folder, 60), TEXTS, ByTokens(max_tokens=64), window=60)))
-    assert (step["net_input"]["src_tokens"][:, 1:] == step["target"][:, :-1])[
-        step["tgt_mask"][:, 1:]
-    ].all()
+    is_shifted = step["net_input"]["src_tokens"][:, 1:] == step["target"][:, :-1]
+    assert is_shifted[step["tgt_mask"][:, 1:]].all()
 
 
-def test_names_in_the_state_are_enough(folder: Path) -> None:
-    """A state holds no sample: it stays small, whatever the window."""
+def test_states_are_small(folder: Path) -> None:
+    """A state contains no samples, only a bit for each sample that is still unused."""
     steps = steps_of(folder, 1000, window=1000)
     steps.skip(3)
     assert len(json.dumps(steps.state())) < 3_000
-    other = Steps(
-        steps.stream.rehearsal(),
-        SampleFormat({"src": PAIRS.vocabularies["src"], "tgt": PAIRS.vocabularies["tgt"]}),
-        TOKEN_RULE,
-        window=1000,
-        world=3,
-    )
+    other = Steps(steps.stream.rehearsal(), PAIRS, TOKEN_RULE, window=1000, world=3)
     other.restore(steps.state())
-    assert len(json.dumps(other.state())) < 3_300  # and one bit for each line that is still wanted
+    assert len(json.dumps(other.state())) < 3_300

@@ -1,4 +1,4 @@
-"""Counting steps: how many there were, and what a trainer, a terminal and a file report of them."""
+"""Steps are counted, and their progress is reported to trainers, terminals and files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import io
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import fields
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -13,36 +15,25 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from steps_of_streams import TOKENS
 from streams import write_lines
 
-from volt.batches import ByPacks, ByTokens, SampleFormat, Samples, Steps, collate
-from volt.batches.throughput import Counted, Progress, Report
+from volt.batches import ByPacks, ByTokens, SampleFormat, Samples, Steps, collate, collate_packed
+from volt.batches.throughput import Counted, Progress, Report, Totals, counts_of
 from volt.errors import ConfigError, OutputError, VoltError
 from volt.stream import Source, Stream
 
-TOKENS = ["<pad>", "</s>", "<unk>", "a", "b"]
-KEYS = [
-    "step",
-    "rank",
-    "world",
-    "seconds",
-    "sentences",
-    "tokens",
-    "padding",
-    "longest",
-    "tokens_per_second",
-    "waited",
-    "first_wait",
-    "too_long",
-    "too_short",
-]
+FIELD = st.lists(st.integers(2, 9), max_size=6).map(lambda ids: [*ids, 1])
+PAIRS = st.lists(st.tuples(FIELD, FIELD), min_size=1, max_size=5)
 
 
 class Countable:
-    """Steps that know their number, as `Steps` does, and that can be passed over."""
+    """Steps that know their number and can be skipped, like `Steps`."""
 
     def __init__(self, n_steps: int, n: int = 0) -> None:
-        self.n_steps, self.n, self.skipped = n_steps, n, 0
+        self.n_steps = n_steps
+        self.n = n
+        self.n_skipped = 0
 
     def __iter__(self) -> Iterator[int]:
         while self.n < self.n_steps:
@@ -50,190 +41,195 @@ class Countable:
             yield self.n - 1
 
     def skip(self, n: int) -> int:
-        """Pass over steps; how many there were."""
         passed = min(n, self.n_steps - self.n)
-        self.n, self.skipped = self.n + passed, self.skipped + passed
+        self.n += passed
+        self.n_skipped += passed
         return passed
 
 
-def a_step(n_source: int, n_target: int) -> dict[str, Any]:
-    """A step of one row."""
-    return collate(
-        Samples.of({"src": [[3] * n_source], "tgt": [[4] * (n_target - 1) + [1]]}),
-        [0],
-        pad=0,
-        eos=1,
-    )
+def a_step(n_source: int = 1, n_target: int = 3) -> dict[str, Any]:
+    """Return a step of one row."""
+    samples = Samples.of({"src": [[3] * n_source], "tgt": [[4] * (n_target - 1) + [1]]})
+    return collate(samples, [0], pad=0, eos=1)
+
+
+@given(st.lists(PAIRS, min_size=1, max_size=4))
+def test_counts_are_those_of_the_samples(steps: list[Any]) -> None:
+    """A step's totals have its rows, its ids, and each field's rows × longest; totals add up."""
+    expected = list[Totals]()
+    counts = list[Totals]()
+    for pairs in steps:
+        source, target = ([*side] for side in zip(*pairs, strict=True))
+        step = collate(Samples.of({"src": source, "tgt": target}), range(len(pairs)), pad=0, eos=1)
+        widths = [max(map(len, source)), max(map(len, target))]
+        n_ids = sum(map(len, source + target))
+        expected.append(Totals(1, len(pairs), n_ids, len(pairs) * sum(widths)))
+        counted, longest = counts_of(step)
+        counts.append(counted)
+        assert longest == max(widths)
+    assert counts == expected
+    total = reduce(Totals.plus, counts)
+    assert (total.n_steps, total.n_tokens) == (len(steps), sum(one.n_tokens for one in expected))
+
+
+def test_each_sample_of_a_pack_is_counted() -> None:
+    """A step of packs has as many sentences as samples, and all its rows are laid out."""
+    samples = Samples.of({"text": [[3, 4, 1], [5, 1], [6, 1]]})
+    packed = collate_packed(samples, [[0, 1], [2]], length=6, pad=0, eos=1)
+    assert counts_of(packed) == (Totals(1, 3, 7, 12), 6)
+    assert counts_of(packed)[0].padding_share == pytest.approx(5 / 12)
+    assert Totals().padding_share == 0.0
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.booleans())
-def test_what_is_resumed_goes_on_where_it_was(n_steps: int, start: int, knows: bool) -> None:
-    """The steps from the start on, with their numbers; a start behind the end is refused."""
+def test_counting_continues_at_the_start(n_steps: int, start: int, knows: bool) -> None:
+    """Steps before `start` are skipped; a start after the end is refused."""
     steps: Any = Countable(n_steps) if knows else list(range(n_steps))
     if start > n_steps:
-        with pytest.raises(
-            ConfigError, match=f"start is {start}, but there are {n_steps} steps?; give an earlier"
-        ):
+        message = f"start is {start}, but there are {n_steps} steps?; give an earlier"
+        with pytest.raises(ConfigError, match=message):
             Counted(steps, start=start)
         return
     counted = Counted(steps, start=start)
-    assert [(counted.n, step) for step in counted] == [
-        (step + 1, step) for step in range(start, n_steps)
-    ]
+    expected = [(step + 1, step) for step in range(start, n_steps)]
+    assert [(counted.n, step) for step in counted] == expected
     assert counted.n == n_steps
-    assert not knows or steps.skipped == start
+    assert not knows or steps.n_skipped == start
 
 
-def test_what_stands_somewhere_is_counted_from_there() -> None:
-    """Steps that were restored know their number; they cannot go back."""
+def test_counting_starts_at_the_number_of_the_steps() -> None:
+    """Restored steps know their number, and cannot go back."""
     assert list(Counted(Countable(9, n=7))) == [7, 8]
     assert list(Counted(Countable(9, n=5), start=7)) == [7, 8]
-    with pytest.raises(
-        ConfigError, match="start is 3, but 7 steps were taken; restore an earlier state"
-    ):
+    message = "start is 3, but 7 steps were taken; restore an earlier state"
+    with pytest.raises(ConfigError, match=message):
         Counted(Countable(9, n=7), start=3)
+    with pytest.raises(VoltError, match=r"steps is 1 \(int\); give an iterable"):
+        Counted(1)  # type: ignore[arg-type]
     counted = Counted(Countable(9))
     assert (next(counted), counted.skip(3), next(counted), counted.skip(9)) == (0, 0, 4, 5)
 
 
-def test_each_report_is_a_line_of_json_with_the_same_keys(tmp_path: Path) -> None:
-    """After every so many steps and at the end; a file is added to, and nothing but rank 0 writes."""
+def test_each_report_is_a_line_of_json(tmp_path: Path) -> None:
+    """Rank 0 appends a line with the fields of `Report` after every few steps, and at the end."""
     path = tmp_path / "progress.jsonl"
     for rank in (0, 1):
         list(Progress([a_step(2, 3)] * 5, every=2, to=path, rank=rank, world=2))
-    message = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [[*one] for one in message] == [KEYS] * 3
-    assert [(one["step"], one["rank"], one["world"], one["tokens"]) for one in message] == [
-        (2, 0, 2, 10),
-        (4, 0, 2, 20),
-        (5, 0, 2, 25),
-    ]
-    list(Progress([a_step(2, 3)], to=path))
+    reports = [json.loads(line) for line in path.read_text().splitlines()]
+    assert {tuple(report) for report in reports} == {tuple(field.name for field in fields(Report))}
+    numbers = [[report[key] for key in ("step", "rank", "world", "tokens")] for report in reports]
+    assert numbers == [[2, 0, 2, 10], [4, 0, 2, 20], [5, 0, 2, 25]]
+    list(Progress([a_step()], to=path))
     assert len(path.read_text().splitlines()) == 4
 
 
-def test_padding_and_tokens_are_those_of_the_arrays() -> None:
-    """Ids of all sides against places of all sides; the longest is the widest side."""
-    samples = Samples.of({"src": [[3], [3, 3, 3, 1]], "tgt": [[4, 1], [1]]})
-    progress = Progress([collate(samples, [0, 1], pad=0, eos=1)] * 3)
-    assert len(list(progress)) == 3
-    report = progress.report()
-    assert (report.sentences, report.tokens, report.longest) == (6, 24, 4)
-    assert report.padding == pytest.approx(1 - 8 / 12)
-    assert Progress([]).report() == Report()
-
-
 class Clock:
-    """Stands still until advanced."""
+    """A clock that stands still until it is advanced."""
 
     now = 1.0
 
     def __call__(self) -> float:
         return self.now
 
-    def pass_by(self, seconds: float, n: int) -> Iterator[dict[str, Any]]:
-        """Steps that take some time each."""
+    def steps(self, seconds: float, n: int) -> Iterator[dict[str, Any]]:
+        """Yield steps that take some seconds each."""
         for _ in range(n):
             self.now += seconds
-            yield a_step(1, 3)
+            yield a_step()
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock that progress looks at."""
-    monkeypatch.setattr(time, "perf_counter", found := Clock())
-    return found
+    result = Clock()
+    monkeypatch.setattr(time, "perf_counter", result)
+    return result
 
 
-def test_time_is_distinguished(clock: Clock) -> None:
-    """What the trainer waits for steps is no part of what it uses for itself; rates are since the last report."""
+def test_waiting_and_training_are_distinguished(clock: Clock) -> None:
+    """`waited` is the share of time spent on steps; rates are since the last report."""
     reports = list[Report]()
-    for number, _ in enumerate(Progress(clock.pass_by(0.5, n=4), every=2, to=reports.append)):
-        clock.now += 1.5 if number < 2 else 0.0
+    for number, _ in enumerate(Progress(clock.steps(0.5, n=4), every=2, to=reports.append)):
+        if number < 2:
+            clock.now += 1.5
     first, second = reports
     assert (first.seconds, first.first_wait, first.waited) == (2.5, 0.5, 0.4)
     assert (second.seconds, second.first_wait, second.waited) == (5.0, 0.5, 0.4)
     assert (first.tokens_per_second, second.tokens_per_second) == (8 / 2.5, 8 / 2.5)
 
 
-def test_people_get_a_line(clock: Clock) -> None:
-    """Numbers with their names, without colours where there is no terminal."""
+def test_reports_for_people_are_lines_of_text(clock: Clock) -> None:
+    """Numbers have names; there are no colours outside a terminal."""
     file = io.StringIO()
-    list(Progress(clock.pass_by(1.0, n=1200), every=1200, to=file))
-    message = "step 1,200  4 tokens/s  padding 0.0 %  waited 100 %  1,200 sentences  4,800 tokens\n"
-    assert file.getvalue() == message
+    list(Progress(clock.steps(1.0, n=1200), every=1200, to=file))
+    rates = "step 1,200  4 tokens/s  padding 0.0 %  waited 100 %"
+    assert file.getvalue() == f"{rates}  1,200 sentences  4,800 tokens\n"
     assert Report(too_long=2, too_short=1).line().endswith("  2 rows too long  1 row too short")
+    assert Progress([]).report() == Report()
 
 
-def steps_of(folder: Path, rule: ByTokens | ByPacks, *, n_fields: int = 2, **options: Any) -> Steps:
-    """Steps of some lines."""
-    lines = ["\t".join(["a " * (1 + n % 7)] * n_fields) for n in range(60)]
+def steps_of(folder: Path, rule: ByTokens | ByPacks, **options: Any) -> Steps:
+    names = ["src", "tgt"] if isinstance(rule, ByTokens) else ["text"]
+    lines = ["\t".join(["w1 " * (1 + n % 7)] * len(names)) for n in range(60)]
     stream = Stream([Source("s", (write_lines(folder / "a.tsv", lines),), epochs=1)], seed=1)
-    names = ("src", "tgt")[-n_fields:]
     return Steps(stream, SampleFormat(dict.fromkeys(names, TOKENS)), rule, **options)
 
 
 @pytest.mark.parametrize(
     "rule", [ByTokens(max_tokens=40, max_length=6, on_long="report"), ByPacks(length=16, rows=2)]
 )
-def test_steps_and_their_progress_agree(tmp_path: Path, rule: ByTokens | ByPacks) -> None:
-    """The sums of `Steps.totals` are those of its progress, which takes rank and world from the steps."""
-    n_fields = 2 if isinstance(rule, ByTokens) else 1
-    with steps_of(tmp_path, rule, n_fields=n_fields, window=32, rank=1, world=2) as steps:
+def test_progress_agrees_with_the_totals_of_steps(tmp_path: Path, rule: ByTokens | ByPacks) -> None:
+    """Sums equal `Steps.totals`; rank and world are taken from the steps."""
+    with steps_of(tmp_path, rule, window=32, rank=1, world=2) as steps:
         progress = Progress(steps)
         list(progress)
-        report, totals = progress.report(), steps.totals
+        report = progress.report()
+        totals = steps.totals
     assert (report.rank, report.world, report.step) == (1, 2, totals.n_steps)
     assert (report.sentences, report.tokens) == (totals.n_samples, totals.n_tokens)
     assert report.padding == pytest.approx(totals.padding_share)
     assert (report.too_long, report.too_short) == (totals.n_too_long, totals.n_too_short)
-    assert (totals.n_too_long > 0) == (n_fields == 2)
+    assert bool(totals.n_too_long) == isinstance(rule, ByTokens)
     assert len(totals.too_long) == min(10, totals.n_too_long)
 
 
-def test_progress_goes_on_with_restored_steps(tmp_path: Path) -> None:
-    """A run that is resumed counts steps on, and all else anew."""
+def test_progress_of_a_resumed_run_continues_the_number_of_steps(tmp_path: Path) -> None:
+    """A resumed run reports its steps over all runs."""
     rule = ByTokens(max_tokens=40)
     with steps_of(tmp_path, rule) as steps:
-        whole = len(list(steps))
-        next(iter(again := steps_of(tmp_path, rule)))
+        n_steps = len(list(steps))
+    with steps_of(tmp_path, rule) as again:
+        next(iter(again))
         state = again.state()
     with steps_of(tmp_path, rule) as steps:
         steps.restore(state)
         progress = Progress(steps, every=1)
-        assert len(list(progress)) == whole - 1
-        assert progress.report().step == whole
-    again.close()
+        assert len(list(progress)) == n_steps - 1
+        assert progress.report().step == n_steps
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"to": 3},
-            "to is 3 .*; give an open file, such as sys.stderr, the path of a file for JSON lines",
-        ),
-        ({"to": "/nowhere/x.jsonl"}, "/nowhere/x.jsonl: .*no such file or directory"),
-        ({"rank": 2, "world": 2}, "rank 2 of world 2"),
-    ],
-)
-def test_misuse_is_reported(options: dict[str, Any], message: str) -> None:
-    """Before the first step is asked for."""
+WRONG = {
+    "to is 3 .*; give an open file, such as sys.stderr, the path of a file for JSON": {"to": 3},
+    "/nowhere/x.jsonl: .*no such file or directory": {"to": "/nowhere/x.jsonl"},
+    "rank 2 of world 2": {"rank": 2, "world": 2},
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_options_are_refused(message: str) -> None:
+    """Options are checked before the first step."""
+    options: dict[str, Any] = WRONG[message]  # type: ignore[assignment]
     with pytest.raises(VoltError, match=message):
         Progress([], **options)
 
 
-def test_what_is_no_step_is_refused(tmp_path: Path) -> None:
-    """With what to give; and a file that has become unwritable says so."""
-    with pytest.raises(
-        VoltError,
-        match=r"a step is .*; give a step of volt\.batches\.Steps, or a result of collate",
-    ):
+def test_wrong_steps_and_places_are_reported(tmp_path: Path) -> None:
+    """A step must be a result of collate; a place that became unwritable is named."""
+    message = r"a step is .*; give a step of volt\.batches\.Steps, or a result of collate"
+    with pytest.raises(VoltError, match=message):
         list(Progress([np.zeros(3)]))
-    (tmp_path / "there").mkdir()
-    progress = Progress([a_step(1, 2)], to=tmp_path / "there" / "p.jsonl")
-    (tmp_path / "there").rmdir()
-    with pytest.raises(
-        OutputError, match=r"p\.jsonl: no such file or directory; give another place"
-    ):
+    (tmp_path / "gone").mkdir()
+    progress = Progress([a_step()], to=tmp_path / "gone" / "p.jsonl")
+    (tmp_path / "gone").rmdir()
+    message = r"p\.jsonl: no such file or directory; give another place"
+    with pytest.raises(OutputError, match=message):
         list(progress)

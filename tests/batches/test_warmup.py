@@ -1,23 +1,28 @@
-"""The loops of batches are compiled ahead for the types that they are called with."""
+"""`volt warmup` compiles the loops of batches for all the types that they are called with."""
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numba import typeof
 
-from volt.batches import pack, token_batches
-from volt.kernels.warmup import JOBS, kernel, signatures
+from volt.batches import SampleFormat, collate, collate_packed, pack, token_batches
+from volt.kernels.warmup import JOBS, compile_kernels, kernel, signatures
+from volt.stream import Batch, Source, Stream
+from volt.stream.transforms.subwords import Encode
+from volt.vocabulary import Vocabulary
 
 
-def test_after_warmup_no_batch_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever lengths are given as, the loops get arrays of the types that they have been compiled for."""
+def test_batching_compiles_nothing_after_warmup(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For lengths of any type, the loops get arrays of the types that they were compiled for."""
     seen: dict[str, set[tuple[Any, ...]]] = {}
 
-    def watch(place: str, loop: Any) -> Any:
+    def watched(place: str, loop: Any) -> Any:
         def call(*arguments: Any) -> Any:
             seen.setdefault(place, set()).add(tuple(map(typeof, arguments)))
             return loop(*arguments)
@@ -27,20 +32,39 @@ def test_after_warmup_no_batch_compiles(monkeypatch: pytest.MonkeyPatch) -> None
     ready = {place: set(signatures(place)) for place in JOBS["batches"]}
     for place in JOBS["batches"]:
         module, name = place.split(".")
-        monkeypatch.setattr(
-            import_module(f"volt.kernels.{module}"), name, watch(place, kernel(place))
-        )
+        loops = import_module(f"volt.kernels.{module}")
+        monkeypatch.setattr(loops, name, watched(place, kernel(place)))
     frozen = np.arange(1, 60)
     frozen.flags.writeable = False
-    for lengths in (
-        frozen,
-        frozen[::3],
-        frozen.astype(np.uint8).tolist(),
-        np.stack([frozen, frozen], axis=1),
-    ):
-        for shuffle, noise in ((True, 0.0), (True, 0.1), (False, 0.0)):
-            token_batches(lengths, max_tokens=70, world=2, shuffle=shuffle, noise=noise)
+    pairs = np.stack([frozen, frozen], axis=1)
+    for lengths in (frozen, frozen[::3], frozen.astype(np.uint8).tolist(), pairs):
+        for options in ({}, {"noise": 0.1}, {"shuffle": False}):
+            token_batches(lengths, max_tokens=70, world=2, **options)
     for shuffle in (True, False):
         pack(frozen, 20, on_long="split", shuffle=shuffle)
         pack(frozen[::3], 60, shuffle=shuffle)
     assert seen == ready
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
+def test_samples_compile_nothing_after_warmup(tmp_path: Path) -> None:
+    """Text, pieces, ids in text, columns of ids, pairs and packs need no other types."""
+    vocabulary = Vocabulary((), ("l", "o"))
+    vocabulary.save(tmp_path / "v.volt")
+    (tmp_path / "a.tsv").write_text("lo\tol\n" * 20)
+    to_ids = Encode(tmp_path / "v.volt", to="ids")
+    sources = [Source(name, (str(tmp_path / "a.tsv"),), transforms=(to_ids,)) for name in "ab"]
+    compile_kernels("samples")
+    before = {place: list(kernel(place).signatures) for place in JOBS["samples"]}
+    format = SampleFormat({"src": vocabulary, "tgt": vocabulary})
+    with Stream(sources) as stream:
+        samples = [format.samples(batch) for batch in stream.batches(limit=30)]
+    batch = Batch.of(["4 5\t5", "4\t4"])
+    for holds in ("text", "pieces", "ids"):
+        samples.append(SampleFormat(format.vocabularies, holds=holds).samples(batch))
+    text = SampleFormat({"text": vocabulary}).samples(batch)
+    for dtype in (np.int64, np.int32):
+        for one in samples:
+            collate(one, [0], pad=3, eos=2, dtype=dtype)
+        collate_packed(text, [np.arange(2)], length=99, pad=3, eos=2, dtype=dtype)
+    assert {place: list(kernel(place).signatures) for place in JOBS["samples"]} == before

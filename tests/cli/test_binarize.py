@@ -11,8 +11,8 @@ from indexed_ids import packed, unpacked
 
 @pytest.fixture
 def model(run: Run) -> str:
-    """A vocabulary of the corpus."""
-    run("search", "corpus.txt", "-q", "-o", "v.volt", "--special", "<2de>")
+    """Search the vocabulary of the corpus."""
+    run("search corpus.txt -q -o v.volt --special <2de>")
     return "v.volt"
 
 
@@ -23,15 +23,15 @@ def _sentences(prefix: str) -> list[list[int]]:
 def _encoded(run: Run, model: str) -> list[list[int]]:
     return [
         [int(id_) for id_ in line.split()]
-        for line in run("encode", "-m", model, "--form", "ids", "corpus.txt").lines
+        for line in run(f"encode -m {model} --form ids corpus.txt").lines
     ]
 
 
 def test_the_ids_are_those_of_encode_with_eos_behind(run: Run, model: str, tmp_path: Path) -> None:
-    """Sentences are the lines of `encode --form ids` with eos, from a file, from stdin, and with empty lines kept."""
+    """Each sentence has the ids of `encode --form ids` and eos; empty lines are kept."""
     expected = [[*ids, 2] for ids in _encoded(run, model)]
     n = sum(map(len, expected))
-    done = run("binarize", "-m", model, "corpus.txt", "-o", "train.de-en.de")
+    done = run(f"binarize -m {model} corpus.txt -o train.de-en.de")
     assert (done.stdout, done.stderr.decode().strip()) == (
         b"",
         f"train.de-en.de: 80 lines, {n} ids as u16",
@@ -39,35 +39,23 @@ def test_the_ids_are_those_of_encode_with_eos_behind(run: Run, model: str, tmp_p
     assert listed(tmp_path) == ["corpus.txt", "train.de-en.de.bin", "train.de-en.de.idx", "v.volt"]
     both = [(tmp_path / f"train.de-en.de.{ending}").read_bytes() for ending in ("bin", "idx")]
     assert tuple(both) == packed(expected, "u16")
-    run("binarize", "-m", model, "-q", "-o", "b.bin", stdin=b"\n" + TEXT.encode() + b"\n")
+    run(f"binarize -m {model} -q -o b.bin", stdin=b"\n" + TEXT.encode() + b"\n")
     assert _sentences("b") == [[2], *expected, [2]]
 
 
 def test_what_stands_around_lines_is_asked_for(run: Run, model: str) -> None:
-    """--bos, --prepend and --eos take ids, tokens and none; --dtype the kind of number; a folder takes many."""
+    """--bos, --prepend and --eos take ids, tokens and none; --dtype sets the type of ids."""
     ids = _encoded(run, model)
     run(
-        "binarize",
-        "-m",
-        model,
-        "corpus.txt",
-        "-q",
-        "-o",
-        "out/",
-        "--bos",
-        "1",
-        "--prepend",
-        "<2de>",
-        "--eos",
-        "9",
+        f"binarize -m {model} corpus.txt -q -o out/ --bos 1 --prepend <2de> --eos 9",
     )
     assert _sentences("out/corpus.txt") == [[1, 4, *line, 9] for line in ids]
-    run("binarize", "-m", model, "corpus.txt", "-q", "-o", "a", "--eos", "none", "--dtype", "i64")
+    run(f"binarize -m {model} corpus.txt -q -o a --eos none --dtype i64")
     assert Path("a.bin").read_bytes() == packed(ids, "i64")[0]
 
 
 def test_documents_write_the_index_of_megatron(run: Run, model: str, tmp_path: Path) -> None:
-    """--documents takes lines, files and blank lines, from stdin and into a folder, and reports the documents."""
+    """--documents line, file and blank write and report the documents."""
     ids = _encoded(run, model)[:3]
     text = "\n".join(TEXT.splitlines()[:2]) + "\n\n" + TEXT.splitlines()[2] + "\n"
     (tmp_path / "t.txt").write_text(text)
@@ -124,17 +112,16 @@ REFUSED = {
 def test_what_cannot_be_is_reported_in_options(
     run: Run, model: str, tmp_path: Path, kind: str
 ) -> None:
-    """Each refusal names the option, and leaves no file."""
+    """Each error names the option, and no file is written."""
     options, status, message = REFUSED[kind]
     assert (
-        message
-        in run("binarize", "-m", model, "corpus.txt", *options, status=status).stderr.decode()
+        message in run(f"binarize -m {model} corpus.txt", *options, status=status).stderr.decode()
     )
     assert listed(tmp_path) == ["corpus.txt", "v.volt"]
 
 
 def test_no_input_is_written_over(run: Run, model: str, tmp_path: Path) -> None:
-    """A text whose name is that of an output, and a vocabulary, stay as they are."""
+    """A text or vocabulary with the name of an output is not replaced."""
     (tmp_path / "t.idx").write_text(TEXT)
     for arguments in (["-m", model, "t.idx", "-o", "t"], ["-m", "v.volt", "corpus.txt", "-o", "w"]):
         if arguments[-1] == "w":

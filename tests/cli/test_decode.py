@@ -24,37 +24,37 @@ SEARCHES = {
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_every_output_of_encode_is_decoded_without_a_note(run: Run, search: str) -> None:
-    """Unknown characters, user and byte tokens, and words that look like marks: pieces give no note and no error."""
-    run("search", "corpus.txt", "-q", "-o", "v.volt", *SEARCHES[search])
+    """Pieces of unknown characters, user and byte tokens, and marks in text give no note."""
+    run("search corpus.txt -q -o v.volt", *SEARCHES[search])
     Path("text.txt").write_text(LINES + TEXT)
     for options in (
         ([], ["--separator", "@@"]) if search in ("suffix", "byte tokens", "user tokens") else ([],)
     ):
-        run("encode", "-m", "v.volt", "text.txt", "-o", "out.pieces", "-q", *options)
-        assert run("decode", "-m", "v.volt", "out.pieces", *options).stderr == b""
+        run("encode -m v.volt text.txt -o out.pieces -q", *options)
+        assert run("decode -m v.volt out.pieces", *options).stderr == b""
 
 
 @pytest.fixture
 def model(run: Run) -> str:
-    """A vocabulary of the corpus, which knows all its characters."""
-    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    """Search the vocabulary of the corpus."""
+    run("search corpus.txt -q -o v.volt")
     return "v.volt"
 
 
 def _outputs(run: Run, model: str, *, text: str) -> None:
     Path("text.txt").write_text(text)
     for form in FORMS:
-        run("encode", "-m", model, "text.txt", "--form", form, "-o", f"out.{form}")
-    run("binarize", "-m", model, "text.txt", "-o", "pair", "-q")
+        run(f"encode -m {model} text.txt --form {form} -o", f"out.{form}")
+    run(f"binarize -m {model} text.txt -o pair -q")
 
 
 def test_each_form_is_decoded_to_its_text(run: Run, model: str) -> None:
-    """Arrays too, in blocks of lines, and without a line."""
+    """Pieces, ids and arrays of any number of lines decode to the text."""
     text = "\n".join(TEXT.split("\n")[:1] * 9) + "\n\n"
     for source in (text, ""):
         _outputs(run, model, text=source)
         for form in FORMS:
-            done = run("decode", "-m", model, f"out.{form}", "--form", form)
+            done = run(f"decode -m {model}", f"out.{form}", "--form", form)
             assert (done.stdout.decode(), done.stderr) == (source, b"")
 
 
@@ -76,12 +76,12 @@ REFUSED = {
 
 @pytest.mark.parametrize("arguments", REFUSED)
 def test_other_inputs_are_refused(run: Run, model: str, arguments: str) -> None:
-    """Ids without --form, arrays, pairs, damaged arrays and plain text; nothing is written."""
+    """Ids without --form, arrays, damaged arrays and plain text are errors; nothing is written."""
     _outputs(run, model, text=TEXT)
     np.fromfile("out.bin", "<i4")[1:].tofile("short.bin")
     Path("short.bin.offsets.npy").write_bytes(Path("out.bin.offsets.npy").read_bytes())
     Path("words.txt").write_text("Unseen wordings\nunlike pieces\n")
-    done = run("decode", "-m", model, *arguments.split(), "-o", "decoded", status=1)
+    done = run(f"decode -m {model}", *arguments.split(), "-o", "decoded", status=1)
     assert REFUSED[arguments] in done.stderr.decode()
     assert not Path("decoded").exists()
 
@@ -95,9 +95,9 @@ NOTED = {
 
 @pytest.mark.parametrize("name", NOTED)
 def test_doubtful_lines_are_noted(run: Run, model: str, name: str) -> None:
-    """Words that are not pieces, and lines whose last word does not end, are decoded, and a note names the first."""
+    """Words that are not pieces, and lines without an end of word, give a note with the first."""
     text, first = NOTED[name]
-    done = run("decode", "-m", model, stdin=text.encode())
+    done = run(f"decode -m {model}", stdin=text.encode())
     message = done.stderr.decode()
     assert message.startswith("note: in 1 of 2 lines, words are not pieces")
     assert first in message

@@ -6,8 +6,9 @@
     rule        how the samples of a window become steps: `ByTokens` or `ByPacks`
     stretch     consecutive lines of the stream whose samples are not all used yet
 
-Batches are pure functions of lengths, options, seed, epoch and window. So a state of `Steps` consists of the stream's
-state at the start of a window and the number of steps since then; any number of ranks can resume from it.
+Batches are pure functions of lengths, options, seed, epoch and window. So a state of `Steps`
+consists of the stream's state at the start of a window and the number of steps since then; any
+number of ranks can resume from it.
 """
 
 from __future__ import annotations

@@ -40,7 +40,10 @@ MOST = 1 << 53  # maximum number of tokens in a batch
 
 
 def table(lengths: Any, name: str = "lengths") -> Longs:
-    """Return lengths as (n, n_sides) int64; an (n,) array has one side. Lengths go from 0 to 2⁵³."""
+    """Return lengths as (n, n_sides) int64; an (n,) array has one side.
+
+    Lengths go from 0 to 2⁵³.
+    """
     remedy = "give whole numbers of shape (n,) or (n, sides)"
     try:
         array = np.asarray(lengths)

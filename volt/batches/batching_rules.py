@@ -1,4 +1,5 @@
-"""Turn the samples of a window into steps of one batch for each rank, by a rule: `ByTokens` or `ByPacks`.
+"""Turn the samples of a window into steps of one batch for each rank, by a rule: `ByTokens` or
+`ByPacks`.
 
 A rule is a pure function of lengths, number of ranks, seed and window number.
 """
@@ -23,8 +24,9 @@ from volt.batches.token_batching import TokenBatches, limit_of, token_batches
 class WindowPlan:
     """The steps of a window.
 
-    batches: batches of rows or of packs; batch s · world + r is for rank r in step s. `batches.left` (for the next
-        window), `batches.too_long` and `batches.too_short` are always rows
+    batches: batches of rows or of packs; batch s · world + r is for rank r in step s.
+        `batches.left` (for the next window), `batches.too_long` and `batches.too_short` are always
+        rows
     packs: the packs; None if batches contain rows
     """
 
@@ -152,9 +154,11 @@ def _without_last_step(batches: TokenBatches) -> TokenBatches:
 
 @dataclass(frozen=True, slots=True)
 class ByPacks:
-    """A rule for language models: batches of `rows` rows, each `length` ids long and filled with whole samples.
+    """A rule for language models: batches of `rows` rows, each `length` ids long and filled with
+    whole samples.
 
-    on_long: action for a sample longer than a row: "raise" an error, "report" and drop it, or "split" it
+    on_long: action for a sample longer than a row: "raise" an error, "report" and drop it, or
+        "split" it
     shuffle: whether the order of packs is random
 
     >>> ByPacks(length=1024, rows=8).on_long

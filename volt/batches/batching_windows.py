@@ -48,7 +48,8 @@ class Window:
     def only(self, rows: Longs) -> list[Part]:
         """Return the samples of some rows, grouped by stretch.
 
-        The newest stretch is always among them, even if it has none of the rows: the stream continues at its end.
+        The newest stretch is always among them, even if it has none of the rows: the stream
+        continues at its end.
 
         rows: in ascending order
         """
@@ -89,7 +90,8 @@ class Windows:
         self.is_stopped = False  # whether the thread must abandon its window
 
     def after(self, window: Window | None, *, first: int) -> Window | None:
-        """Return the window after `window`, or None at the stream's end. first: the number of the first window"""
+        """Return the window after `window`, or None at the stream's end. first: the number of the
+        first window"""
         if window is None:
             return self._with_next(first, [])
         if window.is_last:
@@ -119,7 +121,8 @@ class Windows:
         return self._planned(number, world, parts)
 
     def rest(self, window: Window, n_steps: int) -> Window | None:
-        """Return the rest of a window after `n_steps` steps, planned for the current ranks; None if nothing remains."""
+        """Return the rest of a window after `n_steps` steps, planned for the current ranks; None if
+        nothing remains."""
         rows = window.planned.rest(n_steps)
         if not len(rows):
             return None
@@ -202,7 +205,8 @@ class Windows:
 def _appended(retained: list[Part], read: Part) -> list[Part]:
     """Append a stretch, whose lines follow those of the last retained stretch.
 
-    It is joined to that stretch if all samples of that stretch are retained, and replaces it if none is.
+    It is joined to that stretch if all samples of that stretch are retained, and replaces it if
+    none is.
     """
     if not retained:
         return [read]

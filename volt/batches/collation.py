@@ -19,7 +19,7 @@ from volt.batches.argument_checks import WIDEST, Longs, check_option
 from volt.batches.numbering import Numbering
 from volt.batches.samples import MOST_ID, SampleFormat, Samples
 from volt.encode.batch_encoder import Encoded
-from volt.errors import ConfigError, StreamError, missing, quoted
+from volt.errors import ArgumentError, ConfigError, StreamError, missing, quoted
 
 Arrays = dict[str, Any]
 
@@ -52,7 +52,9 @@ class Layout:
         check_option(self, "dtype", arguments.choice, choices=("int64", "int32"))
 
     def of(self, samples: SampleFormat, *, packed: bool = False) -> Arrays:
-        """Return the arguments of `collate` or `collate_packed`. Raises ConfigError if a vocabulary lacks <pad> or EOS.
+        """Return the arguments of `collate` or `collate_packed`.
+
+        Raises ConfigError if a vocabulary lacks <pad> or EOS.
 
         samples: the format of samples
         packed: whether rows are packs
@@ -92,7 +94,8 @@ Each = int | Mapping[str, int]  # one number for all fields, or field name → n
 class _Side(NamedTuple):
     """One side of a batch; arrays that were not asked for are empty.
 
-    tokens, mask, before: (n_rows, width) ids, whether they are ids of samples, and the ids with EOS moved to the front
+    tokens, mask, before: (n_rows, width) ids, whether they are ids of samples, and the ids with EOS
+        moved to the front
     positions: (n_rows, width) int64, the index of each id in its sample or in the padding
     starts: (n_segments + 1,) int32, where samples and padding start in the flat arrays
     """
@@ -126,9 +129,10 @@ def collate(
     width: the width of the arrays, or field name → width; by default the length of the longest row
     pad_to_multiple: widths are rounded up to a multiple of this
     dtype: dtype of ids, int64 or int32
-    Returns `id` (the samples' numbers in the stream), `nsentences`, `ntokens` (of the target), `target`, `src_mask` and
-    `tgt_mask` (true for ids), and `net_input` with `src_tokens`, `src_lengths` and `prev_output_tokens`. For one field,
-    `src_tokens` has the id before each id of `target`, and there is no `prev_output_tokens`.
+    Returns `id` (the samples' numbers in the stream), `nsentences`, `ntokens` (of the target),
+    `target`, `src_mask` and `tgt_mask` (true for ids), and `net_input` with `src_tokens`,
+    `src_lengths` and `prev_output_tokens`. For one field, `src_tokens` has the id before each id of
+    `target`, and there is no `prev_output_tokens`.
 
     >>> step = collate(Samples.of({"text": [[5, 6, 2]]}), [0], pad=1, eos=2, pad_to_multiple=4)
     >>> step["net_input"]["src_tokens"].tolist(), step["target"].tolist()
@@ -136,7 +140,6 @@ def collate(
     """
     source, target = _sides(arguments.instance(samples, Samples, "samples").fields)
     chosen = _rows(rows, len(samples))
-    kind = _kind(dtype)
     pads = _each(pad, "pad", samples)
     end = _of(target, eos, "eos", samples)
     multiple = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1)
@@ -148,10 +151,7 @@ def collate(
         width = widths.get(name, int(sizes[name].max()))
         _check_width(width, sizes[name], samples.numbers[chosen], name)
         width += -width % multiple
-        pad = pads[name]
-        return _laid_out(
-            samples, name, chosen, row_ends, width, pad=pad, kind=kind, left=left, eos=eos
-        )
+        return _laid_out(samples, name, chosen, row_ends, width, pads[name], dtype, eos, left)
 
     laid_out = side(target, left=left_pad_target, eos=end)
     result: Arrays = {
@@ -193,9 +193,10 @@ def collate_packed(
     packs: the indices of the samples of each row
     length: number of ids in a row
     pad, eos, dtype: as in `collate`
-    Returns `id`, `nsentences`, `ntokens`, `target` and `tgt_mask` (n_packs, length), and `net_input` with `src_tokens`
-    and `position_ids` (n_packs, length). For attention within samples, `net_input` also has `max_seqlen` and
-    `cu_seqlens` (n_segments + 1,) int32: where samples and padding start in the flat batch.
+    Returns `id`, `nsentences`, `ntokens`, `target` and `tgt_mask` (n_packs, length), and
+    `net_input` with `src_tokens` and `position_ids` (n_packs, length). For attention within
+    samples, `net_input` also has `max_seqlen` and `cu_seqlens` (n_segments + 1,) int32: where
+    samples and padding start in the flat batch.
 
     >>> samples = Samples.of({"text": [[5, 2], [6, 7, 2], [2]]})
     >>> step = collate_packed(samples, [[1, 2], [0]], length=4, pad=1, eos=2)
@@ -207,23 +208,10 @@ def collate_packed(
         fault = f"samples of {', '.join(samples.fields)}: packs take samples of one field"
         raise ConfigError(f"{fault}; use collate")
     length = arguments.whole(length, "length", low=1)
-    kind = _kind(dtype)
     pad_id = _of(target, pad, "pad", samples)
     eos_id = _of(target, eos, "eos", samples)
-    listed = list(map(_listed, arguments.several(packs, "packs", one="give a list of rows")))
-    if not listed:
-        raise ConfigError("packs is empty; a batch needs one or more")
-    rows = _rows(np.concatenate(listed), len(samples))
-    row_ends = np.cumsum([*map(len, listed)])
-    n_ids = np.add.reduceat(_sizes(samples[target], rows), np.append(0, row_ends[:-1]))
-    fullest = int(np.argmax(n_ids))
-    if n_ids[fullest] > length:
-        fault = f"packs[{fullest}] has {n_ids[fullest]:,} ids, more than length={length:,}"
-        raise ConfigError(f"{fault}; give it fewer samples")
-
-    side = _laid_out(
-        samples, target, rows, row_ends, length, pad=pad_id, kind=kind, eos=eos_id, is_packed=True
-    )
+    rows, row_ends = _rows_of_packs(packs, samples[target], length)
+    side = _laid_out(samples, target, rows, row_ends, length, pad_id, dtype, eos_id, is_packed=True)
     net_input = {
         "src_tokens": side.before,
         "position_ids": side.positions,
@@ -233,11 +221,26 @@ def collate_packed(
     return {
         "id": samples.numbers[rows],
         "nsentences": len(rows),
-        "ntokens": int(n_ids.sum()),
+        "ntokens": int(side.mask.sum()),
         "net_input": net_input,
         "target": side.tokens,
         "tgt_mask": side.mask,
     }
+
+
+def _rows_of_packs(packs: Sequence[Rows], encoded: Encoded, length: int) -> tuple[Longs, Longs]:
+    """Return the samples of all packs, and where each pack ends among them."""
+    listed = list(map(_listed, arguments.several(packs, "packs", one="give a list of rows")))
+    if not listed:
+        raise ConfigError("packs is empty; a batch needs one or more")
+    rows = _rows(np.concatenate(listed), len(encoded))
+    row_ends = np.cumsum([*map(len, listed)])
+    n_ids = np.add.reduceat(_sizes(encoded, rows), np.append(0, row_ends[:-1]))
+    fullest = int(np.argmax(n_ids))
+    if n_ids[fullest] > length:
+        fault = f"packs[{fullest}] has {n_ids[fullest]:,} ids, more than length={length:,}"
+        raise ConfigError(f"{fault}; give it fewer samples")
+    return rows, row_ends
 
 
 def to_torch(collated: Any) -> Any:
@@ -253,9 +256,15 @@ def to_torch(collated: Any) -> Any:
     def converted(value: Any) -> Any:
         if isinstance(value, dict):
             return {name: converted(item) for name, item in value.items()}
-        return from_numpy(value) if isinstance(value, np.ndarray) else value
+        if not isinstance(value, np.ndarray):
+            return value
+        if value.dtype.kind not in "biuf":
+            remedy = "give arrays of numbers, as collate returns them"
+            raise ArgumentError(f"collated contains an array of {value.dtype}; {remedy}")
+        return from_numpy(value)
 
-    return converted(collated)
+    remedy = "give the result of collate or collate_packed"
+    return converted(dict(arguments.mapping(collated, "collated", remedy=remedy)))
 
 
 def _sides(fields: Iterable[str]) -> tuple[str, str]:
@@ -328,20 +337,22 @@ def _laid_out(
     rows: Longs,
     row_ends: Longs,
     width: int,
-    *,
     pad: int,
-    kind: np.dtype[Any],
+    dtype: DTypeLike,
     eos: int | None = None,
     left: bool = False,
     is_packed: bool = False,
 ) -> _Side:
-    """Return arrays filled with samples. Raises StreamError if a sample does not end in `eos`, if given.
+    """Return arrays filled with samples.
+
+    Raises StreamError if a sample does not end in `eos`, if given.
 
     row_ends: where each row of the arrays ends in `rows`, the samples
     """
     from volt.kernels.batching import lay_out
 
     encoded = samples[name]
+    kind = _kind(dtype)
     shape = (len(row_ends), width)
     tokens = np.empty(shape, kind)
     mask = np.empty(shape, bool)

@@ -1,4 +1,5 @@
-"""A configuration file with a section `batches` → the stream, samples, rule and layout of its steps."""
+"""A configuration file with a section `batches` → the stream, samples, rule and layout of its
+steps."""
 
 from __future__ import annotations
 
@@ -80,7 +81,10 @@ def _options_of(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _samples(section: Batches) -> SampleFormat:
-    """Return the format of samples. Check fields one by one, so that an error names the line of its field."""
+    """Return the format of samples.
+
+    Check fields one by one, so that an error names the line of its field.
+    """
     options = _options_of(SampleFormat, dict(section.options))
     prefixes = {name: field.prefix for name, field in section.options.fields.items()}
     loaded = dict[str, Numbering]()

@@ -1,7 +1,8 @@
 """Lay rows end to end into packs of a fixed length, and split samples to that length.
 
-Rows are packed from the longest to the shortest, each into the fullest pack with room for it, or into a new pack.
-The number of packs is at most 11/9 of the minimum, plus four (best-fit decreasing; Johnson, 1974).
+Rows are packed from the longest to the shortest, each into the fullest pack with room for it, or
+into a new pack. The number of packs is at most 11/9 of the minimum, plus four (best-fit decreasing;
+Johnson, 1974).
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from volt.errors import ConfigError
 
 
 def cut_samples(samples: Samples, size: int) -> Samples:
-    """Split samples into consecutive parts of at most `size` ids. `Parts.before` has the id that precedes each part.
+    """Split samples into consecutive parts of at most `size` ids.
+
+    `Parts.before` has the id that precedes each part.
 
     samples: samples of one field; they may have been split before
     size: maximum number of ids, such as the length of a pack
@@ -148,7 +151,8 @@ def pack(
 
     lengths: (n,) whole numbers, tokens
     size: tokens of a pack
-    on_long: action for a row longer than a pack: "raise" an error, "report" it in `too_long`, or "split" it
+    on_long: action for a row longer than a pack: "raise" an error, "report" it in `too_long`, or
+        "split" it
     shuffle: whether the order of packs, and of equally long rows, is random
     seed, epoch, window: seeds of this random order
 

@@ -1,4 +1,5 @@
-"""Lines as columns → the ids of each field, `[BOS] [prefix …] id … id [EOS]`, and the number of each line."""
+"""Lines as columns → the ids of each field, `[BOS] [prefix …] id … id [EOS]`, and the number of
+each line."""
 
 from __future__ import annotations
 
@@ -185,10 +186,11 @@ def _flat(name: str, rows: Iterable[Sequence[int]]) -> Encoded:
 class SampleFormat:
     r"""The format of samples: how lines become ids.
 
-    vocabularies: name of each field, in order → a vocabulary or encoder, the path of a vocabulary or SentencePiece
-        model, or a list of tokens with <unk>, <s> and </s>
-    holds: content of the fields: "text" to encode, "pieces" separated by spaces, or "ids" in decimal; by default
-        "pieces" if the vocabulary is a list of tokens, else "text". A column of ids is used unchanged.
+    vocabularies: name of each field, in order → a vocabulary or encoder, the path of a vocabulary
+        or SentencePiece model, or a list of tokens with <unk>, <s> and </s>
+    holds: content of the fields: "text" to encode, "pieces" separated by spaces, or "ids" in
+        decimal; by default "pieces" if the vocabulary is a list of tokens, else "text". A column of
+        ids is used unchanged.
     bos, eos: whether to add BOS and EOS. Binary shards contain EOS already: set eos=False.
     prefix: name of the field → the tokens between BOS and the tokens of the line
     max_length: maximum number of ids in a field, including BOS, prefix and EOS
@@ -255,9 +257,12 @@ class SampleFormat:
         return f"<SampleFormat: {text}>"
 
     def samples(self, batch: Batch | StreamBatch) -> Samples:
-        """Return a sample for each line. Raises StreamError, with the line's position, if a line does not fit.
+        """Return a sample for each line.
 
-        batch: a batch of `Stream.batches`, or a `Batch` of lines; samples of a `Batch` are numbered from 0
+        Raises StreamError, with the line's position, if a line does not fit.
+
+        batch: a batch of `Stream.batches`, or a `Batch` of lines; samples of a `Batch` are numbered
+            from 0
         """
         if not isinstance(batch, StreamBatch):
             lines = arguments.instance(batch, Batch, "batch")

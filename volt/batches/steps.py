@@ -1,7 +1,7 @@
 """`Steps`: a stream → the arrays of each step of one rank, endless and exact to the sample.
 
-Lines are read one window at a time and become samples, which a rule arranges in steps. Every rank computes the same
-steps and takes its own batch from each, without communication.
+Lines are read one window at a time and become samples, which a rule arranges in steps. Every rank
+computes the same steps and takes its own batch from each, without communication.
 """
 
 from __future__ import annotations
@@ -43,15 +43,18 @@ _GRACE = 2.0  # seconds that the thread has to stop when the steps are closed
 
 
 class Steps:
-    r"""An iterable of the results of `collate` or `collate_packed`; each iterator continues where the last one stopped.
+    r"""An iterable of the results of `collate` or `collate_packed`; each iterator continues where
+    the last one stopped.
 
     stream: the stream of lines; from now on, only the steps may read it
     samples: how lines become samples of source and target, or of one field for a language model
     batches: the rule: `ByTokens` or `ByPacks`
-    window: number of lines in a window, or "epoch". For one source, "epoch" is an epoch of the source; for several, a
-        virtual epoch (`Stream.epoch_lines`) or, if the stream ends, all lines
+    window: number of lines in a window, or "epoch". For one source, "epoch" is an epoch of the
+        source; for several, a virtual epoch (`Stream.epoch_lines`) or, if the stream ends, all
+        lines
     layout: layout of the arrays
-    rank, world: this rank, and the number of ranks; 0 and 1 if each rank's stream reads only its own lines
+    rank, world: this rank, and the number of ranks; 0 and 1 if each rank's stream reads only its
+        own lines
     ahead: whether a thread reads the next window while the current one is in use
 
     >>> from volt.stream import Source
@@ -121,7 +124,9 @@ class Steps:
         ahead: bool = True,
         **options: Any,
     ) -> Self:
-        """Return the steps of a YAML file's section `batches`. Raises ConfigError, with the line of each mistake.
+        """Return the steps of a YAML file's section `batches`.
+
+        Raises ConfigError, with the line of each mistake.
 
         path: path of the file
         rank, world, ahead: as in `Steps`
@@ -209,7 +214,8 @@ class Steps:
         return n - left
 
     def state(self, *, at: int | None = None) -> Values:
-        """Return the state as JSON values; ranks that have taken equally many steps have the same state.
+        """Return the state as JSON values; ranks that have taken equally many steps have the same
+        state.
 
         at: number of the step to resume at, in one of the last 16 windows; by default the next step
         """
@@ -227,12 +233,16 @@ class Steps:
         )
 
     def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
-        """Continue from a state, with any number of ranks and workers. Raises StreamError if it belongs to other steps.
+        """Continue from a state, with any number of ranks and workers.
+
+        Raises StreamError if it belongs to other steps.
 
         state: the result of `state`
-        accept: ["window"] accepts a state with another window size; the next windows have the size of these steps
+        accept: ["window"] accepts a state with another window size; the next windows have the size
+            of these steps
 
-        With as many ranks as before, the same steps follow; otherwise, the ranks divide the rest of the window anew.
+        With as many ranks as before, the same steps follow; otherwise, the ranks divide the rest of
+        the window anew.
         """
         values = StepsState.from_json(state)
         for name in arguments.several(accept, "accept", one="did you mean ['window']?"):
@@ -263,7 +273,8 @@ class Steps:
     def close(self) -> None:
         """Stop the thread and the stream's workers. Reading may continue afterwards.
 
-        A thread inside a slow transform stops later. In a forked process, and at interpreter exit, nothing is closed.
+        A thread inside a slow transform stops later. In a forked process, and at interpreter exit,
+        nothing is closed.
         """
         if not can_wait(self._pid):
             return
@@ -296,7 +307,8 @@ class Steps:
         self.totals = Totals(n_left=window.n_left if window else 0)
 
     def _window_of(self, values: StepsState) -> tuple[Window | None, int]:
-        """Return a state's window, and the number of steps taken in it; (None, 0) before the first window."""
+        """Return a state's window, and the number of steps taken in it; (None, 0) before the first
+        window."""
         if not any(stretch.n_lines for stretch in values.stretches):
             self.stream.restore(values.stretches[0].state)
             self._first = values.window
@@ -375,7 +387,10 @@ class Steps:
         return window
 
     def _awaited(self, future: Future[Window | None]) -> Window | None:
-        """Return the window that a thread reads. If the wait is interrupted, the thread continues."""
+        """Return the window that a thread reads.
+
+        If the wait is interrupted, the thread continues.
+        """
         try:
             return patiently(future)
         except BaseException:

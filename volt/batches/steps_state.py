@@ -1,9 +1,10 @@
 """The state of steps, as JSON.
 
-A window's samples come from stretches of lines. To read a stretch again, its stream state and number of lines suffice:
+A window's samples come from stretches of lines. To read a stretch again, its stream state and
+number of lines suffice:
 
-    {"format": "volt.steps", "version": 1, "n": 812, "window": 3, "steps": 20, "world": 8, "stretches": [{"stream": …,
-     "n_lines": 16384, "wanted": null}, …], "configuration": …}
+    {"format": "volt.steps", "version": 1, "n": 812, "window": 3, "steps": 20, "world": 8,
+     "stretches": [{"stream": …, "n_lines": 16384, "wanted": null}, …], "configuration": …}
 
 `wanted` has one bit for each sample of a stretch, compressed with zlib and encoded in base64.
 """
@@ -104,7 +105,10 @@ class StepsState:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> StepsState:
-        """Return the state that `to_json` wrote. Raises StreamError, with the key at fault, for anything else."""
+        """Return the state that `to_json` wrote.
+
+        Raises StreamError, with the key at fault, for anything else.
+        """
         arguments.mapping(stored, "state", remedy="give what Steps.state returns")
         if stored.get("format") == "volt.stream":
             raise refusal("the state belongs to a stream of lines, not to steps")
@@ -157,7 +161,8 @@ def configuration_of(
 
 
 def bits_of(samples: Longs) -> str:
-    """Return numbers as bits (bit n is 1 if n is among them), compressed with zlib and encoded in base64.
+    """Return numbers as bits (bit n is 1 if n is among them), compressed with zlib and encoded in
+    base64.
 
     >>> samples_of(bits_of(np.array([0, 2])), "wanted").tolist()
     [0, 2]

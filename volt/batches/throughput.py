@@ -1,4 +1,5 @@
-"""Measure the steps that a trainer takes: tokens, padding, throughput, and how long the trainer waited."""
+"""Measure the steps that a trainer takes: tokens, padding, throughput, and how long the trainer
+waited."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ class Totals:
     n_steps, n_samples: number of steps, and of samples in the rank's batches
     n_tokens, n_laid_out: number of ids of all fields, without and with padding
     seconds: how long the rank's trainer has waited for steps
-    n_too_long, n_too_short: number of samples, of all ranks, that are too long or too short for any batch
+    n_too_long, n_too_short: number of samples, of all ranks, that are too long or too short for any
+        batch
     too_long: the positions of the first ten lines that are too long
     n_left: samples at the stream's end, too few for a step
 
@@ -57,7 +59,8 @@ class Totals:
 
 
 def counts_of(step: object) -> tuple[Totals, int]:
-    """Return the totals of a step from `collate` or `collate_packed`, and the width of its widest array, in ids."""
+    """Return the totals of a step from `collate` or `collate_packed`, and the width of its widest
+    array, in ids."""
     if not isinstance(step, Mapping) or "ntokens" not in step:
         raise arguments.refusal(
             step, "a step", "give a step of volt.batches.Steps, or a result of collate"
@@ -92,6 +95,9 @@ class Counted(Generic[T]):
     """
 
     def __init__(self, steps: Iterable[T], *, start: int | None = None) -> None:
+        if not hasattr(steps, "__iter__"):
+            remedy = "give an iterable, such as volt.batches.Steps"
+            raise arguments.refusal(steps, "steps", remedy)
         self.steps = steps
         self.n = int(getattr(steps, "n", 0))
         start = self.n if start is None else arguments.whole(start, "start", low=0)
@@ -140,7 +146,8 @@ class Report:
     tokens_per_second: tokens per second since the last report
     waited: share of the time since the last report spent waiting for steps
     first_wait: seconds until the first step of this run
-    too_long, too_short: rows of this run, of all ranks, that are too long or too short for any batch
+    too_long, too_short: rows of this run, of all ranks, that are too long or too short for any
+        batch
     """
 
     step: int = 0
@@ -182,7 +189,8 @@ class Progress(Generic[T]):
 
     steps: dicts of arrays, as `collate` returns them
     every: number of steps between two reports
-    to: where rank 0 writes reports: an open text file, the path of a file for lines of JSON, a function, or None
+    to: where rank 0 writes reports: an open text file, the path of a file for lines of JSON, a
+        function, or None
     rank, world: by default the attributes of `steps`, or 0 and 1
 
     >>> import sys

@@ -1,15 +1,18 @@
 """Group rows of similar length into batches of at most `max_tokens`, and deal the batches to ranks.
 
-The cost of a batch is its number of rows times the padded width of its longest side. The stages of `token_batches`:
+The cost of a batch is its number of rows times the padded width of its longest side. The stages of
+`token_batches`:
 
-    order    permute rows, then sort by the longest side; ties by the first side minus the last, ascending for even
-             lengths and descending for odd ones. With noise ρ, sort by length + U(−ρ, ρ) · length only.
-             With sort="sides", sort by the first side, ties by the second side, …
-    split    of the k rows that fit, a step takes m · ⌊k / m⌋, where m is `multiple`; the last step, or a step with
-             k < m, takes all k rows
+    order    permute rows, then sort by the longest side; ties by the first side minus the last,
+             ascending for even lengths and descending for odd ones. With noise ρ, sort by
+             length + U(−ρ, ρ) · length only. With sort="sides", sort by the first side, ties by the
+             second side, …
+    split    of the k rows that fit, a step takes m · ⌊k / m⌋, where m is `multiple`; the last step,
+             or a step with k < m, takes all k rows
     buckets  the length of each side is rounded up to the smallest bucket that it fits into
-    deal     w ranks share a step of w batches: in the stage `split`, m is `multiple` · w or, if fewer rows fit, w.
-             If fewer than w rows would remain for the last step, the step before it gives up some rows.
+    deal     w ranks share a step of w batches: in the stage `split`, m is `multiple` · w or, if
+             fewer rows fit, w. If fewer than w rows would remain for the last step, the step before
+             it gives up some rows.
     shuffle  permute the steps
 """
 
@@ -118,17 +121,17 @@ def token_batches(
     epoch: int = 0,
     window: int = 0,
 ) -> TokenBatches:
-    """Return batches whose number of rows × padded width is at most `max_tokens`; see the module for the stages.
+    """Return batches whose number of rows × padded width is at most `max_tokens`; see the module.
 
-    lengths: (n,) or (n, sides), the number of tokens of each side; the length of a row is that of its longest side
+    lengths: (n,) or (n, sides), tokens; the length of a row is the length of its longest side
     max_tokens: upper limit of rows × padded width of a batch
     max_sentences: maximum number of rows of a batch
     multiple: the number of rows of a batch is a multiple of this, if that many fit
     pad_to_multiple: widths are rounded up to a multiple of this
-    sort: "length" leaves less padding; "sides" is fairseq's order. noise: ρ, from 0 to 1, blurs lengths before sorting
+    sort: "length" leaves less padding; "sides" is fairseq's order
+    noise: ρ, from 0 to 1: how far lengths are blurred before sorting
     buckets: ascending lengths, at most `max_tokens`; the width of every batch is one of them
-    max_length: maximum length of a row; by default, as many tokens as fit
-    min_length: minimum length of a row
+    min_length, max_length: limits of a row's length; by default, 1 and as many tokens as fit
     on_long: action for rows that are too long: "raise" StreamError, or "report" them in `too_long`
     world: the number of ranks; all get equally many batches, of equally many rows
     shuffle: whether the order of steps, and of equally long rows, is random
@@ -295,7 +298,8 @@ def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool
 
     batches: the result of `token_batches`
     lengths: the lengths that `token_batches` was called with
-    to_longest: whether every side has the width of its batch; otherwise, it has the length of its longest row
+    to_longest: whether every side has the width of its batch; otherwise, it has the length of its
+        longest row
 
     >>> round(padding_share(token_batches([3, 9, 2, 8], max_tokens=18), [3, 9, 2, 8]), 3)
     0.083

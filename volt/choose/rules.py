@@ -312,12 +312,16 @@ def rules() -> tuple[str, ...]:
 
 
 def as_rule(rule: str | int) -> str:
-    """Return the name of a rule; a size such as 8000 stands for "fixed:8000"."""
-    if isinstance(rule, str):
-        return rule
+    """Return the name of a rule; a size such as 8000 stands for "fixed:8000".
+
+    Raises ConfigError if the rule is unknown.
+    """
     if rule is None:
         raise arguments.refusal(rule, "select", f"choose from {', '.join(rules())}, or give a size")
-    return f"fixed:{arguments.whole(rule, 'select', low=1)}"
+    if not isinstance(rule, str):
+        return f"fixed:{arguments.whole(rule, 'select', low=1)}"
+    parse_rule(rule)
+    return rule
 
 
 def parse_rule(rule: str) -> int | None:

@@ -359,7 +359,6 @@ def search(
     """
     _check_vocabulary_options(candidates, special, byte_fallback)
     select = as_rule(select)
-    parse_rule(select)
     if sizes is None:
         sizes = default_sizes(candidates)
     settings = _Settings(

@@ -22,11 +22,11 @@ from volt.errors import VocabularyError, missing
 from volt.files.small_files import read_bytes
 from volt.formats.check import plain_file
 from volt.formats.registry import format_of, read_with_format
+from volt.learn.candidates import Longs
 from volt.text.atoms import token_lengths
 from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.vocabulary import Vocabulary
 
-Longs = NDArray[np.int64]
 Encode = Callable[[list[str]], Sequence[Sequence[int]]]
 Cutter = Callable[[Sequence[str], str], Cuts]  # arguments: words, and the name of their source
 
@@ -48,7 +48,10 @@ class Library:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadFile:
-    """A vocabulary file and its content. problem: why VOLT itself cannot split words as the file says; or empty"""
+    """A vocabulary file and its content.
+
+    problem: why VOLT itself cannot split words as the file says; or empty
+    """
 
     path: str
     model: Vocabulary | Library = field(repr=False)
@@ -57,7 +60,10 @@ class ReadFile:
 
 
 def read_file(path: str, *, pattern: str | None = None) -> ReadFile:
-    """Read a vocabulary; if VOLT cannot encode as the file's library does, load the file in that library."""
+    """Read a vocabulary.
+
+    If VOLT cannot encode as the file's library does, load the file in that library.
+    """
     (model, problem), cost = measured(_model_of, path, pattern)
     return ReadFile(path, model, cost, problem)
 
@@ -68,7 +74,8 @@ def _model_of(path: str, pattern: str | None) -> tuple[Vocabulary | Library, str
         return vocabulary, ""
     except VocabularyError as error:
         reason = error.text(lambda _, pattern: f"{path}:{pattern}")
-    if (library := load(path)) is None:
+    library = load(path)
+    if library is None:
         raise VocabularyError(reason) from None
     why = reason.removeprefix(f"{path}: ").partition("; ")[0]
     return library, f"{path}: {library.name} splits words by this file, because VOLT cannot: {why}"
@@ -76,12 +83,11 @@ def _model_of(path: str, pattern: str | None) -> tuple[Vocabulary | Library, str
 
 def load(path: str | Path) -> Library | None:
     """Load a file in its own library; return None if it is damaged or no library reads it."""
+    loaders = {"sentencepiece": of_sentencepiece, "huggingface": of_tokenizers}
     try:
-        result = format_of(path)
+        loader = loaders.get(format_of(path))
         with plain_file(path) as plain:
-            if result == "sentencepiece":
-                return of_sentencepiece(plain)
-            return of_tokenizers(plain) if result == "huggingface" else None
+            return loader(plain) if loader else None
     except VocabularyError:
         return None
 
@@ -104,48 +110,43 @@ def of_sentencepiece(path: Path) -> Library:
     name, model = _loaded(
         "sentencepiece", path, lambda module: module.SentencePieceProcessor(model_proto=data)
     )
-    numbers = range(model.get_piece_size())
-    types = {
-        number: model.id_to_piece(number)
-        for number in numbers
-        if not (model.is_control(number) or model.is_unknown(number) or model.is_unused(number))
-    }
+    types = {}
+    for number in range(model.get_piece_size()):
+        if not (model.is_control(number) or model.is_unknown(number) or model.is_unused(number)):
+            types[number] = model.id_to_piece(number)
     is_byte = [model.is_byte(number) for number in types]
     texts = ["?" if piece in BYTE_TOKENS else piece for piece in types.values()]
     return _library(name, types, texts, is_byte=is_byte, encode=model.encode)
 
 
 def of_tokenizers(path: Path) -> Library:
-    path = path / "tokenizer.json" if path.is_dir() else path
+    if path.is_dir():
+        path /= "tokenizer.json"
     name, tokenizer = _loaded(
         "tokenizers", path, lambda module: module.Tokenizer.from_file(str(path))
     )
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    left_out = {one.content for one in tokenizer.get_added_tokens_decoder().values() if one.special}
+    added = tokenizer.get_added_tokens_decoder().values()
+    left_out = {token.content for token in added if token.special}
     left_out.add(_unknown(tokenizer))
     vocab = tokenizer.get_vocab()
-    types = {
-        vocab[token]: token
-        for token in sorted(vocab, key=vocab.__getitem__)
-        if token not in left_out
-    }
-    byte_tokens = (
-        {*BYTE_TOKENS} & {*types.values()}
-        if getattr(tokenizer.model, "byte_fallback", False)
-        else set()
-    )
-    markers = ("continuing_subword_prefix", "end_of_word_suffix")
-    prefix, suffix = (getattr(tokenizer.model, marker, None) or "" for marker in markers)
-    texts = [
-        "?" if token in byte_tokens else token.removeprefix(prefix).removesuffix(suffix)
-        for token in types.values()
-    ]
+    tokens = [token for token in sorted(vocab, key=vocab.__getitem__) if token not in left_out]
 
-    def encode(texts: list[str]) -> list[list[int]]:
-        return [one.ids for one in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+    model = tokenizer.model
+    has_bytes = getattr(model, "byte_fallback", False)
+    is_byte = [has_bytes and token in BYTE_TOKENS for token in tokens]
+    prefix = getattr(model, "continuing_subword_prefix", None) or ""
+    suffix = getattr(model, "end_of_word_suffix", None) or ""
+    texts = []
+    for token, is_one_byte in zip(tokens, is_byte, strict=True):
+        texts.append("?" if is_one_byte else token.removeprefix(prefix).removesuffix(suffix))
 
-    is_byte = [token in byte_tokens for token in types.values()]
+    def encode(lines: list[str]) -> list[list[int]]:
+        encodings = tokenizer.encode_batch_fast(lines, add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
+
+    types = {vocab[token]: token for token in tokens}
     return _library(name, types, texts, is_byte=is_byte, encode=encode)
 
 
@@ -180,7 +181,7 @@ def _library(
 
 
 def _front(encode: Encode, words: Sequence[str]) -> str:
-    """Return " " if the library splits a word within a line as it splits a space and the word; otherwise ""."""
-    some = words[0] if words else ""
-    alone, spaced, both = map(list, encode([some, f" {some}", f"{some} {some}"]))
+    """Return " " if the library splits a word within a line as it splits a space and the word."""
+    word = words[0] if words else ""
+    alone, spaced, both = map(list, encode([word, f" {word}", f"{word} {word}"]))
     return " " if both == alone + spaced else ""

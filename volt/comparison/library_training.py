@@ -1,8 +1,9 @@
-"""Word counts → a vocabulary that another library trains, in a process of its own, with the training's cost.
+"""Word counts → a vocabulary that another library trains, with the training's cost.
 
-`python -m volt.comparison.library_training KIND SIZE WORDS FOLDER` is that process: it writes the library's own file
-into FOLDER, and prints the cost as JSON. Each library has its default settings, except that it normalises nothing,
-keeps all characters and has no special token but the unknown one.
+Each training is a process of its own: `python -m volt.comparison.library_training KIND SIZE WORDS
+FOLDER` writes the library's own file into FOLDER, and prints the cost as JSON. Each library has its
+default settings, except that it normalises nothing, keeps all characters and has no special token
+but the unknown one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from volt.comparison.time_and_memory import Cost, measured
 from volt.count.word_counts import WordCounts
 from volt.errors import CandidateError, missing
 
-SENTENCEPIECE_FILE, WORDPIECE_FILE = "trained.model", "trained.json"
+SENTENCEPIECE_FILE = "trained.model"
+WORDPIECE_FILE = "trained.json"
 MAX_WORD = 1_000  # characters; WordPiece calls longer words unknown
 _REPEAT = 10_000  # words per string handed to WordPiece
 _LIBRARIES = {"spm-bpe": "sentencepiece", "spm-unigram": "sentencepiece", "wordpiece": "tokenizers"}
@@ -28,9 +30,8 @@ _LIBRARIES = {"spm-bpe": "sentencepiece", "spm-unigram": "sentencepiece", "wordp
 def train(kind: str, size: int, *, counts: WordCounts, folder: Path) -> Cost:
     """Train a vocabulary of `size` tokens, without the unknown token, and write the library's file."""
     words = folder / "words.tsv"
-    words.write_text(
-        "".join(f"{word}\t{count}\n" for word, count in counts.table.rows()), encoding="utf-8"
-    )
+    lines = [f"{word}\t{count}\n" for word, count in counts.table.rows()]
+    words.write_text("".join(lines), encoding="utf-8")
     command = [sys.executable, "-P", "-m", __name__, kind, str(size), str(words), str(folder)]
     done = subprocess.run(
         command, capture_output=True, stdin=subprocess.DEVNULL, text=True, errors="replace"
@@ -86,9 +87,9 @@ def _repeated(words: Path) -> Iterator[str]:
     with words.open(encoding="utf-8", newline="\n") as file:
         for line in file:
             word, count = line.rsplit("\t", 1)
-            whole, rest = divmod(int(count), _REPEAT)
-            for n in (*[_REPEAT] * whole, rest):
-                yield f"{word} " * n
+            n_full, rest = divmod(int(count), _REPEAT)
+            for n in (*[_REPEAT] * n_full, rest):
+                yield " ".join([word] * n)
 
 
 TRAINERS: dict[str, Callable[[int, Path, Path], Cost]] = {
@@ -99,13 +100,17 @@ TRAINERS: dict[str, Callable[[int, Path, Path], Cost]] = {
 
 
 def main(kind: str, size: str, words: str, folder: str) -> int:
-    """Train and print the cost. Return 0; 1 if the library fails (stderr tells why); 3 if it is not installed."""
+    """Train and print the cost. Return the exit status.
+
+    The status is 1 if the library fails (stderr tells why), and 3 if it is not installed.
+    """
     try:
         cost = TRAINERS[kind](int(size), Path(words), Path(folder))
     except ImportError:
         return 3
     except Exception as error:  # whatever a library raises is its reason
-        sys.stderr.write(f"{str(error).splitlines()[0] if str(error) else type(error).__name__}\n")
+        reason = str(error).splitlines() or [type(error).__name__]
+        sys.stderr.write(f"{reason[0]}\n")
         return 1
     sys.stdout.write(json.dumps(asdict(cost)) + "\n")
     return 0

@@ -1,4 +1,4 @@
-"""`Comparison`: the result of `compare`, and its JSON layout. A system → `SystemResult`: its measures on all texts.
+"""`Comparison`: the result of `compare`. A system → `SystemResult`: its measures on all texts.
 
 `as_data` lays it out as JSON; a capitalised name stands for a dataclass:
 
@@ -9,10 +9,12 @@
     search          volt.choose.report.as_data of the joint search
     systems         [SystemResult];  chosen: the name of the system that the search's rule chose
     study           Study
-    tokens          columns {token, length, count, rank, appears, peak, peak_count, scaffolding}; count and rank
-                    are null if the chosen vocabulary lacks a token; scaffolding is null if no size drops the token
+    tokens          columns {token, length, count, rank, appears, peak, peak_count, scaffolding};
+                    count and rank are null if the chosen vocabulary lacks a token; scaffolding is
+                    null if no size drops the token
     lengths         [{length, types, pieces}] of the chosen vocabulary
-    samples         {sizes, samples: [{source, line}], cuts: [size][sample][word] → list of token number or string,
+    samples         {sizes, samples: [{source, line}],
+                    cuts: [size][sample][word] → list of token number or string,
                     counts: [size] → {token number as string: count}}
     problems        sentences on parts of the comparison that failed, and why
 """
@@ -27,6 +29,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial, reduce
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from operator import add
 from typing import Any
 
@@ -50,9 +53,11 @@ class SystemResult:
     """One vocabulary, measured.
 
     size: number of tokens, without special ones
-    n_scaffolding: number of tokens that merges make but the vocabulary drops; None for systems of other libraries
+    n_scaffolding: number of tokens that merges make but the vocabulary drops; None for systems of
+        other libraries
     cost_note: what `seconds` and `memory_mb` include
-    shares: source → the share of a token's occurrences that are in this source, averaged over the used tokens
+    shares: source → the share of a token's occurrences that are in this source, averaged over the
+        used tokens
     """
 
     name: str
@@ -73,16 +78,8 @@ class SystemResult:
 
 
 CutTexts = dict[str, tuple[Text, Cuts]]  # by name
-_FACTS = (
-    "name",
-    "family",
-    "size",
-    "rule",
-    "why",
-    "on_edge",
-    "n_scaffolding",
-    "cost_note",
-)  # copied from a System
+# The fields that are copied from a System.
+_FACTS = "name", "family", "size", "rule", "why", "on_edge", "n_scaffolding", "cost_note"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,18 +96,19 @@ class MeasuredTexts:
     @classmethod
     def of(cls, texts: Sequence[NamedText]) -> MeasuredTexts:
         words = {text.name: text.counts.words for text in texts}
-        counts = {
-            text.name: Text(
-                text.counts.counts.astype(np.int64), text.characters, text_bytes(text.counts)
-            )
-            for text in texts
-        }
+        counts = {}
+        for text in texts:
+            word_counts = text.counts.counts.astype(np.int64)
+            counts[text.name] = Text(word_counts, text.characters, text_bytes(text.counts))
         return cls(words, counts, are_aligned(texts))
 
     def cut(self, system: System) -> CutTexts:
         """Return the texts that a system can split, with their pieces."""
-        parts = {name: text for name, text in self.counts.items() if system.can_cut(name)}
-        return {name: (text, system.cut(self.words[name], name)) for name, text in parts.items()}
+        return {
+            name: (text, system.cut(self.words[name], name))
+            for name, text in self.counts.items()
+            if system.can_cut(name)
+        }
 
 
 def measure_system(
@@ -122,27 +120,30 @@ def measure_system(
     length: Length,
     model: LanguageModel | None,
 ) -> SystemResult:
-    """Measure a system on all texts. aligned: whether all training texts, and all held-out texts, are aligned"""
+    """Measure a system on all texts.
+
+    aligned: whether all training texts, and all held-out texts, are aligned
+    """
     measured = partial(
         measure, lengths=system.lengths, always=system.always, length=length, model=model
     )
-    whole = measured([*training.values()])
-    counts = np.array(
-        [cut.token_counts(text.word_counts, len(system.tokens)) for text, cut in training.values()]
-    )
-    by_source, heldout_by_source = (
+    whole = measured(list(training.values()))
+    by_source = [
         compared({name: measured([part]) for name, part in parts.items()}, aligned=is_aligned)
         for parts, is_aligned in zip((training, heldout), aligned, strict=True)
-    )
+    ]
+    n_types = len(system.tokens)
+    counts = [cuts.token_counts(text.word_counts, n_types) for text, cuts in training.values()]
+    shares = source_shares(np.array(counts)).tolist()
     return SystemResult(
         **{name: getattr(system, name) for name in _FACTS},
         seconds=system.cost.seconds,
         memory_mb=system.cost.memory_mb,
         training=replace(whole, muv=system.step_muv if whole.is_ranked else None),
-        heldout=measured([*heldout.values()]) if heldout else None,
-        by_source=by_source,
-        heldout_by_source=heldout_by_source,
-        shares=dict(zip(training, source_shares(counts).tolist(), strict=True)),
+        heldout=measured(list(heldout.values())) if heldout else None,
+        by_source=by_source[0],
+        heldout_by_source=by_source[1],
+        shares=dict(zip(training, shares, strict=True)),
     )
 
 
@@ -188,7 +189,8 @@ class Comparison:
     problems: sentences that say what failed, and why
 
     >>> import volt
-    >>> comparison = volt.compare(NamedText("en", {"low": 5, "lower": 2, "newest": 6, "widest": 3}), systems=[])
+    >>> text = NamedText("en", {"low": 5, "lower": 2, "newest": 6, "widest": 3})
+    >>> comparison = volt.compare(text, systems=[])
     >>> comparison.chosen, comparison.as_data()["corpus"]["words"]
     ('volt trained', 16)
     """
@@ -209,37 +211,42 @@ class Comparison:
     @property
     def files(self) -> tuple[str, ...]:
         """The files of all texts."""
-        texts = (*self.corpus.sources, *(self.heldout.sources if self.heldout else ()))
-        return tuple(file for text in texts for file in text.files)
+        facts = [self.corpus, self.heldout] if self.heldout else [self.corpus]
+        sources = chain.from_iterable(each.sources for each in facts)
+        return tuple(file for source in sources for file in source.files)
 
     def __repr__(self) -> str:
-        sources = (
-            f"{counted(len(self.corpus.sources), 'source')} of {counted(self.corpus.words, 'word')}"
-        )
-        chosen = f"{self.chosen} chosen, {counted(self.search.vocabulary.size, 'token')}"
-        return f"<Comparison: {counted(len(self.systems), 'system')} on {sources}, {chosen}>"
+        systems = counted(len(self.systems), "system")
+        sources = counted(len(self.corpus.sources), "source")
+        words = counted(self.corpus.words, "word")
+        tokens = counted(self.search.vocabulary.size, "token")
+        return f"<Comparison: {systems} on {sources} of {words}, {self.chosen} chosen, {tokens}>"
 
     def _repr_html_(self) -> str:
-        rows = [
-            (system.name, system.size, "–" if fertility is None else f"{fertility:.3f}", system.why)
-            for system in self.systems
-            for fertility in [(system.heldout or system.training).fertility]
-        ]
+        rows = []
+        for system in self.systems:
+            fertility = (system.heldout or system.training).fertility
+            shown = "–" if fertility is None else f"{fertility:.3f}"
+            rows.append((system.name, system.size, shown, system.why))
         names = [system.name for system in self.systems]
+        strong = names.index(self.chosen) if self.chosen in names else -1
         text = "held-out" if self.heldout else "training"
+        heads = ["system", "tokens", f"pieces per {text} word", "why"]
         return html_page(
             f"{self.chosen} is chosen, on {counted(self.corpus.words, 'word')}",
-            html_table(
-                ["system", "tokens", f"pieces per {text} word", "why"],
-                rows,
-                strong=names.index(self.chosen) if self.chosen in names else -1,
-            ),
+            html_table(heads, rows, strong=strong),
             entropy_curve(self.search.steps, self.search.pick),
             *map(html_note, (*self.problems, *self.search.warnings)),
         )
 
     def as_data(self) -> dict[str, Any]:
         """Return everything as JSON values, as the module describes."""
+        samples = asdict(self.samples)
+        samples["samples"] = [
+            {"source": source, "line": line} for source, line in self.samples.samples
+        ]
+        groups = self.tokens.drop_nulls("count").group_by("length")
+        lengths = groups.agg(types=pl.len(), pieces=pl.col("count").sum()).sort("length")
         return {
             "version": 1,
             "signature": self.signature,
@@ -251,20 +258,10 @@ class Comparison:
             "chosen": self.chosen,
             "study": asdict(self.study),
             "tokens": self.tokens.to_dict(as_series=False),
-            "lengths": _lengths(self.tokens),
-            "samples": {
-                **asdict(self.samples),
-                "samples": [
-                    {"source": source, "line": line} for source, line in self.samples.samples
-                ],
-            },
+            "lengths": lengths.to_dicts(),
+            "samples": samples,
             "problems": list(self.problems),
         }
-
-
-def _lengths(table: pl.DataFrame) -> list[dict[str, int]]:
-    groups = table.drop_nulls("count").group_by("length")
-    return groups.agg(types=pl.len(), pieces=pl.col("count").sum()).sort("length").to_dicts()
 
 
 def corpus_facts(texts: Sequence[NamedText], temperature: float) -> CorpusFacts:

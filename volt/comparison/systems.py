@@ -1,9 +1,9 @@
-"""A search, a size, a file or another library → `System`: a vocabulary, how it splits words, and its cost.
+"""A search, a size, a file or another library → `System`: a vocabulary, how it splits words, its cost.
 
     volt RULE           the kept tokens of the size that the rule picks, from one search
     muv-search          the BPE vocabulary with the greatest MUV (Eq. 1) on the paper's grid of sizes
     bpe:N               the first N tokens of the same BPE
-    spm-bpe:N           N tokens, trained by sentencepiece on the same words; likewise spm-unigram:N
+    spm-bpe:N           N tokens, trained by sentencepiece on the same words; or spm-unigram:N
     wordpiece:N         N tokens, trained by Hugging Face tokenizers on the same words
     PATH, PATH:PATTERN  a vocabulary file; PATTERN is the split pattern if the file lacks one
 
@@ -32,14 +32,13 @@ from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.files.paths import exists
 from volt.files.temporary import scratch_folder
-from volt.learn.candidates import Candidates
+from volt.learn.candidates import Candidates, Longs
 from volt.text.atoms import token_lengths
 from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 
-Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 DEFAULT_SYSTEMS = (
@@ -52,6 +51,10 @@ DEFAULT_SYSTEMS = (
     "wordpiece",
 )
 _KINDS = ("muv-search", "bpe", *TRAINERS)
+_VOLT_COST = (
+    "learning the candidates and the transports of all sizes; one search gives the vocabularies of "
+    "all rules"
+)
 _UNKNOWN_COST = "reading the file; the cost of training it is unknown"
 _NAMES = {
     "spm-bpe": "sentencepiece bpe",
@@ -62,7 +65,10 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """The parsed name of a system. pattern: the split pattern of a file: a published pattern or a regular expression"""
+    """The parsed name of a system.
+
+    pattern: the split pattern of a file: a published pattern or a regular expression
+    """
 
     kind: str
     size: int | None = None
@@ -71,8 +77,9 @@ class Spec:
 
     @property
     def text(self) -> str:
+        name = self.path or self.kind
         detail = self.pattern if self.path else self.size
-        return (self.path or self.kind) + (f":{detail}" if detail else "")
+        return f"{name}:{detail}" if detail else name
 
     def sized(self, size: int) -> Spec:
         return replace(self, size=size) if self.size is None and self.kind in TRAINERS else self
@@ -80,11 +87,14 @@ class Spec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class System:
-    """A vocabulary, and `cut`, a function of words and their source that splits the words into indices of `tokens`.
+    """A vocabulary, and a function that splits words.
 
     tokens, lengths: all tokens, scaffolding included, and their lengths in characters
-    always: (n_tokens,) bool, False for user and byte tokens, which are types only of a text in which they occur
-    step_muv: MUV (Eq. 1) from the previous searched size to this one; None if this size was not searched
+    always: (n_tokens,) bool, False for user and byte tokens, which are types only of a text in
+        which they occur
+    cut: splits words, of a source that it is also passed, into indices of `tokens`
+    step_muv: MUV (Eq. 1) from the previous searched size to this one; None if this size was not
+        searched
     sources: the names of the sources whose words `cut` can split; None for all
     """
 
@@ -111,26 +121,29 @@ class System:
 def parse_spec(text: str) -> Spec:
     """Parse the name of a system. Raises ConfigError if there is no such system or file."""
     kind, colon, size = text.partition(":")
-    if kind in _KINDS and not (
-        colon and (kind == "muv-search" or not size.isdecimal() or int(size) < 1)
-    ):
-        if kind == "bpe" and not size:
+    if kind in _KINDS:
+        if kind == "bpe" and not colon:
             raise ConfigError(f"system {text!r}: say how many tokens, such as bpe:8000")
-        return Spec(kind, int(size) if size else None)
+        if not colon:
+            return Spec(kind)
+        if kind != "muv-search" and size.isdecimal() and int(size):
+            return Spec(kind, int(size))
     if exists(text):
         return Spec("file", path=text)
     if size and exists(kind):
         return Spec("file", path=kind, pattern=size)
+
     near = get_close_matches(kind, _KINDS, n=1)
-    hint = f"did you mean {near[0]}? Write" if near else "write"
+    remedy = f"did you mean {near[0]}? Write" if near else "write"
     raise ConfigError(
-        f"system {text!r}: no such system and no such file; {hint} {', '.join(_KINDS)}:SIZE or a file"
+        f"system {text!r}: no such system and no such file; {remedy} {', '.join(_KINDS)}:SIZE "
+        "or a file"
     )
 
 
 def volt_systems(search: SearchResult, *, cost: Cost) -> Iterator[System]:
-    note = "learning the candidates and the transports of all sizes; one search gives the vocabularies of all rules"
-    systems: dict[int, System] = {}  # rules that pick the same size share a system
+    """Yield the system of each rule; rules that pick the same size share a vocabulary."""
+    systems = dict[int, System]()
     for rule, pick in search.picks.items():
         if pick.index not in systems:
             step = search.steps[pick.index]
@@ -141,12 +154,11 @@ def volt_systems(search: SearchResult, *, cost: Cost) -> Iterator[System]:
                 name="volt",
                 family="volt",
                 cost=cost,
-                cost_note=note,
+                cost_note=_VOLT_COST,
                 step_muv=step.muv,
             )
-        yield replace(
-            systems[pick.index], name=f"volt {rule}", rule=rule, why=pick.why, on_edge=pick.on_edge
-        )
+        system = systems[pick.index]
+        yield replace(system, name=f"volt {rule}", rule=rule, why=pick.why, on_edge=pick.on_edge)
 
 
 def system_at(
@@ -168,44 +180,38 @@ def vocabulary_system(
 ) -> System:
     """Return a system that splits words with VOLT's `Encoder`.
 
-    words_of: the counts of the words to split. If they were normalised or split with other settings than the
-        vocabulary's, each word is encoded as a line
+    words_of: the counts of the words to split. If they were normalised or split with other settings
+        than the vocabulary's, each word is encoded as a line
     """
     encoder = Encoder(vocabulary)
+    pretokenizer = vocabulary.pretokenizer
     roles = set(vocabulary.special.roles.values())
-    own = {*vocabulary.tokens, *vocabulary.scaffolding}
-    types = tuple(
-        piece
-        for piece in (*vocabulary.pieces, *vocabulary.scaffolding)
-        if piece and piece not in roles
-    )
-    lengths = token_lengths(
-        ["?" if piece in BYTE_TOKENS else piece for piece in types], marker=vocabulary.marker
-    )
+    pieces = (*vocabulary.pieces, *vocabulary.scaffolding)
+    types = tuple(piece for piece in pieces if piece and piece not in roles)
     numbers = {piece: number for number, piece in enumerate(types)}
-    settings = vocabulary.normalizer, vocabulary.pretokenizer
-    as_texts = words_of is not None and settings != (words_of.normalizer, words_of.pretokenizer)
-    if as_texts and words_of is not None and words_of.pretokenizer != PreTokenizer():
-        raise VocabularyError(
-            f"{name} splits text by {vocabulary.pretokenizer.name}, but the corpus was counted by "
-            f"{words_of.pretokenizer.name}; count it by white space to compare them"
-        )
-    space = " " * (
-        vocabulary.pretokenizer.keeps_spaces and not vocabulary.pretokenizer.dummy_prefix
-    )
+    own = {*vocabulary.tokens, *vocabulary.scaffolding}
+    spelled = ["?" if piece in BYTE_TOKENS else piece for piece in types]
+
+    as_lines = False
+    if words_of is not None:
+        settings = words_of.normalizer, words_of.pretokenizer
+        as_lines = settings != (vocabulary.normalizer, pretokenizer)
+        if as_lines and words_of.pretokenizer != PreTokenizer():
+            raise VocabularyError(
+                f"{name} splits text by {pretokenizer.name}, but the corpus was counted by "
+                f"{words_of.pretokenizer.name}; count it by white space to compare them"
+            )
+    front = " " if pretokenizer.keeps_spaces and not pretokenizer.dummy_prefix else ""
 
     def cut(words: Sequence[str], _source: str) -> Cuts:
-        cuts = (
-            encoder.encode_lines([space + word for word in words])
-            if as_texts
-            else encoder.encode_words(words)
-        )
+        texts = [front + word for word in words]
+        cuts = encoder.encode_lines(texts) if as_lines else encoder.encode_words(words)
         return cuts_of([[numbers.get(piece, -1) for piece in pieces] for pieces in cuts])
 
     return System(
         name,
         tokens=types,
-        lengths=lengths,
+        lengths=token_lengths(spelled, marker=vocabulary.marker),
         always=np.array([piece in own for piece in types], bool),
         cut=cut,
         size=vocabulary.size,
@@ -222,7 +228,8 @@ def file_system(file: ReadFile, *, counts: WordCounts) -> System:
         "rule": "as given",
         "cost_note": _UNKNOWN_COST,
     }
-    name, model = f"file {file.path}", file.model
+    name = f"file {file.path}"
+    model = file.model
     if isinstance(model, Vocabulary):
         return vocabulary_system(name, model, words_of=counts, why=file.path, **facts)
     if counts.pretokenizer != PreTokenizer():
@@ -244,47 +251,37 @@ def _library_system(name: str, library: Library, **facts: Any) -> System:
 
 def _no_texts(name: str, counts: WordCounts) -> VocabularyError:
     return VocabularyError(
-        f"{name} reads texts; this corpus was counted by {counts.pretokenizer.name} "
-        f"(normalizer {counts.normalizer.name}): count it by white space, not normalised, to compare them"
+        f"{name} reads texts; this corpus was counted by {counts.pretokenizer.name} (normalizer "
+        f"{counts.normalizer.name}): count it by white space, not normalised, to compare them"
     )
 
 
 def trained_system(kind: str, size: int, *, counts: WordCounts) -> System:
+    family = _NAMES[kind]
     if counts.pretokenizer != PreTokenizer() or counts.normalizer != Normalizer():
-        raise _no_texts(_NAMES[kind], counts)
+        raise _no_texts(family, counts)
+    note = "training alone, in a process of its own"
     with scratch_folder() as folder:
         cost = train(kind, size, counts=counts, folder=folder)
-        is_wordpiece = kind == "wordpiece"
-        result = (
-            of_tokenizers(folder / WORDPIECE_FILE)
-            if is_wordpiece
-            else of_sentencepiece(folder / SENTENCEPIECE_FILE)
-        )
-    repeats = (
-        "; the library takes no counts, so it reads each word as often as it occurs" * is_wordpiece
-    )
+        if kind == "wordpiece":
+            library = of_tokenizers(folder / WORDPIECE_FILE)
+            note += "; the library takes no counts, so it reads each word as often as it occurs"
+        else:
+            library = of_sentencepiece(folder / SENTENCEPIECE_FILE)
+
+    why = "as requested"
+    if library.size != size:
+        why = f"{size:,} requested, the library gives {library.size:,}"
     return _library_system(
-        f"{_NAMES[kind]} {size}",
-        result,
-        family=_NAMES[kind],
-        cost=cost,
-        rule="fixed",
-        cost_note=f"training alone, in a process of its own{repeats}",
-        why="as requested"
-        if result.size == size
-        else f"{size:,} requested, the library gives {result.size:,}",
+        f"{family} {size}", library, family=family, cost=cost, rule="fixed", cost_note=note, why=why
     )
 
 
 def joined_system(name: str, systems: dict[str, System], **facts: Any) -> System:
-    """Join the vocabularies of sources to one system that splits each source by its own vocabulary."""
-    offsets = dict(
-        zip(
-            systems,
-            accumulate((len(one.tokens) for one in systems.values()), initial=0),
-            strict=False,
-        )
-    )
+    """Join the vocabularies of sources to one system that splits each source by its own."""
+    parts = systems.values()
+    first_numbers = accumulate([len(system.tokens) for system in parts], initial=0)
+    offsets = dict(zip(systems, first_numbers, strict=False))
 
     def cut(words: Sequence[str], source: str) -> Cuts:
         cuts = systems[source].cut(words, source)
@@ -292,12 +289,12 @@ def joined_system(name: str, systems: dict[str, System], **facts: Any) -> System
 
     return System(
         name,
-        tokens=tuple(chain.from_iterable(one.tokens for one in systems.values())),
-        lengths=np.concatenate([one.lengths for one in systems.values()]),
-        always=np.concatenate([one.always for one in systems.values()]),
+        tokens=tuple(chain.from_iterable(system.tokens for system in parts)),
+        lengths=np.concatenate([system.lengths for system in parts]),
+        always=np.concatenate([system.always for system in parts]),
         cut=cut,
-        size=sum(one.size for one in systems.values()),
-        n_scaffolding=sum(one.n_scaffolding or 0 for one in systems.values()),
+        size=sum(system.size for system in parts),
+        n_scaffolding=sum(system.n_scaffolding or 0 for system in parts),
         sources=tuple(systems),
         **facts,
     )

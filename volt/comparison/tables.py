@@ -1,6 +1,7 @@
-"""`Comparison.as_data()` → the tables of a report, for a terminal of any width and as Markdown. Computes no numbers.
+"""`Comparison.as_data()` → the tables of a report, for a terminal of any width and as Markdown.
 
-The page shows all columns with their labels; the terminal and Markdown show the brief table with abbreviated labels.
+This module computes no numbers. The page shows all columns with their labels; the terminal and
+Markdown show the brief table with abbreviated labels.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from volt.display import Grid, LabelledText, at_bars
+from volt.choose.report import seconds_line, signature_line, warning_lines
+from volt.display import Grid
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -77,9 +79,10 @@ class Table:
     @property
     def strong(self) -> int | None:
         """The index of the highlighted row, if any."""
-        return next(
-            (index for index, row in enumerate(self.rows) if row[0].value == self.highlighted), None
-        )
+        for index, row in enumerate(self.rows):
+            if row[0].value == self.highlighted:
+                return index
+        return None
 
     def brief(self) -> Table:
         return replace(self, columns=[column for column in self.columns if not column.detail])
@@ -201,11 +204,8 @@ _TOTALS = ("lines", "words", "distinct_words", "characters")
 
 
 def legend(columns: Iterable[TableColumn]) -> str:
-    return " ".join(
-        f"{column.head}: {column.title}."
-        for column in columns
-        if column.title and not column.detail
-    )
+    explained = [column for column in columns if column.title and not column.detail]
+    return " ".join(f"{column.head}: {column.title}." for column in explained)
 
 
 def corpus_table(data: Data) -> Table:
@@ -215,10 +215,10 @@ def corpus_table(data: Data) -> Table:
         *(TableColumn(key, key.replace("_", " "), "", "count") for key in _TOTALS),
         TableColumn("fingerprint", "fingerprint", "of the word counts", detail=True),
     ]
-    parts = (("training", data["corpus"]), ("held-out", data["heldout"]))
-    rows = [
-        {**source, "part": part} for part, facts in parts if facts for source in facts["sources"]
-    ]
+    rows = []
+    for part, facts in (("training", data["corpus"]), ("held-out", data["heldout"])):
+        if facts:
+            rows += [{**source, "part": part} for source in facts["sources"]]
     return Table("sources", "Corpus", columns, rows)
 
 
@@ -229,8 +229,10 @@ def pick_table(data: Data) -> Table:
         TableColumn("why", "why", "the reason"),
         EDGE,
     ]
-    picks, chosen = data["search"]["picks"].values(), data["search"]["pick"]["rule"]
-    return Table("picks", "What every rule picks", columns, picks, highlighted=chosen)
+    search = data["search"]
+    rows = search["picks"].values()
+    rule = search["pick"]["rule"]
+    return Table("picks", "What every rule picks", columns, rows, highlighted=rule)
 
 
 def cost_table(data: Data) -> Table:
@@ -247,18 +249,13 @@ def cost_table(data: Data) -> Table:
         TableColumn("cost_note", "covers", "what time and memory include", detail=True),
     ]
     rows = [_measured(system, "training") for system in data["systems"]]
-    covered = dict.fromkeys(
-        f"{system['family']}: {system['cost_note']}." for system in data["systems"]
+    costs = [f"{system['family']}: {system['cost_note']}." for system in data["systems"]]
+    note = (
+        f"{legend([SCAFFOLDING, MUV, SECONDS, MEMORY, EDGE])} What seconds and MB include: "
+        f"{' '.join(dict.fromkeys(costs))}"
     )
-    note = f"{legend([SCAFFOLDING, MUV, SECONDS, MEMORY, EDGE])} What seconds and MB include: {' '.join(covered)}"
-    return Table(
-        "costs",
-        "Vocabularies, and what each cost",
-        columns,
-        rows,
-        highlighted=data["chosen"],
-        note=note,
-    )
+    caption = "Vocabularies, and what each cost"
+    return Table("costs", caption, columns, rows, highlighted=data["chosen"], note=note)
 
 
 def _measures(data: Data) -> tuple[TableColumn, ...]:
@@ -270,18 +267,19 @@ def _measures(data: Data) -> tuple[TableColumn, ...]:
 
 def system_tables(data: Data) -> list[Table]:
     columns = [SYSTEM, replace(SIZE, detail=True), *_measures(data)]
-    return [
-        Table(
-            f"systems-{part}",
-            f"Measures on the {text} text",
-            columns,
-            [_measured(system, part) for system in data["systems"]],
-            highlighted=data["chosen"],
-            note=legend(columns[2:]) if part == "training" else "",
-        )
-        for part, text in (("training", "training"), ("heldout", "held-out"))
-        if part == "training" or data["heldout"]
-    ]
+    tables = []
+    for part, text in (("training", "training"), ("heldout", "held-out")):
+        if part == "training" or data["heldout"]:
+            table = Table(
+                f"systems-{part}",
+                f"Measures on the {text} text",
+                columns,
+                [_measured(system, part) for system in data["systems"]],
+                highlighted=data["chosen"],
+                note=legend(columns[2:]) if part == "training" else "",
+            )
+            tables.append(table)
+    return tables
 
 
 def _measured(system: Data, part: str) -> Data:
@@ -293,54 +291,50 @@ def _ranked(measures: Data) -> Data:
 
 
 def source_tables(data: Data) -> list[Table]:
-    captions = {
-        "by_source": "By source, training text",
-        "heldout_by_source": "By source, held-out text",
-    }
     columns = [SYSTEM, SOURCE, SHARE, PARITY, PREMIUM, *_measures(data)]
-    rows = {
-        part: [row for system in data["systems"] for row in _source_rows(system, part)]
-        for part in captions
-    }
-    return [
-        Table(part.replace("_", "-"), captions[part], columns, result)
-        for part, result in rows.items()
-        if result
-    ]
+    tables = []
+    for part, text in (("by_source", "training"), ("heldout_by_source", "held-out")):
+        rows = [row for system in data["systems"] for row in _source_rows(system, part)]
+        if rows:
+            name = part.replace("_", "-")
+            tables.append(Table(name, f"By source, {text} text", columns, rows))
+    return tables
 
 
 def chosen_source_tables(data: Data) -> list[Table]:
     """Return the chosen system on every source of the training text."""
-    balance = (PARITY, PREMIUM)[: 1 + data["corpus"]["aligned"]]
+    balance = _balance(data)
     columns = [SOURCE, SHARE, *_measures(data), *balance]
-    return [
-        Table(
-            "chosen-by-source",
-            f"{system['name']}, by source, training text",
-            columns,
-            [*_source_rows(system, "by_source")],
-            note=legend([SHARE, *balance]),
-        )
-        for system in data["systems"]
-        if system["name"] == data["chosen"]
-    ]
+    tables = []
+    for system in data["systems"]:
+        if system["name"] == data["chosen"]:
+            caption = f"{system['name']}, by source, training text"
+            rows = list(_source_rows(system, "by_source"))
+            note = legend([SHARE, *balance])
+            tables.append(Table("chosen-by-source", caption, columns, rows, note=note))
+    return tables
+
+
+def _balance(data: Data) -> list[TableColumn]:
+    return [PARITY, PREMIUM] if data["corpus"]["aligned"] else [PARITY]
 
 
 def measures_by_source(data: Data, *, full: bool = True) -> list[Table]:
     """Return a table for each measure, with a row for each system and a column for each source."""
-    more = [CUT_WORDS, PARITY, *[PREMIUM] * data["corpus"]["aligned"], SHARE]
-    names, tables = [source["name"] for source in data["corpus"]["sources"]], []
-    for measure in [FERTILITY, *more * full]:
+    measures = [FERTILITY]
+    if full:
+        measures += [CUT_WORDS, *_balance(data), SHARE]
+    names = [source["name"] for source in data["corpus"]["sources"]]
+    tables = []
+    for measure in measures:
         columns = [SYSTEM, *(TableColumn(f"in {name}", name, "", measure.form) for name in names)]
-        rows = [
-            {f"in {row['source']}": row[measure.key] for row in _source_rows(system, "by_source")}
-            | system
-            for system in data["systems"]
-        ]
+        rows = []
+        for system in data["systems"]:
+            sources = _source_rows(system, "by_source")
+            rows.append({f"in {row['source']}": row[measure.key] for row in sources} | system)
+        name = f"{measure.key}-by-source"
         caption = f"Training text: {measure.label}, by source ({measure.title})"
-        tables.append(
-            Table(f"{measure.key}-by-source", caption, columns, rows, highlighted=data["chosen"])
-        )
+        tables.append(Table(name, caption, columns, rows, highlighted=data["chosen"]))
     return tables
 
 
@@ -362,12 +356,17 @@ def study_tables(data: Data) -> list[Table]:
         ("occurrence_", "by occurrence", "occ.", "Eq. 2, mean length over the pieces"),
         ("transport_", "after transport", "tr.", "Eq. 4, after the transport of this size"),
     ):
-        title = f"{title}, nats per character"
+        entropy = TableColumn(
+            f"{prefix}entropy",
+            f"entropy, {name}",
+            f"{title}, nats per character",
+            "fine",
+            f"entropy, {short}",
+        )
+        label = f"{MUV.label}, {name}"
         grid += [
-            TableColumn(f"{prefix}entropy", f"entropy, {name}", title, "fine", f"entropy, {short}"),
-            replace(
-                MUV, key=f"{prefix}muv", label=f"{MUV.label}, {name}", short=f"{MUV.label}, {short}"
-            ),
+            entropy,
+            replace(MUV, key=f"{prefix}muv", label=label, short=f"{MUV.label}, {short}"),
         ]
     argmaxes = [
         TableColumn("over", "searched over", "the paper's grid, every size, or steps of 1,000"),
@@ -381,7 +380,8 @@ def study_tables(data: Data) -> list[Table]:
         MUV,
         EDGE,
     ]
-    study, note = data["study"], legend([column for column in grid if column.form == "fine"])
+    study = data["study"]
+    note = legend(column for column in grid if column.form == "fine")
     where = "MUV-search: where Eq. 1 is greatest"
     return [
         Table("grid", "MUV-search: the paper's grid", grid, study["grid"], note=note),
@@ -390,56 +390,57 @@ def study_tables(data: Data) -> list[Table]:
 
 
 def report_tables(data: Data, *, full: bool = True) -> list[Table]:
-    """Return the brief tables of a comparison, without empty ones. full: include every measure by source"""
+    """Return the brief tables of a comparison, without empty ones.
+
+    full: include every measure by source
+    """
     tables = [corpus_table(data), cost_table(data), *system_tables(data)]
     if len(data["corpus"]["sources"]) > 1:
         tables += [*chosen_source_tables(data), *measures_by_source(data, full=full)]
-    return [result.brief() for result in (*tables, *study_tables(data)) if result.data]
+    return [table.brief() for table in (*tables, *study_tables(data)) if table.data]
 
 
 def warnings(data: Data) -> list[str]:
     """Return the problems, then the warnings of the search and of the study."""
-    return list(
-        dict.fromkeys((*data["problems"], *data["search"]["warnings"], *data["study"]["warnings"]))
-    )
+    sentences = (*data["problems"], *data["search"]["warnings"], *data["study"]["warnings"])
+    return list(dict.fromkeys(sentences))
 
 
 def as_markdown(data: Data) -> str:
     """Return the report as Markdown, ending in a line end."""
-    output = data["made"]
-    parts = ["# Vocabularies compared", ""]
-    parts += [f"- **{_escaped(warning)}**" for warning in warnings(data)] + [""] * bool(
-        warnings(data)
-    )
-    for result in report_tables(data):
-        parts += [_markdown(result), ""]
-    parts.append(
-        f"volt {output['volt']}, {output['date']}, {output['machine']}, {output['n_cpus']} CPUs, "
-        f"{output['seconds']:.1f} s.  \n"
-        f"`{data['signature']}`"
-    )
-    return "\n".join(parts) + "\n"
+    lines = ["# Vocabularies compared", ""]
+    sentences = warnings(data)
+    if sentences:
+        lines += [*(f"- **{_escaped(sentence)}**" for sentence in sentences), ""]
+    for table in report_tables(data):
+        lines += [*_markdown(table), ""]
+    facts = data["made"]
+    lines += [
+        f"volt {facts['volt']}, {facts['date']}, {facts['machine']}, {facts['n_cpus']} CPUs, "
+        f"{facts['seconds']:.1f} s.  ",
+        f"`{data['signature']}`",
+        "",
+    ]
+    return "\n".join(lines)
 
 
-def _markdown(table: Table) -> str:
+def _markdown(table: Table) -> Iterator[str]:
+    """Yield the lines of a table."""
     rows = [[cell.text for cell in row] for row in table.rows]
     if table.strong is not None:
         rows[table.strong][0] = f"**{rows[table.strong][0]}**"
-    heads, rules = zip(
-        *((one.head, "---:" if one.is_number else "---") for one in table.columns), strict=True
-    )
-    lines = [
-        f"### {_escaped(table.caption)}",
-        "",
-        _line(heads),
-        f"|{'|'.join(rules)}|",
-        *map(_line, rows),
-    ]
-    return "\n".join([*lines, *(["", _escaped(table.note)] if table.note else [])])
+    yield f"### {_escaped(table.caption)}"
+    yield ""
+    yield _line(column.head for column in table.columns)
+    yield f"|{'|'.join('---:' if column.is_number else '---' for column in table.columns)}|"
+    yield from map(_line, rows)
+    if table.note:
+        yield ""
+        yield _escaped(table.note)
 
 
 def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(_escaped(cell) for cell in cells)} |"
+    return f"| {' | '.join(map(_escaped, cells))} |"
 
 
 def _escaped(text: str) -> str:
@@ -451,23 +452,19 @@ def as_text(data: Data) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    parts: list[RenderableType] = []
-    for result in report_tables(data, full=False):
-        heads, cells = (
-            [column.head for column in result.columns],
-            [[cell.text for cell in row] for row in result.rows],
-        )
-        numbers = [place for place, column in enumerate(result.columns) if column.is_number]
-        grid = Grid(heads, cells, numbers=numbers, strong=result.strong)
-        parts += [Text(result.caption, style="bold"), grid]
-        parts += [Text(result.note, style="dim")] * bool(result.note) + [""]
-    for warning in warnings(data):
-        parts += [Text.assemble(("warning ", "bold yellow"), warning), ""]
-    seconds = {**data["search"]["seconds"], "total": data["made"]["seconds"]}
-    parts.append(
-        LabelledText(
-            "seconds   ", [f"{phase} {value:.2f}" for phase, value in seconds.items()], gap="   "
-        )
+    lines: list[RenderableType] = []
+    for table in report_tables(data, full=False):
+        heads = [column.head for column in table.columns]
+        cells = [[cell.text for cell in row] for row in table.rows]
+        numbers = [place for place, column in enumerate(table.columns) if column.is_number]
+        lines.append(Text(table.caption, style="bold"))
+        lines.append(Grid(heads, cells, numbers=numbers, strong=table.strong))
+        if table.note:
+            lines.append(Text(table.note, style="dim"))
+        lines.append("")
+    lines += warning_lines(warnings(data))
+    return Group(
+        *lines,
+        seconds_line({**data["search"]["seconds"], "total": data["made"]["seconds"]}),
+        signature_line(data["signature"]),
     )
-    parts.append(LabelledText("signature ", at_bars(data["signature"]), gap=""))
-    return Group(*parts)

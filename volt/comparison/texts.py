@@ -1,4 +1,7 @@
-"""Texts by name → `NamedText`s: word counts and sample lines, and notes on how held-out text differs from training."""
+"""Texts by name → `NamedText`s: word counts and sample lines.
+
+Notes say how held-out text differs from training text.
+"""
 
 from __future__ import annotations
 
@@ -47,13 +50,12 @@ class NamedText:
 
     def __post_init__(self) -> None:
         arguments.text(self.name, "name", remedy="did you mean NamedText('name', counts)?")
-        object.__setattr__(
-            self, "counts", as_counts(self.counts)
-        )  # the only way to set a field of a frozen dataclass
+        object.__setattr__(self, "counts", as_counts(self.counts))  # this dataclass is frozen
 
     def __repr__(self) -> str:
+        name = arguments.shortened(repr(self.name))
         words = f"{counted(self.counts.n_words, 'word')}, {self.counts.total:,} in all"
-        return f"<NamedText {arguments.shortened(repr(self.name))}: {words}, {counted(len(self.files), 'file')}>"
+        return f"<NamedText {name}: {words}, {counted(len(self.files), 'file')}>"
 
     @property
     def characters(self) -> Counter[str]:
@@ -64,78 +66,88 @@ class NamedText:
 def read_sources(
     texts: Sequence[str | NamedText], *, max_line: int | None = MAX_LINE
 ) -> tuple[NamedText, ...]:
-    """Read and count the texts that are files. Raises ConfigError if two texts have the same name."""
+    """Read and count the texts that are files.
+
+    Raises ConfigError if two texts have the same name.
+    """
     files = iter(source_paths([text for text in texts if isinstance(text, str)]).items())
-    result = []
+    named = []
     for text in texts:
         if not isinstance(text, NamedText):
             name, path = next(files)
-            counts, places = count_words(path, max_line=max_line), tuple(expand(path))
-            text = NamedText(name, counts, places, sample_lines(places[0]))
-        result.append(text)
-    names = [text.name for text in result]
+            counts = count_words(path, max_line=max_line)
+            paths = tuple(expand(path))
+            text = NamedText(name, counts, paths, sample_lines(paths[0]))
+        named.append(text)
+
+    names = [text.name for text in named]
     if len(set(names)) < len(names):
         raise ConfigError(
             f"source names {', '.join(names)} are not distinct; give each a different name"
         )
-    return tuple(result)
+    return tuple(named)
 
 
 def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
     """Return a few evenly spaced lines of 40 to 160 characters from the start of a file."""
     if path == "-" or path.endswith((".parquet", ".jsonl")):
         return ()
-    blocks = read_blocks(
-        path, block_size=_SAMPLE_BLOCK, errors="replace", max_line=None
-    )  # counting has checked lines
+    # Counting has checked the lines.
+    blocks = read_blocks(path, block_size=_SAMPLE_BLOCK, errors="replace", max_line=None)
     text = next((block.data.decode() for block in blocks), "")
     lines = [line.strip() for line in text.split("\n")]
-    fitting = [line for line in lines if len(line) in SAMPLE_LENGTHS] or [
-        line[:160] for line in lines if line
-    ]
-    return tuple(
-        dict.fromkeys(fitting[i * (len(fitting) - 1) // max(1, n - 1)] for i in range(n) if fitting)
-    )
+    fitting = [line for line in lines if len(line) in SAMPLE_LENGTHS]
+    if not fitting:
+        fitting = [line[:160] for line in lines if line]
+    if not fitting:
+        return ()
+    places = [number * (len(fitting) - 1) // max(1, n - 1) for number in range(n)]
+    return tuple(dict.fromkeys(fitting[place] for place in places))
 
 
 def match_names(
     names: Sequence[str], heldout: Sequence[NamedText]
 ) -> tuple[tuple[NamedText, ...], list[str]]:
-    """Match held-out texts to sources by name. Return the texts, and a sentence on each name without a match."""
-    if (
-        len(names) == len(heldout) == 1 and heldout[0].name != names[0]
-    ):  # a single text belongs to a single source
+    """Match held-out texts to sources by name.
+
+    Return the texts, and a sentence on each name without a match.
+    """
+    if len(names) == 1 and len(heldout) == 1:  # a single text belongs to a single source
         return (replace(heldout[0], name=names[0]),), []
-    known, inputs = ", ".join(names), [text.name for text in heldout]
-    tail = "it is measured only as a whole; write NAME=FILE"
+
+    heldout_names = [text.name for text in heldout]
+    unmatched = [name for name in heldout_names if name not in names]
     notes = [
-        f"held-out {name!r} has no source of its name ({known}): {tail}"
-        for name in inputs
-        if name not in names
+        f"held-out {name!r} has no source of its name ({', '.join(names)}): it is measured only as "
+        "a whole; write NAME=FILE"
+        for name in unmatched
     ]
-    if set(inputs) & set(names):
-        notes += [f"source {name!r} has no held-out text" for name in names if name not in inputs]
+    if len(unmatched) < len(heldout):
+        for name in names:
+            if name not in heldout_names:
+                notes.append(f"source {name!r} has no held-out text")
     return tuple(heldout), notes
 
 
 def unseen_characters(seen: Sequence[NamedText], heldout: NamedText) -> str | None:
-    """Return a sentence on the characters of a held-out text that training lacks; None if these are rare."""
-    known, occurrences = (
-        set("".join(chain.from_iterable(text.counts.words for text in seen))),
-        heldout.characters,
-    )
-    unseen = {
-        character: count for character, count in occurrences.items() if character not in known
-    }
-    share = sum(unseen.values()) / max(1, occurrences.total())
+    """Return a sentence on the characters of a held-out text that training lacks.
+
+    None if these are rare.
+    """
+    known = set("".join(chain.from_iterable(text.counts.words for text in seen)))
+    occurrences = heldout.characters
+    unseen = Counter({char: count for char, count in occurrences.items() if char not in known})
+    share = unseen.total() / max(1, occurrences.total())
     if share < UNSEEN_SHARE:
         return None
+
     scripts = Counter[str]()  # first words of the characters' names: GREEK, LATIN, CJK and so on
     for character, count in unseen.items():
         scripts[unicodedata.name(character, "UNNAMED").split()[0]] += count
+    [(script, _)] = scripts.most_common(1)
     return (
-        f"held-out {heldout.name!r}: {100 * share:.1f} % of its characters ({len(unseen)} distinct, mostly "
-        f"{scripts.most_common(1)[0][0]}) do not occur in the training text; a vocabulary without byte fallback "
+        f"held-out {heldout.name!r}: {100 * share:.1f} % of its characters ({len(unseen)} distinct, "
+        f"mostly {script}) do not occur in the training text; a vocabulary without byte fallback "
         "writes them as unknown"
     )
 
@@ -152,22 +164,26 @@ Texts = Text | Iterable[Text]
 def as_texts(texts: Texts, name: str) -> list[str | NamedText]:
     """Return a list of one or several texts: `NamedText`s, or strings such as NAME=FILE."""
     is_one = isinstance(texts, str | os.PathLike | NamedText | WordCounts)
-    listed = [texts] if is_one else arguments.several(texts, name)
-    remedy = "give NAME=FILE, or volt.comparison.NamedText('name', counts)"
-    return [
-        arguments.path(text, f"{name}[{place}]")
-        if isinstance(text, str | os.PathLike)
-        else arguments.instance(text, NamedText, f"{name}[{place}]", remedy=remedy)
-        for place, text in enumerate(listed)
-    ]
+    checked: list[str | NamedText] = []
+    for place, text in enumerate([texts] if is_one else arguments.several(texts, name)):
+        label = f"{name}[{place}]"
+        if isinstance(text, str | os.PathLike):
+            checked.append(arguments.path(text, label))
+        else:
+            remedy = "give NAME=FILE, or volt.comparison.NamedText('name', counts)"
+            checked.append(arguments.instance(text, NamedText, label, remedy=remedy))
+    return checked
 
 
 def read_both(
     training: Sequence[str | NamedText], heldout: Sequence[str | NamedText], max_line: int | None
 ) -> tuple[tuple[NamedText, ...], tuple[NamedText, ...], list[str]]:
-    texts, others = (
-        read_sources(training, max_line=max_line),
-        read_sources(heldout, max_line=max_line),
-    )
+    """Read training and held-out texts. Return them, and sentences on how they differ."""
+    texts = read_sources(training, max_line=max_line)
+    others = read_sources(heldout, max_line=max_line)
     held, notes = match_names([text.name for text in texts], others)
-    return texts, held, [*notes, *filter(None, (unseen_characters(texts, text) for text in held))]
+    for text in held:
+        note = unseen_characters(texts, text)
+        if note:
+            notes.append(note)
+    return texts, held, notes

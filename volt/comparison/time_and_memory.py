@@ -1,6 +1,7 @@
-"""A call → its `Cost`: wall-clock seconds and peak memory. `PhaseLog` sums phases and records failures.
+"""A call → its `Cost`: wall-clock seconds and peak memory.
 
-Memory is None except on Linux, as only Linux can reset the peak. Memory that a call reuses is not counted.
+`PhaseLog` sums phases and records failures. Memory is None except on Linux, as only Linux can reset
+the peak. Memory that a call reuses is not counted.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class PhaseLog:
     def __init__(self, report: Report | None) -> None:
         self.phases: dict[str, float] = {}
         self.problems: list[str] = []
-        self._report, self._start = report or (lambda _: None), time.perf_counter()
+        self._report = report or (lambda _: None)
+        self._start = time.perf_counter()
 
     @property
     def seconds(self) -> float:
@@ -54,7 +56,7 @@ _PROCESS = Path("/proc/self")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Wall time, and by how much the peak memory exceeds the memory at the start, in 10⁶ bytes (None if unknown)."""
+    """Wall time, and peak memory above the memory at the start, in 10⁶ bytes (None if unknown)."""
 
     seconds: float
     memory_mb: float | None
@@ -65,20 +67,20 @@ class Cost:
 
 
 def measured(call: Callable[P, T], *values: P.args, **options: P.kwargs) -> tuple[T, Cost]:
-    before, start = _restarted_peak(), time.perf_counter()
+    before = _restarted_peak()
+    start = time.perf_counter()
     result = call(*values, **options)
     seconds = time.perf_counter() - start
-    return result, Cost(
-        seconds, None if before is None else max(0, _status("VmHWM") - before) / 1e6
-    )
+    if before is None:
+        return result, Cost(seconds, None)
+    return result, Cost(seconds, max(0, _status("VmHWM") - before) / 1e6)
 
 
 def _restarted_peak() -> int | None:
-    """Reset the peak resident size. Return the current size in bytes; None if resetting is impossible."""
+    """Reset the peak resident size. Return the current size in bytes; None if this is impossible."""
     try:
-        (_PROCESS / "clear_refs").write_text(
-            "5"
-        )  # see proc(5): resets VmHWM to the current resident size
+        # See proc(5): this sets VmHWM to the current resident size.
+        (_PROCESS / "clear_refs").write_text("5")
         return _status("VmRSS")
     except OSError:
         return None

@@ -15,9 +15,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -32,11 +32,9 @@ from volt.files.threads import available_cores
 
 _LEAST = 512 << 20  # the smallest budget
 _BASE = 256 << 20  # the memory of Python and the libraries: a search of two words takes 232 MB
-_ROW, _UNIT, _SYMBOL = (
-    32,
-    160,
-    60,
-)  # bytes: a word in a table, without its text; a unit; a character in learning
+_ROW = 32  # bytes of a word in a table, without its text
+_UNIT = 160  # bytes of a unit
+_SYMBOL = 60  # bytes of a character in learning
 _MMAP_THRESHOLD = -3  # the name of this setting of mallopt
 # Exact up to 65,536; beyond that, a threshold is at most twice the exact count.
 _THRESHOLDS = np.concatenate([np.arange(1, 1 << 16), 1 << np.arange(16, 63)])
@@ -51,9 +49,8 @@ class Budget:
     @classmethod
     def of(cls, value: int | str) -> Budget:
         """Parse a number of bytes, or a string such as 2G. Raises ConfigError if it is below 512 MB or not a size."""
-        n_bytes = arguments.parse_bytes(
-            value, "memory", such_as="512M, which is the least, 2G or 16G"
-        )
+        examples = "512M, which is the least, 2G or 16G"
+        n_bytes = arguments.parse_bytes(value, "memory", such_as=examples)
         if n_bytes < _LEAST:
             raise ConfigError(
                 f"memory is {value}; give 512M or more; Python and the libraries take half of that"
@@ -62,7 +59,8 @@ class Budget:
 
     def check_learning(self, table: pl.DataFrame, *, approximate: bool = False) -> None:
         """Raise CorpusError if learning from these words would exceed the budget."""
-        if learning_bytes(table.height, int(table["word"].str.len_chars().sum())) > self.for_words:
+        n_characters = int(table["word"].str.len_chars().sum())
+        if learning_bytes(table.height, n_characters) > self.for_words:
             histogram = CountHistogram(1)
             histogram.add(table)
             raise histogram.refusal(self, approximate=approximate)
@@ -139,7 +137,7 @@ def table_bytes(table: pl.DataFrame) -> int:
     return int(table["word"].str.len_bytes().sum()) + _ROW * table.height
 
 
-def learning_bytes(n_words: int, n_characters: int) -> int:
+def learning_bytes(n_words: Any, n_characters: Any) -> Any:
     """Estimate the bytes that learning takes, from the numbers of distinct words and of their characters."""
     return _SYMBOL * (n_words + n_characters)
 
@@ -149,32 +147,37 @@ class CountHistogram:
 
     def __init__(self, min_count: int) -> None:
         self._least = np.append(min_count, _THRESHOLDS[min_count < _THRESHOLDS])
-        self._words, self._characters = (np.zeros(len(self._least), np.int64) for _ in range(2))
+        self._words = np.zeros(len(self._least), np.int64)
+        self._characters = np.zeros(len(self._least))  # floats, which are exact below 2^53
 
     def add(self, table: pl.DataFrame) -> None:
+        n = len(self._least)
         places = np.searchsorted(self._least, table["count"].to_numpy(), side="right") - 1
         lengths = table["word"].str.len_chars().to_numpy()
-        self._words += np.bincount(places, minlength=len(self._words))
-        self._characters += np.bincount(places, lengths, minlength=len(self._characters)).astype(
-            np.int64
-        )
+        self._words += np.bincount(places, minlength=n)
+        self._characters += np.bincount(places, lengths, minlength=n)
 
     def refusal(self, budget: Budget, *, approximate: bool = False) -> CorpusError:
         """Return the error for too many words."""
-        n_words, n_characters = (
-            numbers[::-1].cumsum()[::-1].tolist() for numbers in (self._words, self._characters)
-        )
-        rows = zip(self._least.tolist(), n_words, n_characters, strict=True)
-        least, left, _ = next(row for row in rows if learning_bytes(*row[1:]) <= budget.for_words)
-        enough = -(-(_BASE + learning_bytes(n_words[0], n_characters[0])) >> 20)
+        n_words = self._words[::-1].cumsum()[::-1]
+        n_characters = self._characters[::-1].cumsum()[::-1].astype(np.int64)
+        n_bytes = learning_bytes(n_words, n_characters)
+        place = int(np.argmax(n_bytes <= budget.for_words))
+        least = int(self._least[place])
+        enough = -(-(_BASE + int(n_bytes[0])) >> 20)
+        hint: dict[str, object] = {"min_count": least}
+        if not approximate:
+            hint["approximate"] = True
         return CorpusError(
-            f"{counted(n_words[0], 'distinct word')} are too many for {budget}, and {left:,} of them occur "
-            f"{counted(least, 'time')} or more; give {enough}M of memory or pass",
-            hint={"min_count": least} if approximate else {"min_count": least, "approximate": True},
+            f"{counted(n_words[0], 'distinct word')} are too many for {budget}, "
+            f"and {n_words[place]:,} of them occur {counted(least, 'time')} or more; "
+            f"give {enough}M of memory or pass",
+            hint=hint,
         )
 
 
-_MOST, _ROWS = 32, 1 << 16
+_MOST = 32
+_ROWS = 1 << 16
 
 
 class SortedRuns:
@@ -184,8 +187,11 @@ class SortedRuns:
     """
 
     def __init__(self, folder: Path, *, most: int = _MOST, rows: int = _ROWS) -> None:
-        self._folder, self._most, self._rows = folder, most, rows
-        self._levels, self._n = defaultdict[int, list[Path]](list), 0
+        self._folder = folder
+        self._most = most
+        self._rows = rows
+        self._levels = defaultdict[int, list[Path]](list)
+        self._names = count()
 
     def write(self, table: pl.DataFrame) -> None:
         """Add a run. table: columns word and count, sorted by word, no word twice"""
@@ -196,8 +202,7 @@ class SortedRuns:
         return self._merge([*chain.from_iterable(self._levels.values())])
 
     def _add(self, tables: Iterable[pl.DataFrame], level: int) -> None:
-        path = self._folder / f"{self._n}.arrow"
-        self._n += 1
+        path = self._folder / f"{next(self._names)}.arrow"
         _write(path, tables, rows=self._rows)
         self._levels[level].append(path)
         if len(self._levels[level]) == self._most:
@@ -207,23 +212,20 @@ class SortedRuns:
                 part.unlink()
 
     def _merge(self, paths: list[Path]) -> Iterator[pl.DataFrame]:
-        runs = [_read(path) for path in paths]
-        heads = {
-            number: head for number, run in enumerate(runs) if (head := next(run, None)) is not None
-        }
+        heads = dict[Iterator[pl.DataFrame], pl.DataFrame]()
+        for run in map(_read, paths):
+            heads.update((run, head) for head in islice(run, 1))
         while heads:
-            last = min(
-                head["word"][-1] for head in heads.values()
-            )  # every run is in memory up to this word
+            # Every run is in memory up to this word.
+            last = min(head["word"][-1] for head in heads.values())
             complete = list[pl.DataFrame]()
-            for number, head in [*heads.items()]:
+            for run, head in [*heads.items()]:
                 end = head["word"].search_sorted(last, side="right")
                 complete.append(head[:end])
-                del heads[number]
-                if (
-                    rest := head[end:] if end < head.height else next(runs[number], None)
-                ) is not None:
-                    heads[number] = rest
+                heads[run] = head[end:]
+                if end == head.height:
+                    del heads[run]
+                    heads.update((run, following) for following in islice(run, 1))
             yield pl.concat(complete).group_by("word").agg(_COUNT.sum()).sort("word")
 
 
@@ -237,9 +239,8 @@ def _write(path: Path, tables: Iterable[pl.DataFrame], *, rows: int) -> None:
         with path.open("wb") as file, ipc.new_stream(file, schema, options=options) as writer:
             for table in tables:
                 for part in table.iter_slices(rows):
-                    writer.write_table(
-                        part.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema)
-                    )
+                    arrow = part.to_arrow(compat_level=pl.CompatLevel.oldest())
+                    writer.write_table(arrow.cast(schema))
     except OSError as error:
         raise CorpusError(
             f"{path.parent}: cannot write words that exceed the memory: {reason(error)}; set TMPDIR to a "
@@ -257,7 +258,11 @@ def _read(path: Path) -> Iterator[pl.DataFrame]:
                 yield pl.DataFrame(pl.from_arrow(pa.Table.from_batches([batch])))
 
 
-_COUNT, _MISSED = pl.col("count"), pl.col("missed")
+_COUNT = pl.col("count")
+_MISSED = pl.col("missed")
+
+
+_NOTHING = CountedPart(EMPTY, 0, 0, 0)
 
 
 class BoundedSum(NamedTuple):
@@ -272,7 +277,9 @@ def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int)
     """Return the exact sum, without the words that occur less often than min_count."""
     with ExitStack() as stack:
         runs: SortedRuns | None = None
-        pending, n_bytes, whole = list[CountedPart](), 0, CountedPart(EMPTY, 0, 0, 0)
+        whole = _NOTHING
+        pending = list[CountedPart]()
+        n_bytes = 0
         for part in parts:
             whole = _numbers(whole, part)
             pending.append(part)
@@ -284,27 +291,35 @@ def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int)
             if n_bytes > budget.pending // 2:
                 runs = runs or SortedRuns(stack.enter_context(scratch_folder()), rows=budget.rows)
                 runs.write(pending[0].table.sort("word"))
-                pending, n_bytes = [], 0
-        rest = added(pending).table.sort("word") if pending else EMPTY
+                pending = []
+                n_bytes = 0
+        rest = added([_NOTHING, *pending]).table.sort("word")
+        tables = iter([rest])
         if runs:
             runs.write(rest)
-        return _retained(runs.merged() if runs else iter([rest]), whole, budget, min_count)
+            tables = runs.merged()
+        return _retained(tables, whole, budget, min_count)
 
 
 def _retained(
     tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget, min_count: int
 ) -> BoundedSum:
-    retained, n_bytes, tally, total, n_retained = [EMPTY], 0, CountHistogram(min_count), 0, 0
+    histogram = CountHistogram(min_count)
+    retained = [EMPTY]
+    n_bytes = total = n_retained = 0
     for table in tables:
         total += _total(table)
         table = table.filter(min_count <= _COUNT)
         n_retained += _total(table)
-        tally.add(table)
+        histogram.add(table)
         n_bytes += table_bytes(table)
-        retained = [*retained, table] if n_bytes <= budget.table else []
+        if n_bytes > budget.table:
+            retained.clear()  # only the histogram is needed
+        else:
+            retained.append(table)
     check_total(total)
     if n_bytes > budget.table:
-        raise tally.refusal(budget)
+        raise histogram.refusal(budget)
     return BoundedSum(whole._replace(table=pl.concat(retained)), 0, total - n_retained)
 
 
@@ -316,12 +331,15 @@ def approximate_sum(
     n_symbols: the maximum number of characters of these words together; each word's end counts as a character
     """
     known = EMPTY.with_columns(missed=pl.lit(0, pl.Int64))
-    whole, bound, total = CountedPart(EMPTY, 0, 0, 0), 0, 0
+    most = _COUNT + _MISSED
+    whole = _NOTHING
+    bound = total = 0
     for part in parts:
-        whole, total = _numbers(whole, part), total + _total(part.table)
+        whole = _numbers(whole, part)
+        total += _total(part.table)
         new = part.table.with_columns(missed=pl.lit(bound, pl.Int64))
         known = pl.concat([known, new]).group_by("word").agg(_COUNT.sum(), _MISSED.min())
-        most, n_left = _COUNT + _MISSED, n_words
+        n_left = n_words
         if n_symbols is not None:
             sizes = known.sort(most, descending=True)["word"].str.len_chars() + 1
             n_left = min(n_words, int((sizes.cum_sum() <= n_symbols).sum()))
@@ -334,9 +352,8 @@ def approximate_sum(
 
 
 def _numbers(one: CountedPart, other: CountedPart) -> CountedPart:
-    return CountedPart(
-        one.table, *(sum(numbers) for numbers in zip(one[1:], other[1:], strict=True))
-    )
+    numbers = zip(one[1:], other[1:], strict=True)
+    return CountedPart(one.table, *map(sum, numbers))
 
 
 def _total(table: pl.DataFrame) -> int:

@@ -28,16 +28,14 @@ def column_numbers(value: str | int | Iterable[int] | None) -> tuple[int, ...]:
     """
     if value is None:
         return ()
-    parts: list[Any] = (
-        str(value).split(",")
-        if isinstance(value, str | Number)
-        else arguments.several(value, "fields")
+    parts: list[Any] = arguments.several(
+        str(value).split(",") if isinstance(value, str | Number) else value, "fields"
     )
-    fields = tuple(int(part) if str(part).strip().isdecimal() else 0 for part in parts)
-    if not fields or min(fields) < 1 or len(set(fields)) < len(fields):
-        result = arguments.shortened(repr(value))
+    fields = tuple(int(part) for part in parts if str(part).strip().isdecimal())
+    if not fields or min(fields) < 1 or len(set(fields)) < len(parts):
         raise ConfigError(
-            f"fields={result}: give distinct column numbers, counted from 1, such as 2 or 1,2"
+            f"fields={arguments.shortened(repr(value))}: "
+            "give distinct column numbers, counted from 1, such as 2 or 1,2"
         )
     return fields
 
@@ -62,21 +60,16 @@ def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:
     ['lower', 'low', 'older', 'old']
     """
     lines = lines_of(block.data)
-    n_fields = _TEXT.str.count_matches("\t", literal=True) + 1
-    short = (
-        lines.select(n=n_fields)
-        .with_row_index()
-        .filter(pl.col("n") < max(fields))
-        .head(1)
-        .collect()
-    )
-    for index, n in short.rows():
-        result = f"field {max(fields)} was requested, but the line has only {n}"
-        raise CorpusError(f"{block.place(index)}: {result}; repair the line")
-    parts = _TEXT.str.split("\t")
-    return lines.select(
-        text=pl.concat_list([parts.list.get(number - 1) for number in fields])
-    ).explode("text")
+    most = max(fields)
+    n_fields = lines.select(n=_TEXT.str.count_matches("\t", literal=True) + 1).with_row_index()
+    for index, n in n_fields.filter(pl.col("n") < most).head(1).collect().rows():
+        raise CorpusError(
+            f"{block.place(index)}: field {most} was requested, but the line has only {n}; "
+            "repair the line"
+        )
+    parts = _TEXT.str.split("\t").list
+    texts = pl.concat_list([parts.get(number - 1) for number in fields])
+    return lines.select(text=texts).explode("text")
 
 
 def json_columns(path: str) -> str:
@@ -93,27 +86,28 @@ def json_texts(block: Block, column: str) -> list[str]:
 
 
 def _json_text(block: Block, index: int, line: str, column: str) -> str:
+    end = 0
     try:
         record, end = _decode_json(line)
         text = record[column]
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
-        text, end = None, 0
-    if (
-        isinstance(text, str)
-        and end == len(line)
-        and ("\\u" not in line or not _SURROGATE.search(text))
-    ):
-        return text
+        text = None
+    is_text = end == len(line) and isinstance(text, str)
+    if is_text and ("\\u" not in line or not _SURROGATE.search(text)):
+        return str(text)
     if not line or line.isspace():
         return ""
     place = block.place(index)
     if not is_json_lines(block.path) and not line.lstrip().startswith("{"):
-        message = "not JSON lines or Parquet; name only files that are, or remove"
-        raise CorpusError(f"{place}: {message}", hint={"column": column})
+        raise CorpusError(
+            f"{place}: not JSON lines or Parquet; name only files that are, or remove",
+            hint={"column": column},
+        )
     record = _json_record(place, line)
     if column not in record:
         raise CorpusError(f"{place}: no column {column!r}; there are: {', '.join(record)}")
-    if not isinstance(text := record[column], str):
+    text = record[column]
+    if not isinstance(text, str):
         raise CorpusError(
             f"{place}: column {column!r} is {json.dumps(text)[:40]}, not a string; repair the line"
         )
@@ -140,8 +134,8 @@ def parquet_texts(path: str, column: str | None) -> pl.LazyFrame:
     kinds = frame.collect_schema()
     textual = [name for name, kind in kinds.items() if kind in (pl.String, pl.Categorical, pl.Enum)]
     if column not in textual:
-        requested = (
-            "parquet; name the text column" if column is None else f"no text column {column!r}"
-        )
-        raise CorpusError(f"{path}: {requested}; there are: {', '.join(textual) or 'none'}")
+        fault = "parquet; name the text column"
+        if column is not None:
+            fault = f"no text column {column!r}"
+        raise CorpusError(f"{path}: {fault}; there are: {', '.join(textual) or 'none'}")
     return frame.select(text=pl.col(column).cast(pl.String))

@@ -17,6 +17,7 @@ from typing import Any, cast, get_args
 from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
 from volt.count.bounded_sums import (
+    BoundedSum,
     Budget,
     CounterLimits,
     approximate_sum,
@@ -26,7 +27,7 @@ from volt.count.bounded_sums import (
 from volt.count.column_texts import column_numbers
 from volt.count.counting import Progress, ShardCounter
 from volt.count.kept_counts import N_LOOKS, KeptCounts, Shard, path_of
-from volt.count.word_counts import WordCounts, summed
+from volt.count.word_counts import CountedPart, WordCounts, summed
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Errors
@@ -91,26 +92,22 @@ def count_words(
     ...     count_words(file.name, fields=2).words
     ['hello', 'world']
     """
-    if isinstance(sources, Mapping):
-        raise arguments.refusal(
-            sources, "sources", "did you mean volt.WordCounts.from_pairs(counts)?"
-        )
     sources = checked_sources(sources)
     about_to_use_polars()
     arguments.choice(errors, "errors", get_args(Errors))
     min_count = arguments.whole(min_count, "min_count", low=1)
     block_size = arguments.whole(block_size, "block_size", low=1)
-    word_settings = as_normalizer(normalizer), as_pretokenizer(pretokenizer)
-    most = checked_max_line(max_line)
-    in_order = map is builtins.map
-    budget = _budget(
-        memory, approximate=arguments.flag(approximate, "approximate"), in_order=in_order
-    )
-    block_size = min(block_size, budget.block) if budget else block_size
-    limits = CounterLimits.of(budget, approximate=approximate) if budget else CounterLimits()
+    approximate = arguments.flag(approximate, "approximate")
+    is_builtin = map is builtins.map
+    budget = _budget(memory, approximate=approximate, in_order=is_builtin)
+    limits = CounterLimits()
+    if budget:
+        block_size = min(block_size, budget.block)
+        limits = CounterLimits.of(budget, approximate=approximate)
     store = None if keep is None else KeptCounts(arguments.path(keep, "keep"))
+    settings = as_normalizer(normalizer), as_pretokenizer(pretokenizer)
     count = ShardCounter(
-        *word_settings,
+        *settings,
         column_numbers(fields),
         column,
         word_counts,
@@ -118,33 +115,22 @@ def count_words(
         progress,
         block_size,
         special,
-        most,
+        checked_max_line(max_line),
         limits,
         store,
     )
+
     paths = expand(sources)
     if store:
-        if approximate:
-            hint = {"keep": store.folder, "approximate": True}
-            raise ConfigError(
-                "kept counts are of 64 MB, approximate ones of all files together; remove",
-                hint=hint,
-            )
-        paths = check_files(paths, "keep works only with")
-        store.prepare()
-        map, in_order = (_in_groups if in_order else map), False
-    parts = count.parts(paths) if in_order else (counts.part for counts in map(count, paths))
-    if budget:
-        return_freed_memory()
-        if approximate:
-            result = approximate_sum(parts, n_words=budget.n_words, n_symbols=budget.n_symbols)
-        else:
-            result = bounded_sum(parts, budget, min_count=min_count)
-        counts = WordCounts(
-            *result.part, *word_settings, bound=result.bound, n_left_out=result.n_left_out
-        )
+        paths = _check_kept(store, paths, approximate=approximate)
+        if is_builtin:
+            map = _in_groups
+    if is_builtin and not store:
+        parts = count.parts(paths)
     else:
-        counts = WordCounts(*summed(parts), *word_settings)
+        parts = (counts.part for counts in map(count, paths))
+    total = _summed(parts, budget, approximate=approximate, min_count=min_count)
+    counts = WordCounts(*total.part, *settings, bound=total.bound, n_left_out=total.n_left_out)
     retained = counts.min_count(min_count)
     if not retained.n_words:
         raise CorpusError(_no_words(paths, retained, min_count=min_count))
@@ -164,7 +150,33 @@ def _budget(memory: int | str | None, *, approximate: bool, in_order: bool) -> B
     return None if memory is None else Budget.of(memory)
 
 
+def _check_kept(store: KeptCounts, paths: list[str], *, approximate: bool) -> list[str]:
+    """Return the paths, if their counts can be kept; create the folder."""
+    if approximate:
+        raise ConfigError(
+            "kept counts are of 64 MB, approximate ones of all files together; remove",
+            hint={"keep": store.folder, "approximate": True},
+        )
+    paths = check_files(paths, "keep works only with")
+    store.prepare()
+    return paths
+
+
+def _summed(
+    parts: Iterable[CountedPart], budget: Budget | None, *, approximate: bool, min_count: int
+) -> BoundedSum:
+    if budget is None:
+        return BoundedSum(summed(parts), 0, 0)
+    return_freed_memory()
+    if approximate:
+        return approximate_sum(parts, n_words=budget.n_words, n_symbols=budget.n_symbols)
+    return bounded_sum(parts, budget, min_count=min_count)
+
+
 def checked_sources(sources: Sources) -> list[str]:
+    if isinstance(sources, Mapping):
+        remedy = "did you mean volt.WordCounts.from_pairs(counts)?"
+        raise arguments.refusal(sources, "sources", remedy)
     if isinstance(sources, str | os.PathLike):
         return [arguments.path(sources, "sources")]
     result = arguments.several(sources, "sources", remedy="give a path, or a list of paths")
@@ -176,7 +188,9 @@ def _no_words(paths: list[str], counts: WordCounts, *, min_count: int) -> str:
         return f"none of {counts.n_left_out:,} words is left within the memory; give more memory, or remove approximate"
     if counts.n_left_out:
         return f"no word of {counts.n_left_out:,} occurs {counted(min_count, 'time')} or more; lower min_count"
-    names = ", ".join(paths[:3]) + f" and {len(paths) - 3} more" * (len(paths) > 3)
+    names = ", ".join(paths[:3])
+    if len(paths) > 3:
+        names += f" and {len(paths) - 3} more"
     return f"{names}: no words in {counts.n_lines} lines; check the files and the pre-tokenizer"
 
 
@@ -190,7 +204,8 @@ def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
     def mapped(
         function: Callable[[Shard], WordCounts], paths: Iterable[str]
     ) -> Iterator[WordCounts]:
-        shards, n = shards_of(paths, size=size), 0
+        shards = shards_of(paths, size=size)
+        n = 0
         for counts in shard_map(function, shards):
             n += 1
             yield counts
@@ -203,8 +218,9 @@ def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
 
 
 def _in_groups(function: Callable[[Any], WordCounts], paths: Iterable[str]) -> Iterator[WordCounts]:
-    groups = grouped(shards_of(paths, size=RANGE_SIZE), sizes_of(paths)[0], most=RANGE_SIZE)
-    return builtins.map(function, (tuple(shard for shard, _ in group) for group in groups))
+    shards = shards_of(paths, size=RANGE_SIZE)
+    for group in grouped(shards, sizes_of(paths)[0], most=RANGE_SIZE):
+        yield function(tuple(shard for shard, _ in group))
 
 
 def sizes_of(paths: Iterable[str]) -> tuple[dict[str, int | None], int | None]:
@@ -221,15 +237,18 @@ def grouped(
 
     A digest of a file's path decides whether a group starts there. So a new or changed file changes few other groups.
     """
-    group, n = list[tuple[Shard, int]](), 0
+    group = list[tuple[Shard, int]]()
+    n = 0
     for shard in shards:
         n_bytes = sizes[shard] if isinstance(shard, str) else len(shard)
-        name = bare(path_of(shard)) if url_of(path_of(shard)) else os.path.abspath(path_of(shard))
+        path = path_of(shard)
+        name = bare(path) if url_of(path) else os.path.abspath(path)
         draw = int.from_bytes(blake2b(os.fsencode(name), digest_size=4).digest()) / 2**32
         weight = most if n_bytes is None else n_bytes
         if group and (n + weight > most or draw * most < 2 * weight):
             yield group
-            group, n = [], 0
+            group = []
+            n = 0
         group.append((shard, n_bytes or 0))
         n += weight
     if group:
@@ -238,9 +257,9 @@ def grouped(
 
 def shards_of(paths: Iterable[str], *, size: int = RANGE_SIZE) -> list[Shard]:
     """Divide files into ranges of `size` bytes; return the ranges, and the path of each undivided file."""
-    shards, paths = list[Shard](), list(paths)
-    for path, ranges in zip(
-        paths, in_order(partial(ranges_of, size=size), paths, n_threads=N_LOOKS), strict=True
-    ):
+    shards = list[Shard]()
+    paths = list(paths)
+    ranges_of_each = in_order(partial(ranges_of, size=size), paths, n_threads=N_LOOKS)
+    for path, ranges in zip(paths, ranges_of_each, strict=True):
         shards += ranges if ranges and not is_parquet(path) else [path]
     return shards

@@ -34,13 +34,12 @@ SCRIPTS = (
     "Javanese",
     "Balinese",
 )
-LEAST_SHARE = (
-    0.1  # of a text's characters; a few names in another script say nothing about the text
-)
-LEAST_LENGTH = (
-    6  # letters; words in these scripts have 1.5 (Chinese) to 4 (Thai), clauses more than 8
-)
-_WORD, _COUNT = pl.col("word"), pl.col("count").cast(pl.Float64)
+# A share of the text's characters; a few names in another script say nothing about the text.
+LEAST_SHARE = 0.1
+# Letters; words in these scripts have 1.5 (Chinese) to 4 (Thai), clauses more than 8.
+LEAST_LENGTH = 6
+_WORD = pl.col("word")
+_COUNT = pl.col("count").cast(pl.Float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,8 @@ def unspaced(counts: WordCounts) -> Unspaced | None:
     if not held.height:
         return None
     letters = {script: _sum(held, _WORD.str.count_matches(_letters(script))) for script in SCRIPTS}
-    share = _sum(held, _WORD.str.len_chars()) / _sum(counts.table, _WORD.str.len_chars())
+    lengths = _WORD.str.len_chars()
+    share = _sum(held, lengths) / _sum(counts.table, lengths)
     length = sum(letters.values()) / float(held["count"].cast(pl.Float64).sum())
     if share < LEAST_SHARE or length < LEAST_LENGTH:
         return None
@@ -99,11 +99,11 @@ def text_bytes(counts: WordCounts) -> int:
     """Return the number of UTF-8 bytes of all words and their spaces, repetitions included."""
     if counts.pretokenizer.is_bytes:
         return _total(counts, _WORD.str.len_chars())
+    n_bytes = _WORD.str.len_bytes()
     if counts.pretokenizer.keeps_spaces:
-        return _total(
-            counts, _WORD.str.len_bytes() - _MORE * _WORD.str.count_matches(SPACE, literal=True)
-        )
-    return _total(counts, _WORD.str.len_bytes() + 1)
+        n_spaces = _WORD.str.count_matches(SPACE, literal=True)
+        return _total(counts, n_bytes - _MORE * n_spaces)
+    return _total(counts, n_bytes + 1)
 
 
 def text_characters(counts: WordCounts) -> int:

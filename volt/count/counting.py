@@ -24,11 +24,12 @@ from volt.count.kept_counts import Group, KeptCounts, Shard, path_of
 from volt.count.unit_table import MOST, UnitCutter, UnitTable, WordTable
 from volt.count.word_counts import EMPTY, CountedPart, WordCounts, added, check_total, summed
 from volt.errors import ConfigError, CorpusError
-from volt.files.blocks import BLOCK_SIZE, Block, Errors, read_blocks, smaller_blocks
+from volt.files.blocks import BLOCK_SIZE, Block, Errors, line_spans, read_blocks, smaller_blocks
 from volt.files.paths import size_of
 from volt.files.ranges import FileRange, numbered, read_range
 from volt.files.remote_files import local_copy
 from volt.files.tables import is_json_lines, is_parquet
+from volt.files.text_checks import n_line_ends
 from volt.files.threads import available_cores, in_order, prefetch
 from volt.fork_guard import about_to_use_polars
 from volt.text.atoms import SPACE
@@ -53,41 +54,44 @@ class UnitCounter:
         most_units: int = MOST,
         most_words: int = 4 * MOST,
     ) -> None:
-        self._cutter, self._piece, self._n_threads = cutter, piece, n_threads or available_cores()
-        self._most_units, self._idle = most_units, list[UnitTable]()
-        self._words, self._lock = WordTable(most=most_words), Lock()
+        self._cutter = cutter
+        self._piece = piece
+        self._n_threads = n_threads or available_cores()
+        self._most_units = most_units
+        self._idle = list[UnitTable]()
+        self._words = WordTable(most=most_words)
+        self._lock = Lock()
 
     def add(self, block: Block) -> Iterator[pl.DataFrame]:
         """Count a block. Yields a table, with columns word and count, whenever the table of words is full."""
-        pieces = list(_pieces(self._cutter.normal(block.data), self._piece))
+        data = self._cutter.normal(block.data)
+        view = memoryview(data)
+        pieces = [view[start:end] for start, end in line_spans(data, self._piece)]
         n_threads = min(self._n_threads, max(len(pieces), 1))
-        yield from (
-            table
-            for table in in_order(self._count, pieces, n_threads=n_threads)
-            if table is not None
-        )
+        yield from chain.from_iterable(in_order(self._count, pieces, n_threads=n_threads))
 
     def rest(self) -> Iterator[pl.DataFrame]:
         """Yield, after the last block, all words that `add` has not yielded."""
-        yield from (table for table in map(self._cut, self._idle) if table is not None)
+        for units in self._idle:
+            yield from self._cut(units)
         if self._words.n:
             yield self._emptied()
 
-    def _count(self, text: memoryview) -> pl.DataFrame | None:
+    def _count(self, text: memoryview) -> list[pl.DataFrame]:
         try:
             units = self._idle.pop()
         except IndexError:
             units = UnitTable(self._cutter.ends, most=self._most_units)
         units.add(text)
-        words = self._cut(units) if units.is_full else None
+        tables = self._cut(units) if units.is_full else []
         self._idle.append(units)
-        return words
+        return tables
 
-    def _cut(self, units: UnitTable) -> pl.DataFrame | None:
+    def _cut(self, units: UnitTable) -> list[pl.DataFrame]:
         with self._lock:
             self._cutter.add(self._words, units.units())
             units.clear()
-            return self._emptied() if self._words.is_full else None
+            return [self._emptied()] if self._words.is_full else []
 
     def _emptied(self) -> pl.DataFrame:
         table = self._cutter.table(self._words.units())
@@ -95,26 +99,14 @@ class UnitCounter:
         return table
 
 
-def _pieces(data: bytes, size: int) -> Iterator[memoryview]:
-    view, start = memoryview(data), 0
-    while start < len(data):
-        end = (
-            data.rfind(b"\n", start, start + size) + 1
-            or data.find(b"\n", start + size) + 1
-            or len(data)
-        )
-        yield view[start:end]
-        start = end
-
-
 Progress = Callable[[str, int, int | None], object]
 
 _PARQUET_ROWS = 1 << 22  # per step
 _MOST_LINES = 1 << 22  # of a block: more would take too much memory
-_LARGE = (
-    1 << 20
-)  # bytes: larger text is counted by units; smaller text takes less time than loading these loops
-_TEXT, _WORD, _COUNT = pl.col("text"), pl.col("word"), pl.col("count")
+_LARGE = 1 << 20  # bytes: counting smaller text takes less time than loading the loops over units
+_TEXT = pl.col("text")
+_WORD = pl.col("word")
+_COUNT = pl.col("count")
 _SPACES = bytes(ord("\n") if byte in ascii_bytes(SPLIT_SPACE) else byte for byte in range(256))
 _TABLE_LINE = r"^(.+)[\t ]([0-9]+)$"
 _UNLIMITED = CounterLimits()
@@ -169,11 +161,10 @@ class ShardCounter:
 
     def __call__(self, group: Shard | Group) -> WordCounts:
         shards = group if isinstance(group, tuple) else (group,)
-        part = (
-            self.store.part(shards, self._shaping, self._counted)
-            if self.store
-            else self._counted(shards)
-        )
+        if self.store:
+            part = self.store.part(shards, self._shaping, self._counted)
+        else:
+            part = self._counted(shards)
         return WordCounts(*part, self.normalizer, self.pretokenizer)
 
     @property
@@ -200,37 +191,36 @@ class ShardCounter:
                 else:
                     yield numbered(shard, self._count_range)
 
+    @property
+    def _reads_lines(self) -> bool:
+        """Return whether the texts are whole lines."""
+        return not self.fields and self.column is None and not self.word_counts
+
     def _is_small(self, shard: Shard) -> bool:
-        if (
-            not isinstance(shard, str)
-            or self.fields
-            or self.column is not None
-            or self.word_counts
-            or url_of(shard)
-        ):
+        if not self._reads_lines or not isinstance(shard, str) or url_of(shard):
             return False  # a look at a URL takes a while
-        return (
-            0 < (size_of(shard) or 0) < _LARGE
-            and not is_json_lines(shard)
-            and not is_parquet(shard)
-        )
+        is_table = is_json_lines(shard) or is_parquet(shard)
+        return not is_table and 0 < (size_of(shard) or 0) < _LARGE
 
     def _count_small(self, paths: Iterable[str]) -> Iterator[CountedPart]:
         n_added = 0
 
         def joined() -> Iterator[Block]:
             nonlocal n_added
-            waiting, n_bytes, n_raw = list[Block](), 0, 0
+            waiting = list[Block]()
+            n_bytes = n_raw = 0
             for path in paths:
                 n_raw += size_of(path) or 0
                 for block in read_blocks(path, **self._reading):
-                    is_whole = block.data.endswith(b"\n") or not block.data
-                    waiting.append(block if is_whole else replace(block, data=block.data + b"\n"))
-                    n_added += not is_whole
+                    if block.data and not block.data.endswith(b"\n"):
+                        block = replace(block, data=block.data + b"\n")
+                        n_added += 1
+                    waiting.append(block)
                     n_bytes += len(block.data)
                     if n_bytes >= _LARGE:  # a small file may decompress to a large text
                         yield _joined(waiting, n_raw)
-                        waiting, n_bytes = [], 0
+                        waiting = []
+                        n_bytes = 0
             if waiting:
                 yield _joined(waiting, n_raw)
 
@@ -265,19 +255,15 @@ class ShardCounter:
     def counted(self, texts: pl.LazyFrame) -> pl.DataFrame:
         """Return a table with columns word and count for a column `text`."""
         words = self.pretokenizer.extract(self._normal(_TEXT))
+        n_rows = pl.len().cast(pl.Int64)
         if self._cuts_first:
-            texts = texts.group_by("text").agg(count=pl.len().cast(pl.Int64))
-            rows = (
-                texts.select("count", word=words).explode("word").group_by("word").agg(_COUNT.sum())
-            )
+            texts = texts.group_by("text").agg(count=n_rows)
+            rows = texts.select("count", word=words).explode("word")
+            table = rows.group_by("word").agg(_COUNT.sum())
         else:
-            rows = (
-                texts.select(word=words)
-                .explode("word")
-                .group_by("word")
-                .agg(count=pl.len().cast(pl.Int64))
-            )
-        return rows.filter(_WORD.is_not_null()).collect(engine="streaming").select("word", "count")
+            rows = texts.select(word=words).explode("word")
+            table = rows.group_by("word").agg(count=n_rows)
+        return table.filter(_WORD.is_not_null()).collect(engine="streaming").select("word", "count")
 
     def texts(self, block: Block) -> pl.LazyFrame:
         """Return the texts of a block as a column `text`."""
@@ -289,7 +275,9 @@ class ShardCounter:
             if not self._cuts_first:
                 return pl.LazyFrame({"text": texts}, schema={"text": pl.String})
             data = "\n".join(texts).encode()
-        return lines_of(_without_blanks(data.translate(_SPACES)) if self._cuts_first else data)
+        if self._cuts_first:
+            data = _without_blanks(data.translate(_SPACES))
+        return lines_of(data)
 
     @property
     def _reading(self) -> dict[str, Any]:
@@ -298,20 +286,22 @@ class ShardCounter:
     @property
     def _cuts_first(self) -> bool:
         """Return whether texts may be split at ASCII white space first, which is faster and gives equal words."""
-        is_spaced = bool(self.special and self.special.spaced)
-        return self.pretokenizer.name == "whitespace" and not (
-            self.fields or self.word_counts or is_spaced
-        )
+        is_spaced = self.special and self.special.spaced
+        if self.fields or self.word_counts or is_spaced:
+            return False
+        return self.pretokenizer.name == "whitespace"
 
     @property
     def _unit_cutter(self) -> UnitCutter | None:
-        plain = self.normalizer.name == "none" and not (self.special and self.special.user)
-        if not plain or self.fields or self.column is not None or self.word_counts:
+        has_users = self.special and self.special.user
+        if has_users or self.normalizer.name != "none" or not self._reads_lines:
             return None
         return UnitCutter.of(self.pretokenizer)
 
     def _normal(self, text: pl.Expr) -> pl.Expr:
-        return self.normalizer.apply(self.special.hide(text) if self.special else text)
+        if self.special:
+            text = self.special.hide(text)
+        return self.normalizer.apply(text)
 
     def _count_blocks(self, blocks: Iterator[Block], size: int | None) -> Iterator[CountedPart]:
         ahead = prefetch(blocks)
@@ -343,11 +333,10 @@ class ShardCounter:
         counter = UnitCounter(cutter, n_threads=limits.n_threads, **options)
         for block in blocks:
             yield CountedPart(EMPTY, block.n_lines, len(block.data), block.n_bad_lines)
-            tables = (
-                [self.counted(self.texts(block))]
-                if cutter.cuts_apart(block.data)
-                else counter.add(block)
-            )
+            if cutter.cuts_apart(block.data):
+                tables = iter([self.counted(self.texts(block))])
+            else:
+                tables = counter.add(block)
             if limits.by_block:  # one part, so that results do not depend on the threads
                 yield added([CountedPart(table, 0, 0, 0) for table in (*tables, *counter.rest())])
             else:
@@ -363,10 +352,9 @@ class ShardCounter:
             words = self.pretokenizer.extract(word)
         else:
             words = pl.concat_list(word.str.replace_all(" ", SPACE, literal=True))
+        count = parts[1].cast(pl.Int64, strict=False)
         filled = lines_of(block.data).with_row_index().filter(_TEXT.str.contains(r"[^\t ]"))
-        table = filled.with_columns(
-            word=words, count=parts[1].cast(pl.Int64, strict=False)
-        ).collect()
+        table = filled.with_columns(word=words, count=count).collect()
         bad = table.filter((_COUNT.fill_null(0) < 1) | (_WORD.list.len().fill_null(0) == 0))
         for index, text in bad.select("index", "text").head(1).rows():
             raise CorpusError(
@@ -378,22 +366,21 @@ class ShardCounter:
         return rows.group_by("word").agg(_COUNT.sum())
 
     def _count_parquet(self, path: str, source: str) -> Iterator[CountedPart]:
-        size, null = size_of(path), _TEXT.is_null()
+        size = size_of(path)
+        null = _TEXT.is_null()
         try:
             texts = parquet_texts(path, self.column)
             for start in range(0, texts.select(pl.len()).collect().item(), _PARQUET_ROWS):
                 part = texts.slice(start, _PARQUET_ROWS)
+                lengths = _TEXT.str.len_bytes()
                 facts = part.select(
-                    pl.len(),
-                    n_bytes=_TEXT.str.len_bytes().sum(),
-                    n=null.sum(),
-                    first=null.arg_max(),
+                    pl.len(), lengths.sum(), n_nulls=null.sum(), first=null.arg_max()
                 )
                 n_rows, n_bytes, n_nulls, first = facts.collect().row(0)
                 if n_nulls and self.errors == "strict":
-                    number = start + first + 1
                     raise CorpusError(
-                        f"{path}: row {number} is null; remove it or pass", hint={"errors": "skip"}
+                        f"{path}: row {start + first + 1} is null; remove it or pass",
+                        hint={"errors": "skip"},
                     )
                 yield CountedPart(self.counted(part), n_rows, n_bytes, n_nulls)
         except pl.exceptions.PolarsError as error:
@@ -403,16 +390,14 @@ class ShardCounter:
 
 
 def _joined(blocks: Sequence[Block], n_raw_bytes: int) -> Block:
-    data, bad_lines = (
-        b"".join(block.data for block in blocks),
-        chain.from_iterable(block.bad_lines for block in blocks),
-    )
+    data = b"".join(block.data for block in blocks)
+    bad_lines = chain.from_iterable(block.bad_lines for block in blocks)
     n_lines = sum(block.n_lines for block in blocks)
     return Block(blocks[-1].path, 1, n_lines, data, n_raw_bytes, tuple(bad_lines))
 
 
 def _without_blanks(data: bytes) -> bytes:
     """Drop empty lines if line ends are half of the data or more; they take more memory than words."""
-    return (
-        re.sub(rb"\n+", b"\n", data) if 2 * len(data.translate(None, b"\n")) <= len(data) else data
-    )
+    if 2 * n_line_ends(data) < len(data):
+        return data
+    return re.sub(rb"\n+", b"\n", data)

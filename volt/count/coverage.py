@@ -63,6 +63,5 @@ def coverage_of(counts: WordCounts, share: float) -> Coverage | None:
         raise CorpusError(
             f"coverage {share:g} leaves no character but the space; raise it, for example to 0.9995"
         )
-    return Coverage(
-        share, "".join(map(chr, codes[left_out].tolist())), int(result[left_out].sum()), total
-    )
+    characters = "".join(map(chr, codes[left_out].tolist()))
+    return Coverage(share, characters, int(result[left_out].sum()), total)

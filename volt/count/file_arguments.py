@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from volt.errors import ConfigError, shown
@@ -48,7 +49,7 @@ def named_files(arguments: Sequence[str]) -> dict[str, NamedFile]:
     files: dict[str, NamedFile] = {}
     for argument, name, path in split:
         if name is None:
-            named = next(other for other, result, _ in split if result is not None)
+            named = next(other for other, name, _ in split if name is not None)
             raise ConfigError(
                 f"{shown(argument)} has no name, but {shown(named)} has one; "
                 f"write NAME={shown(argument)}, or name none of them"
@@ -71,27 +72,26 @@ def split_name(argument: str) -> tuple[str | None, str]:
 
 
 def _with_column(name: str, path: str) -> NamedFile:
-    result = re.fullmatch(r"(.+):([0-9]+)", path, re.DOTALL)
-    if result is None or os.path.lexists(path):
+    match = re.fullmatch(r"(.+):([0-9]+)", path, re.DOTALL)
+    if match is None or os.path.lexists(path):
         return NamedFile(path)
-    if not int(result[2]):
+    if not int(match[2]):
         raise ConfigError(
-            f"{shown(f'{name}={path}')}: columns are counted from 1; write {shown(f'{name}={result[1]}:1')}, say"
+            f"{shown(f'{name}={path}')}: columns are counted from 1; "
+            f"write {shown(f'{name}={match[1]}:1')}, say"
         )
-    return NamedFile(result[1], int(result[2]))
+    return NamedFile(match[1], int(match[2]))
 
 
 def _refuse_clash(name: str, path: str, others: dict[str, str] | dict[str, NamedFile]) -> None:
     if not path or name in (".", ".."):
-        raise ConfigError(
-            f"{shown(f'{name}={path}')}: names {'no file' if not path else 'no source'}; write NAME=FILE"
-        )
+        missing = "source" if path else "file"
+        raise ConfigError(f"{shown(f'{name}={path}')}: names no {missing}; write NAME=FILE")
     if not name or name in others:
-        result = (
-            f"source name {shown(name)!r} of {shown(path)} is {'given twice' if name else 'empty'}"
-        )
+        state = "given twice" if name else "empty"
         raise ConfigError(
-            f"{result}; write NAME=FILE with a name of its own, or 'NAME=folder/*.gz' for many files"
+            f"source name {shown(name)!r} of {shown(path)} is {state}; "
+            "write NAME=FILE with a name of its own, or 'NAME=folder/*.gz' for many files"
         )
 
 
@@ -100,11 +100,17 @@ def _short_names(paths: Sequence[str]) -> list[str]:
     stems = ["stdin" if path == "-" else name_of(path) for path in paths]
     for ending in ENDINGS:
         stems = [stem.removesuffix(ending) for stem in stems]
-    parts = [re.split(r"([._-])", stem) for stem in stems]
     if len(set(stems)) < 2:
         return stems
-    shortest = min(map(len, parts))
-    front = next((i for i in range(shortest) if len({row[i] for row in parts}) > 1), shortest)
-    back = next((i for i in range(shortest) if len({row[-1 - i] for row in parts}) > 1), shortest)
+    parts = [re.split(r"([._-])", stem) for stem in stems]
+    front = _n_shared(parts)
+    back = _n_shared([row[::-1] for row in parts])
     cut = ["".join(row[front : len(row) - back]).strip("._-") for row in parts]
-    return cut if all(cut) and len(set(cut)) == len(set(stems)) else stems
+    is_distinct = all(cut) and len(set(cut)) == len(set(stems))
+    return cut if is_distinct else stems
+
+
+def _n_shared(rows: Sequence[Sequence[str]]) -> int:
+    """Return how many parts all rows share at the start."""
+    columns = zip(*rows, strict=False)
+    return len(list(takewhile(lambda column: len(set(column)) == 1, columns)))

@@ -30,10 +30,9 @@ from volt.urls import url_of
 Shard = str | FileRange
 Group = tuple[Shard, ...]
 _ENDING = ".volt-counts"
-N_LOOKS = (
-    8  # files whose sizes are looked up at the same time, because a server takes a while for each
-)
-_VERSION, _CHECK = 1, 16  # of the format; bytes of the checksum
+N_LOOKS = 8  # files whose sizes are looked up at the same time, as a server takes a while for each
+_VERSION = 1  # of the format
+_CHECK = 16  # bytes of the checksum
 _NUMBERS = struct.Struct("<3q")
 
 
@@ -76,9 +75,8 @@ class KeptCounts:
 
     def _read(self, name: str) -> CountedPart | None:
         place = self._place(name)
-        if os.path.exists(place) and not os.path.isfile(
-            place
-        ):  # a pipe or a device could be read for ever
+        # A pipe or a device could be read for ever.
+        if os.path.exists(place) and not os.path.isfile(place):
             raise OutputError(f"{shown_path(place)}: is not a file; remove it")
         with suppress(CorpusError):
             data = read_start(place, -1)
@@ -104,9 +102,10 @@ def _name(shards: Group, options: object) -> str:
         files = list(in_order(identity_of, map(path_of, shards), n_threads=N_LOOKS))
         spans = [isinstance(shard, FileRange) and (shard.start, shard.stop) for shard in shards]
         if all(modified or not url_of(path) for path, _, modified, _ in files):
-            key = _VERSION, version("volt-vocab"), pl.__version__, repr(options), files, spans
-            digest = blake2b(repr(key).encode(errors="surrogateescape"), digest_size=16).hexdigest()
-            return f".{digest}{_ENDING}"  # hidden, so that a folder in a corpus is no part of it
+            versions = _VERSION, version("volt-vocab"), pl.__version__
+            key = repr((*versions, repr(options), files, spans)).encode(errors="surrogateescape")
+            digest = blake2b(key, digest_size=16).hexdigest()
+            return f".{digest}{_ENDING}"  # hidden, so that a corpus does not include it
     return ""
 
 

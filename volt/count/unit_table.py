@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 Longs = NDArray[np.int64]
 _N_SLOTS = 1 << 13  # at first
-MOST, MOST_BYTES = 1 << 20, 1 << 26
+MOST = 1 << 20
+MOST_BYTES = 1 << 26
 
 
 class CountedUnits(NamedTuple):
@@ -54,13 +55,15 @@ class CountTable:
     """Table of distinct byte strings and how often each occurs; full at `most` strings or `most_bytes` bytes."""
 
     def __init__(self, *, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
-        self._most = most, most_bytes
+        self._most = most
+        self._most_bytes = most_bytes
         self.clear()
 
     def clear(self) -> None:
         from volt.kernels.unit_table import UnitRows
 
-        n, nothing = _N_SLOTS // 2, np.zeros(0, np.int64)
+        n = _N_SLOTS // 2
+        nothing = np.zeros(0, np.int64)
         self._table = UnitRows(
             rows=aligned(4 * _N_SLOTS),
             bytes=np.zeros(16 * n, np.uint8),
@@ -74,23 +77,20 @@ class CountTable:
 
     @property
     def is_full(self) -> bool:
-        most, most_bytes = self._most
-        return self.n >= most or int(self._table.starts[self.n]) >= most_bytes
+        return self.n >= self._most or int(self._table.starts[self.n]) >= self._most_bytes
 
     def units(self) -> CountedUnits:
         """Return the byte strings in order of first occurrence; clear the table before adding more."""
-        n, rows, data = self.n, self._table.rows.reshape(-1, 4), self._table.bytes[:]
+        table = self._table
+        rows = table.rows.reshape(-1, 4)
         rows = rows[rows[:, 2] != 0]
-        counts = np.empty(n, np.int64)
-        counts[(rows[:, 2] >> np.uint64(32)).astype(np.int64) - 1] = rows[:, 3]
+        numbers = (rows[:, 2] >> np.uint64(32)).astype(np.int64)
+        counts = np.empty(self.n, np.int64)
+        counts[numbers - 1] = rows[:, 3]
+        data = table.bytes[:]
         data.flags.writeable = False  # read-only like texts, so that loops are compiled once
-        return CountedUnits(
-            data,
-            self._table.starts[:n],
-            self._table.starts[1 : n + 1],
-            self._table.firsts[:n],
-            counts,
-        )
+        starts = table.starts[: self.n + 1]
+        return CountedUnits(data, starts[:-1], starts[1:], table.firsts[: self.n], counts)
 
     def _grow(self, n: int, n_bytes: int) -> None:
         from volt.kernels.unit_table import rebuild
@@ -111,16 +111,16 @@ class UnitTable(CountTable):
         from volt.kernels.unit_table import RING
 
         super().__init__(most=most, most_bytes=most_bytes)
-        self._ends, self._memory, self._ring = ends, PaddedMemory(), aligned(RING)
+        self._ends = ends
+        self._memory = PaddedMemory()
+        self._ring = aligned(RING)
 
     def add(self, text: bytes | memoryview) -> None:
         """Count the units of a text: whole lines of UTF-8."""
         from volt.kernels.unit_table import N_UNITS, count_units
 
-        padded, state = (
-            self._memory.read(text, separator=_NEWLINE),
-            np.array([self.n, 0, 0, 0], np.int64),
-        )
+        padded = self._memory.read(text, separator=_NEWLINE)
+        state = np.array([self.n, 0, 0, 0], np.int64)
         while not count_units(padded.data, padded.size, self._ends, self._table, self._ring, state):
             self._grow(int(state[N_UNITS]), padded.size)
         self.n = int(state[N_UNITS])
@@ -132,7 +132,8 @@ class WordTable(CountTable):
         from volt.kernels.unit_table import N_UNITS, add_words
 
         longest = int((units.ends - units.starts).max(initial=0))
-        room, state = np.empty((2, longest + 1), np.int64), np.array([self.n, 0, 0], np.int64)
+        room = np.empty((2, longest + 1), np.int64)
+        state = np.array([self.n, 0, 0], np.int64)
         while not add_words(
             units.data,
             units.starts,
@@ -149,7 +150,8 @@ class WordTable(CountTable):
         self.n = int(state[N_UNITS])
 
 
-_BLANK, _NEWLINE = ord(" "), ord("\n")
+_BLANK = ord(" ")
+_NEWLINE = ord("\n")
 _SPACE = SPACE.encode()
 
 
@@ -167,30 +169,24 @@ class UnitCutter:
         """Return the cutter of a pre-tokenizer; None if its words depend on whole lines."""
         from volt.kernels.unit_table import Ends
 
+        pattern = pretokenizer.pattern
         if pretokenizer.name == "whitespace":
-            whole = WordCutter.of(Splitter.of(Split(pretokenizer.pattern)), matches_only=True)
-            ends = Ends(
-                _NEWLINE,
-                True,
-                bits_of(ascii_bytes(SPLIT_SPACE)),
-                keeps_breaks=False,
-                marks_first=False,
-            )
-            return UnitCutter(ends, whole)
+            cutter = WordCutter.of(Splitter.of(Split(pattern)), matches_only=True)
+            spaces = bits_of(ascii_bytes(SPLIT_SPACE))
+            ends = Ends(_NEWLINE, True, spaces, keeps_breaks=False, marks_first=False)
+            return UnitCutter(ends, cutter)
+
         if pretokenizer.is_bytes or pretokenizer.has_own_pattern:
-            cutter = pretokenizer.cutter
+            own_cutter = pretokenizer.cutter
         else:
-            pattern = (
-                GPT2 if pretokenizer.name == "gpt2" else pretokenizer.pattern.replace(SPACE, " ")
-            )
-            cutter = WordCutter.of(Splitter.of(Split(pattern))).without_user_tokens
-        if cutter is None or (parting := cutter.parting) is None:
+            pattern = GPT2 if pretokenizer.name == "gpt2" else pattern.replace(SPACE, " ")
+            own_cutter = WordCutter.of(Splitter.of(Split(pattern))).without_user_tokens
+        if own_cutter is None or own_cutter.parting is None:
             return None
-        breaks = parting.breaks & ~parting.clinging
-        ends = Ends(
-            _NEWLINE, True, breaks, keeps_breaks=True, marks_first=pretokenizer.dummy_prefix
-        )
-        return UnitCutter(ends, cutter, spares_space=pretokenizer.if_absent)
+        breaks = own_cutter.parting.breaks & ~own_cutter.parting.clinging
+        marks = pretokenizer.dummy_prefix
+        ends = Ends(_NEWLINE, True, breaks, keeps_breaks=True, marks_first=marks)
+        return UnitCutter(ends, own_cutter, spares_space=pretokenizer.if_absent)
 
     def normal(self, data: bytes) -> bytes:
         return data.replace(_SPACE, b" ") if self.cutter.reads_marks else data
@@ -200,22 +196,21 @@ class UnitCutter:
         return self.cutter.parts_at_users(data)
 
     def add(self, words: WordTable, units: CountedUnits) -> None:
-        units = self._with_dummies(units) if self.ends.marks_first else units
+        if self.ends.marks_first:
+            units = self._with_dummies(units)
         words.add(units, self.cutter.tables_for(units.text), matches_only=self.cutter.matches_only)
 
     def table(self, words: CountedUnits) -> pl.DataFrame:
         """Return a table with columns word and count; words are spelled as in vocabularies."""
         text = np.frombuffer(words.text, np.uint8)
-        lines = np.insert(text, words.ends, _NEWLINE)[
-            :-1
-        ].tobytes()  # joined by line ends, which no word contains
+        ended = np.insert(text, words.ends, _NEWLINE)  # no word contains a line end
+        lines = ended[:-1].tobytes()
         spelled = pl.Series("word", [self.cutter.spelled(lines)]).str.split("\n").explode()
         table = pl.DataFrame({"word": spelled, "count": words.counts})
-        if self.cutter.is_bytes or not (b" " in lines and _SPACE in lines):
+        if self.cutter.is_bytes or b" " not in lines or _SPACE not in lines:
             return table
-        return table.group_by("word").agg(
-            pl.col("count").sum()
-        )  # a space and a "▁" of the text are spelled alike
+        # A space and a "▁" of the text are spelled alike.
+        return table.group_by("word").agg(pl.col("count").sum())
 
     def _with_dummies(self, units: CountedUnits) -> CountedUnits:
         marked = units.firsts.astype(bool)
@@ -224,6 +219,5 @@ class UnitCutter:
         moved = np.cumsum(marked)  # how far each unit moves
         data = np.insert(units.data, units.starts[marked], _BLANK)
         data.flags.writeable = False
-        return units._replace(
-            data=data, starts=units.starts + moved - marked, ends=units.ends + moved
-        )
+        starts = units.starts + moved - marked
+        return units._replace(data=data, starts=starts, ends=units.ends + moved)

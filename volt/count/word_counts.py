@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 MAX_TOTAL = 2**63 - 1
-_COMPACT_ROWS, _COMPACT_PARTS = 1 << 22, 256  # partial tables are summed beyond these numbers
+_COMPACT_ROWS = 1 << 22  # partial tables are summed beyond this number of rows, or
+_COMPACT_PARTS = 256  # this number of parts
 EMPTY = pl.DataFrame(schema={"word": pl.String, "count": pl.Int64})
 _COUNT = pl.col("count")
 
@@ -46,10 +47,8 @@ def summed(parts: Iterable[CountedPart]) -> CountedPart:
     for part in parts:
         pending.append(part)
         n_rows += part.table.height
-        if (
-            n_rows > max(_COMPACT_ROWS, 2 * pending[0].table.height)
-            or len(pending) > _COMPACT_PARTS
-        ):
+        most = max(_COMPACT_ROWS, 2 * pending[0].table.height)
+        if n_rows > most or len(pending) > _COMPACT_PARTS:
             pending = [added(pending)]
             n_rows = pending[0].table.height
     whole = added(pending or [CountedPart(EMPTY, 0, 0, 0)])
@@ -64,10 +63,8 @@ def added(parts: list[CountedPart]) -> CountedPart:
     tables = [part.table for part in parts if part.table.height] or [EMPTY]
     rows = pl.concat(tables).lazy().group_by("word").agg(_COUNT.sum())
     table = rows.collect(engine="streaming") if len(tables) > 1 else tables[0]
-    n_lines, n_bytes, n_bad_lines = (
-        sum(numbers) for numbers in zip(*(part[1:] for part in parts), strict=True)
-    )
-    return CountedPart(table, n_lines, n_bytes, n_bad_lines)
+    _, *columns = zip(*parts, strict=True)
+    return CountedPart(table, *map(sum, columns))
 
 
 def check_total(total: int) -> None:
@@ -117,26 +114,22 @@ class WordCounts:
             self.table, pl.DataFrame, "table", remedy="did you mean WordCounts.from_pairs(…)?"
         )
         if self.table.schema != EMPTY.schema:
-            result = (
-                ", ".join(f"{shown(name)} {kind}" for name, kind in self.table.schema.items())
-                or "none"
-            )
+            columns = (f"{shown(name)} {kind}" for name, kind in self.table.schema.items())
             raise ConfigError(
-                f"the columns of table are {result}; give word String and count Int64"
+                f"the columns of table are {', '.join(columns) or 'none'}; "
+                "give word String and count Int64"
             )
         for name in ("n_lines", "n_bytes", "n_bad_lines", "bound", "n_left_out"):
             arguments.whole(getattr(self, name), name, low=0)
         check_total(int(self.table["count"].cast(pl.Int128).sum()))
 
     def __repr__(self) -> str:
-        settings = [self.normalizer.name, arguments.shortened(self.pretokenizer.name)]
-        parts = [
-            counted(self.n_words, "word"),
-            f"{self.total:,} in all",
-            counted(self.n_lines, "line"),
-            *settings,
-        ]
-        return f"<WordCounts: {', '.join(part for part in parts if part != 'none')}>"
+        parts = [counted(self.n_words, "word"), f"{self.total:,} in all"]
+        parts.append(counted(self.n_lines, "line"))
+        if self.normalizer.name != "none":
+            parts.append(self.normalizer.name)
+        parts.append(arguments.shortened(self.pretokenizer.name))
+        return f"<WordCounts: {', '.join(parts)}>"
 
     @classmethod
     def empty(cls) -> WordCounts:
@@ -161,28 +154,19 @@ class WordCounts:
         [('a', 2), ('b', 2)]
         """
         about_to_use_polars()
-        rows = list(
-            map(
-                _row,
-                pairs.items() if isinstance(pairs, Mapping) else arguments.several(pairs, "pairs"),
-            )
-        )
-        check_total(sum(int(count) for _, count in rows))
+        if isinstance(pairs, Mapping):
+            pairs = list(pairs.items())
+        rows = list(map(_row, arguments.several(pairs, "pairs")))
+        check_total(sum(count for _, count in rows))
         try:
-            table = (
-                pl.DataFrame(rows, schema=EMPTY.schema, orient="row")
-                .group_by("word")
-                .agg(_COUNT.sum())
-            )
+            table = pl.DataFrame(rows, schema=EMPTY.schema, orient="row")
         except UnicodeEncodeError as error:
             raise CorpusError(
                 f"word {error.object!r} contains a lone surrogate; it is not text"
             ) from None
-        return cls(
-            *summed([CountedPart(table, 0, 0, 0)]),
-            as_normalizer(normalizer),
-            as_pretokenizer(pretokenizer),
-        )
+        table = table.group_by("word").agg(_COUNT.sum()).sort("word")
+        settings = as_normalizer(normalizer), as_pretokenizer(pretokenizer)
+        return cls(table, 0, 0, 0, *settings)
 
     @property
     def words(self) -> list[str]:
@@ -214,21 +198,17 @@ class WordCounts:
         return digest.hexdigest()
 
     @property
-    def _provenance(self) -> tuple[int, int, int, int, int, Normalizer, PreTokenizer]:
-        left_out = self.bound, self.n_left_out
-        return (
-            *left_out,
-            self.n_lines,
-            self.n_bytes,
-            self.n_bad_lines,
-            self.normalizer,
-            self.pretokenizer,
-        )
+    def _settings(self) -> tuple[Normalizer, PreTokenizer]:
+        return self.normalizer, self.pretokenizer
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, WordCounts):
             return NotImplemented
-        return self._provenance == other._provenance and self.table.equals(other.table)
+        mine, yours = (
+            (*counts.part[1:], *counts._settings, counts.bound, counts.n_left_out)
+            for counts in (self, other)
+        )
+        return mine == yours and self.table.equals(other.table)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -243,12 +223,12 @@ class WordCounts:
     @property
     def origin(self) -> str:
         """The sources and the temperature of a mixture, and the bound of approximate counts, for a signature."""
-        mixed = (
-            f"|sources:{','.join(self.sources)}|temperature:{self.temperature:g}"
-            if self.sources
-            else ""
-        )
-        return mixed + (f"|bound:{self.bound}" if self.bound else "")
+        result = ""
+        if self.sources:
+            result += f"|sources:{','.join(self.sources)}|temperature:{self.temperature:g}"
+        if self.bound:
+            result += f"|bound:{self.bound}"
+        return result
 
     @property
     def part(self) -> CountedPart:
@@ -270,10 +250,12 @@ class WordCounts:
         """Return the counts ⌊(count · total + offset) / self.total⌋, but at least 1."""
         about_to_use_polars()
         new, old, least = (pl.lit(number, dtype=pl.Int128) for number in (total, self.total, 1))
-        rounded = pl.max_horizontal((_COUNT.cast(pl.Int128) * new + offset) // old, least)
-        scaled = self.table.with_columns(rounded.alias("count"))
+        rounded = (_COUNT.cast(pl.Int128) * new + offset) // old
+        scaled = self.table.with_columns(count=pl.max_horizontal(rounded, least))
         check_total(int(scaled["count"].sum()))
-        bound = -(-self.bound * total // max(1, self.total)) + extra_bound if self.bound else 0
+        bound = 0
+        if self.bound:
+            bound = -(-self.bound * total // max(1, self.total)) + extra_bound
         return replace(self, table=scaled.cast({"count": pl.Int64}), bound=bound)
 
 
@@ -294,42 +276,45 @@ def mix(
     remedy = (
         "give the counts of each source by its name, such as mix({'de': german, 'en': english})"
     )
-    result = arguments.mapping(named, "named", remedy=remedy)
-    counted = {str(name): as_counts(counts, f"named[{name!r}]") for name, counts in result.items()}
-    if not counted or not (temperature := arguments.number(temperature, "temperature")) > 0:
-        sources = f"{len(counted)} source{'s' * (len(counted) != 1)}"
+    sources = {
+        str(name): as_counts(counts, f"named[{name!r}]")
+        for name, counts in arguments.mapping(named, "named", remedy=remedy).items()
+    }
+    temperature = arguments.number(temperature, "temperature")
+    if not sources or not temperature > 0:
         raise ConfigError(
-            f"{sources}, temperature {temperature}: give sources and a positive temperature"
+            f"{counted(len(sources), 'source')}, temperature {temperature}: "
+            "give sources and a positive temperature"
         )
-    if empty := [name for name, counts in counted.items() if not counts.n_words]:
-        raise CorpusError(f"source {empty[0]!r} has no words; leave it out")
-    check_total(total := sum(counts.total for counts in counted.values()))
+    for name, counts in sources.items():
+        if not counts.n_words:
+            raise CorpusError(f"source {name!r} has no words; leave it out")
+
+    totals = {name: counts.total for name, counts in sources.items()}
+    total = sum(totals.values())
+    check_total(total)
     if temperature != 1:
-        largest = max(counts.total for counts in counted.values())
-        shares = {
-            name: (counts.total / largest) ** (1 / temperature) for name, counts in counted.items()
-        }
+        largest = max(totals.values())
+        shares = {name: (n / largest) ** (1 / temperature) for name, n in totals.items()}
         whole = fsum(shares.values())  # exact, whatever the order
-        for name, counts in counted.items():
+        for name, n in totals.items():
             new = max(1, round(total * (shares[name] / whole)))
-            counted[name] = counts._scaled(new, counts.total // 2, extra_bound=1)
-    return replace(
-        _added_up([*counted.values()]), sources=tuple(sorted(counted)), temperature=temperature
-    )
+            sources[name] = sources[name]._scaled(new, n // 2, extra_bound=1)
+    result = _added_up([*sources.values()])
+    return replace(result, sources=tuple(sorted(sources)), temperature=temperature)
 
 
 def _added_up(several: Sequence[WordCounts]) -> WordCounts:
     first = several[0]
     for other in several[1:]:
-        if first._provenance[-2:] != other._provenance[-2:]:
+        if first._settings != other._settings:
             settings = " and ".join(
-                f"{one.normalizer.name}/{one.pretokenizer.name}" for one in (first, other)
+                f"{counts.normalizer.name}/{counts.pretokenizer.name}" for counts in (first, other)
             )
             raise CorpusError(f"counts made with {settings} do not add up; count both the same way")
     return WordCounts(
         *summed(counts.part for counts in several),
-        first.normalizer,
-        first.pretokenizer,
+        *first._settings,
         bound=sum(counts.bound for counts in several),
         n_left_out=sum(counts.n_left_out for counts in several),
     )

@@ -41,8 +41,11 @@ class Destination:
     @property
     def is_written_through(self) -> bool:
         """Return whether the file, such as a pipe, is written directly instead of being replaced by a new file."""
-        kind = stat.S_IFREG if self.status is None else stat.S_IFMT(self.status.st_mode)
-        return self.descriptor is not None or kind not in (stat.S_IFREG, stat.S_IFDIR)
+        if self.descriptor is not None:
+            return True
+        if self.status is None:
+            return False
+        return stat.S_IFMT(self.status.st_mode) not in (stat.S_IFREG, stat.S_IFDIR)
 
 
 def follow(path: str | os.PathLike[str]) -> Destination:
@@ -50,19 +53,23 @@ def follow(path: str | os.PathLike[str]) -> Destination:
     name = plain_path(os.fspath(path))
     for _ in range(_MOST_LINKS):
         folder, last = os.path.split(name)
-        place = os.path.join(os.path.realpath(folder), last)
         if last in ("", ".", ".."):
-            place = os.path.realpath(name)
-        parent, last = os.path.split(place)
-        if last.isdecimal() and parent in (f"/proc/{os.getpid()}/fd", "/dev/fd"):  # on Linux
-            return Destination(Path(place), os.fstat(int(last)), int(last))
+            place = Path(os.path.realpath(name))
+        else:
+            place = Path(os.path.realpath(folder), last)
+
+        is_descriptor = str(place.parent) in (f"/proc/{os.getpid()}/fd", "/dev/fd")  # on Linux
+        if is_descriptor and place.name.isdecimal():
+            number = int(place.name)
+            return Destination(place, os.fstat(number), number)
+
         try:
-            status = os.lstat(place)
+            status = place.lstat()
         except FileNotFoundError:
-            return Destination(Path(place), None)
+            return Destination(place, None)
         if not stat.S_ISLNK(status.st_mode):
-            return Destination(Path(place), status)
-        name = os.path.join(parent, os.readlink(place))
+            return Destination(place, status)
+        name = os.path.join(place.parent, os.readlink(place))
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
 
@@ -73,17 +80,21 @@ Files = Iterable[str | os.PathLike[str]]
 
 def check_distinct(outputs: Files, inputs: Files = ()) -> None:
     """Raise ConfigError if an output is also an input (input "-": stdin), or if two outputs are the same file."""
-    advice = "is read; choose another place"
-    taken = {identity(STDIN if os.fspath(path) == "-" else path): (path, advice) for path in inputs}
-    taken.pop(None, None)
-    for output in outputs:
-        if (place := identity(output)) in taken:
-            other, advice = taken[place]
-            raise ConfigError(
-                f"{_shown(output)}: would be written over {_shown(other)}, which {advice}"
-            )
-        if place is not None:
-            taken[place] = output, "is written too; choose another place for one of them"
+    taken = dict[Hashable, str]()
+    for path in inputs:
+        name = os.fspath(path)
+        place = identity(STDIN if name == "-" else name)
+        taken[place] = f"{_shown(name)}, which is read; choose another place"
+
+    for path in outputs:
+        name = _shown(os.fspath(path))
+        place = identity(path)
+        if place is None:
+            continue
+        if place in taken:
+            raise ConfigError(f"{name}: would be written over {taken[place]}")
+        remedy = "choose another place for one of them"
+        taken[place] = f"{name}, which is written too; {remedy}"
 
 
 def identity(path: str | os.PathLike[str]) -> Hashable:
@@ -96,14 +107,14 @@ def identity(path: str | os.PathLike[str]) -> Hashable:
         return None
     if place.status is None:
         return str(place.path)
-    kind = place.status.st_mode
-    if stat.S_ISREG(kind) or stat.S_ISDIR(kind) or stat.S_ISBLK(kind):
+    kind = stat.S_IFMT(place.status.st_mode)
+    if kind in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFBLK):
         return place.status.st_dev, place.status.st_ino
     return None
 
 
-def _shown(path: str | os.PathLike[str]) -> str:
-    return _SHOWN.get(os.fspath(path), shown_path(os.fspath(path)))
+def _shown(path: str) -> str:
+    return _SHOWN.get(path, shown_path(path))
 
 
 UNCHANGED = "; it was not changed. Choose another place"  # the end of an error
@@ -125,7 +136,8 @@ def write_atomic(path: str | Path, *, only_file: bool = False) -> Iterator[Binar
     ...     os.listdir(folder)
     ['a.txt']
     """
-    url, is_direct = url_of(path), False
+    url = url_of(path)
+    is_direct = False
     try:
         if url is not None:
             from volt.files.remote_files import put
@@ -135,12 +147,12 @@ def write_atomic(path: str | Path, *, only_file: bool = False) -> Iterator[Binar
             place = _followed(path)
             is_direct = place.is_written_through
             if is_direct and only_file:
-                raise ConfigError(
-                    f"{shown_path(path)}: is a pipe or a device; give the path of a file"
-                )
+                fault = "is a pipe or a device; give the path of a file"
+                raise ConfigError(f"{shown_path(path)}: {fault}")
             opened = _through(place) if is_direct else _replaced(place)
     except (OSError, ValueError) as error:
         raise _refusal(path, error) from None
+
     try:
         with opened as file:
             yield file
@@ -153,9 +165,10 @@ def write_atomic(path: str | Path, *, only_file: bool = False) -> Iterator[Binar
 
 @contextmanager
 def _through(place: Destination) -> Iterator[BinaryIO]:
-    handle = (
-        os.open(place.path, os.O_WRONLY) if place.descriptor is None else os.dup(place.descriptor)
-    )
+    if place.descriptor is None:
+        handle = os.open(place.path, os.O_WRONLY)
+    else:
+        handle = os.dup(place.descriptor)
     with os.fdopen(handle, "wb") as file:
         yield file
 
@@ -164,9 +177,9 @@ def _through(place: Destination) -> Iterator[BinaryIO]:
 def _replaced(place: Destination) -> Iterator[BinaryIO]:
     """Open a file that replaces the old one. The new file is synced first: a power cut loses at most one."""
     old = place.status
-    mode = (
-        0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700
-    )  # the new file's group may differ
+    mode = 0o666
+    if old is not None:  # the new file's group may differ
+        mode = old.st_mode & 0o700
     with temporary_file(place.path, mode) as (handle, path):
         with os.fdopen(os.dup(handle), "wb") as file:
             yield file
@@ -179,7 +192,7 @@ def _replaced(place: Destination) -> Iterator[BinaryIO]:
 def _make_alike(handle: int, old: os.stat_result) -> None:
     with suppress(PermissionError):
         os.fchown(handle, old.st_uid, old.st_gid)
-    mode = stat.S_IMODE(old.st_mode) & 0o777
+    mode = old.st_mode & 0o777
     if os.fstat(handle).st_gid != old.st_gid:
         mode &= 0o707 | (mode & 0o007) << 3  # a different group gets no more rights than all users
     os.fchmod(handle, mode)
@@ -193,10 +206,11 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
     *others, main = contents
     refuse_strays(main, others)
     with ExitStack() as places:  # the file that is opened first is renamed last
-        files = [(path, places.enter_context(write_atomic(path))) for path in reversed([*contents])]
-        for path, file in files:
-            file.write(contents[path])
-        retire(files[0][0], *(file for _, file in files))
+        files = list[BinaryIO]()
+        for path in (main, *reversed(others)):
+            files.append(places.enter_context(write_atomic(path)))
+            files[-1].write(contents[path])
+        retire(main, *files)
 
 
 def refuse_strays(main: Path, others: Iterable[Path]) -> None:
@@ -205,19 +219,19 @@ def refuse_strays(main: Path, others: Iterable[Path]) -> None:
         return
     for other in others:
         if mark_of(other) is not None:
-            what = f"{shown_path(other)}: exists, but {shown_path(main)} does not, so it belongs to another output"
-            raise ConfigError(f"{what}; choose another name, or remove it")
+            state = f"exists, but {shown_path(main)} does not, so it belongs to another output"
+            remedy = "choose another name, or remove it"
+            raise ConfigError(f"{shown_path(other)}: {state}; {remedy}")
 
 
 def retire(path: str | Path, *new: BinaryIO) -> None:
     """Sync open new files, then remove the old file at `path`, which one of the new files will replace."""
     for file in new:
         file.flush()
-    if (
-        url_of(path) is None
-        and (old := _followed(path)).status is not None
-        and not old.is_written_through
-    ):
+    if url_of(path) is not None:
+        return
+    old = _followed(path)
+    if old.status is not None and not old.is_written_through:
         for file in new:
             os.fsync(file.fileno())
         old.path.unlink(missing_ok=True)
@@ -245,7 +259,8 @@ def check_writable(path: str | Path) -> None:
             tempfile.TemporaryFile(dir=place.path.parent).close()
             return
         if place.descriptor is not None:
-            can_write = fcntl.fcntl(place.descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+            access = fcntl.fcntl(place.descriptor, fcntl.F_GETFL) & os.O_ACCMODE
+            can_write = access != os.O_RDONLY
         else:  # opening a pipe would wait for its reader
             can_write = os.access(place.path, os.W_OK)
         if not can_write:
@@ -262,8 +277,8 @@ def new_folder(path: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(OSError):  # it may contain files of other processes
-            if is_new:
+        if is_new:
+            with suppress(OSError):  # it may contain files of other processes
                 path.rmdir()
         raise
 
@@ -275,9 +290,8 @@ def make_folder(path: str | Path, *, parents: bool = True) -> None:
     try:
         Path(plain_path(os.fspath(path))).mkdir(parents=parents, exist_ok=True)
     except (OSError, ValueError) as error:
-        raise OutputError(
-            f"{path}: cannot be created: {reason(error)}; choose another place"
-        ) from None
+        fault = f"cannot be created: {reason(error)}"
+        raise OutputError(f"{path}: {fault}; choose another place") from None
 
 
 def _followed(path: str | Path) -> Destination:
@@ -290,7 +304,7 @@ def _followed(path: str | Path) -> Destination:
 def _refusal(
     path: str | Path, error: OSError | ValueError, *, changed: bool = False
 ) -> OutputError:
-    remedy = f"; {error.remedy}" if hasattr(error, "remedy") else ""
-    return OutputError(
-        f"{shown_path(path)}: cannot be written: {reason(error)}{remedy if changed else UNCHANGED}"
-    )
+    end = UNCHANGED
+    if changed:
+        end = f"; {error.remedy}" if hasattr(error, "remedy") else ""
+    return OutputError(f"{shown_path(path)}: cannot be written: {reason(error)}{end}")

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import chain
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from volt.arguments import MAX_LINE, checked_max_line
 from volt.errors import ConfigError, CorpusError, shown_path, unreadable
@@ -32,13 +32,12 @@ from volt.files.text_checks import (
 )
 from volt.urls import url_of
 
-Wait = Callable[
-    [int, float | None], bool
-]  # descriptor, seconds → whether reading returns at once: see `is_ready`
+# descriptor, seconds → whether reading returns at once: see `is_ready`
+Wait = Callable[[int, float | None], bool]
 
 _MUCH = (
     1 << 14
-)  # after a read of so many bytes, which is longer than an interactive request, more bytes are expected
+)  # bytes; after a longer read, which is not an interactive request, more are expected
 _MOMENT = 0.02  # seconds to wait for more bytes, so that blocks become long and threads have work
 _LONGEST = 0.03  # most seconds of such waits in all
 
@@ -54,20 +53,22 @@ def is_ready(descriptor: int, seconds: float | None = None, *, outlet: int | Non
     poll.register(descriptor, select.POLLIN)
     if outlet is not None:
         poll.register(outlet, 0)
-    result = dict(poll.poll(None if seconds is None else 1000 * seconds))
-    if outlet in result:
+    events = dict(poll.poll(None if seconds is None else 1000 * seconds))
+    if outlet in events:
         raise BrokenPipeError
-    return descriptor in result
+    return descriptor in events
 
 
 def pieces_as_they_come(
     read: Callable[[], bytes], descriptor: int, *, wait: Wait = is_ready
 ) -> Iterator[bytes]:
     """Yield the results of reads, and b"" before each wait for bytes; after a large read, wait a moment before b""."""
-    size, left = 0, _LONGEST
+    size = 0
+    left = _LONGEST
     while True:
         start = time.monotonic()
-        if wait(descriptor, min(_MOMENT, left) if size >= _MUCH else 0.0):
+        seconds = min(_MOMENT, left) if size >= _MUCH else 0.0
+        if wait(descriptor, seconds):
             left = max(0.0, left - (time.monotonic() - start))
         else:
             yield b""
@@ -157,15 +158,16 @@ def read_blocks(
     ...     [(block.first_line, block.data) for block in read_blocks(file.name)]
     [(1, b'one\ntwo\n')]
     """
-    if errors not in ("strict", "replace", "skip") or block_size < 1:
-        raise ConfigError(
-            f"errors={errors!r}, block_size={block_size}: give strict, replace or skip, and a size > 0"
-        )
+    if errors not in get_args(Errors) or block_size < 1:
+        options = f"errors={errors!r}, block_size={block_size}"
+        raise ConfigError(f"{options}: give strict, replace or skip, and a size > 0")
     with _open(path, wait) as file:
-        for block in blocks_of(
-            file, _text(file, block_size), block_size=block_size, max_line=max_line
-        ):
-            yield from checked_blocks(block, errors) if checked else [block]
+        pieces = _text(file, block_size)
+        for block in blocks_of(file, pieces, block_size=block_size, max_line=max_line):
+            if checked:
+                yield from checked_blocks(block, errors)
+            else:
+                yield block
 
 
 def blocks_of(
@@ -175,69 +177,78 @@ def blocks_of(
     block_size: int,
     max_line: int | None,
     first_line: int = 1,
+    keeps_mark: bool = False,
 ) -> Iterator[Block]:
-    """Join the pieces of a text into blocks of whole lines, without a UTF-8 check."""
+    """Join the pieces of a text into blocks of whole lines, without a UTF-8 check.
+
+    keeps_mark: whether the first block contains the byte order mark, if any
+    """
     most = checked_max_line(max_line)
     for data in _whole_lines(pieces, block_size, most):
         text = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data
         refuse_long(text, most, path=file.path, first_line=first_line)
         n_lines = n_line_ends(text) + bool(text and not text.endswith(b"\n"))
-        yield Block(file.path, first_line, n_lines, text, file.n_read, awaited=file.awaited)
+        kept = data if keeps_mark else text
+        yield Block(file.path, first_line, n_lines, kept, file.n_read, awaited=file.awaited)
         first_line += n_lines
 
 
 def read_raw(
     path: str, *, block_size: int = BLOCK_SIZE, max_line: int | None = MAX_LINE
 ) -> Iterator[bytes]:
-    """Yield the whole lines of one file as `read_blocks` does, without a UTF-8 check."""
-    first_line, most = 1, checked_max_line(max_line)
+    """Yield the whole lines of one file as `read_blocks` does, without a UTF-8 check, with the byte order mark."""
     with _open(path) as file:
-        for data in _whole_lines(_text(file, block_size), block_size, most):
-            text = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data
-            refuse_long(text, most, path=file.path, first_line=first_line)
-            first_line += n_line_ends(data)
-            yield data
+        pieces = _text(file, block_size)
+        options: dict[str, Any] = {"block_size": block_size, "max_line": max_line}
+        for block in blocks_of(file, pieces, keeps_mark=True, **options):
+            yield block.data
 
 
 class _CountedFile:
-    """A binary file, read up to the size that it had when opened (in full if 0, as in /proc); counts bytes read."""
+    """A binary file, read up to the size that it had when opened (in full if 0, as in /proc); counts bytes read.
 
-    def __init__(
-        self, path: str, file: Any, wait: Wait | None, *, status: os.stat_result | None = None
-    ) -> None:
-        self.path, self._file, self._wait = path, file, wait
-        self.n_read, self.step, self.awaited = 0, _READ_SIZE, False
-        self._end = (
-            status.st_size if status and stat.S_ISREG(status.st_mode) and status.st_size else None
-        )
+    step: bytes to read at a time
+    """
+
+    def __init__(self, path: str, file: Any, wait: Wait | None, *, size: int | None = None) -> None:
+        self.path = path
+        self.n_read = 0
+        self.step = _READ_SIZE
+        self.awaited = False
+        self._file = file
+        self._wait = wait
+        self._end = size or None
 
     def pieces(self) -> Iterator[bytes]:
         number: int | None = None
         with suppress(AttributeError, OSError):  # a replaced stdin may have no descriptor
             number = int(self._file.fileno())
         if self._wait is None or number is None:
-            read = self._filled if self._end is None else self.read
-            yield from iter(lambda: read(self.step), b"")
+            while piece := self._filled():
+                yield piece
             return
-        for piece in pieces_as_they_come(lambda: self.read(self.step), number, wait=self._wait):
+        for piece in pieces_as_they_come(self._read, number, wait=self._wait):
             self.awaited = not piece
             yield piece
 
-    def _filled(self, size: int) -> bytes:
-        """Read `size` bytes even from a pipe; fewer only at the end."""
-        result = [self.read(size)]
-        while result[-1] and (left := size - sum(map(len, result))):
-            result.append(self.read(left))
-        return b"".join(result)
+    def _filled(self) -> bytes:
+        """Read `step` bytes even from a pipe; fewer only at the end."""
+        pieces = [self._read()]
+        left = self.step - len(pieces[0])
+        while self._end is None and pieces[-1] and left:
+            pieces.append(self._read(left))
+            left -= len(pieces[-1])
+        return b"".join(pieces)
 
-    def read(self, size: int) -> bytes:
+    def _read(self, size: int = 0) -> bytes:
+        size = size or self.step
         if self._end is not None:
             size = min(size, self._end - self.n_read)
         try:
-            while (
-                data := self._file.read(size)
-            ) is None:  # another process made the descriptor nonblocking
+            data = self._file.read(size)
+            while data is None:  # another process made the descriptor nonblocking
                 is_ready(self._file.fileno())
+                data = self._file.read(size)
         except OSError as error:
             raise unreadable(self.path, error, kind=CorpusError) from error
         if size and not data and self._end and os.fstat(self._file.fileno()).st_size < self._end:
@@ -260,27 +271,34 @@ def _open(path: str, wait: Wait | None = None) -> Iterator[_CountedFile]:
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=CorpusError) from error
     try:
-        yield _CountedFile(
-            path, file, wait, status=os.fstat(file.fileno()) if url_of(path) is None else None
-        )
+        yield _CountedFile(path, file, wait, size=None if url_of(path) else _size(file))
     finally:
         with suppress(OSError):  # all data has been read
             file.close()
 
 
+def _size(file: Any) -> int | None:
+    status = os.fstat(file.fileno())
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
 def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
-    file.step, pieces = min(_READ_SIZE, block_size), file.pieces()
-    taken, head = list[bytes](), b""
+    """Yield the decompressed pieces of a file; the first bytes decide how long the pieces are."""
+    file.step = min(_READ_SIZE, block_size)
+    pieces = file.pieces()
+    taken = list[bytes]()
+    head = b""
     for piece in pieces:
         taken.append(piece)
         head += piece[:LONGEST_MAGIC]
         if len(head) >= LONGEST_MAGIC or (not piece and (b"\n" in head or find_decoder(head))):
             break
+
+    start = find_decoder(head)
+    file.step = _READ_SIZE if start else block_size
     whole: Iterator[bytes] = chain(taken, pieces)
-    if start := find_decoder(head):
-        file.step, whole = _READ_SIZE, decompress(whole, start, path=file.path)
-    else:
-        file.step = block_size
+    if start:
+        whole = decompress(whole, start, path=file.path)
     return refusing_binary(file.path, whole)
 
 
@@ -289,21 +307,25 @@ def _whole_lines(pieces: Iterable[bytes], block_size: int, most: int | None) -> 
 
     most: the maximum number of bytes in a line; if a line exceeds it, the last block ends within that line
     """
-    whole, rest, size, n_rest = list[bytes](), list[bytes](), 0, 0
+    whole = list[bytes]()
+    rest = list[bytes]()  # of the last line, whose end is not read yet
+    size = n_rest = 0
     for piece in pieces:
         size += len(piece)
         if cut := piece.rfind(b"\n") + 1:
             whole += [*rest, piece[:cut]]
-            rest, n_rest = [], 0
+            rest = []
+            n_rest = 0
         if cut < len(piece):
             rest.append(piece[cut:])
             n_rest += len(rest[-1])
         if most is not None and n_rest > most + len(BYTE_ORDER_MARK):
             break
+
         if not piece or (whole and size >= block_size):
-            block = b"".join(whole)
-            yield block
-            whole, size = [], size - len(block)
+            yield b"".join(whole)
+            whole = []
+            size = n_rest
     if size:
         yield b"".join(whole + rest)
 
@@ -325,28 +347,28 @@ def checked_block(block: Block, errors: Errors) -> Block:
         return block
     if errors == "strict":
         raise utf8_error(block)
-    dropped, lines = errors == "skip", BytesIO(block.data).readlines()
-    repaired = [line.decode(errors="replace").encode() for line in lines]
-    bad = [
-        index for index, (line, new) in enumerate(zip(lines, repaired, strict=True)) if line != new
-    ]
-    for index in bad if dropped else ():
-        repaired[index] = b""
-    numbers = tuple(block.first_line + index for index in bad)
-    return replace(block, data=b"".join(repaired), bad_lines=numbers, dropped=dropped)
+    dropped = errors == "skip"
+    lines = list[bytes]()
+    bad_lines = list[int]()
+    for number, line in enumerate(BytesIO(block.data), block.first_line):
+        repaired = line.decode(errors="replace").encode()
+        if repaired != line:
+            bad_lines.append(number)
+            repaired = b"" if dropped else repaired
+        lines.append(repaired)
+    return replace(block, data=b"".join(lines), bad_lines=tuple(bad_lines), dropped=dropped)
 
 
 def utf8_error(block: Block) -> CorpusError:
     """Return the error for a block that is not UTF-8, with file, line, column and byte."""
     fault = first_fault(block.data)
     start = block.data.rfind(b"\n", 0, fault) + 1
-    line, column = (
-        block.first_line + block.data.count(b"\n", 0, start),
-        len(block.data[start:fault].decode()) + 1,
-    )
-    result = f"invalid UTF-8 byte 0x{block.data[fault]:02x} at column {column}"
-    message = f"{shown_path(block.path)}:{line}: {result}; convert the file or pass"
-    return CorpusError(message, hint={"errors": "replace"})
+    line = block.first_line + block.data.count(b"\n", 0, start)
+    column = len(block.data[start:fault].decode()) + 1
+    message = f"invalid UTF-8 byte 0x{block.data[fault]:02x} at column {column}"
+    where = f"{shown_path(block.path)}:{line}"
+    remedy = "convert the file or pass"
+    return CorpusError(f"{where}: {message}; {remedy}", hint={"errors": "replace"})
 
 
 def smaller_blocks(block: Block, most: int) -> Iterator[Block]:
@@ -355,12 +377,22 @@ def smaller_blocks(block: Block, most: int) -> Iterator[Block]:
     >>> [part.data for part in smaller_blocks(Block("a.txt", 1, 3, b"x\ny\nz\n", 6), 2)]
     [b'x\n', b'y\n', b'z\n']
     """
-    data, start, first_line = block.data, 0, block.first_line
     if block.n_lines <= most or block.bad_lines:
         yield block
         return
+    first_line = block.first_line
+    for start, end in line_spans(block.data, most):
+        data = block.data[start:end]
+        n_lines = data.count(b"\n") + (not data.endswith(b"\n"))
+        yield replace(block, first_line=first_line, n_lines=n_lines, data=data)
+        first_line += n_lines
+
+
+def line_spans(data: bytes, most: int) -> Iterator[tuple[int, int]]:
+    """Divide a text into spans of whole lines, of at most `most` bytes each, or of one longer line."""
+    start = 0
     while start < len(data):
-        end = data.rfind(b"\n", start, start + most) + 1 or data.find(b"\n", start) + 1 or len(data)
-        n_lines = data.count(b"\n", start, end) + (data[end - 1 : end] != b"\n")
-        yield replace(block, first_line=first_line, n_lines=n_lines, data=data[start:end])
-        start, first_line = end, first_line + n_lines
+        end = data.rfind(b"\n", start, start + most) + 1
+        end = end or data.find(b"\n", start + most) + 1 or len(data)
+        yield start, end
+        start = end

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import bz2
 import lzma
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -19,13 +18,9 @@ _MOST = (
     512 << 20
 )  # bytes of a dictionary (xz) or window (zstd): four times what their highest levels need
 _PIECE = 1 << 20  # bytes of text at a time
-_ZSTD_STEP = (
-    4 << 10
-)  # compressed bytes at a time: four bytes may become 128 KB, and zstd returns all text at once
-
+_ZSTD_STEP = 4 << 10  # compressed bytes at a time: four may become 128 KB, which come all at once
 
 _TOO_LARGE = ("Memory usage limit", "Frame requires too much memory")  # messages of xz and zstd
-
 
 StartDecoder = Callable[[], Any]  # returns a library's decoder of one member
 
@@ -47,11 +42,9 @@ _DECODERS: dict[bytes, StartDecoder] = {
     b"BZh": bz2.BZ2Decompressor,
     b"\xfd7zXZ\x00": lambda: lzma.LZMADecompressor(memlimit=_MOST),
     b"\x28\xb5\x2f\xfd": _zstd,
-    **{
-        bytes([0x50 + i, 0x2A, 0x4D, 0x18]): _zstd for i in range(16)
-    },  # skippable frames, as pzstd writes
 }
-
+for _number in range(16):  # skippable frames, as pzstd writes
+    _DECODERS[bytes([0x50 + _number, 0x2A, 0x4D, 0x18])] = _zstd
 
 LONGEST_MAGIC = 8  # bytes that are enough to detect compression
 
@@ -76,42 +69,57 @@ def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> It
     from isal.igzip_lib import IsalError
     from zstandard import ZstdError
 
-    n_lines, marks = 0, [mark for mark, factory in _DECODERS.items() if factory is start]
-    step = _ZSTD_STEP if start is _zstd else sys.maxsize
+    where = shown_path(path)
+    n_lines = 0
     try:
-        decoder, is_first = None, True
-        for piece in (
-            data[at : at + step] for data in pieces for at in range(0, max(1, len(data)), step)
-        ):
-            if not piece:
-                yield piece
-            while piece := (piece if decoder else piece.lstrip(b"\0")):  # zeros may follow a member
-                if decoder is None:
-                    if not is_first and not any(
-                        piece[: len(mark)] == mark[: len(piece)] for mark in marks
-                    ):
-                        message = f"bytes that are not compressed follow the last line, {n_lines}"
-                        raise CorpusError(
-                            f"{shown_path(path)}: {message}; remove them, or compress the file again"
-                        )
-                    decoder, is_first = start(), False
-                for text in filter(None, _texts(decoder, piece)):
-                    n_lines += n_line_ends(text)
-                    yield text
-                piece = decoder.unused_data if decoder.eof else b""
-                decoder = None if decoder.eof else decoder
-        if decoder is not None:
-            raise EOFError
+        for text in _members(pieces, start):
+            n_lines += n_line_ends(text)
+            yield text
     except EOFError:
+        message = f"{where}: truncated after line {n_lines}; copy or compress it again"
+        raise CorpusError(message) from None
+    except _TrailingError:
         raise CorpusError(
-            f"{shown_path(path)}: truncated after line {n_lines}; copy or compress it again"
+            f"{where}: bytes that are not compressed follow the last line, {n_lines}; "
+            "remove them, or compress the file again"
         ) from None
     except (IsalError, lzma.LZMAError, ZstdError, OSError) as error:  # type: ignore[misc]  # by a stub of isal
-        if any(result in str(error) for result in _TOO_LARGE):
-            message = f"decompression needs more than {_MOST >> 20} MB of memory"
+        if any(message in str(error) for message in _TOO_LARGE):
             raise CorpusError(
-                f"{shown_path(path)}: {message}; compress it again at a lower level"
+                f"{where}: decompression needs more than {_MOST >> 20} MB of memory; "
+                "compress it again at a lower level"
             ) from None
-        raise CorpusError(
-            f"{shown_path(path)}: corrupt after line {n_lines} ({error}); copy it again"
-        ) from error
+        message = f"{where}: corrupt after line {n_lines} ({error}); copy it again"
+        raise CorpusError(message) from error
+
+
+class _TrailingError(Exception):
+    """The bytes after a member do not start another."""
+
+
+def _members(pieces: Iterable[bytes], start: StartDecoder) -> Iterator[bytes]:
+    """Yield the text of all members, in which zeros may follow each, and empty pieces unchanged."""
+    marks = [mark for mark, factory in _DECODERS.items() if factory is start]
+    decoder = start()
+    is_inside = True
+    for data in pieces:
+        if not data:
+            yield data
+            continue
+        for piece in _steps(data, _ZSTD_STEP if start is _zstd else len(data)):
+            while is_inside or (piece := piece.lstrip(b"\0")):
+                if not is_inside:
+                    if not any(piece[: len(mark)] == mark[: len(piece)] for mark in marks):
+                        raise _TrailingError
+                    decoder = start()
+                yield from filter(None, _texts(decoder, piece))
+                is_inside = not decoder.eof
+                if is_inside:
+                    break
+                piece = decoder.unused_data
+    if is_inside:
+        raise EOFError
+
+
+def _steps(data: bytes, size: int) -> Iterator[bytes]:
+    return (data[at : at + size] for at in range(0, len(data), size))

@@ -86,22 +86,18 @@ class IndexedIds:
 
         Raises CorpusError.
         """
-        sizes, starts, before = (
-            self.sizes[first:last],
-            self.pointers[first:last],
-            self._end(first - 1) if first else 0,
-        )
+        sizes = self.sizes[first:last]
+        starts = self.pointers[first:last]
+        before = self._end(first - 1) if first else 0
         offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
         bounds = before + offsets * self.data.itemsize
-        if (negative := sizes < 0).any():
-            place = int(np.argmax(negative))
+        for place in np.flatnonzero(sizes < 0)[:1]:
             raise self._damaged(first + place, f"has {sizes[place]} ids")
-        if (wrong := starts != bounds[:-1]).any():
-            place = int(np.argmax(wrong))
-            result = (
-                f"starts at byte {starts[place]:,}, but the previous one ends at {bounds[place]:,}"
+        for place in np.flatnonzero(starts != bounds[:-1])[:1]:
+            raise self._damaged(
+                first + place,
+                f"starts at byte {starts[place]:,}, but the previous one ends at {bounds[place]:,}",
             )
-            raise self._damaged(first + place, result)
         if bounds[-1] > self.data.nbytes:
             raise self._damaged(last - 1, f"ends after the end of {shown_path(self.prefix + BIN)}")
         start = before // self.data.itemsize
@@ -112,84 +108,89 @@ class IndexedIds:
         for first in range(0, len(self), _SPAN):
             self.span(first, min(first + _SPAN, len(self)))
         if self.documents is not None and (np.diff(self.documents) < 0).any():
-            raise CorpusError(
-                f"{shown_path(self.prefix + IDX)}: bounds of documents do not increase; {_AGAIN}"
-            )
+            raise _bad_index(self.prefix, "bounds of documents do not increase")
 
     def _end(self, sentence: int) -> int:
         return int(self.pointers[sentence]) + int(self.sizes[sentence]) * self.data.itemsize
 
-    def _damaged(self, sentence: int, result: str) -> CorpusError:
-        return CorpusError(
-            f"{shown_path(self.prefix + IDX)}: sentence {sentence + 1:,} {result}; {_AGAIN}"
-        )
+    def _damaged(self, sentence: int, fault: str) -> CorpusError:
+        return _bad_index(self.prefix, f"sentence {sentence + 1:,} {fault}")
+
+
+def _bad_index(prefix: str, fault: str, remedy: str = _AGAIN) -> CorpusError:
+    return CorpusError(f"{shown_path(prefix + IDX)}: {fault}; {remedy}")
 
 
 def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
     """Map NAME.bin and NAME.idx into memory. Raises CorpusError if one is missing or damaged, or contains floats."""
     prefix = prefix_of(path)
-    index, data = (_mapped(prefix + ending) for ending in (IDX, BIN))
-    kind, n, start, n_bounds = _layout(shown_path(prefix + IDX), index)
+    index = _mapped(prefix + IDX)
+    data = _mapped(prefix + BIN)
+    dtype, n, start, n_bounds = _layout(prefix, index)
+    sizes = np.frombuffer(index, "<i4", n, start)
+    pointers = np.frombuffer(index, "<i8", n, start + 4 * n)
     bounds = None
     if n_bounds is not None:
         bounds = np.frombuffer(index, "<i8", n_bounds, start + 12 * n)
         if not n_bounds or bounds[0] != 0 or bounds[-1] != n:
-            raise CorpusError(
-                f"{shown_path(prefix + IDX)}: bounds of documents do not span all sentences; {_AGAIN}"
-            )
-    sizes, pointers = (
-        np.frombuffer(index, "<i4", n, start),
-        np.frombuffer(index, "<i8", n, start + 4 * n),
-    )
-    dtype = dtype_of(kind)
-    ids = np.frombuffer(data, dtype, len(data) // dtype.itemsize)
-    result = IndexedIds(prefix, kind, sizes, pointers, ids, bounds)
-    if n and (last := int(sizes[-1])) < 0:
-        raise result._damaged(n - 1, f"has {last} ids")
-    if len(data) != (expected := result._end(-1) if n else 0):
-        message = f"has {len(data):,} bytes, but {shown_path(prefix + IDX)} requires {expected:,}"
-        raise CorpusError(f"{shown_path(prefix + BIN)}: {message}; {_AGAIN}")
+            raise _bad_index(prefix, "bounds of documents do not span all sentences")
+
+    kind = dtype_of(dtype)
+    ids = np.frombuffer(data, kind, len(data) // kind.itemsize)
+    result = IndexedIds(prefix, dtype, sizes, pointers, ids, bounds)
+    if n and sizes[-1] < 0:
+        raise result._damaged(n - 1, f"has {sizes[-1]} ids")
+    expected = result._end(-1) if n else 0
+    if len(data) != expected:
+        raise CorpusError(
+            f"{shown_path(prefix + BIN)}: has {len(data):,} bytes, "
+            f"but {shown_path(prefix + IDX)} requires {expected:,}; {_AGAIN}"
+        )
     return result
 
 
-def _layout(path: str, index: bytes | mmap.mmap) -> tuple[str, int, int, int | None]:
+def _layout(prefix: str, index: bytes | mmap.mmap) -> tuple[str, int, int, int | None]:
     """Return an index's dtype, number of sentences, first byte of sizes, and number of bounds (None for fairseq)."""
-    if index[: len(_OLD_MAGIC)] == _OLD_MAGIC:
-        raise CorpusError(
-            f"{path}: is in fairseq's older index format; binarize the text again as mmap"
-        )
-    if not MAGIC.startswith(index[: len(MAGIC)]):
-        raise CorpusError(
-            f"{path}: is not an index of fairseq or Megatron, which starts with MMIDIDX; check the path"
-        )
-    if len(index) < HEAD.size:
-        raise CorpusError(
-            f"{path}: has {counted(len(index), 'byte')}, but a header needs {HEAD.size}; {_AGAIN}"
-        )
-    _, version, code, count = HEAD.unpack(index[: HEAD.size])
+    _, version, code, count = _header(prefix, index)
     if version != VERSION:
-        raise CorpusError(
-            f"{path}: the format version is {version}, but VOLT reads only {VERSION}; {_AGAIN}"
-        )
+        raise _bad_index(prefix, f"the format version is {version}, but VOLT reads only {VERSION}")
     if code in _FLOATS:
-        raise CorpusError(
-            f"{path}: contains floating-point numbers, which are not ids; give another file"
-        )
-    names = [name for name, number in CODES.items() if number == code]
-    if not names:
-        raise CorpusError(f"{path}: the code {code} stands for no dtype; {_AGAIN}")
+        fault = "contains floating-point numbers, which are not ids"
+        raise _bad_index(prefix, fault, "give another file")
+    names = {code: name for name, code in CODES.items()}
+    if code not in names:
+        raise _bad_index(prefix, f"the code {code} stands for no dtype")
+
     size = HEAD.size + 12 * count
     if len(index) == size:
-        return names[0], count, HEAD.size, None
+        return names[code], count, HEAD.size, None
     start = HEAD.size + _COUNT.size
     if len(index) >= start:
         (n_bounds,) = _COUNT.unpack(index[HEAD.size : start])
-        if len(index) == size + _COUNT.size + 8 * n_bounds:
-            return names[0], count, start, n_bounds
-        if len(index) == size + _COUNT.size + 8 * n_bounds + count:
-            raise CorpusError(f"{path}: is a multimodal index of Megatron; give an index of text")
-    result = f"has {len(index):,} bytes, but {counted(count, 'sentence')} need {size:,}"
-    raise CorpusError(f"{path}: {result}, or more with Megatron's bounds of documents; {_AGAIN}")
+        more = len(index) - size - _COUNT.size - 8 * n_bounds
+        if not more:
+            return names[code], count, start, n_bounds
+        if more == count:
+            fault = "is a multimodal index of Megatron"
+            raise _bad_index(prefix, fault, "give an index of text")
+    raise _bad_index(
+        prefix,
+        f"has {len(index):,} bytes, but {counted(count, 'sentence')} need {size:,}, "
+        "or more with Megatron's bounds of documents",
+    )
+
+
+def _header(prefix: str, index: bytes | mmap.mmap) -> tuple[Any, ...]:
+    if index[: len(_OLD_MAGIC)] == _OLD_MAGIC:
+        fault = "is in fairseq's older index format"
+        raise _bad_index(prefix, fault, "binarize the text again as mmap")
+    if not MAGIC.startswith(index[: len(MAGIC)]):
+        fault = "is not an index of fairseq or Megatron, which starts with MMIDIDX"
+        raise _bad_index(prefix, fault, "check the path")
+    if len(index) < HEAD.size:
+        fault = f"has {counted(len(index), 'byte')}, but a header needs {HEAD.size}"
+        raise _bad_index(prefix, fault)
+    return HEAD.unpack(index[: HEAD.size])
 
 
 def _mapped(path: str) -> bytes | mmap.mmap:
@@ -214,8 +215,10 @@ def check_dtype(dtype: str, n_ids: int) -> None:
     """Raise ConfigError if a dtype cannot store all ids below `n_ids`."""
     most = int(np.iinfo(dtype_of(arguments.choice(dtype, "dtype", tuple(CODES)))).max)
     if n_ids - 1 > most:
-        result = f"dtype {dtype!r} allows ids up to {most:,}, but the largest id is {n_ids - 1:,}"
-        raise ConfigError(f"{result}; pass", hint={"dtype": dtype_for(n_ids)})
+        raise ConfigError(
+            f"dtype {dtype!r} allows ids up to {most:,}, but the largest id is {n_ids - 1:,}; pass",
+            hint={"dtype": dtype_for(n_ids)},
+        )
 
 
 class IdsWriter:
@@ -248,10 +251,14 @@ class IdsWriter:
             raise ConfigError(
                 f"the sum of sizes is {sizes.sum():,}, but there are {len(ids):,} ids; give all sizes"
             )
-        for id_ in (int(ids.min()), int(ids.max())) if len(ids) else ():
-            if not self._info.min <= id_ <= self._info.max:
-                allowed = f"{self.dtype} allows {int(self._info.min):,} to {int(self._info.max):,}"
-                raise ConfigError(f"id {id_:,} does not fit: {allowed}; choose another dtype")
+        least = int(self._info.min)
+        most = int(self._info.max)
+        for id_ in (int(ids.min(initial=0)), int(ids.max(initial=0))):
+            if not least <= id_ <= most:
+                raise ConfigError(
+                    f"id {id_:,} does not fit: {self.dtype} allows {least:,} to {most:,}; "
+                    "choose another dtype"
+                )
         self._data.write(ids.astype(self._file_dtype, copy=False).tobytes())
         self._sizes.append(sizes.astype("<i4"))
         if self._has_documents:
@@ -267,9 +274,8 @@ class IdsWriter:
         file.write(sizes.tobytes())
         before = 0
         for first in range(0, len(sizes), _SPAN):
-            ends = before + self._file_dtype.itemsize * np.cumsum(
-                sizes[first : first + _SPAN], dtype=np.int64
-            )
+            lengths = np.cumsum(sizes[first : first + _SPAN], dtype=np.int64)
+            ends = before + self._file_dtype.itemsize * lengths
             file.write(np.concatenate([[before], ends[:-1]]).astype("<i8").tobytes())
             before = int(ends[-1])
         if self._has_documents:

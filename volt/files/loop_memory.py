@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from volt.files.ranges import FileSpan
 
-_CACHE_LINE, _LARGE_PAGE = 64, 1 << 21  # bytes
+_CACHE_LINE = 64  # bytes
+_LARGE_PAGE = 1 << 21  # bytes
 
 
 def aligned(n: int) -> NDArray[np.uint64]:
@@ -70,7 +71,8 @@ class PaddedMemory:
         else:
             whole[:size] = memoryview(text)
         if size and whole[size - 1] != separator:
-            whole[size], size = separator, size + 1
+            whole[size] = separator
+            size += 1
         data = whole[: size + PADDING]
         data.flags.writeable = False  # like the memory of bytes, so that the loop is compiled once
         return Padded(data, size, separator)

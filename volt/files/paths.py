@@ -10,6 +10,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from volt.errors import ConfigError, CorpusError, VoltError, shown_path, unreadable
 from volt.files import remote
@@ -39,22 +40,22 @@ def identity_of(path: str) -> Identity:
     For a URL: path, size, version (0 if unknown), and a digest of the query, which may contain secrets.
     """
     if url := url_of(path):
-        from hashlib import blake2b  # takes a while, as it loads OpenSSL
-
-        size, version = remote.look(url).stamp
         query = same(url).partition("?")[2] if is_web(url) else ""
-        digest = int.from_bytes(blake2b(query.encode(), digest_size=7).digest()) if query else 0
-        return bare(same(url)), size, version, digest
+        return bare(same(url)), *remote.look(url).stamp, remote.number_of(query)
     status = os.stat(path)
     return os.path.abspath(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _look(path: str | os.PathLike[str]) -> remote.RemoteStat:
-    if (url := url_of(path)) is not None:
+    if url := url_of(path):
         return remote.look(url)
-    status = os.stat(plain_path(os.fspath(path)))
-    is_file, is_folder = stat.S_ISREG(status.st_mode), stat.S_ISDIR(status.st_mode)
-    return remote.RemoteStat(status.st_size if is_file else None, status.st_mtime_ns, is_folder)
+    status = os.stat(_local(path))
+    size = status.st_size if stat.S_ISREG(status.st_mode) else None
+    return remote.RemoteStat(size, status.st_mtime_ns, stat.S_ISDIR(status.st_mode))
+
+
+def _local(path: str | os.PathLike[str]) -> str:
+    return plain_path(os.fspath(path))
 
 
 def total_size(paths: Iterable[str]) -> int | None:
@@ -65,8 +66,8 @@ def total_size(paths: Iterable[str]) -> int | None:
 
 def exists(path: str | os.PathLike[str]) -> bool:
     """Check whether a path or URL of any kind exists. Raises VoltError if a server fails."""
-    if (url := url_of(path)) is None:
-        return os.path.lexists(plain_path(os.fspath(path)))
+    if not (url := url_of(path)):
+        return os.path.lexists(_local(path))
     try:
         remote.look(url)
     except FileNotFoundError:
@@ -78,15 +79,16 @@ def exists(path: str | os.PathLike[str]) -> bool:
 
 def check_readable(path: str | os.PathLike[str], *, kind: type[VoltError]) -> None:
     """Raise an error of class `kind` if a path or URL cannot be read."""
-    if (url := url_of(path)) is None:
-        path = plain_path(os.fspath(path))
+    place = _local(path)
     try:
-        if url is not None:
+        if url := url_of(path):
             remote.look(url)
-        elif path != "-" and stat.S_ISREG(os.stat(path).st_mode) and not os.access(path, os.R_OK):
+        elif place == "-" or os.access(place, os.R_OK):
+            return
+        elif stat.S_ISREG(os.stat(place).st_mode):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except (OSError, ValueError) as error:
-        raise unreadable(path, error, kind=kind) from None
+        raise unreadable(place, error, kind=kind) from None
 
 
 def check_files(paths: Iterable[str], why: str) -> list[str]:
@@ -98,14 +100,13 @@ def check_files(paths: Iterable[str], why: str) -> list[str]:
     for path in paths:
         if path == "-" or (os.path.exists(plain_path(path)) and not is_file(path)):
             name = "stdin" if path == "-" else shown_path(path)
-            raise ConfigError(
-                f"{name}: {why} files; write its lines to a file, and give the file's path"
-            )
+            remedy = "write its lines to a file, and give the file's path"
+            raise ConfigError(f"{name}: {why} files; {remedy}")
     return paths
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:
-    return url_of(path) is not None or os.path.isfile(plain_path(os.fspath(path)))
+    return url_of(path) is not None or os.path.isfile(_local(path))
 
 
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([^{}]+)\})")
@@ -122,8 +123,11 @@ def expand(sources: Sources) -> list[str]:
     >>> expand("-")
     ['-']
     """
-    named = [sources] if isinstance(sources, str | os.PathLike) else sources
-    paths = [path for source in named for path in _expand_one(plain_path(os.fspath(source)))]
+    if isinstance(sources, str | os.PathLike):
+        sources = [sources]
+    paths = list[str]()
+    for source in sources:
+        paths += _expand_one(_local(source))
     if not paths:
         raise CorpusError("no corpus was given; give a file, a directory, a pattern or - for stdin")
     return paths
@@ -131,22 +135,24 @@ def expand(sources: Sources) -> list[str]:
 
 def expand_user(path: str) -> str:
     """Expand `~`, `~name`, `$NAME` and `${NAME}` in a path. Raises ConfigError if a user or variable is not known."""
-    if url_of(path) is not None:
-        return _VARIABLE.sub(lambda match: _value_of(match, path), path)
-    home, slash, rest = path.partition("/") if path.startswith("~") else ("", "", path)
-    if (result := os.path.expanduser(home)) == home and home:
-        raise ConfigError(
-            f"{shown_path(path)}: the home folder {home} is not known; write the path out"
-        )
-    return result + slash + _VARIABLE.sub(lambda match: _value_of(match, path), rest)
 
-
-def _value_of(variable: re.Match[str], path: str) -> str:
-    name = variable[1] or variable[2]
-    if name not in os.environ:
+    def value(variable: re.Match[str]) -> str:
+        name = variable[1] or variable[2]
+        if name in os.environ:
+            return os.environ[name]
         remedy = "set it, or write the path out"
         raise ConfigError(f"{shown_path(path)}: the variable {name} is not set; {remedy}")
-    return os.environ[name]
+
+    home = result = ""
+    rest = path
+    if path.startswith("~") and url_of(path) is None:
+        home, slash, rest = path.partition("/")
+        result = os.path.expanduser(home)
+        if result == home:
+            remedy = "write the path out"
+            raise ConfigError(f"{shown_path(path)}: the home folder {home} is not known; {remedy}")
+        result += slash
+    return result + _VARIABLE.sub(value, rest)
 
 
 def stands_for_several(path: str) -> bool:
@@ -155,32 +161,35 @@ def stands_for_several(path: str) -> bool:
     >>> stands_for_several("*.tsv"), stands_for_several("https://host/a.txt?key=5")
     (True, False)
     """
-    if (url := url_of(path)) is None:
-        return glob.has_magic(path) and not os.path.lexists(path)
-    return remote.has_magic(url)
+    if url := url_of(path):
+        return remote.has_magic(url)
+    return glob.has_magic(path) and not os.path.lexists(path)
+
+
+_NO_MATCH = "no file matches this pattern"
+_NO_FILES = "the directory contains no files"
 
 
 def _expand_one(source: str) -> list[str]:
-    if (url := url_of(source)) is not None:
+    if url := url_of(source):
         return _files_of_url(url)
-    exists = source == "-" or os.path.lexists(source)
-    matches = (
-        [source] if exists else sorted(path for path in _matches(source) if not _is_pipe(path))
-    )
-    paths = [
-        path
-        for match in matches
-        for path in (_files_below(match) if os.path.isdir(match) else [match])
-    ]
-    if not paths:
-        missing = "no file matches this pattern" if glob.has_magic(source) else "no such file"
-        if (scheme := foreign_scheme(source)) is not None:
-            raise CorpusError(
-                f"{shown_path(source)}: {scheme}:// is not supported; copy it, or use one of {SCHEMES}"
-            )
-        result = "the directory contains no files" if matches else missing
-        raise CorpusError(f"{shown_path(source)}: {result}; check the path")
-    return list({os.path.normpath(path): path for path in reversed(paths)}.values())[::-1]
+    matches = [source]
+    if source != "-" and not os.path.lexists(source):
+        matches = sorted(path for path in _matches(source) if not _is_pipe(path))
+    paths = list[str]()
+    for match in matches:
+        paths += _files_below(match) if os.path.isdir(match) else [match]
+    if paths:
+        last_of_each = {os.path.normpath(path): path for path in reversed(paths)}
+        return list(last_of_each.values())[::-1]
+
+    if scheme := foreign_scheme(source):
+        fault = f"{scheme}:// is not supported; copy it, or use one of {SCHEMES}"
+        raise CorpusError(f"{shown_path(source)}: {fault}")
+    fault = _NO_FILES
+    if not matches:
+        fault = _NO_MATCH if glob.has_magic(source) else "no such file"
+    raise CorpusError(f"{shown_path(source)}: {fault}; check the path")
 
 
 def _files_of_url(url: str) -> list[str]:
@@ -189,31 +198,36 @@ def _files_of_url(url: str) -> list[str]:
     except OSError as error:
         raise unreadable(url, error, kind=CorpusError) from error
     if not result:
-        what = (
-            "no file matches this pattern"
-            if remote.has_magic(url)
-            else "the directory contains no files"
-        )
-        raise CorpusError(f"{shown_path(url)}: {what}; check the path")
+        fault = _NO_MATCH if remote.has_magic(url) else _NO_FILES
+        raise CorpusError(f"{shown_path(url)}: {fault}; check the path")
     return result
 
 
 def _matches(pattern: str) -> list[str]:
+    """Match a pattern, in which the part `**` stands for any folders that are not hidden."""
     parts = pattern.split("/")
     if "**" not in parts:
         return glob.glob(pattern)
     place = parts.index("**")
-    start, rest = "".join(f"{part}/" for part in parts[:place]), "/".join(parts[place + 1 :])
-    folders = [
-        folder for base in (glob.glob(start) if start else [""]) for folder in _folders(base)
-    ]
-    return [match for folder in folders for match in _matches(glob.escape(folder) + (rest or "*"))]
+    start = "".join(f"{part}/" for part in parts[:place])
+    rest = "/".join(parts[place + 1 :]) or "*"
+    result = list[str]()
+    for base in glob.glob(start) if start else [""]:
+        for folder, _ in _walk(base or ".", onerror=None):
+            inside = os.path.join(folder, "").removeprefix("" if base else "./")
+            result += _matches(glob.escape(inside) + rest)
+    return result
 
 
-def _folders(base: str) -> Iterator[str]:
-    for folder, inner, _ in os.walk(base or "."):
-        inner[:] = [name for name in inner if not name.startswith(".")]
-        yield os.path.join(folder, "").removeprefix("" if base else "./")
+def _walk(base: str, *, onerror: Any) -> Iterator[tuple[str, list[str]]]:
+    """Yield a folder and all folders below it, each with its files; without hidden folders and files."""
+    for folder, inner, names in os.walk(base, onerror=onerror):
+        inner[:] = _visible(inner)
+        yield folder, _visible(names)
+
+
+def _visible(names: list[str]) -> list[str]:
+    return [name for name in names if not name.startswith(".")]
 
 
 def _is_pipe(path: str) -> bool:
@@ -222,13 +236,11 @@ def _is_pipe(path: str) -> bool:
 
 def _files_below(folder: str) -> list[str]:
     result = list[str]()
-    for place, inner, names in os.walk(folder, onerror=_refuse):
-        inner[:] = [name for name in inner if not name.startswith(".")]
-        result += (str(Path(place, name)) for name in names if not name.startswith("."))
+    for place, names in _walk(folder, onerror=_refuse):
+        result += (str(Path(place, name)) for name in names)
     return sorted(filter(os.path.isfile, result))
 
 
 def _refuse(error: OSError) -> None:
-    raise unreadable(
-        error.filename, error, kind=CorpusError, remedy="name the files that can be read"
-    ) from error
+    remedy = "name the files that can be read"
+    raise unreadable(error.filename, error, kind=CorpusError, remedy=remedy) from error

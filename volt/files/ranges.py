@@ -9,10 +9,10 @@ of a compressed file is read from the start of the file, but only its own lines 
 from __future__ import annotations
 
 import errno
+import math
 import os
-import stat
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from os import path as os_path
@@ -36,37 +36,46 @@ from volt.files.small_files import is_compressed
 from volt.files.text_checks import (
     BYTE_ORDER_MARK,
     HEAD_SIZE,
-    long_line_error,
     n_line_ends,
     overlong,
     refuse_binary,
+    refuse_long,
 )
 from volt.urls import plain_path, url_of
 
-_SPAN_STEP, _COUNT_STEP = (
-    1 << 12,
-    1 << 20,
-)  # bytes read at a time to find a line end, or to count lines
+_SPAN_STEP = 1 << 12  # bytes read at first to find a line end
+_COUNT_STEP = 1 << 20  # bytes read at a time to count lines
 
 
 class Descriptor:
-    """An open file, which is a `ByteSource`. It is closed when the last reference to it disappears."""
+    """An open file or URL, which is a `ByteSource`. It is closed when the last reference to it disappears.
+
+    stamp: the size and version of a URL, which must not change
+    """
 
     awaited = False
 
-    def __init__(self, path: str) -> None:
-        self.path, self.n_read = path, 0
+    def __init__(self, path: str, *, stamp: tuple[int, int] | None = None) -> None:
+        self.path = path
+        self.stamp = stamp
+        self.n_read = 0
+        self.number = -1
+        if stamp is None:
+            with self._readable():
+                self.number = os.open(path, os.O_RDONLY)
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
         try:
-            self.number = os.open(path, os.O_RDONLY)
+            yield
         except (OSError, ValueError) as error:
-            self.number = -1
-            raise unreadable(path, error, kind=CorpusError) from error
+            raise unreadable(self.path, error, kind=CorpusError) from error
 
     def read(self, start: int, size: int) -> bytes:
-        try:
-            return os.pread(self.number, size, start)
-        except OSError as error:
-            raise unreadable(self.path, error, kind=CorpusError) from error
+        with self._readable():
+            if self.stamp is None:
+                return os.pread(self.number, size, start)
+            return remote.read_range(self.path, start, size)
 
     def read_some(self, start: int, size: int) -> bytes:
         if not (data := self.read(start, size)):
@@ -75,48 +84,34 @@ class Descriptor:
 
     def line_end(self, place: int, far: int) -> int:
         """Return where the line that contains byte `place - 1` ends (the byte after it), or `far` if it ends later."""
-        place, size = place - 1, _SPAN_STEP
+        place -= 1
+        size = _SPAN_STEP
         while place < far:
-            piece, size = self.read_some(place, min(size, far - place)), min(2 * size, _COUNT_STEP)
-            if (end := piece.find(b"\n")) >= 0:
+            piece = self.read_some(place, min(size, far - place))
+            end = piece.find(b"\n")
+            if end >= 0:
                 return place + end + 1
             place += len(piece)
+            size = min(2 * size, _COUNT_STEP)
         return far
 
     def line_at(self, place: int) -> int:
         """Return the number of the line that starts at a byte."""
-        starts = range(0, place, _COUNT_STEP)
-        return 1 + sum(
-            self.read(start, min(_COUNT_STEP, place - start)).count(b"\n") for start in starts
-        )
+        line = 1
+        for start in range(0, place, _COUNT_STEP):
+            line += self.read(start, min(_COUNT_STEP, place - start)).count(b"\n")
+        return line
 
     def check(self) -> None:
         """Raise CorpusError if the file of a URL has changed."""
+        with self._readable():
+            if self.stamp is not None and remote.look(self.path).stamp != self.stamp:
+                raise remote.ChangedError(errno.ESTALE, "changed while it was read")
 
     def __del__(self) -> None:
         if self.number >= 0:
             with suppress(OSError):  # all data has been read
                 os.close(self.number)
-
-
-class RemoteDescriptor(Descriptor):
-    """A URL that is read by ranges. stamp: its size and version, which must not change"""
-
-    def __init__(self, url: str, stamp: tuple[int, int]) -> None:
-        self.path, self.stamp, self.n_read, self.number = url, stamp, 0, -1
-
-    def read(self, start: int, size: int) -> bytes:
-        try:
-            return remote.read_range(self.path, start, size)
-        except OSError as error:
-            raise unreadable(self.path, error, kind=CorpusError) from error
-
-    def check(self) -> None:
-        try:
-            if remote.look(self.path).stamp != self.stamp:
-                raise remote.ChangedError(errno.ESTALE, "changed while it was read")
-        except OSError as error:
-            raise unreadable(self.path, error, kind=CorpusError) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,24 +135,22 @@ class FileSpan:
         """Read the span into `room`. Raises CorpusError if the file became shorter, or a line is too long."""
         done = 0
         while done < self.size:
-            try:
-                n = os.preadv(self.file.number, [room[done:]], self.start + done)
-            except OSError as error:
-                raise unreadable(self.file.path, error, kind=CorpusError) from error
-            if n == 0:
+            with self.file._readable():
+                n_bytes = os.preadv(self.file.number, [room[done:]], self.start + done)
+            if n_bytes == 0:
                 raise shortened(self.file.path)
-            done += n
-        if self.max_line is not None and self.size > self.max_line:
-            text = bytes(room)
-            if (start := overlong(text, self.max_line)) >= 0:
-                line = self.file.line_at(self.start) + text.count(b"\n", 0, start)
-                raise long_line_error(self.file.path, line, self.max_line)
+            done += n_bytes
+        if self.max_line is None or self.size <= self.max_line:
+            return
+        text = bytes(room)
+        if overlong(text, self.max_line) >= 0:
+            line = self.file.line_at(self.start)
+            refuse_long(text, self.max_line, path=self.file.path, first_line=line)
 
     def block(self) -> Block:
         """Return the span as a block. For errors, the block has the number of its first line."""
-        return Block(
-            self.file.path, self.file.line_at(self.start), 0, bytes(self), self.start + self.size
-        )
+        line = self.file.line_at(self.start)
+        return Block(self.file.path, line, 0, bytes(self), self.start + self.size)
 
 
 def can_span(path: str) -> bool:
@@ -167,30 +160,34 @@ def can_span(path: str) -> bool:
 
 def open_plain(path: str) -> Descriptor | None:
     """Open a file if it can be divided; return None if it cannot."""
-    if (
-        path == "-"
-        or not hasattr(os, "preadv")
-        or not os.path.isfile(path)
-        or not os.path.getsize(path)
-    ):
+    if path == "-" or not hasattr(os, "preadv"):
+        return None
+    if not os.path.isfile(path) or not os.path.getsize(path):
         return None
     file = Descriptor(path)
-    return file if find_decoder(file.read(0, 8)) is None else None
+    is_compressed = find_decoder(file.read(0, LONGEST_MAGIC))
+    return None if is_compressed else file
 
 
 def file_spans(
     file: str | Descriptor, *, size: int, max_line: int | None = MAX_LINE
 ) -> Iterator[FileSpan]:
     """Divide a plain file, without its byte order mark, into spans of about `size` bytes. Raises CorpusError."""
-    file, most = Descriptor(file) if isinstance(file, str) else file, checked_max_line(max_line)
-    head, end = file.read(0, HEAD_SIZE), os.fstat(file.number)[stat.ST_SIZE]
+    if isinstance(file, str):
+        file = Descriptor(file)
+    most = checked_max_line(max_line)
+    head = file.read(0, HEAD_SIZE)
     refuse_binary(file.path, head)
-    start = len(BYTE_ORDER_MARK) * head.startswith(BYTE_ORDER_MARK)
+
+    end = os.fstat(file.number).st_size
+    start = 0
+    if head.startswith(BYTE_ORDER_MARK):
+        start = len(BYTE_ORDER_MARK)
     while start < end:
-        far = (
-            end if most is None else min(end, start + size + most)
-        )  # a longer line exceeds the limit
-        cut = file.line_end(start + size, far) if start + size < end else end
+        cut = end
+        if start + size < end:
+            far = min(end, start + size + (most or end))  # a longer line exceeds the limit
+            cut = file.line_end(start + size, far)
         yield FileSpan(file, start, cut - start, most)
         start = cut
 
@@ -230,13 +227,16 @@ def ranges_of(path: str, *, size: int = RANGE_SIZE) -> list[FileRange]:
     """
     step = arguments.whole(size, "size", low=1)
     with suppress(CorpusError, OSError):  # reading it raises the error
-        plain, url = plain_path(path), url_of(path)
-        end, version = remote.look(url).stamp if url else (os_path.getsize(plain), 0)
-        if end > step and (_can_cut(url, version) if url else can_span(plain)):
-            return [
-                FileRange(url or plain, at, min(end, at + step), end, version)
-                for at in range(0, end, step)
-            ]
+        if url := url_of(path):
+            place = url
+            end, version = remote.look(url).stamp
+        else:
+            place = plain_path(path)
+            end = os_path.getsize(place)
+            version = 0
+        if end > step and (_can_cut(url, version) if url else can_span(place)):
+            starts = range(0, end, step)
+            return [FileRange(place, at, min(end, at + step), end, version) for at in starts]
     return []
 
 
@@ -252,46 +252,50 @@ def packed_ranges(path: str, n: int) -> list[FileRange]:
     with suppress(CorpusError, OSError):  # reading it raises the error
         if url_of(path) is None and is_compressed(path):
             size = os_path.getsize(plain_path(path))
+            cuts = pairwise(size * number // n for number in range(n + 1))
             for block in read_blocks(path, block_size=_SAMPLE, checked=False, max_line=None):
-                ratio, cuts = (
-                    max(1, len(block.data)) / block.n_raw_bytes,
-                    [size * i // n for i in range(n + 1)],
-                )
-                return [FileRange(path, *cut, size, ratio=ratio) for cut in pairwise(cuts)]
+                ratio = max(1, len(block.data)) / block.n_raw_bytes
+                return [FileRange(path, *cut, size, ratio=ratio) for cut in cuts]
     return []
 
 
 def _packed_blocks(part: FileRange, *, block_size: int, max_line: int | None) -> Iterator[Block]:
-    start, stop, n_before = int(part.start * part.ratio), int(part.stop * part.ratio), 0
+    start = int(part.start * part.ratio)
+    stop: float = int(part.stop * part.ratio)
+    if part.stop == part.size:
+        stop = math.inf
+    n_before = 0
     for block in read_blocks(part.path, block_size=block_size, checked=False, max_line=max_line):
-        data, is_last = block.data, part.stop == part.size
-        first = _line_start(data, start - n_before)
-        end = len(data) if is_last else _line_start(data, stop - n_before)
+        first = _line_start(block.data, start - n_before)
+        end = _line_start(block.data, stop - n_before)
         if first < end:
-            text, first_line = data[first:end], block.first_line + n_line_ends(data[:first])
+            text = block.data[first:end]
+            first_line = block.first_line + n_line_ends(block.data[:first])
             n_lines = n_line_ends(text) + (not text.endswith(b"\n"))
             yield replace(block, first_line=first_line, n_lines=n_lines, data=text)
-        n_before += len(data)
-        if n_before >= stop and not is_last:
+        n_before += len(block.data)
+        if n_before >= stop:
             return
 
 
-def _line_start(data: bytes, place: int) -> int:
+def _line_start(data: bytes, place: float) -> int:
     """Return where the first line that starts at byte `place` or later starts; the length if there is none."""
-    return 0 if place <= 0 else data.find(b"\n", place - 1) + 1 or len(data)
+    if place <= 0:
+        return 0
+    if place > len(data):
+        return len(data)
+    return data.find(b"\n", int(place) - 1) + 1 or len(data)
 
 
 def _can_cut(url: str, version: int) -> bool:
-    is_plain = version and find_decoder(remote.read_range(url, 0, LONGEST_MAGIC)) is None
-    return bool(is_plain) and remote.has_ranges(url)
+    if not version or find_decoder(remote.read_range(url, 0, LONGEST_MAGIC)):
+        return False
+    return remote.has_ranges(url)
 
 
 def _opened(part: FileRange) -> Descriptor:
-    return (
-        RemoteDescriptor(part.path, (part.size, part.version))
-        if url_of(part.path)
-        else Descriptor(part.path)
-    )
+    stamp = (part.size, part.version) if url_of(part.path) else None
+    return Descriptor(part.path, stamp=stamp)
 
 
 def read_range(
@@ -302,18 +306,20 @@ def read_range(
     max_line: int | None = MAX_LINE,
 ) -> Iterator[Block]:
     """Yield the blocks of a range as `read_blocks` does."""
-    if part.ratio:
-        for block in _packed_blocks(part, block_size=block_size, max_line=max_line):
-            yield from checked_blocks(block, errors)
-        return
-    file, longest = _opened(part), (max_line or part.size) + len(BYTE_ORDER_MARK)
+    cut = _packed_blocks if part.ratio else _plain_blocks
+    for block in cut(part, block_size=block_size, max_line=max_line):
+        yield from checked_blocks(block, errors)
+
+
+def _plain_blocks(part: FileRange, *, block_size: int, max_line: int | None) -> Iterator[Block]:
+    file = _opened(part)
     refuse_binary(part.path, file.read_some(0, min(HEAD_SIZE, part.size)))
+    longest = (max_line or part.size) + len(BYTE_ORDER_MARK)
     pieces = _pieces(file, part, min(part.size, part.stop + longest), block_size)
     first_line = part.first_line if part.start else 1
-    for block in blocks_of(
+    yield from blocks_of(
         file, pieces, block_size=block_size, max_line=max_line, first_line=first_line
-    ):
-        yield from checked_blocks(block, errors)
+    )
 
 
 def numbered(part: FileRange, read: Callable[[FileRange], T]) -> T:
@@ -329,9 +335,10 @@ def numbered(part: FileRange, read: Callable[[FileRange], T]) -> T:
 
 def _pieces(file: Descriptor, part: FileRange, far: int, step: int) -> Iterator[bytes]:
     """Yield the bytes of the lines of a range. far: the byte at which the search for the last line's end stops"""
-    if (start := _first_byte(file, part)) == part.stop:
+    file.n_read = _first_byte(file, part)
+    if file.n_read == part.stop:
         return  # no line starts in the range
-    end, file.n_read = file.line_end(part.stop, far), start
+    end = file.line_end(part.stop, far)
     while file.n_read < end:
         piece = file.read_some(file.n_read, min(step, end - file.n_read))
         file.n_read += len(piece)

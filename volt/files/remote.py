@@ -12,7 +12,7 @@ import os
 import re
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
@@ -21,36 +21,21 @@ from volt.errors import MissingLibraryError, causes, missing
 from volt.files.retries import Retries, ServerError, requested_wait
 from volt.urls import bare, is_web
 
-_CONNECT, _SILENT = (
-    15,
-    20,
-)  # seconds within which a server must accept a connection, and send its next bytes
+_CONNECT = 15  # seconds within which a server must accept a connection
+_SILENT = 20  # seconds within which it must send its next bytes
 _SLOWEST = 50_000  # bytes per second of an upload; below, it counts as broken
 _LIBRARIES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub"}
-_VERSIONS = (
-    "ETag",
-    "etag",
-    "md5Hash",
-    "blob_id",
-    "LastModified",
-    "last_modified",
-    "Last-Modified",
-    "created",
-    "mtime",
-)
-_FINAL = (
-    NotImplementedError,
-    TypeError,
-    ValueError,
-    LookupError,
-    AttributeError,
-)  # not raised by a network
+_ETAGS = "ETag", "etag", "md5Hash", "blob_id"
+_TIMES = "LastModified", "last_modified", "Last-Modified", "created", "mtime"
+# A network raises none of these.
+_FINAL = NotImplementedError, TypeError, ValueError, LookupError, AttributeError
+# Errors of botocore that a network causes.
 _OF_NETWORK = (
     "HTTPClientError",
     "ConnectionError",
     "IncompleteReadError",
     "CredentialRetrievalError",
-)  # of botocore
+)
 _TEMPORARY = (408, 425, 429)  # HTTP statuses from 400 to 499 after which a retry may succeed
 _systems: dict[tuple[int, str], Any] = {}
 _memory = Lock()  # all readers of a memory:// file share one position
@@ -90,30 +75,39 @@ def look(url: str) -> RemoteStat:
     """Return the status of a URL, without a cache. Raises OSError."""
     if is_web(url) and bare(url).endswith("/"):
         return RemoteStat(None, 0, is_folder=True)
+    details = ask(url, lambda system, path: system.info(path))
+    versions = map(details.get, _ETAGS + _TIMES)
+    version = next(filter(None, versions), "")
+    is_folder = details.get("type") == "directory"
+    return RemoteStat(details.get("size"), number_of(str(version)), is_folder)
+
+
+def number_of(text: str) -> int:
+    """Return a text's digest as a number; 0 for the empty text."""
+    if not text:
+        return 0
     from hashlib import blake2b  # takes a while, as it loads OpenSSL
 
-    details = ask(url, lambda system, path: system.info(path))
-    version = next((str(details[name]) for name in _VERSIONS if details.get(name)), "")
-    number = int.from_bytes(blake2b(version.encode(), digest_size=7).digest()) if version else 0
-    return RemoteStat(details.get("size"), number, details.get("type") == "directory")
+    return int.from_bytes(blake2b(text.encode(), digest_size=7).digest())
 
 
 def read_range(url: str, start: int, size: int) -> bytes:
     """Return `size` bytes from `start` on, or fewer if the file ends before. Raises NoRangesError."""
-    return ask(url, lambda system, path: _range(system, path, start, start + size)) if size else b""
+    if not size:
+        return b""
+    return ask(url, lambda system, path: _range(system, path, start, start + size))
 
 
 def put_file(file: Path, url: str) -> None:
     """Upload a file. Raises OSError."""
-    seconds = (
-        _SILENT + file.stat().st_size / _SLOWEST
-    )  # libraries wait for ever for a server that does not read
-    ask(
-        url,
-        lambda fs, path: fs.put_file(
-            str(file), path, **({"timeout": seconds} if fs.async_impl else {})
-        ),
-    )
+
+    def upload(system: Any, path: str) -> None:
+        options = dict[str, float]()
+        if system.async_impl:  # it would wait for ever for a server that does not read
+            options["timeout"] = _SILENT + file.stat().st_size / _SLOWEST
+        system.put_file(str(file), path, **options)
+
+    ask(url, upload)
 
 
 def has_ranges(url: str) -> bool:
@@ -125,7 +119,8 @@ def has_ranges(url: str) -> bool:
 
 def ask(url: str, question: Callable[[Any, str], T]) -> T:
     """Return `question(file system, path)`, retried after a temporary failure. Raises OSError."""
-    (system, path), retries = system_of(url), Retries(url)
+    system, path = system_of(url)
+    retries = Retries(url)
     while True:
         try:
             return question(system, path)
@@ -147,40 +142,38 @@ def failure(error: Exception) -> OSError | None:
     """Return the error to raise if a retry cannot help; None if a retry may help."""
     cause = _cause(error)
     status = _status(cause)
+    kinds = {kind.__name__ for kind in type(cause).__mro__}
     if isinstance(cause, ChangedError):
         return cause
-    if (
-        status in (401, 403)
-        or isinstance(cause, PermissionError)
-        or type(cause).__name__ == "NoCredentialsError"
-    ):
+    if status in (401, 403) or not kinds.isdisjoint(("PermissionError", "NoCredentialsError")):
         return RefusedError(errno.EACCES, "access denied")
     if status in (404, 410) or isinstance(cause, FileNotFoundError):
         return FileNotFoundError(errno.ENOENT, "no such file or directory")
     if isinstance(cause, IsADirectoryError):
         return IsADirectoryError(errno.EISDIR, "is a folder")
-    is_final = (
-        isinstance(cause, _FINAL)
-        or (400 <= status < 500 and status not in _TEMPORARY)
-        or status == 501
-    )
-    kinds = {kind.__name__ for kind in type(cause).__mro__}
     if "TooManyRedirects" in kinds:  # of aiohttp, without a message
         return ServerError(errno.EIO, "the server redirects in a loop")
-    is_final |= "BotoCoreError" in kinds and kinds.isdisjoint(_OF_NETWORK)
-    is_final |= any(
-        isinstance(one, socket.gaierror) and one.errno == socket.EAI_NONAME for one in causes(cause)
+
+    is_refused = 400 <= status < 500 and status not in _TEMPORARY
+    is_local = "BotoCoreError" in kinds and kinds.isdisjoint(_OF_NETWORK)
+    if is_refused or is_local or status == 501 or isinstance(cause, _FINAL) or _is_unknown(cause):
+        return ServerError(errno.EIO, message_of(cause))
+    return None
+
+
+def _is_unknown(error: Exception) -> bool:
+    """Check whether the server's name does not exist."""
+    return any(
+        isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_NONAME
+        for cause in causes(error)
     )
-    return ServerError(errno.EIO, message_of(cause)) if is_final else None
 
 
 def system_of(url: str) -> tuple[Any, str]:
     """Return the fsspec file system of a URL, one per process, and the path in it."""
     if url.startswith(("s3://", "gs://")) and "@" in url.split("/")[2]:
-        raise RefusedError(
-            errno.EACCES,
-            "keys in a URL are not used; configure them for the library of this scheme",
-        )
+        message = "keys in a URL are not used; configure them for the library of this scheme"
+        raise RefusedError(errno.EACCES, message)
     scheme = url.partition(":")[0]
     key = os.getpid(), scheme
     if key not in _systems:
@@ -201,28 +194,23 @@ def _options(scheme: str) -> dict[str, Any]:
     from fsspec.config import conf
 
     own = conf.get(scheme, {})
-    if scheme in ("http", "https", "gs", "gcs"):
-        import aiohttp
+    library = _LIBRARIES.get(scheme, "aiohttp")
+    uncached: dict[str, Any] = {"use_listings_cache": False}
+    if library == "s3fs":
+        retries = {"total_max_attempts": 1}
+        config = {"connect_timeout": _CONNECT, "read_timeout": _SILENT, "retries": retries}
+        return uncached | {"config_kwargs": config | own.get("config_kwargs", {})}
+    if scheme == "memory" or library == "huggingface_hub":
+        return uncached
 
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_SILENT)
-        if scheme in ("gs", "gcs"):
-            return {"use_listings_cache": False, "requests_timeout": timeout}
-        client = {"timeout": timeout, "trust_env": True, **own.get("client_kwargs", {})}
-        return {
-            "client_kwargs": client,
-            "headers": {"Accept-Encoding": "identity", **own.get("headers", {})},
-        }
-    if _LIBRARIES.get(scheme) == "s3fs":
-        waits = {
-            "connect_timeout": _CONNECT,
-            "read_timeout": _SILENT,
-            "retries": {"total_max_attempts": 1},
-        }
-        return {
-            "use_listings_cache": False,
-            "config_kwargs": {**waits, **own.get("config_kwargs", {})},
-        }
-    return {"use_listings_cache": False}
+    import aiohttp
+
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_SILENT)
+    if library == "gcsfs":
+        return uncached | {"requests_timeout": timeout}
+    client = {"timeout": timeout, "trust_env": True} | own.get("client_kwargs", {})
+    headers = {"Accept-Encoding": "identity"} | own.get("headers", {})
+    return {"client_kwargs": client, "headers": headers}
 
 
 def _range(system: Any, path: str, start: int, end: int) -> bytes:
@@ -244,14 +232,11 @@ def _cause(error: Exception) -> Exception:
 
 def _status(error: Exception) -> int:
     response = _response(error)
-    head = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
-    if (head.get("HTTPStatusCode"), isinstance(error, TimeoutError)) == (400, True):
-        return 408  # S3's RequestTimeout
-    result = (
-        getattr(error, "status", None)
-        or head.get("HTTPStatusCode")
-        or getattr(response, "status_code", 0)
-    )
+    result = getattr(error, "status", None) or getattr(response, "status_code", None)
+    if isinstance(response, dict):  # of botocore
+        result = result or response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        if result == 400 and isinstance(error, TimeoutError):  # S3's RequestTimeout
+            return 408
     return result if isinstance(result, int) else 0
 
 
@@ -289,42 +274,45 @@ def _is_file(url: str) -> bool:
         return False
 
 
-def _below(folder: str, *, depth: int | None = None) -> Iterator[str]:
+def _below(folder: str, depth: int | None = None) -> Iterator[str]:
     start = f"{folder}/"
-    try:
-        result = (
-            _linked(start, depth) if is_web(folder) else ask(folder, lambda fs, path: fs.find(path))
-        )
-    except FileNotFoundError:
-        return
-    for name in result:
-        url = name if is_web(folder) else f"{folder.partition('://')[0]}://{name.lstrip('/')}"
-        if url.startswith(start) and not any(
-            part[:1] in ("", ".") for part in url.removeprefix(start).split("/")
-        ):
+    scheme = folder.partition("://")[0]
+    urls: Iterator[str] = iter(())
+    if is_web(folder):
+        urls = _linked(start, depth)
+    else:
+        with suppress(FileNotFoundError):
+            names = ask(folder, lambda system, path: system.find(path))
+            urls = (f"{scheme}://{name.lstrip('/')}" for name in names)
+    for url in urls:
+        parts = url.removeprefix(start).split("/")
+        if url.startswith(start) and not any(part[:1] in ("", ".") for part in parts):
             yield url
 
 
 def _linked(folder: str, depth: int | None) -> Iterator[str]:
     for link in ask(folder, lambda system, path: system.ls(path, detail=False)):
         if link.endswith("/") and link.startswith(folder) and link != folder:
-            yield from _linked(link, depth and depth - 1) if depth != 1 else ()
+            if depth != 1:
+                yield from _linked(link, depth and depth - 1)
         elif "?" not in link.removeprefix(folder):
             yield link
 
 
 def _matching(pattern: str) -> Iterator[str]:
     parts = pattern.rstrip("/").split("/")
-    magic = (
-        number for number, part in enumerate(parts) if number > 2 and has_magic(f"s3://{part}")
-    )
-    fixed = next(magic, None)
-    if fixed is None:  # brackets in the host, as of IPv6
+    for fixed, part in enumerate(parts):
+        if fixed > 2 and has_magic(f"s3://{part}"):
+            break
+    else:  # brackets in the host, as of IPv6
         return iter([pattern])
-    wanted = re.compile("".join(map(_expression, parts[fixed:])) + "(?:/.*)?", re.DOTALL)
+
     base = "/".join(parts[:fixed])
-    depth = len(parts) - fixed if is_web(pattern) and "**" not in parts else None
-    return (url for url in _below(base, depth=depth) if wanted.fullmatch(url.removeprefix(base)))
+    depth = None
+    if is_web(pattern) and "**" not in parts:
+        depth = len(parts) - fixed
+    wanted = re.compile("".join(map(_expression, parts[fixed:])) + "(?:/.*)?", re.DOTALL)
+    return (url for url in _below(base, depth) if wanted.fullmatch(url.removeprefix(base)))
 
 
 def _expression(part: str) -> str:

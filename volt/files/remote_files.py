@@ -21,7 +21,8 @@ from volt.files.temporary import scratch_folder
 from volt.files.threads import in_order, prefetch
 from volt.urls import is_web, name_of, url_of
 
-HEAD, STEP = 64 << 10, 8 << 20  # bytes of the first range, which often suffices, and of the others
+HEAD = 64 << 10  # bytes of the first range, which often suffices
+STEP = 8 << 20  # bytes of the other ranges
 _N_THREADS = 3  # ranges read at a time
 
 
@@ -29,12 +30,13 @@ class RemoteFile:
     """A URL open for unbuffered reading. Raises OSError if it is not a file."""
 
     def __init__(self, url: str) -> None:
-        self.url, self.status = url, remote.look(url)
+        self.url = url
+        self.status = remote.look(url)
         if self.status.is_folder:
-            raise IsADirectoryError(
-                errno.EISDIR, "is a folder; name the files in it, or the folder as a source"
-            )
-        self._pieces, self._rest = self._all(), memoryview(b"")
+            message = "is a folder; name the files in it, or the folder as a source"
+            raise IsADirectoryError(errno.EISDIR, message)
+        self._pieces = self._all()
+        self._rest = memoryview(b"")
 
     def __enter__(self) -> RemoteFile:
         return self
@@ -48,7 +50,8 @@ class RemoteFile:
             return b"".join([bytes(self._rest), *self._pieces])
         if size and not self._rest:
             self._rest = memoryview(next(self._pieces, b""))
-        data, self._rest = bytes(self._rest[:size]), self._rest[size:]
+        data = bytes(self._rest[:size])
+        self._rest = self._rest[size:]
         return data
 
     def close(self) -> None:
@@ -56,35 +59,37 @@ class RemoteFile:
         self._pieces.close()
 
     def _all(self) -> Generator[bytes, None, None]:
-        if self.status.size is None:
-            yield from prefetch(self._in_one_go(0))
-            return
         done = 0
         try:
-            for piece in self._ranges(self.status.size):
+            for piece in self._ranges():
                 yield piece
                 done += len(piece)
         except NoRangesError:
             yield from prefetch(self._in_one_go(done))
+            if self.status.size is None:
+                return
         if done > HEAD and remote.look(self.url) != self.status:
             raise ChangedError(errno.ESTALE, "changed while it was read")
 
-    def _ranges(self, size: int) -> Iterator[bytes]:
-        yield self._range(0, min(HEAD, size))
+    def _ranges(self) -> Iterator[bytes]:
+        size = self.status.size
+        if size is None:
+            raise NoRangesError
+        yield self._range((0, min(HEAD, size)))
         if size > HEAD:  # before any thread, to learn whether the server supports ranges
-            yield self._range(HEAD, min(STEP, size))
+            yield self._range((HEAD, min(STEP, size)))
         spans = [(start, min(start + STEP, size)) for start in range(STEP, size, STEP)]
-        yield from in_order(lambda span: self._range(*span), spans, n_threads=_N_THREADS)
+        yield from in_order(self._range, spans, n_threads=_N_THREADS)
 
-    def _range(self, start: int, end: int) -> bytes:
+    def _range(self, span: tuple[int, int]) -> bytes:
+        start, end = span
         try:
             data = remote.read_range(self.url, start, end - start)
         except ServerError as error:
             self._refuse(error)
         if len(data) != end - start:
-            self._refuse(
-                ServerError(errno.EIO, f"the server sent {len(data):,} of {end - start:,} bytes")
-            )
+            message = f"the server sent {len(data):,} of {end - start:,} bytes"
+            self._refuse(ServerError(errno.EIO, message))
         return data
 
     def _refuse(self, error: OSError) -> NoReturn:
@@ -93,7 +98,8 @@ class RemoteFile:
         raise error
 
     def _in_one_go(self, done: int) -> Iterator[bytes]:
-        retries, start = Retries(self.url), done
+        retries = Retries(self.url)
+        start = done
         while True:
             try:
                 for piece in self._answer(done):
@@ -105,13 +111,15 @@ class RemoteFile:
                 self._refuse(ServerError(errno.EIO, message))
             except Exception as error:
                 if done > start:  # the server works again
-                    retries, start = Retries(self.url), done
+                    retries = Retries(self.url)
+                    start = done
                 remote.pause(retries, error)
 
     def _answer(self, passed: int) -> Iterator[bytes]:
+        """Yield the bytes of one answer after the first `passed` ones."""
         system, path = remote.system_of(self.url)
         with system.open(path, block_size=0) as file:
-            for piece in iter(lambda: bytes(file.read(1 << 20)), b""):
+            while piece := bytes(file.read(1 << 20)):
                 if rest := piece[passed:]:
                     yield rest
                 passed = max(0, passed - len(piece))
@@ -131,20 +139,22 @@ def local_copy(
     if (url := url_of(path)) is None:
         yield Path(path)
         return
+    url_folder = url.rpartition("/")[0]
     with scratch_folder() as folder:
         copy = folder / (name_of(url) or "file")
         try:
             _fetch(url, copy)
             for other in beside(copy) if beside else ():
-                if not other.exists() and other.parent == copy.parent:
+                if not other.exists() and other.parent == folder:
                     with suppress(FileNotFoundError):
-                        _fetch(f"{url.rpartition('/')[0]}/{other.name}", other)
+                        _fetch(f"{url_folder}/{other.name}", other)
         except OSError as error:
             raise unreadable(url, error, kind=kind) from error
+
         try:
             yield copy
         except VoltError as error:
-            message = error.message.replace(str(folder), shown_path(url.rpartition("/")[0]))
+            message = error.message.replace(str(folder), shown_path(url_folder))
             if message == error.message:
                 raise
             raise error.reworded(message) from error
@@ -156,10 +166,10 @@ def _fetch(url: str, place: Path) -> None:
             shutil.copyfileobj(source, file, 1 << 20)
         return
     place.mkdir()
-    folder = url.rstrip("/")
-    for result in files_at(folder + "/"):
-        if "/" not in result.removeprefix(f"{folder}/"):
-            _fetch(result, place / name_of(result))
+    start = url.rstrip("/") + "/"
+    for path in files_at(start):
+        if "/" not in path.removeprefix(start):
+            _fetch(path, place / name_of(path))
 
 
 @contextmanager

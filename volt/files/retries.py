@@ -17,17 +17,13 @@ from contextlib import suppress
 from volt.display import counted
 from volt.errors import ConfigError, VoltWarning, quoted, shown_path
 
-FIRST, LONGEST, SHARE = (
-    0.2,
-    120.0,
-    1 / 20,
-)  # a pause's limit at first, in seconds; at last; and of all the time
+FIRST = 0.2  # seconds, the limit of the first pause
+LONGEST = 120.0  # seconds, the limit of every pause
+SHARE = 1 / 20  # of the time for retries, the limit of every pause
 _STEP = 0.1  # seconds; waits are short, because after a Polars query SIGINT cannot interrupt a wait
 _QUIET = 10.0  # seconds without success after which a warning is issued
-VARIABLE, _DEFAULT = (
-    "VOLT_RETRY_FOR",
-    "5m",
-)  # a variable of the environment, so that child processes inherit it
+VARIABLE = "VOLT_RETRY_FOR"  # of the environment, so that child processes inherit it
+_DEFAULT = "5m"
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 sleep, clock, draw = time.sleep, time.monotonic, random.uniform
 
@@ -62,10 +58,10 @@ def patience() -> float:
 
 
 def _seconds(duration: str | float, name: str) -> float:
-    if not (match := re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smh]?)", str(duration))):
-        raise ConfigError(
-            f"{name} is {quoted(str(duration))}; give a duration, such as 30s, 10m or 2h"
-        )
+    text = str(duration)
+    if not (match := re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smh]?)", text)):
+        remedy = "give a duration, such as 30s, 10m or 2h"
+        raise ConfigError(f"{name} is {quoted(text)}; {remedy}")
     return float(match[1]) * _UNITS[match[2]]
 
 
@@ -89,7 +85,10 @@ class Retries:
     """The pauses between the tries of one request, whose time runs from its first failure."""
 
     def __init__(self, url: str) -> None:
-        self.url, self._n, self._start, self._limit = url, 0, 0.0, patience()
+        self.url = url
+        self._n_tries = 0
+        self._start = 0.0
+        self._limit = patience()
 
     def pause(self, message: str, *, wait: float = 0.0) -> None:
         """Sleep before the next try. Raises ServerError if the time is over, or shorter than the requested wait.
@@ -97,20 +96,24 @@ class Retries:
         message: of the last failure
         wait: seconds for which the server asked
         """
-        self._n, self._start = self._n + 1, self._start or clock()
-        now, limit = clock(), self._limit
-        passed, deadline = now - self._start, self._start + limit
-        if now >= deadline or passed + wait > limit:
-            tries = f"{counted(self._n, 'try', 'tries')} in {passed:,.0f} s failed, the last with: {message}"
-            raise ServerError(
-                errno.ETIMEDOUT, tries + (f", and a request to wait {wait:,.0f} s" if wait else "")
-            )
+        now = clock()
+        self._n_tries += 1
+        self._start = self._start or now
+        passed = now - self._start
+        deadline = self._start + self._limit
+        if now >= deadline or passed + wait > self._limit:
+            tries = f"{counted(self._n_tries, 'try', 'tries')} in {passed:,.0f} s failed"
+            fault = f"{tries}, the last with: {message}"
+            if wait:
+                fault += f", and a request to wait {wait:,.0f} s"
+            raise ServerError(errno.ETIMEDOUT, fault)
+
         if passed + wait >= _QUIET:
             host = "/".join(shown_path(self.url).split("/")[:3])
-            warnings.warn(
-                f"{host} fails; requests are retried for {limit:,.0f} s", RetryWarning, stacklevel=2
-            )
-        jitter = draw(0, min(FIRST * 2 ** min(self._n - 1, 20), LONGEST, limit * SHARE))
-        end = min(now + wait + jitter, deadline)
+            notice = f"{host} fails; requests are retried for {self._limit:,.0f} s"
+            warnings.warn(notice, RetryWarning, stacklevel=2)
+
+        longest = min(FIRST * 2 ** min(self._n_tries - 1, 20), LONGEST, self._limit * SHARE)
+        end = min(now + wait + draw(0, longest), deadline)
         while (left := end - clock()) > 0:
             sleep(min(left, _STEP))

@@ -17,23 +17,18 @@ if TYPE_CHECKING:
     from volt.files.remote_files import RemoteFile
 
 _REMEDY = "; convert it to UTF-8"
-_PACKED = (
-    b"\x1f\x8b",
-    b"BZh",
-    b"\xfd7z",
-    b"\x28\xb5",
-)  # signatures, checked before the slow import of decoders
+# Signatures, checked before the slow import of decoders.
+_PACKED = b"\x1f\x8b", b"BZh", b"\xfd7z", b"\x28\xb5"
 _MOST_UNPACKED = 1 << 28  # bytes, by default
-_MOST_IN_FRONT = (
-    1 << 20
-)  # bytes of a compressed file that may precede its first text, such as a whole block of bzip2
+_MOST_IN_FRONT = 1 << 20  # compressed bytes that may precede the first text, as a block of bzip2
 
 
 def read_bytes(path: str | Path, *, kind: type[VoltError], most: int | None = None) -> bytes:
     """Return the bytes of a file, decompressed. Raises an error if there are more than `most`."""
-    data = read_start(path, -1 if most is None else most + 1, kind=kind)
+    n_bytes = -1 if most is None else most + 1
+    data = read_start(path, n_bytes, kind=kind)
     if data.startswith(_PACKED):
-        most = _MOST_UNPACKED if most is None else most
+        most = most or _MOST_UNPACKED
         data = _unpacked(path, data, kind=kind, most=most)
     if most is not None and len(data) > most:
         raise kind(
@@ -55,9 +50,8 @@ def read_head(path: str | Path, n_bytes: int, *, kind: type[VoltError]) -> bytes
     head = read_start(path, n_bytes, kind=kind)
     if not head.startswith(_PACKED):
         return head
-    return _unpacked(
-        path, read_start(path, n_bytes + _MOST_IN_FRONT, kind=kind), kind=kind, most=n_bytes
-    )[:n_bytes]
+    data = read_start(path, n_bytes + _MOST_IN_FRONT, kind=kind)
+    return _unpacked(path, data, kind=kind, most=n_bytes)[:n_bytes]
 
 
 def read_start(path: str | Path, n_bytes: int, *, kind: type[VoltError] = CorpusError) -> bytes:
@@ -118,6 +112,6 @@ def _unpacked(path: str | Path, data: bytes, *, kind: type[VoltError], most: int
             result += piece
             if len(result) > most:
                 break
-        return bytes(result)
     except CorpusError as error:
         raise kind(str(error)) from None
+    return bytes(result)

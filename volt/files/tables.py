@@ -9,7 +9,8 @@ from volt.files.blocks import read_blocks
 from volt.files.paths import is_file
 from volt.files.small_files import read_start
 
-_HEAD, _HEAD_LINES = 1 << 14, 5  # bytes and lines that are read to recognise a table
+_HEAD = 1 << 14  # bytes that are read to recognise a table
+_HEAD_LINES = 5
 _PACKED = {".gz", ".bz2", ".xz", ".zst"}
 _MOST_OF_COLUMN = 30  # characters
 
@@ -34,20 +35,22 @@ def is_parquet(path: str) -> bool:
 def refuse_json_lines(path: str) -> None:
     """Raise CorpusError if a file whose lines are to be encoded has the name of JSON lines."""
     if is_json_lines(path):
-        what = f"{shown_path(path)}: JSON lines, but only lines of text are encoded"
-        raise CorpusError(f"{what}; extract the text column, such as with jq -r .text")
+        raise CorpusError(
+            f"{shown_path(path)}: JSON lines, but only lines of text are encoded; "
+            "extract the text column, such as with jq -r .text"
+        )
 
 
 def columns_in(path: str) -> str:
     """Describe the columns of a file whose first lines are those of a table; "" for text, JSON lines and Parquet."""
     if not is_file(path) or is_json_lines(path) or is_parquet(path):
         return ""
-    blocks = read_blocks(path, block_size=_HEAD, errors="replace", max_line=None)
-    lines = next((block.data.decode() for block in blocks), "").split("\n")
-    filled = [line.strip("\r") for line in lines if line.strip()][:_HEAD_LINES]
     kind, separator = ("commas", ",") if _ending(path) == ".csv" else ("tabs", "\t")
-    if not filled or any(separator not in line.strip() for line in filled):
+    blocks = read_blocks(path, block_size=_HEAD, errors="replace", max_line=None)
+    head = next((block.data.decode() for block in blocks), "")
+    filled = [line for line in head.split("\n") if line.strip()][:_HEAD_LINES]
+    if not filled or not all(separator in line.strip() for line in filled):
         return ""
-    columns = filled[0].split(separator)
-    texts = ", ".join(f"{n} {shown(text, _MOST_OF_COLUMN)!r}" for n, text in enumerate(columns, 1))
-    return f"its lines have several columns between {kind}: {texts}"
+    columns = enumerate(filled[0].strip("\r").split(separator), 1)
+    texts = (f"{number} {shown(text, _MOST_OF_COLUMN)!r}" for number, text in columns)
+    return f"its lines have several columns between {kind}: {', '.join(texts)}"

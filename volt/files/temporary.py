@@ -24,7 +24,8 @@ from volt.errors import OutputError, reason, shown_path
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
     """Create a locked folder, in TMPDIR if set; remove folders of this user's killed processes. Raises OutputError."""
-    requested, prefix = os.environ.get("TMPDIR"), f"volt-{os.getuid()}-"
+    requested = os.environ.get("TMPDIR")
+    prefix = f"volt-{os.getuid()}-"
     try:
         place = os.path.abspath(requested or tempfile.gettempdir())
         for path in Path(place).glob(f"{prefix}*"):
@@ -32,8 +33,10 @@ def scratch_folder() -> Iterator[Path]:
         handle, folder = _new_folder(place, prefix)
     except OSError as error:
         name = f"TMPDIR={shown_path(requested)}" if requested else "temporary files"
-        message = f"{name}: no folder can be created there: {reason(error)}"
-        raise OutputError(f"{message}; set TMPDIR to a folder that can be written") from error
+        raise OutputError(
+            f"{name}: no folder can be created there: {reason(error)}; "
+            "set TMPDIR to a folder that can be written"
+        ) from error
     try:
         yield folder
     finally:
@@ -90,9 +93,8 @@ def _new_file(place: Path, mode: int) -> tuple[int, str]:
 def sweep(path: Path | str, *, is_folder: bool = False) -> None:
     """Remove a temporary file, or a folder of this user, if the process that created it has ended."""
     with suppress(OSError):
-        handle = os.open(
-            path, os.O_RDONLY | os.O_NOFOLLOW | (os.O_DIRECTORY if is_folder else os.O_NONBLOCK)
-        )
+        kind = os.O_DIRECTORY if is_folder else os.O_NONBLOCK
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | kind)
         try:
             status = os.fstat(handle)
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -106,10 +108,12 @@ def sweep(path: Path | str, *, is_folder: bool = False) -> None:
 
 def sweep_beside(places: Collection[Path]) -> list[Path]:
     """Remove these outputs' temporary files whose writers have ended; return those that are still being written."""
-    existing = {
-        path for folder in {place.parent for place in places} for path in folder.glob(".*.part")
-    }
-    files = [path for place in places for path in map(Path, _numbered(place)) if path in existing]
+    existing = set[Path]()
+    for folder in {place.parent for place in places}:
+        existing.update(folder.glob(".*.part"))
+    files = list[Path]()
+    for place in places:
+        files += (path for path in map(Path, _numbered(place)) if path in existing)
     for path in files:
         sweep(path)
     return [path for path in files if path.exists()]
@@ -140,5 +144,7 @@ def _numbered(place: Path) -> list[str]:
 
 def _name(place: Path, number: int) -> str:
     own = os.fsencode(place.name)
-    name = place.name if len(own) <= _LONGEST else blake2b(own, digest_size=16).hexdigest()
+    name = place.name
+    if len(own) > _LONGEST:
+        name = blake2b(own, digest_size=16).hexdigest()
     return os.path.join(place.parent, f".{name}.{number:08x}.part")

@@ -20,7 +20,9 @@ from volt.fork_guard import about_to_use_polars
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # does not belong to the first line
 HEAD_SIZE = 8 << 10  # bytes that are checked
 _LEAST = 64  # bytes, so that shares are significant
-_NUL_SHARE, _CONTROL_SHARE, _CONTROL_SHARE_OF_NO_TEXT = 0.3, 0.3, 0.05
+_NUL_SHARE = 0.3
+_CONTROL_SHARE = 0.3
+_CONTROL_SHARE_OF_NO_TEXT = 0.05
 _CONTROL = bytes({*range(1, 32), 127} - set(b"\t\n\v\f\r\x1b"))
 
 # encoding: index of the ASCII byte, bytes per character
@@ -52,7 +54,8 @@ def refuse_binary(path: str, head: bytes, *, is_all: bool = True) -> None:
 
 def refusing_binary(path: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the pieces of a text unchanged. Raises CorpusError if its start is binary."""
-    head, waiting = b"", True
+    head = b""
+    waiting = True
     for piece in pieces:
         if waiting:
             head += piece[: HEAD_SIZE - len(head)]
@@ -72,15 +75,18 @@ def foreign(head: bytes) -> str | None:
 def _signature(head: bytes) -> str | None:
     if head[257:262] == b"ustar":
         return "not UTF-8 text but a tar archive; unpack it"
-    result = (what for magic, what in _SIGNATURES.items() if head.startswith(magic))
-    return next((f"not UTF-8 text but {what}" for what in result), None)
+    for magic, kind in _SIGNATURES.items():
+        if head.startswith(magic):
+            return f"not UTF-8 text but {kind}"
+    return None
 
 
 def _wide(head: bytes) -> str | None:
     for name, (letters, step) in _WIDE.items():
+        if len(head) < 2 * step or len(head) % step:
+            continue
         shares = [_nul_share(head[place::step]) for place in range(step)]
-        fits = len(head) >= 2 * step and len(head) % step == 0
-        if fits and shares.pop(letters) == 0 and min(shares) >= 0.9:
+        if shares.pop(letters) == 0 and min(shares) >= 0.9:
             message = "every other byte is NUL" if step == 2 else "three of four bytes are NUL"
             return f"looks like {name[:6]} text ({message}); convert it: iconv -f {name} -t UTF-8"
     return None
@@ -96,8 +102,10 @@ def _control(head: bytes) -> str | None:
     if len(head) < _LEAST or (_nul_share(head) < _NUL_SHARE and n_control < most * len(head)):
         return None
     share = (n_control + head.count(0)) / len(head)
-    shares = f"{share:.0%} of its first {len(head):,} bytes are control characters"
-    return f"looks like binary data ({shares}); exclude it, or convert it to UTF-8"
+    return (
+        f"looks like binary data ({share:.0%} of its first {len(head):,} bytes are control "
+        "characters); exclude it, or convert it to UTF-8"
+    )
 
 
 def _is_start_of_utf8(head: bytes) -> bool:
@@ -127,11 +135,7 @@ _FEW = 1 << 14  # bytes that Python decodes in about 10 µs
 def is_utf8_array(data: NDArray[np.uint8]) -> bool:
     """Check whether bytes are UTF-8 without Python's lock and without Polars, which must not run before a fork."""
     if len(data) <= _FEW:  # so that a stream's first line does not wait for the import of Arrow
-        try:
-            data.tobytes().decode()
-            return True
-        except UnicodeDecodeError:
-            return False
+        return first_fault(data.tobytes()) == len(data)
     import pyarrow as pa
 
     offsets = pa.py_buffer(np.array([0, len(data)], np.int64))

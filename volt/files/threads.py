@@ -75,7 +75,8 @@ class ThreadTask(Future[T]):
 
     def __init__(self, call: Callable[[], T]) -> None:
         super().__init__()
-        self.call, self.pid = call, os.getpid()
+        self.call = call
+        self.pid = os.getpid()
 
     def run(self) -> None:
         """Make the call, unless it was cancelled."""
@@ -90,8 +91,10 @@ class _Threads:
     """Up to n daemon threads that run tasks in order of submission, with help from the caller's thread."""
 
     def __init__(self, n: int) -> None:
-        self._n, self._pid = n, os.getpid()
-        self._tasks, self._threads = SimpleQueue[ThreadTask[Any] | None](), list[Thread]()
+        self._n = n
+        self._pid = os.getpid()
+        self._tasks = SimpleQueue[ThreadTask[Any] | None]()
+        self._threads = list[Thread]()
 
     def run(self, task: ThreadTask[Any]) -> None:
         self._tasks.put(task)
@@ -115,11 +118,12 @@ class _Threads:
         """End the threads; wait at most two seconds for running calls."""
         for _ in self._threads:
             self._tasks.put(None)
+        if not can_wait(self._pid):
+            return
         late = time.monotonic() + _GRACE
-        for thread in self._threads if can_wait(self._pid) else ():
-            if (
-                thread is not current_thread()
-            ):  # garbage collection in a thread may close its own pool
+        for thread in self._threads:
+            # Garbage collection in a thread may close its own pool.
+            if thread is not current_thread():
                 thread.join(max(0, late - time.monotonic()))
 
 
@@ -139,23 +143,30 @@ def in_order(
     if n_threads == 1:
         yield from map(function, items)
         return
-    waiting: deque[Future[B]] = deque()
-    threads, ahead = _Threads(n_threads - 1), iter(items)
+    waiting = deque[Future[B]]()
+    threads = _Threads(n_threads - 1)
+    ahead = iter(items)
     try:
         while True:
             awaited = False
-            while (
-                not awaited and len(waiting) <= 2 * n_threads and (item := _next(ahead)) is not None
-            ):
-                if isinstance(item, Future):
-                    waiting.append(item)
+            while not awaited and len(waiting) <= 2 * n_threads:
+                try:
+                    item = next(ahead)
+                except StopIteration:
+                    break
+                except Exception as error:
+                    failed = Future[B]()
+                    failed.set_exception(error)
+                    waiting.append(failed)
+                    continue
+                task = ThreadTask(partial(function, item))
+                awaited = is_awaited(item)
+                if awaited and not waiting:
+                    task.run()
                 else:
-                    task, awaited = ThreadTask(partial(function, *item)), is_awaited(*item)
-                    if awaited and not waiting:
-                        task.run()
-                    else:
-                        threads.run(task)
-                    waiting.append(task)
+                    threads.run(task)
+                waiting.append(task)
+
             if not waiting:
                 return
             for _ in range(len(waiting) if awaited else 1):
@@ -166,17 +177,6 @@ def in_order(
         for future in waiting:
             future.cancel()
         threads.close()
-
-
-def _next(items: Iterator[A]) -> tuple[A] | Future[Any] | None:
-    try:
-        return (next(items),)
-    except StopIteration:
-        return None
-    except Exception as error:
-        failed: Future[Any] = Future()
-        failed.set_exception(error)
-        return failed
 
 
 def prefetch(items: Iterator[T]) -> Generator[T, None, None]:

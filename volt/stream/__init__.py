@@ -1,21 +1,26 @@
 """Training data as an endless, exact, resumable stream of lines.
 
-    shards → Source → parts → transforms ─┐
-    shards → Source → parts → transforms ─┴─ Mixture → Stream → lines
+    shards → Source → blocks → transforms ─┐
+    shards → Source → blocks → transforms ─┴─ Mixture → Stream → lines
 
-`docs/pages/concepts/words.md` explains the terms of users (source, task, shard, epoch). The terms of this package:
+`docs/pages/concepts/words.md` explains the terms of users (source, task, shard, epoch). The terms
+of this package:
 
     line        one sample: fields separated by tabs; field 1 is the source side by convention
-    piece       consecutive lines of a shard, which can be read without the rest of the shard
+    shard       a file of a source, or line-aligned files
+    segment     consecutive lines of a shard; an epoch permutes the segments
     share       the lines of an epoch that one rank reads
-    part        lines of a share that are read and shuffled together; called a block in configurations and the README
-    chunk       lines of a part that are transformed together: all, or at most 1,024 if a transform runs Python code
+    block       lines of a share that are read and permuted together
+    chunk       lines of a block that are transformed together: all, or at most 1,024 if a transform
+                runs Python code
     batch       lines stored as columns, while they pass through the transforms
     turn        one line of the stream, which the mixture assigns to a source
     fault       the record of an unfit line: not UTF-8, too few fields, or refused by a transform
     cursor      the position in a source
     state       the position of a whole stream: its cursors, the mixture, and its configuration
-    deal        the unread lines of epochs in progress when the number of ranks changes; the new ranks divide them
+
+`volt.stream.reading.unread_lines` owns the partition of an epoch: shares, blocks, and the lines that
+are unread when the number of ranks changes.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:

@@ -1,4 +1,5 @@
-"""The use cases of the SOTASTREAM paper (Section 6): folders with a configuration and generated parallel data.
+"""The use cases of the SOTASTREAM paper (Section 6): folders with a configuration and generated
+parallel data.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -56,17 +57,17 @@ _TIMES = (
 
 
 def sentence_pairs() -> list[Pair]:
-    return [
-        (
-            f"{subject[0]} {verb[0]} {time[0]} {thing[0]} .",
-            f"{subject[1]} {verb[1]} {thing[1]} {time[1]} .",
-        )
-        for subject, thing, verb, time in product(_SUBJECTS, _OBJECTS, _VERBS, _TIMES)
-    ]
+    result = list[Pair]()
+    for subject, thing, verb, time in product(_SUBJECTS, _OBJECTS, _VERBS, _TIMES):
+        german = f"{subject[0]} {verb[0]} {time[0]} {thing[0]} ."
+        english = f"{subject[1]} {verb[1]} {thing[1]} {time[1]} ."
+        result.append((german, english))
+    return result
 
 
 def side(number: int, *, first: int = 0, last: int | None = None) -> bytes:
-    """Return one side of sentence_pairs()[first:last], one per line. number: 0 for German, 1 for English"""
+    """Return one side of sentence_pairs()[first:last], one per line. number: 0 for German, 1 for
+    English"""
     return "".join(f"{pair[number]}\n" for pair in sentence_pairs()[first:last]).encode()
 
 
@@ -82,34 +83,46 @@ def parallel() -> bytes:
 
 
 def backtranslated() -> bytes:
-    """Return the last third of the pairs. The German imitates poor machine translation: no articles, no umlauts."""
+    """Return the last third of the pairs.
+
+    The German imitates poor machine translation: no articles, no umlauts.
+    """
     plain = str.maketrans("äöüß", "aous")
     articles = {"die", "der", "den", "das", "ein"}
-    rest = sentence_pairs()[480:]
-    return shard(
-        (" ".join(word for word in de.translate(plain).split() if word not in articles), en)
-        for de, en in rest
-    )
+    rows = list[Pair]()
+    for german, english in sentence_pairs()[480:]:
+        words = german.translate(plain).split()
+        rows.append((" ".join(word for word in words if word not in articles), english))
+    return shard(rows)
 
 
 def with_urls() -> bytes:
-    """Return sentence pairs with equal URLs on both sides, different URLs, a URL on one side, or no URL."""
-    addresses = ("https://example.org/katze", "http://example.org/hund")
+    """Return sentence pairs with equal URLs on both sides, different URLs, a URL on one side, or no
+    URL."""
+    cat = "https://example.org/katze"
+    dog = "http://example.org/hund"
+    german_urls = ("", cat, cat, "", cat, dog)
+    english_urls = ("", cat, "", "", dog, dog)
     rows = list[Pair]()
     for number, (german, english) in enumerate(sentence_pairs()[:240]):
-        left = ["", addresses[0], addresses[0], "", addresses[0], addresses[1]][number % 6]
-        right = ["", addresses[0], "", "", addresses[1], addresses[1]][number % 6]
-        rows.append((f"{german} {left}".strip(), f"{english} {right}".strip()))
+        left = f"{german} {german_urls[number % 6]}"
+        right = f"{english} {english_urls[number % 6]}"
+        rows.append((left.strip(), right.strip()))
     return shard(rows)
 
 
 def with_documents() -> bytes:
     """Return documents of 1 to 9 lines, with the document's id as a third field."""
-    rows, pairs, number = list[str](), iter(sentence_pairs()), 0
-    while pair := next(pairs, None):
+    pairs = sentence_pairs()
+    rows = list[str]()
+    start = 0
+    number = 1
+    while start < len(pairs):
+        size = 1 + number % 9
+        for german, english in pairs[start : start + size]:
+            rows.append(f"{german}\t{english}\tdoc{number}\n")
+        start += size
         number += 1
-        members = [pair, *(other for _, other in zip(range(number % 9), pairs, strict=False))]
-        rows += [f"{german}\t{english}\tdoc{number}\n" for german, english in members]
     return gzip.compress("".join(rows).encode(), mtime=0)
 
 
@@ -203,7 +216,9 @@ RECIPES = {
 
 
 def write_recipe(name: str, folder: str | Path) -> list[Path]:
-    """Write a recipe's files to a folder, created if missing. Return their paths, the configuration's first.
+    """Write a recipe's files to a folder, created if missing.
+
+    Return their paths, the configuration's first.
 
     Raises ConfigError if there is no such recipe, OutputError if one of the files exists.
     """
@@ -211,15 +226,13 @@ def write_recipe(name: str, folder: str | Path) -> list[Path]:
         from volt.stream.config.problems import near
 
         raise ConfigError(f"no example {name!r}; {near(name, list(RECIPES))}")
-    configuration = (
-        resources.files("volt.stream")
-        .joinpath("recipes", f"{name}.yaml")
-        .read_text(encoding="utf-8")
-    )
+    source = resources.files("volt.stream").joinpath("recipes", f"{name}.yaml")
+    configuration = source.read_text(encoding="utf-8")
     contents: dict[str, Content] = {"stream.yaml": configuration, **RECIPES[name].files}
     files = {Path(folder, file): content for file, content in contents.items()}
-    if existing := [path for path in files if os.path.lexists(path)]:
-        raise OutputError(f"{existing[0]} exists; choose another folder with -o")
+    for path in files:
+        if os.path.lexists(path):
+            raise OutputError(f"{path} exists; choose another folder with -o")
     make_folder(folder)
     for path, content in files.items():
         with write_atomic(path) as file:

@@ -35,9 +35,8 @@ def atom_codes(
     """Return the codes of the atoms of non-empty words, and where each word ends."""
     import numpy as np
 
-    return text_codes(
-        "".join(words), np.fromiter(map(len, words), np.int64, len(words)), marker=marker
-    )
+    lengths = np.fromiter(map(len, words), np.int64, len(words))
+    return text_codes("".join(words), lengths, marker=marker)
 
 
 def text_codes(
@@ -57,14 +56,17 @@ def text_codes(
 
 
 def atom_text(code: int) -> str:
-    return chr(code >> 1) + SUFFIX * (code & 1)
+    character = chr(code >> 1)
+    return f"{character}{SUFFIX}" if code & 1 else character
 
 
 def atom_code(atom: str, *, marker: Marker) -> int | None:
     """Return the code of an atom's string; None if the string is not an atom."""
-    carries = marker == "suffix" and atom.endswith(SUFFIX) and atom != SUFFIX
-    character = atom.removesuffix(SUFFIX) if carries else atom
-    return 2 * ord(character) + carries if len(character) == 1 else None
+    if len(atom) == 1:
+        return 2 * ord(atom)
+    if marker == "suffix" and atom[1:] == SUFFIX:
+        return 2 * ord(atom[0]) + 1
+    return None
 
 
 def token_lengths(tokens: Sequence[str], *, marker: Marker) -> NDArray[np.int64]:
@@ -74,8 +76,8 @@ def token_lengths(tokens: Sequence[str], *, marker: Marker) -> NDArray[np.int64]
     """
     import numpy as np
 
-    bare = (
-        token.removesuffix(SUFFIX) if marker == "suffix" else token.replace(PREFIX, "")
-        for token in tokens
-    )
+    if marker == "suffix":
+        bare = [token.removesuffix(SUFFIX) for token in tokens]
+    else:
+        bare = [token.replace(PREFIX, "") for token in tokens]
     return np.maximum(np.fromiter(map(len, bare), np.int64, len(tokens)), 1)

@@ -13,12 +13,14 @@ ALPHABET = tuple(
 _ALL = "".join(ALPHABET)
 _LINES = _ALL.replace(ALPHABET[ord("\n")], "\n")
 _BYTE_OF = {character: byte for byte, character in enumerate(ALPHABET)}
+_INVALID = {0xDC00 + byte: BYTE_TOKENS[byte] for byte in range(0x80, 0x100)}
 
 
 def to_characters(data: bytes, *, keeps_line_ends: bool = False) -> str:
     """Return bytes in GPT-2's alphabet of 256 characters. keeps_line_ends: leave line feeds as they are"""
     # five times as fast as a loop over 200,000 tokens
-    return charmap_decode(data, "strict", _LINES if keeps_line_ends else _ALL)[0]
+    alphabet = _LINES if keeps_line_ends else _ALL
+    return charmap_decode(data, "strict", alphabet)[0]
 
 
 def to_bytes(text: str) -> bytes:
@@ -32,9 +34,7 @@ def to_bytes(text: str) -> bytes:
 def readable(text: str) -> str:
     """Return the text that GPT-2's alphabet spells, with invalid UTF-8 as <0xNN>."""
     decoded = to_bytes(text).decode("utf-8", "surrogateescape")
-    return "".join(
-        BYTE_TOKENS[ord(one) - 0xDC00] if "\udc80" <= one <= "\udcff" else one for one in decoded
-    )
+    return decoded.translate(_INVALID)
 
 
 def whole_characters(token: bytes) -> str | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
 from volt import arguments
 from volt.errors import ConfigError, CorpusError
@@ -46,17 +47,19 @@ class Normalizer:
         Normalizer(form='nfkc', lowercase=True)
         """
         name = arguments.text(name, "name")
-        named = {one.name: one for form in _FORMS for one in (cls(form), cls(form, lowercase=True))}
-        if name.lower() not in named:
-            raise ConfigError(f"unknown normalizer {name!r}; choose from {', '.join(named)}")
-        return named[name.lower()]
+        known = [cls(form, lowercase) for form, lowercase in product(_FORMS, (False, True))]
+        for normalizer in known:
+            if normalizer.name == name.lower():
+                return normalizer
+        names = ", ".join(normalizer.name for normalizer in known)
+        raise ConfigError(f"unknown normalizer {name!r}; choose from {names}")
 
     @property
     def name(self) -> str:
         """The name that a vocabulary stores and `parse` reads."""
-        return (
-            "+".join([self.form] * (self.form != "none") + ["lowercase"] * self.lowercase) or "none"
-        )
+        if not self.lowercase:
+            return self.form
+        return "lowercase" if self.form == "none" else f"{self.form}+lowercase"
 
     def apply(self, expr: pl.Expr) -> pl.Expr:
         """Normalise a String expression.
@@ -68,12 +71,13 @@ class Normalizer:
         '1⁄2'
         """
         result = self._apply_form(expr)
-        return self._apply_form(result.str.to_lowercase()) if self.lowercase else result
+        if self.lowercase:
+            result = self._apply_form(result.str.to_lowercase())
+        return result
 
     def _apply_form(self, expr: pl.Expr) -> pl.Expr:
-        if self.form == "none":
-            return expr
-        return expr.str.normalize("NFC" if self.form == "nfc" else "NFKC")
+        form: Any = self.form.upper()
+        return expr if form == "NONE" else expr.str.normalize(form)
 
     def apply_series(self, series: pl.Series) -> pl.Series:
         """Normalise every string of a series.
@@ -97,9 +101,8 @@ def as_normalizer(value: str | Normalizer) -> Normalizer:
     """Return the value if it is a Normalizer, or the one with this name. Raises ConfigError if the name is unknown."""
     if isinstance(value, Normalizer):
         return value
-    return Normalizer.parse(
-        arguments.text(value, "normalizer", remedy="give a name, such as 'nfkc', or a Normalizer")
-    )
+    remedy = "give a name, such as 'nfkc', or a Normalizer"
+    return Normalizer.parse(arguments.text(value, "normalizer", remedy=remedy))
 
 
 def _over_series(make: Callable[[pl.Expr], pl.Expr], series: pl.Series) -> pl.Series:

@@ -30,9 +30,7 @@ Role: TypeAlias = Literal["unk", "bos", "eos", "pad"]
 ROLES: tuple[Role, ...] = get_args(Role)
 FLAGS = {"skips": None, "lstrip": (), "rstrip": ()}  # name → default
 FIRST_HIDDEN, LAST_HIDDEN = 0x10C000, 0x10FFFD
-MOST_USER = (
-    LAST_HIDDEN - FIRST_HIDDEN
-)  # user tokens: each has a private character; the last is the mark
+MOST_USER = LAST_HIDDEN - FIRST_HIDDEN  # each has a private character; the last is the mark
 LONGEST = 1000  # characters of a special token: searching takes time quadratic in its length
 _HELP = "choose another spelling, such as <url>"
 
@@ -66,45 +64,39 @@ class SpecialTokens:
 
     def __post_init__(self) -> None:
         for name in ("user", "control", *FLAGS):
-            if getattr(self, name) is not FLAGS.get(name, ()):
-                inputs = arguments.texts(
-                    getattr(self, name), name, one=f"did you mean {name}=(token,)?"
-                )
-                object.__setattr__(
-                    self, name, tuple(inputs)
-                )  # converts a list; the dataclass is frozen
-        for role in ROLES:
-            if getattr(self, role) is not None:
-                arguments.text(getattr(self, role), role)
+            tokens = getattr(self, name)
+            if tokens is not FLAGS.get(name, ()):
+                tokens = arguments.texts(tokens, name, one=f"did you mean {name}=(token,)?")
+                object.__setattr__(self, name, tuple(tokens))
+        for role, token in self.roles.items():
+            arguments.text(token, role)
         if len(self.user) > MOST_USER:
             raise ConfigError(
                 f"{len(self.user):,} user tokens, but the limit is {MOST_USER:,}; remove some of them"
             )
-        listed, user = Counter(chain(self.user, self.control)), set(self.user)
-        for token in self.all:
-            if len(token) > LONGEST:
-                raise ConfigError(
-                    f"special token {quoted(token)} has more than {LONGEST:,} characters; {_HELP}"
-                )
-            words = token.split()
-            if not "".join(words).isprintable() or (
-                words != [token] and (not token or token not in user)
-            ):
-                fault = "is empty, or contains white space or unprintable characters"
-                raise ConfigError(f"special token {quoted(token)} {fault}; {_HELP}")
-            if token in BYTE_TOKENS or token.endswith(SUFFIX) or listed[token] > 1:
-                raise ConfigError(
-                    f"special token {quoted(token)} repeats, is a byte token, or ends in </w>; {_HELP}"
-                )
-            if len(token) < 2 and token in self.roles.values():
-                raise ConfigError(
-                    f"special token {token!r} is one character, which may occur in text; {_HELP}"
-                )
+        self._check_spellings()
         for name, tokens in self.flags.items():
             for unknown in sorted({*tokens}.difference(self.all)):
                 raise ConfigError(
                     f"{name}: {quoted(unknown)} is not a special token; add it to user or control"
                 )
+
+    def _check_spellings(self) -> None:
+        n_listed = Counter(chain(self.user, self.control))
+        spaced = set(self.spaced)
+        for token in self.all:
+            words = token.split()
+            fault = ""
+            if len(token) > LONGEST:
+                fault = f"has more than {LONGEST:,} characters"
+            elif not "".join(words).isprintable() or (words != [token] and token not in spaced):
+                fault = "is empty, or contains white space or unprintable characters"
+            elif token in BYTE_TOKENS or token.endswith(SUFFIX) or n_listed[token] > 1:
+                fault = "repeats, is a byte token, or ends in </w>"
+            elif len(token) < 2 and token in self.roles.values():
+                fault = "is one character, which may occur in text"
+            if fault:
+                raise ConfigError(f"special token {quoted(token)} {fault}; {_HELP}")
 
     @property
     def roles(self) -> dict[Role, str]:
@@ -113,7 +105,8 @@ class SpecialTokens:
         >>> SpecialTokens(None, "<s>", "<s>", None).roles
         {'bos': '<s>', 'eos': '<s>'}
         """
-        return {role: token for role in ROLES if (token := getattr(self, role)) is not None}
+        tokens = {role: getattr(self, role) for role in ROLES}
+        return {role: token for role, token in tokens.items() if token is not None}
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -143,7 +136,7 @@ class SpecialTokens:
         >>> SpecialTokens(user=("<url>", "  ", "\n\n")).spaced
         ('  ', '\n\n')
         """
-        return tuple(token for token in self.user if token.split() != [token])
+        return tuple(token for token in self.user if token and token.split() != [token])
 
     @property
     def flags(self) -> dict[str, tuple[str, ...]]:
@@ -161,11 +154,9 @@ class SpecialTokens:
     def stripping(self) -> tuple[str, str]:
         """The private characters of user tokens that take the white space before them, and after them."""
         hidden = _hidden(self.user)
-        left, right = (
-            "".join(hidden.get(token, "") for token in tokens)
-            for tokens in (self.lstrip, self.rstrip)
-        )
-        return left, right
+        left = (hidden.get(token, "") for token in self.lstrip)
+        right = (hidden.get(token, "") for token in self.rstrip)
+        return "".join(left), "".join(right)
 
     def hide(self, text: pl.Expr) -> pl.Expr:
         """Replace every user token, with the white space that it takes, by its private character, longer tokens first.
@@ -174,24 +165,29 @@ class SpecialTokens:
         """
         if not self.user:
             return text
-        hidden, longest_first = _hidden(self.user), sorted(self.user, key=len, reverse=True)
-        result = text.str.replace_many(
-            longest_first, [hidden[token] for token in longest_first], leftmost=True
-        )
+        hidden = _hidden(self.user)
+        longest_first = sorted(self.user, key=len, reverse=True)
+        characters = [hidden[token] for token in longest_first]
+        result = text.str.replace_many(longest_first, characters, leftmost=True)
         left, right = self.stripping
-        result = result.str.replace_all(rf"\s+([{left}])", "$1") if left else result
-        return result.str.replace_all(rf"([{right}])\s+", "$1") if right else result
+        if left:
+            result = result.str.replace_all(rf"\s+([{left}])", "$1")
+        if right:
+            result = result.str.replace_all(rf"([{right}])\s+", "$1")
+        return result
 
     def hide_text(self, text: str) -> str:
         """Replace every user token of a string, with the white space that it takes, by its private character.
 
         text: any
         """
-        hidden, end, parts = _hidden(self.user), 0, list[str]()
-        for match, start, stop in self._places(text):
-            parts += text[end:start], hidden[match]
+        hidden = _hidden(self.user)
+        result = ""
+        end = 0
+        for token, start, stop in self._places(text):
+            result += text[end:start] + hidden[token]
             end = stop
-        return "".join([*parts, text[end:]])
+        return result + text[end:]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return the start and end of each user token in a text, with the white space that it takes.
@@ -206,10 +202,11 @@ class SpecialTokens:
     def _places(self, text: str) -> Iterator[tuple[str, int, int]]:
         """Yield each user token in a text, with its start and end."""
         matches = list(self._finder(text).finditer(text))
-        ends = [match.start() for match in matches[1:]]
+        limits = [match.start() for match in matches[1:]]
         end = 0
-        for match, limit in zip(matches, [*ends, len(text)], strict=False):
-            token, start, stop = match[0], *match.span()
+        for match, limit in zip(matches, [*limits, len(text)], strict=False):
+            token = match[0]
+            start, stop = match.span()
             if token in self.lstrip:
                 start = end + len(text[end:start].rstrip(WHITE_SPACE))
             if token in self.rstrip:
@@ -239,10 +236,8 @@ def _hidden(user: tuple[str, ...]) -> dict[str, str]:
 MARK = chr(LAST_HIDDEN)
 _HIDDEN = re.compile(f"[{chr(FIRST_HIDDEN)}-{MARK}]")
 _HIDDEN_START = chr(FIRST_HIDDEN).encode()[:1]  # the first byte of each in UTF-8
-_OTHERS = (
-    range(0x100000, FIRST_HIDDEN),
-    range(0xF0000, 0xFFFFE),
-)  # the private characters that serve as placeholders
+# The private characters that serve as placeholders.
+_OTHERS = [*range(0x100000, FIRST_HIDDEN), *range(0xF0000, 0xFFFFE)]
 _NONE_LEFT = 0xFFFD  # the placeholder if all others are taken
 _LEADS = ALPHABET[0xF4], ALPHABET[0xF3]  # the first byte of every placeholder, in GPT-2's alphabet
 
@@ -264,16 +259,20 @@ class Placeholders:
         """Return each text's pre-tokens with its private characters. is_bytes: pre-tokens are in GPT-2's alphabet"""
         result = list(map(list, words))
         for place, others in self.of_text.items():
-            pairs = ((code, other) for code, other in others.items() if other != _NONE_LEFT)
-            own = {other: chr(code) if is_bytes else MARK + chr(code) for code, other in pairs}
-            for number, word in enumerate(result[place]):
-                if not is_bytes:
-                    result[place][number] = word.translate(own)
-                elif any(lead in word for lead in _LEADS):  # other words have no placeholder
-                    result[place][number] = to_characters(
-                        to_bytes(word).decode().translate(own).encode()
-                    )
+            mark = "" if is_bytes else MARK
+            own = {other: mark + chr(code) for code, other in others.items()}
+            own.pop(_NONE_LEFT, None)
+            if is_bytes:
+                result[place] = [_restored_bytes(word, own) for word in words[place]]
+            else:
+                result[place] = [word.translate(own) for word in words[place]]
         return result
+
+
+def _restored_bytes(word: str, own: Mapping[int, str]) -> str:
+    if not any(lead in word for lead in _LEADS):  # it has no placeholder
+        return word
+    return to_characters(to_bytes(word).decode().translate(own).encode())
 
 
 def stand_ins(texts: Sequence[str]) -> Placeholders:
@@ -285,12 +284,11 @@ def stand_ins(texts: Sequence[str]) -> Placeholders:
         return Placeholders({})
     result = dict[int, dict[int, int]]()
     for place, text in enumerate(texts):
-        if private := _HIDDEN.findall(text):
+        private = sorted(set(_HIDDEN.findall(text)))
+        if private:
             met = set(map(ord, text))
-            free = (code for code in chain(*_OTHERS) if code not in met)
-            result[place] = {
-                code: next(free, _NONE_LEFT) for code in sorted(map(ord, set(private)))
-            }
+            free = (code for code in _OTHERS if code not in met)
+            result[place] = {ord(character): next(free, _NONE_LEFT) for character in private}
     return Placeholders(result)
 
 
@@ -298,7 +296,8 @@ def marked(codes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the indices of marks in the code points of pre-tokens. The character after a mark is never a mark."""
     import numpy as np
 
-    places, after = list[int](), -1
+    places = list[int]()
+    after = -1
     for place in np.flatnonzero(codes == ord(MARK)).tolist():
         if place != after:
             places.append(place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
 
 # Unicode's property White_Space, which the pattern engine matches with its \s.
 _CODES = (
@@ -39,10 +40,8 @@ def ranges(characters: str) -> str:
     >>> ranges("acdefxy")
     'ac-fxy'
     """
-    runs = list[list[str]]()
-    for character in characters:
-        if runs and ord(character) == ord(runs[-1][-1]) + 1:
-            runs[-1].append(character)
-        else:
-            runs.append([character])
-    return "".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else "".join(run) for run in runs)
+    result = ""
+    for _, group in groupby(enumerate(characters), lambda pair: ord(pair[1]) - pair[0]):
+        run = "".join(character for _, character in group)
+        result += f"{run[0]}-{run[-1]}" if len(run) > 2 else run
+    return result

@@ -136,13 +136,12 @@ class Careless:
 
 
 def test_a_choice_copies_no_field_that_no_variant_changed() -> None:
-    """Fields that stay are views into the buffer that they were, and the others share one."""
+    """Unchanged fields remain views into the same buffer; without changes, the batch is the same object."""
     batch = Batch.of([f"A{k}\tB{k}\tC{k}" for k in range(100)]).split(3)
     done = Choice((Variant(1.0), Variant(1.0, (Lower(),)), Variant(1.0, (Upper(),))))(
         batch, LineRng(1, 2)
     )
     assert done.columns[2].data is batch.columns[2].data
-    assert done.columns[0].data is done.columns[1].data
     assert Choice((Variant(1.0), Variant(0.0, (Lower(),))))(batch, LineRng(1, 2)) is batch
 
 

@@ -14,7 +14,7 @@ from scipy.special import chdtrc
 
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.nbest_segmenters import UnigramLexicon
+from volt.stream.transforms.nbest_segmenters import lexicon_segmenter
 from volt.stream.transforms.random_segmentation import disjoint, long_pieces, shares_of
 from volt.stream.transforms.subwords import Decode
 from volt.stream.transforms.taboo_segmentation import (
@@ -64,7 +64,7 @@ def test_no_two_share_a_long_piece(
     counts: dict[str, float], word: str, n: int, theta: float
 ) -> None:
     """Of all pairs that can be drawn; both make the word, and all probability is theirs."""
-    (found,) = disjoint(UnigramLexicon.of(counts), [word], n=n, theta=theta)
+    (found,) = disjoint(lexicon_segmenter(counts), [word], n=n, theta=theta)
     assert found.sides
     for one, other in found.sides:
         first, second = found.texts[one].split(" "), found.texts[other].split(" ")
@@ -76,8 +76,8 @@ def test_no_two_share_a_long_piece(
 
 def test_the_marker_is_no_character() -> None:
     """A marker with one character may be shared: '▁a' is as good as 'a'."""
-    lexicon = UnigramLexicon.of({"▁a": 8.0, "b": 8.0, "c": 8.0, "bc": 8.0})
-    (found,) = disjoint(lexicon, ["▁abc"], n=5, theta=0.5)
+    segmenter = lexicon_segmenter({"▁a": 8.0, "b": 8.0, "c": 8.0, "bc": 8.0})
+    (found,) = disjoint(segmenter, ["▁abc"], n=5, theta=0.5)
     assert {(found.texts[one], found.texts[other]) for one, other in found.sides} >= {
         ("▁a bc", "▁a b c")
     }
@@ -87,8 +87,8 @@ def test_the_marker_is_no_character() -> None:
 
 def test_without_a_partner_the_second_is_the_characters() -> None:
     """Two segmentations that share every long piece are no pair; no piece of several characters is in characters."""
-    lexicon = UnigramLexicon.of({"abc": 8.0, "d": 8.0})
-    (found,) = disjoint(lexicon, ["abcd"], n=1, theta=0.5)
+    segmenter = lexicon_segmenter({"abc": 8.0, "d": 8.0})
+    (found,) = disjoint(segmenter, ["abcd"], n=1, theta=0.5)
     assert [(found.texts[one], found.texts[other]) for one, other in found.sides] == [
         ("abc d", "a b c d")
     ]
@@ -96,7 +96,7 @@ def test_without_a_partner_the_second_is_the_characters() -> None:
 
 def test_pairs_are_drawn_by_their_scores(lexicon: Path) -> None:
     """The first ∝ score^theta, the second likewise among those that go with it: χ² over 2,000 lines."""
-    model = UnigramLexicon.of({"ab": 8.0, "a": 4.0, "b": 4.0, "bc": 2.0, "c": 4.0, "abc": 1.0})
+    model = lexicon_segmenter({"ab": 8.0, "a": 4.0, "b": 4.0, "bc": 2.0, "c": 4.0, "abc": 1.0})
     best = model.best(["abc"], 4)[0]
     first = shares_of([one.score for one in best], 0.5)
     expected = dict[tuple[str, str], float]()

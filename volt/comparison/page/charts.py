@@ -21,25 +21,20 @@ from volt.files.atomic import make_folder, write_atomic
 
 Data = Mapping[str, Any]
 Row = dict[str, Any]
+_TRANSPORT = "after the transport"
+_SWEEP = "BPE sweep"
 Drawn = TypeVar("Drawn", alt.Chart, alt.LayerChart)
-COLORS = (
-    "#3f7fd0",
-    "#d06f1f",
-    "#2f9573",
-    "#b0559e",
-    "#8a8430",
-    "#c4504f",
-    "#6f7f8f",
-    "#7a63c7",
-)  # 3:1 on both grounds
-WIDTH, HEIGHT = 640, 300
-MAX_POINTS = 400  # of the token-frequency profile; evenly spaced in the logarithm of the rank
+# With a contrast of 3:1 on both grounds.
+COLORS = ["#3f7fd0", "#d06f1f", "#2f9573", "#b0559e", "#8a8430", "#c4504f", "#6f7f8f", "#7a63c7"]
+WIDTH = 640
+HEIGHT = 300
+MAX_POINTS = 400  # of the profile; evenly spaced in the logarithm of the rank
 LONGEST = 16  # characters; longer tokens share the last bar
 CONFIG: dict[str, Any] = {
     "font": "'Helvetica Neue', Arial, 'Liberation Sans', sans-serif",
     "background": "white",
     "view": {"stroke": None},
-    "range": {"category": list(COLORS)},
+    "range": {"category": COLORS},
     "axis": {
         "labelFontSize": 12,
         "titleFontSize": 12,
@@ -95,61 +90,69 @@ def write_charts(data: Data, folder: str | Path) -> list[Path]:
 
 
 def entropy_chart(data: Data) -> alt.LayerChart:
-    curve, steps = data["study"]["curve"], data["search"]["steps"]
-    sweep = _from(steps[0]["size"], curve["sizes"], curve["entropies"])
-    rows = [_row(step["size"], step["transport_entropy"], "after the transport") for step in steps]
-    rows += [_row(size, entropy, "BPE sweep") for size, entropy in sweep]
-    heights = {step["size"]: step["entropy"] for step in steps}
-    title, scale = "entropy, nats per character", alt.Scale(zero=False)
-    return _lines(data, rows, heights, title=title, points=[], scale=scale, name="entropy")
-
-
-def muv_chart(data: Data) -> alt.LayerChart:
-    """Return the chart of MUV per million tokens over size, with a logarithmic axis if all lines are positive."""
-    curve, steps = data["study"]["curve"], data["search"]["steps"]
-    known = [step for step in steps if step["muv"] is not None]  # all but the first
-    heights = {step["size"]: step["muv"] * 1e6 for step in known}
-    rows = [
-        _row(step["size"], step["transport_muv"] * 1e6, "after the transport") for step in known
-    ]
-    rows += [_row(size, muv, "BPE sweep") for size, muv in heights.items()]
-    positive = all(row["value"] > 0 for row in rows)
-    close = [
-        (size, muv * 1e6) for size, muv in _from(steps[0]["size"], curve["sizes"][1:], curve["muv"])
-    ]
-    points = [{"size": size, "value": muv} for size, muv in close if muv > 0 or not positive]
-    scale = alt.Scale(type="log", nice=False) if positive else alt.Scale(type="symlog", constant=1)
+    curve = data["study"]["curve"]
+    steps = data["search"]["steps"]
+    rows = [_row(step["size"], step["transport_entropy"], _TRANSPORT) for step in steps]
+    for size, entropy in zip(curve["sizes"], curve["entropies"], strict=True):
+        if size >= steps[0]["size"]:
+            rows.append(_row(size, entropy, _SWEEP))
     return _lines(
         data,
         rows,
-        heights,
-        title="MUV, nats per character and million tokens",
-        points=points,
-        scale=scale,
-        name="MUV",
+        heights={step["size"]: step["entropy"] for step in steps},
+        points=[],
+        scale=alt.Scale(zero=False),
+        title="entropy, nats per character",
+        name="entropy",
     )
+
+
+def muv_chart(data: Data) -> alt.LayerChart:
+    """Return the chart of MUV per million tokens over size.
+
+    The axis is logarithmic if all lines are positive.
+    """
+    curve = data["study"]["curve"]
+    first, *steps = data["search"]["steps"]
+    steps = [step for step in steps if step["muv"] is not None]
+    heights = {step["size"]: step["muv"] * 1e6 for step in steps}
+    rows = [_row(step["size"], step["transport_muv"] * 1e6, _TRANSPORT) for step in steps]
+    rows += [_row(size, muv, _SWEEP) for size, muv in heights.items()]
+    is_positive = all(row["value"] > 0 for row in rows)
+
+    points = []
+    for size, muv in zip(curve["sizes"][1:], curve["muv"], strict=True):
+        if size >= first["size"] and (muv > 0 or not is_positive):
+            points.append({"size": size, "value": muv * 1e6})
+    scale = alt.Scale(type="symlog", constant=1)
+    if is_positive:
+        scale = alt.Scale(type="log", nice=False)
+    title = "MUV, nats per character and million tokens"
+    return _lines(data, rows, heights, points=points, scale=scale, title=title, name="MUV")
 
 
 def profile_chart(tokens: Data) -> alt.LayerChart:
-    """Return the chart of count over rank of the chosen vocabulary's used tokens; a line marks the count 100."""
-    pairs = sorted(
-        (rank, count) for rank, count in zip(tokens["rank"], tokens["count"], strict=True) if count
-    )
-    rows = [{"rank": rank, "count": count} for rank, count in _spread(pairs)]
-    hundred = (
-        _chart([{"count": 100}]).mark_rule(strokeDash=[4, 4], color=COLORS[6]).encode(y="count:Q")
-    )
+    """Return the chart of count over rank of the chosen vocabulary's used tokens.
+
+    A line marks the count 100.
+    """
+    ranked = zip(tokens["rank"], tokens["count"], strict=True)
+    used = sorted((rank, count) for rank, count in ranked if count)
+    rows = [{"rank": rank, "count": count} for rank, count in _spread(used)]
+    rule = _chart([{"count": 100}]).mark_rule(strokeDash=[4, 4], color=COLORS[6])
     decades = alt.Axis(values=[10**k for k in range(16)], format=",d")
     x = alt.X("rank:Q", title="rank", axis=decades, scale=alt.Scale(type="log", nice=False))
     y = alt.Y("count:Q", title="count", axis=decades, scale=alt.Scale(type="log"))
     base = _chart(rows).encode(x=x, y=y)
     line = base.mark_line(color=COLORS[0], interpolate="step-after")
     points = base.mark_point(color=COLORS[0], size=40, opacity=0, filled=True)
-    layers = [hundred, line, points.encode(tooltip=[_number("rank"), _number("count")])]
-    return _sized(
-        alt.LayerChart(layer=layers),
-        "Token counts of the chosen vocabulary by rank, both logarithmic",
-    )
+    layers = [
+        rule.encode(y="count:Q"),
+        line,
+        points.encode(tooltip=[_number("rank"), _number("count")]),
+    ]
+    description = "Token counts of the chosen vocabulary by rank, both logarithmic"
+    return _sized(alt.LayerChart(layer=layers), description)
 
 
 def lengths_chart(lengths: Sequence[Row]) -> alt.Chart:
@@ -166,35 +169,29 @@ def lengths_chart(lengths: Sequence[Row]) -> alt.Chart:
 
 
 def fertility_chart(data: Data) -> alt.Chart:
-    rows = [
-        {"system": system["name"], "source": source, "fertility": measures["fertility"]}
-        for system in data["systems"]
-        for source, measures in (
-            system["by_source"] or {"training text": system["training"]}
-        ).items()
-        if measures["fertility"] is not None
-    ]
-    chart: alt.Chart = (
-        _chart(rows)
-        .mark_point(filled=True, size=70, opacity=0.9)
-        .encode(
-            x=alt.X(
-                "fertility:Q",
-                title="pieces per word",
-                axis=alt.Axis(tickCount=8),
-                scale=alt.Scale(zero=False),
-            ),
-            y=alt.Y("system:N", title=None, sort=None, axis=alt.Axis(labelLimit=170)),
-            color=alt.Color("source:N", sort=None),
-            shape=alt.Shape("source:N", sort=None),
-            tooltip=["system:N", "source:N", alt.Tooltip("fertility:Q", format=".3f")],
-        )
+    rows = []
+    for system in data["systems"]:
+        by_source = system["by_source"] or {"training text": system["training"]}
+        for source, measures in by_source.items():
+            fertility = measures["fertility"]
+            if fertility is not None:
+                rows.append({"system": system["name"], "source": source, "fertility": fertility})
+    x = alt.X(
+        "fertility:Q",
+        title="pieces per word",
+        axis=alt.Axis(tickCount=8),
+        scale=alt.Scale(zero=False),
     )
-    return _sized(
-        chart,
-        "Pieces per word of every system by source",
-        height=max(120, 24 * len(data["systems"])),
+    points = _chart(rows).mark_point(filled=True, size=70, opacity=0.9)
+    chart: alt.Chart = points.encode(
+        x=x,
+        y=alt.Y("system:N", title=None, sort=None, axis=alt.Axis(labelLimit=170)),
+        color=alt.Color("source:N", sort=None),
+        shape=alt.Shape("source:N", sort=None),
+        tooltip=["system:N", "source:N", alt.Tooltip("fertility:Q", format=".3f")],
     )
+    height = max(120, 24 * len(data["systems"]))
+    return _sized(chart, "Pieces per word of every system by source", height=height)
 
 
 def shares(lengths: Sequence[Row]) -> list[Row]:
@@ -204,11 +201,12 @@ def shares(lengths: Sequence[Row]) -> list[Row]:
         length = min(LONGEST, row["length"])
         sums["tokens"][length] += row["types"]
         sums["pieces"][length] += row["pieces"]
-    return [
-        {"length": length, "of": name, "share": counts[length] / max(1, counts.total())}
-        for length in sorted(sums["tokens"])
-        for name, counts in sums.items()
-    ]
+    rows = []
+    for length in sorted(sums["tokens"]):
+        for name, counts in sums.items():
+            share = counts[length] / max(1, counts.total())
+            rows.append({"length": length, "of": name, "share": share})
+    return rows
 
 
 def _row(size: int, value: float, series: str) -> Row:
@@ -216,16 +214,16 @@ def _row(size: int, value: float, series: str) -> Row:
 
 
 def picked_sizes(data: Data) -> list[Row]:
-    rules: dict[int, list[str]] = {}
-    for rule, pick in data["search"]["picks"].items():
+    search = data["search"]
+    rules = dict[int, list[str]]()
+    for rule, pick in search["picks"].items():
         rules.setdefault(pick["index"], []).append(rule)
-    steps, chosen = data["search"]["steps"], data["search"]["pick"]["index"]
     return [
         {
             "index": index,
-            "size": steps[index]["size"],
+            "size": search["steps"][index]["size"],
             "rules": ", ".join(rules[index]),
-            "chosen": index == chosen,
+            "chosen": index == search["pick"]["index"],
         }
         for index in sorted(rules)
     ]
@@ -236,52 +234,68 @@ def _lines(
     rows: list[Row],
     heights: Mapping[int, float],
     *,
-    title: str,
     points: list[Row],
     scale: alt.Scale,
+    title: str,
     name: str,
 ) -> alt.LayerChart:
-    """Return a chart of lines over size. heights: size → the height of the mark if the size is picked"""
-    thirds = [m * 10.0**k for k in range(-6, 7) for m in (1, 3)]
-    ticks = (
-        alt.Axis(values=thirds) if scale.to_dict().get("type") == "log" else alt.Axis(tickCount=5)
-    )
-    sizes, from_first = alt.Axis(format=",d", tickCount=6), alt.Scale(nice=False, zero=False)
-    x = alt.X("size:Q", title="vocabulary size, tokens", axis=sizes, scale=from_first)
-    y = alt.Y("value:Q", title=title, scale=scale, axis=ticks)
+    """Return a chart of lines over size.
+
+    heights: size → the height of the mark if the size is picked
+    points: further points without a line
+    """
+    ticks = alt.Axis(tickCount=5)
+    if scale.to_dict().get("type") == "log":
+        ticks = alt.Axis(values=[m * 10.0**k for k in range(-6, 7) for m in (1, 3)])
+    place: dict[str, Any] = {
+        "x": alt.X(
+            "size:Q",
+            title="vocabulary size, tokens",
+            axis=alt.Axis(format=",d", tickCount=6),
+            scale=alt.Scale(nice=False, zero=False),
+        ),
+        "y": alt.Y("value:Q", title=title, scale=scale, axis=ticks),
+    }
     tooltip = [_number("size"), alt.Tooltip("value:Q", title=name, format=",.4f")]
-    base = _chart(rows).encode(x=x, y=y)
+    lines = _chart(rows).encode(**place)
+    color = alt.Color("series:N", sort=None)
+    dash = alt.StrokeDash("series:N", sort=None)
+
+    layers = []
+    if points:
+        circles = _chart(points).mark_circle(color=COLORS[6], opacity=0.35, size=8)
+        layers.append(circles.encode(**place))
+    layers.append(lines.mark_line().encode(color=color, strokeDash=dash))
+    invisible = lines.mark_point(opacity=0, size=60, filled=True)
+    layers.append(invisible.encode(tooltip=["series:N", *tooltip]))
+    layers += _marks(data, heights, place, tooltip)
+    description = f"{name} over vocabulary size, with what every rule picks"
+    return _sized(alt.LayerChart(layer=layers), description)
+
+
+def _marks(
+    data: Data, heights: Mapping[int, float], place: Mapping[str, Any], tooltip: list[alt.Tooltip]
+) -> list[alt.Chart]:
+    """Return the layers that mark the picked sizes and name their rules."""
+    picks = []
+    for pick in picked_sizes(data):
+        if pick["size"] in heights:
+            picks.append({**pick, "value": heights[pick["size"]]})
+    if not picks:
+        return []
+
+    points = _chart(picks).mark_point(filled=True, size=90, color=COLORS[5], opacity=1)
     layers = [
-        _chart(points).mark_circle(color=COLORS[6], opacity=0.35, size=8).encode(x=x, y=y)
-    ] * bool(points)
-    layers.append(
-        base.mark_line().encode(
-            color=alt.Color("series:N", sort=None), strokeDash=alt.StrokeDash("series:N", sort=None)
-        )
-    )
-    layers.append(
-        base.mark_point(opacity=0, size=60, filled=True).encode(tooltip=["series:N", *tooltip])
-    )
-    picks = [
-        {**pick, "value": heights[pick["size"]]}
-        for pick in picked_sizes(data)
-        if pick["size"] in heights
-    ]
-    if picks:
-        marks = _chart(picks).mark_point(filled=True, size=90, color=COLORS[5], opacity=1)
-        marked = marks.encode(
-            x=x,
-            y=y,
+        points.encode(
+            **place,
             tooltip=[alt.Tooltip("rules:N", title="picked by"), *tooltip],
             shape=alt.condition("datum.chosen", alt.value("diamond"), alt.value("circle")),
         )
-        labels = [_chart(picks[:-1] or picks).mark_text(dy=-13, align="left", dx=2)]
-        if len(picks) > 1:
-            labels.append(_chart(picks[-1:]).mark_text(dy=-13, align="right", dx=4))
-        layers += [marked, *(label.encode(x=x, y=y, text="rules:N") for label in labels)]
-    return _sized(
-        alt.LayerChart(layer=layers), f"{name} over vocabulary size, with what every rule picks"
-    )
+    ]
+    labels = [_chart(picks[:-1] or picks).mark_text(dy=-13, align="left", dx=2)]
+    if len(picks) > 1:
+        labels.append(_chart(picks[-1:]).mark_text(dy=-13, align="right", dx=4))
+    return layers + [label.encode(**place, text="rules:N") for label in labels]
 
 
 def _sized(chart: Drawn, description: str, *, height: int = HEIGHT) -> Drawn:
@@ -296,11 +310,9 @@ def _number(name: str) -> alt.Tooltip:
     return alt.Tooltip(f"{name}:Q", title=name, format=",d")
 
 
-def _from(first: int, sizes: Sequence[int], values: Sequence[float]) -> list[tuple[int, float]]:
-    return [(size, value) for size, value in zip(sizes, values, strict=True) if size >= first]
-
-
 def _spread(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    n = len(pairs)
-    places = {round(n ** (k / (MAX_POINTS - 1))) - 1 for k in range(MAX_POINTS)} if n else set()
+    """Return at most `MAX_POINTS` pairs, evenly spaced in the logarithm of their number."""
+    if not pairs:
+        return []
+    places = {round(len(pairs) ** (k / (MAX_POINTS - 1))) - 1 for k in range(MAX_POINTS)}
     return [pairs[place] for place in sorted(places)]

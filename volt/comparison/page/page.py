@@ -1,7 +1,8 @@
 r"""`Comparison` → one HTML file that shows it, even offline; and its charts as PNG and SVG.
 
-A content security policy allows the file's scripts by their hashes and nothing else. Data enter the file in
-autoescaped templates or as text nodes. The script splits text by every searched size's vocabulary, as the encoder does.
+A content security policy allows the file's scripts by their hashes and nothing else. Data enter the
+file in autoescaped templates or as text nodes. The script splits text by every searched size's
+vocabulary, as the encoder does.
 """
 
 from __future__ import annotations
@@ -30,17 +31,22 @@ if TYPE_CHECKING:
 
 
 def slider_data(result: SearchResult, lines: Sequence[str]) -> dict[str, Any]:
-    """Return merges, counts and scaffolding at every searched size, and sample lines as pre-tokens."""
-    candidates, vocabulary = result.candidates, result.vocabulary
+    """Return merges, counts and scaffolding at every searched size.
+
+    Sample lines are split into pre-tokens.
+    """
+    candidates = result.candidates
+    vocabulary = result.vocabulary
+    pretokenizer = vocabulary.pretokenizer
     sizes = [step.size for step in result.steps]
+    # The script cuts typed text at spaces, as these pre-tokenizers do, without user tokens.
+    cuts_at_spaces = pretokenizer.name in ("whitespace", "metaspace")
     return {
         "marker": vocabulary.marker,
         "normalizer": vocabulary.normalizer.name,
-        "pretokenizer": vocabulary.pretokenizer.name,
-        "keeps_spaces": vocabulary.pretokenizer.keeps_spaces,
-        # the script cuts typed text at spaces, as these pre-tokenizers do, and does not know user tokens
-        "typeable": vocabulary.pretokenizer.name in ("whitespace", "metaspace")
-        and not vocabulary.special.user,
+        "pretokenizer": pretokenizer.name,
+        "keeps_spaces": pretokenizer.keeps_spaces,
+        "typeable": cuts_at_spaces and not vocabulary.special.user,
         "n_atoms": candidates.n_atoms,
         "merges": candidates.parts.ravel().tolist(),
         "sizes": sizes,
@@ -74,12 +80,16 @@ SCRIPTS = ("bpe.js", "tables.js", "page.js")
 # Characters that could end the script element, start another, or reorder the file for its readers.
 _UNSAFE = re.compile("[<>&\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _UNSEEN = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\U000e0000-\U000e0fff]"
 )
 
 
 def write_page(comparison: Comparison, path: str | Path) -> None:
-    """Write the page, whole or not at all. Raises ConfigError if `path` is one of the comparison's text files."""
+    """Write the page, whole or not at all.
+
+    Raises ConfigError if `path` is one of the comparison's text files.
+    """
     check_distinct([path], comparison.files)
     page = render_page(comparison).encode()
     with write_atomic(path) as file:
@@ -103,7 +113,8 @@ def render_page(comparison: Comparison) -> str:
     samples = data["samples"]["samples"]
     slider = slider_data(comparison.search, [sample["line"] for sample in samples])
     drawn = {"config": CONFIG | {"background": "transparent"}, "charts": specifications(data)}
-    own = '"use strict";\n(() => {\n' + "\n".join(map(_read, SCRIPTS)) + "})();\n"
+    code = "\n".join(map(_read, SCRIPTS))
+    own = f'"use strict";\n(() => {{\n{code}}})();\n'
     scripts = {"library": _library(), "page": _one_line_end(own)}
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -165,4 +176,7 @@ def _one_line_end(script: str) -> str:
 def _policy(*scripts: str) -> str:
     hashes = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
-    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; base-uri 'none'; "
+        "form-action 'none'"
+    )

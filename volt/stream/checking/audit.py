@@ -1,4 +1,5 @@
-"""`audit`: check that each line is read once per epoch, ranks read equally many, and sources keep their shares."""
+"""`audit`: check that each line is read once per epoch, ranks read equally many, and sources keep
+their shares."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from volt import arguments
 from volt.display import counted
 from volt.files.blocks import read_raw
 from volt.files.indexed_dataset import IDX, open_ids
+from volt.files.text_checks import BYTE_ORDER_MARK
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import UNIT, shares_of
 from volt.stream.reading.open_shard import are_ids
@@ -50,13 +52,10 @@ class SourceAudit:
 
     @property
     def exact(self) -> bool:
-        """True if each line is read once per epoch, and ranks' numbers of lines differ by at most one."""
-        return (
-            not self.missing
-            and not self.repeated
-            and self.uneven <= 1
-            and self.content is not False
-        )
+        """True if each line is read once per epoch, and ranks' numbers of lines differ by at most
+        one."""
+        is_complete = not self.missing and not self.repeated
+        return is_complete and self.uneven <= 1 and self.content is not False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,8 @@ class Audit:
 
     sources: the audit of each source.
     n_turns: number of checked turns of the mixture.
-    deviation: the largest difference between a source's number of lines and its share, after any turn.
+    deviation: the largest difference between a source's number of lines and its share, after any
+        turn.
 
     >>> source = SourceAudit("wmt", 3, epochs=1, n_blocks=1, missing=0, repeated=0, uneven=0, content=None)
     >>> Audit((source,), 9, 0.5)
@@ -77,10 +77,10 @@ class Audit:
     deviation: float
 
     def __repr__(self) -> str:
-        verdict = (
-            f"{'exact' if self.exact else 'not exact'}, {counted(len(self.sources), 'source')}"
-        )
-        return f"<Audit: {verdict}, {counted(self.n_turns, 'turn')}, at most {self.deviation:.3g} lines off>"
+        verdict = "exact" if self.exact else "not exact"
+        n_sources = counted(len(self.sources), "source")
+        n_turns = counted(self.n_turns, "turn")
+        return f"<Audit: {verdict}, {n_sources}, {n_turns}, at most {self.deviation:.3g} lines off>"
 
     @property
     def exact(self) -> bool:
@@ -95,7 +95,8 @@ class Audit:
 def audit(
     stream: Stream, *, epochs: int = 1, turns: int = 1_000_000, content: bool = False
 ) -> Audit:
-    r"""Check that each line is read once per epoch, ranks read equally many lines, and sources keep their shares.
+    r"""Check that each line is read once per epoch, ranks read equally many lines, and sources keep
+    their shares.
 
     stream: the stream to check; its transforms do not run, and its position does not change.
     epochs: the number of epochs to check, for all ranks.
@@ -110,59 +111,67 @@ def audit(
     True
     """
     arguments.instance(stream, Stream, "stream")
-    epochs, turns = arguments.whole(epochs, "epochs", low=1), arguments.whole(turns, "turns", low=0)
-    sources = tuple(
-        _audit_source(source, epochs, stream.world, content) for source in stream.sources
-    )
-    return Audit(
-        sources, turns, deviation([source.source.weight for source in stream.sources], turns)
-    )
+    epochs = arguments.whole(epochs, "epochs", low=1)
+    turns = arguments.whole(turns, "turns", low=0)
+    sources = [_audit_source(source, epochs, stream.world, content) for source in stream.sources]
+    weights = [source.source.weight for source in stream.sources]
+    return Audit(tuple(sources), turns, deviation(weights, turns))
 
 
 def _audit_source(source: OpenSource, epochs: int, world: int, content: bool) -> SourceAudit:
     epochs = min(epochs, source.source.epochs or epochs)
-    ranks = [
-        list(rank_blocks(source.n_lines, source.block_lines, rank=rank, world=world, epochs=epochs))
-        for rank in range(world)
-    ]
-    by_epoch = [
-        [block for own in ranks for block in own if block.epoch == epoch] for epoch in range(epochs)
-    ]
-    missing, repeated = map(sum, zip(*(_uncovered(source, own) for own in by_epoch), strict=True))
-    same = all(_has_content_of_files(source, own) for own in by_epoch) if content else None
-    lines = [
-        [sum(block.n_lines for block in own if block.epoch == epoch) for own in ranks]
-        for epoch in range(epochs)
-    ]
-    uneven = int(np.ptp(np.cumsum(lines, axis=0), axis=1).max())
+    by_epoch = [list[LineBlock]() for _ in range(epochs)]
+    n_lines = np.zeros((epochs, world), np.int64)
+    for rank in range(world):
+        for block in rank_blocks(
+            source.n_lines, source.block_lines, rank=rank, world=world, epochs=epochs
+        ):
+            by_epoch[block.epoch].append(block)
+            n_lines[block.epoch, rank] += block.n_lines
+    faults = [_missing_and_repeated(source, blocks) for blocks in by_epoch]
+    is_equal = None
+    if content:
+        expected = Counter(_digests(_file_lines(source)))
+        is_equal = all(_block_digests(source, blocks) == expected for blocks in by_epoch)
     return SourceAudit(
-        source.name, source.n_lines, epochs, sum(map(len, ranks)), missing, repeated, uneven, same
+        source.name,
+        source.n_lines,
+        epochs,
+        n_blocks=sum(map(len, by_epoch)),
+        missing=sum(missing for missing, _ in faults),
+        repeated=sum(repeated for _, repeated in faults),
+        uneven=int(np.ptp(np.cumsum(n_lines, axis=0), axis=1).max()),
+        content=is_equal,
     )
 
 
-def _uncovered(source: OpenSource, own: Iterable[LineBlock]) -> tuple[int, int]:
-    spans = list[tuple[int, int]]()
-    missing = repeated = 0
-    for block in own:
-        slices = segment_lines(source, block)
-        spans += [(int(source.line_starts[one.segment]) + one.first, one.n_lines) for one in slices]
-        n = sum(one.n_lines for one in slices)
+def _missing_and_repeated(source: OpenSource, blocks: Iterable[LineBlock]) -> tuple[int, int]:
+    ranges = list[tuple[int, int]]()
+    n_lost = 0  # missing in a block's order, which then repeats as many lines
+    for block in blocks:
+        lines = segment_lines(source, block)
+        for segment, first, n_lines in lines:
+            start = int(source.line_starts[segment]) + first
+            ranges.append((start, start + n_lines))
+        n = sum(own.n_lines for own in lines)
         order = line_order(source, block, n)
-        lost = (
-            0 if order is None else n - len(np.unique(order))
-        )  # for each missing line, another is repeated
-        missing, repeated = missing + lost, repeated + lost
-    end = 0
-    for start, count in sorted(spans):
-        missing += max(0, start - end)
-        repeated += max(0, min(end, start + count) - start)
-        end = max(end, start + count)
-    return missing + source.n_lines - end, repeated
+        if order is not None:
+            n_lost += n - len(np.unique(order))
+    missing = n_lost
+    repeated = n_lost
+    covered = 0
+    for start, end in sorted(ranges):
+        missing += max(0, start - covered)
+        repeated += max(0, min(covered, end) - start)
+        covered = max(covered, end)
+    return missing + source.n_lines - covered, repeated
 
 
-def _has_content_of_files(source: OpenSource, own: Iterable[LineBlock]) -> bool:
-    read = Counter(_digests(line for block in own for line in _lines(read_block(source, block))))
-    return read == Counter(_digests(_file_lines(source)))
+def _block_digests(source: OpenSource, blocks: Iterable[LineBlock]) -> Counter[bytes]:
+    result = Counter[bytes]()
+    for block in blocks:
+        result.update(_digests(_lines(read_block(source, block))))
+    return result
 
 
 def _digests(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -175,11 +184,13 @@ def _lines(batch: Batch) -> list[bytes]:
 
 def _file_lines(source: OpenSource) -> Iterator[bytes]:
     for shard in source.shards:
-        paths = [path for path in shard.paths if not path.endswith(IDX)]
-        texts = [
-            _id_lines(path) if are_ids(path) else _text_lines(path, source.source.max_line)
-            for path in paths
-        ]
+        texts = list[Iterator[bytes]]()
+        for path in shard.paths:
+            if are_ids(path):
+                if not path.endswith(IDX):
+                    texts.append(_id_lines(path))
+            else:
+                texts.append(_text_lines(path, source.source.max_line))
         if not shard.names:
             yield from texts[0]
         elif len(texts) > 1:
@@ -191,7 +202,7 @@ def _file_lines(source: OpenSource) -> Iterator[bytes]:
 
 def _text_lines(path: str, max_line: int | None) -> Iterator[bytes]:
     for index, block in enumerate(read_raw(path, max_line=max_line)):
-        yield from split_lines(block if index else block.removeprefix(b"\xef\xbb\xbf"))
+        yield from split_lines(block if index else block.removeprefix(BYTE_ORDER_MARK))
 
 
 def _id_lines(path: str) -> Iterator[bytes]:
@@ -203,25 +214,27 @@ def _id_lines(path: str) -> Iterator[bytes]:
 
 
 def deviation(weights: Iterable[Any], turns: int) -> float:
-    """Return the largest difference between a source's number of lines and its share, after any of the first turns.
+    """Return the largest difference between a source's number of lines and its share, after any of
+    the first turns.
 
-    What is owed to a source never falls, so the difference is largest just before or after a turn of the source.
+    What is owed to a source never falls, so the difference is largest just before or after a turn
+    of the source.
     """
     mixture = Mixture(list(weights))
     shares = shares_of(mixture.weights)
     worst = 0.0
-    while (start := mixture.n) < turns:
-        stretch, lengths = shares.lengths(start)
+    while mixture.n < turns:
+        stretch, lengths = shares.lengths(mixture.n)
         rates = shares.units[stretch] / UNIT
         lags = np.array(mixture.owed()) - mixture.counts
-        dealt = mixture.turns(min(_WINDOW, turns - start, int(lengths[0])))
-        places = np.argsort(dealt, kind="stable")
-        sources = dealt[places]
-        earlier = np.arange(len(dealt)) - np.searchsorted(
-            sources, sources
-        )  # turns of the same source
-        before = lags[sources] + places * rates[sources] - earlier
+        dealt = mixture.turns(min(_WINDOW, turns - mixture.n, int(lengths[0])))
+
+        order = np.argsort(dealt, kind="stable")
+        sources = dealt[order]
+        n_earlier = np.arange(len(dealt)) - np.searchsorted(sources, sources)  # of the same source
+        before = lags[sources] + order * rates[sources] - n_earlier
         after = before + rates[sources] - 1
         at_end = lags + len(dealt) * rates - np.bincount(dealt, minlength=len(lags))
-        worst = max(worst, *(float(np.abs(values).max()) for values in (before, after, at_end)))
+        for values in (before, after, at_end):
+            worst = max(worst, float(np.abs(values).max()))
     return worst

@@ -1,6 +1,7 @@
 """`count_subwords`: count the tokens on the source and target sides of a stream's lines.
 
-A vocabulary file lists the counts as lines of count, tab, subword, sorted by falling count, then by bytes.
+A vocabulary file lists the counts as lines of count, tab, subword, sorted by falling count, then by
+bytes.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from io import BytesIO
+from itertools import chain
 
 import numpy as np
 import polars as pl
@@ -44,7 +46,8 @@ class SubwordCounts:
     n_lines: int
 
     def __repr__(self) -> str:
-        return f"<SubwordCounts: {counted(self.table.height, 'token')} in {counted(self.n_lines, 'line')}>"
+        n_tokens = counted(self.table.height, "token")
+        return f"<SubwordCounts: {n_tokens} in {counted(self.n_lines, 'line')}>"
 
     def top(self, n: int) -> SubwordCounts:
         """Return all special tokens, and the most frequent other tokens.
@@ -53,16 +56,14 @@ class SubwordCounts:
         """
         is_special = _WORD.is_in(self.special)
         n_others = max(0, arguments.whole(n, "n", low=1) - len(self.special))
-        return replace(
-            self, table=self.table.filter(is_special | ((~is_special).cum_sum() <= n_others))
-        )
+        is_frequent = (~is_special).cum_sum() <= n_others
+        return replace(self, table=self.table.filter(is_special | is_frequent))
 
     def to_bytes(self) -> bytes:
         """Return the content of the file."""
         output = BytesIO()
-        self.table.select(_COUNT, _WORD).write_csv(
-            output, include_header=False, separator="\t", quote_style="never"
-        )
+        columns = self.table.select(_COUNT, _WORD)
+        columns.write_csv(output, include_header=False, separator="\t", quote_style="never")
         return output.getvalue()
 
 
@@ -83,9 +84,10 @@ def count_subwords(
     [('lo', 4), ('w', 2)]
     """
     arguments.instance(stream, Stream, "stream")
-    n_lines, first = arguments.whole(n_lines, "n_lines", low=1), stream.n
-    about_to_use_polars()
+    n_lines = arguments.whole(n_lines, "n_lines", low=1)
     progress = arguments.function(progress, "progress")
+    first = stream.n
+    about_to_use_polars()
 
     def parts() -> Iterator[CountedPart]:
         for data in stream.blocks(limit=n_lines):
@@ -95,14 +97,12 @@ def count_subwords(
                 progress(stream.n - first)
 
     total = summed(parts()).table
-    special = special_tokens(
-        transform for source in stream.sources for transform in source.source.transforms
-    )
+    transforms = chain.from_iterable(source.source.transforms for source in stream.sources)
+    special = special_tokens(transforms)
     missing = pl.DataFrame({"word": special, "count": [1] * len(special)}, schema=total.schema)
     table = pl.concat([total, missing.join(total, on="word", how="anti")])
-    return SubwordCounts(
-        table.sort(_COUNT, _WORD, descending=[True, False]), special, stream.n - first
-    )
+    table = table.sort(_COUNT, _WORD, descending=[True, False])
+    return SubwordCounts(table, special, stream.n - first)
 
 
 def _counted(column: Column) -> CountedPart:

@@ -1,4 +1,5 @@
-"""`plan`: estimate, before a run, the epochs of each source up to line N, and the stream's memory and speed."""
+"""`plan`: estimate, before a run, the epochs of each source up to line N, and the stream's memory
+and speed."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from volt import arguments
 from volt.display import counted
@@ -115,13 +116,11 @@ class Plan:
     epoch_lines: int | None = None
 
     def __repr__(self) -> str:
-        speed = (
-            ""
-            if self.lines_per_second is None
-            else f", {self.lines_per_second:,.0f} lines per second"
-        )
         scope = f"{counted(len(self.sources), 'source')} up to line {self.at:,}"
-        return f"<Plan: {scope}, {self.memory / 1e6:,.0f} MB{speed}>"
+        text = f"{scope}, {self.memory / 1e6:,.0f} MB"
+        if self.lines_per_second is not None:
+            text += f", {self.lines_per_second:,.0f} lines per second"
+        return f"<Plan: {text}>"
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
@@ -129,7 +128,9 @@ class Plan:
 
 
 def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
-    r"""Plan a stream up to a line, and measure its speed. Raises StreamError if a source's first block fails.
+    r"""Plan a stream up to a line, and measure its speed.
+
+    Raises StreamError if a source's first block fails.
 
     stream: the stream to plan; its position does not change
     at: the number of the line, 0 or more
@@ -145,83 +146,83 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
     arguments.instance(stream, Stream, "stream")
     at = arguments.whole(at, "at", low=0)
     seconds = arguments.number(seconds, "seconds")
-    owed = shares_of([source.source.weight for source in stream.sources]).owed
-    epoch = stream.epoch_lines
-    inputs = [
-        (units / UNIT, more / UNIT / max(1, at))
-        for units, more in zip(owed(at), owed(max(1, at)), strict=True)
-    ]
     for source in stream.sources:  # code and models are loaded before memory is measured
-        compute_chunk(
-            copy(source), Address(LineBlock(0, 0, min(_FEW, source.n_lines)), 0), stream.policy
-        )
+        few = LineBlock(0, 0, min(_FEW, source.n_lines))
+        compute_chunk(copy(source), Address(few, 0), stream.policy)
     gc.collect()
-    with suppress(
-        OSError, AttributeError
-    ):  # return free memory to the system; only glibc has malloc_trim
+    with suppress(OSError, AttributeError):  # return free memory to the system, if this is glibc
         ctypes.CDLL(None).malloc_trim(0)
     with watched() as memory:
-        first = [_first_block(source, stream) for source in stream.sources]
+        chunks = [_first_chunk(source, stream) for source in stream.sources]
         speed = _measure(stream, seconds=seconds)
+
+    owed = shares_of([source.source.weight for source in stream.sources]).owed
+    shares = [units / UNIT / max(1, at) for units in owed(max(1, at))]
     sources = {
-        source.name: _source_plan(source, block, lines=lines, share=share, epoch=epoch)
-        for source, (lines, share), block in zip(stream.sources, inputs, first, strict=True)
+        source.name: _source_plan(source, chunk, units / UNIT, share, stream.epoch_lines)
+        for source, chunk, units, share in zip(
+            stream.sources, chunks, owed(at), shares, strict=True
+        )
     }
-    return Plan(
-        at, sources, max(int(_GROWTH * memory.peak), _memory_bound(stream, first)), speed, epoch
-    )
+    most = max(int(_GROWTH * memory.peak), _memory_bound(stream, chunks))
+    return Plan(at, sources, most, speed, stream.epoch_lines)
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
+class _Chunk(NamedTuple):
+    """The first chunk of a source: lines of output, lines read, bytes of output, and bytes of
+    memory."""
+
     n_lines: int
     n_read: int
     size: int
     work: int
 
 
-def _first_block(source: OpenSource, stream: Stream) -> _Block:
+def _first_chunk(source: OpenSource, stream: Stream) -> _Chunk:
+    n_lines = source.block_lines
     with watched() as memory:
         if (
-            source.chunk_lines < source.block_lines < source.n_lines
-        ):  # a block is cached until the next one is read
-            n_lines = min(source.block_lines, source.n_lines - source.block_lines)
-            compute_chunk(
-                source, Address(LineBlock(0, source.block_lines, n_lines), 0), stream.policy
-            )
-        first = Address(LineBlock(0, 0, min(source.block_lines, source.n_lines)), 0)
-        block = compute_chunk(source, first, stream.policy)
-    if block.error:
-        raise StreamError(block.error)
-    size = block.data.nbytes + block.ends.nbytes
-    return _Block(block.n_lines, block.n_read, size, max(memory.peak, size))
+            source.chunk_lines < n_lines < source.n_lines
+        ):  # a block is cached until the next is read
+            second = LineBlock(0, n_lines, min(n_lines, source.n_lines - n_lines))
+            compute_chunk(source, Address(second, 0), stream.policy)
+        first = LineBlock(0, 0, min(n_lines, source.n_lines))
+        chunk = compute_chunk(source, Address(first, 0), stream.policy)
+    if chunk.error:
+        raise StreamError(chunk.error)
+    size = chunk.data.nbytes + chunk.ends.nbytes
+    return _Chunk(chunk.n_lines, chunk.n_read, size, max(memory.peak, size))
 
 
 def _source_plan(
-    source: OpenSource, block: _Block, *, lines: float, share: float, epoch: int | None
+    source: OpenSource, chunk: _Chunk, lines: float, share: float, epoch_lines: int | None
 ) -> SourcePlan:
-    out = block.n_lines / block.n_read
+    yield_ = chunk.n_lines / chunk.n_read
 
-    def passes(lines: float) -> float:
-        return lines / out / source.n_lines if out else float("inf")
+    def epochs(lines: float) -> float:
+        return lines / yield_ / source.n_lines if yield_ else float("inf")
 
-    virtual = (None, None) if epoch is None else (epoch * share, passes(epoch * share))
-    return SourcePlan(
-        lines, source.n_lines, out, passes(lines), source.block_lines, share, *virtual
-    )
+    result = SourcePlan(lines, source.n_lines, yield_, epochs(lines), source.block_lines, share)
+    if epoch_lines is None:
+        return result
+    own_lines = epoch_lines * share
+    return replace(result, epoch_lines=own_lines, epoch_passes=epochs(own_lines))
 
 
-def _memory_bound(stream: Stream, first: Sequence[_Block]) -> int:
-    sizes = [block.size for block in first]
+def _memory_bound(stream: Stream, chunks: Sequence[_Chunk]) -> int:
+    sizes = [chunk.size for chunk in chunks]
+    most_work = max(chunk.work for chunk in chunks)
     n_workers = stream.n_workers
-    ready = sum(sizes) + n_workers * max(sizes) if n_workers else 0
-    return sum(sizes) + ready + max(1, n_workers) * max(block.work for block in first)
+    if not n_workers:
+        return sum(sizes) + most_work
+    return 2 * sum(sizes) + n_workers * (max(sizes) + most_work)
 
 
 def _measure(stream: Stream, *, seconds: float) -> float | None:
-    """Measure how many lines per second the stream delivers after its first blocks; None if it delivers none."""
-    longest = max(source.block_lines for source in stream.sources)
-    ahead = sum(source.block_lines for source in stream.sources) + 2 * stream.n_workers * longest
+    """Measure how many lines per second the stream delivers after its first blocks; None if it
+    delivers none."""
+    block_lines = [source.block_lines for source in stream.sources]
+    ahead = sum(block_lines) + 2 * stream.n_workers * max(block_lines)
     with stream.rehearsal() as rehearsal:
         place = rehearsal.place()
         marks = list[tuple[int, float]]()
@@ -230,10 +231,11 @@ def _measure(stream: Stream, *, seconds: float) -> float | None:
         for blocks, most, limit in ((first, 1, 0.0), (rest, ahead, seconds), (rest, None, seconds)):
             _read(blocks, rehearsal, most=most, seconds=limit)
             marks.append((rehearsal.n, time.perf_counter()))
-    rates = [
-        (n - before) / (end - start) for (before, start), (n, end) in pairwise(marks) if n > before
-    ]
-    return rates[-1] if rates else None
+    result = None
+    for (before, start), (n, end) in pairwise(marks):
+        if n > before:
+            result = (n - before) / (end - start)
+    return result
 
 
 def _read(blocks: Iterator[bytes], stream: Stream, *, most: int | None, seconds: float) -> None:

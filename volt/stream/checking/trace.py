@@ -1,12 +1,15 @@
-"""`trace`: find a line's origin, and its text after each step. `debug`: show each source's first lines after each step.
+"""`trace`: find a line's origin, and its text after each step.
 
-`debug_page` works offline: a content security policy forbids scripts and network, and the template escapes all texts.
+`debug`: show each source's first lines after each step.
+
+`debug_page` works offline: a content security policy forbids scripts and network, and the template
+escapes all texts.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
 from functools import partial
@@ -50,8 +53,8 @@ class Trace:
     n: the line's number, from 0.
     source: the source's name.
     path, line: the file, and the line's number in it, from 1.
-    epoch, start, chunk, offset: the position in the source: the epoch, the block's first line, the chunk of the
-        block, and the number of lines before this line in the chunk.
+    epoch, start, chunk, offset: the position in the source: the epoch, the block's first line, the
+        chunk of the block, and the number of lines before this line in the chunk.
     raw: the line as it was read.
     steps: the lines before and after each transform, in order.
     text: the resulting line of the stream.
@@ -110,21 +113,22 @@ def trace(
             rehearsal.skip(n - rehearsal.n)
             place = rehearsal.place()
             if place is None:
-                raise StreamError(
-                    f"line {n}: the stream has only {rehearsal.n} lines; ask for an earlier one"
-                )
+                fault = f"line {n}: the stream has only {rehearsal.n} lines"
+                raise StreamError(f"{fault}; ask for an earlier one")
             index, address, offset = place
-            source, block = rehearsal.sources[index], address.block
+            source = rehearsal.sources[index]
             traced = chunks.get((source.name, address), partial(trace_chunk, source, address))
             origin = int(traced.output.origins[offset])
-            position = block.epoch, block.start, address.chunk, offset
-            raw, [text] = _lines_of(traced.raw, origin)[0], traced.output.take([offset]).lines
+            [text] = traced.output.take([offset]).lines
             yield Trace(
                 n,
                 source.name,
                 *source.place_of(origin),
-                *position,
-                raw,
+                address.block.epoch,
+                address.block.start,
+                address.chunk,
+                offset,
+                _lines_of(traced.raw, origin)[0],
                 _steps_of(traced, origin),
                 text,
             )
@@ -174,14 +178,16 @@ class DebugLine:
     @property
     def fate(self) -> str:
         """The reason for a missing line: "unfit" or "dropped"; empty if the stream has the line."""
-        return "" if self.text else "unfit" if self.faults else "dropped"
+        if self.text:
+            return ""
+        return "unfit" if self.faults else "dropped"
 
     @property
     def dropped_by(self) -> str:
         """The step that dropped the line; empty if no step did."""
-        return (
-            self.steps[-1].name if self.steps and not self.text and not self.steps[-1].after else ""
-        )
+        if self.text or not self.steps or self.steps[-1].after:
+            return ""
+        return self.steps[-1].name
 
     def to_json(self) -> dict[str, Any]:
         """Return the line as JSON values."""
@@ -189,7 +195,8 @@ class DebugLine:
 
 
 def debug(stream: Stream, *, n_lines: int = N_LINES) -> Iterator[DebugLine]:
-    r"""Yield each source's first lines, also dropped ones, before and after every step, in reading order.
+    r"""Yield each source's first lines, also dropped ones, before and after every step, in reading
+    order.
 
     stream: its position does not change
     n_lines: the maximum number of lines of each source
@@ -209,22 +216,19 @@ def debug(stream: Stream, *, n_lines: int = N_LINES) -> Iterator[DebugLine]:
 def _first_lines(source: OpenSource, n_lines: int) -> Iterator[DebugLine]:
     left = min(n_lines, source.n_lines)
     for address in _addresses(source, left):
-        result = trace_chunk(source, address)
-        reasons = defaultdict[tuple[str, int], dict[str, None]](
-            dict
-        )  # copies of a line may share a reason
-        for fault in result.faults:
-            reasons[fault.path, fault.line][fault.reason] = None
-        for origin in result.raw.origins[:left].tolist():
-            place, [raw] = source.place_of(origin), _lines_of(result.raw, origin)
+        traced = trace_chunk(source, address)
+        reasons = defaultdict[tuple[str, int], list[str]](list)
+        for fault in traced.faults:
+            if fault.reason not in reasons[fault.path, fault.line]:  # copies may share a reason
+                reasons[fault.path, fault.line].append(fault.reason)
+        for origin in traced.raw.origins[:left].tolist():
+            place = source.place_of(origin)
+            [raw] = _lines_of(traced.raw, origin)
             faults = tuple(reasons[place])
-            steps = _reached(source, _steps_of(result, origin), raw, faults)
-            yield DebugLine(
-                source.name, *place, raw, steps, faults, _lines_of(result.output, origin)
-            )
-        left -= min(left, len(result.raw))
-        if not left:
-            return
+            steps = _reached(source, _steps_of(traced, origin), raw, faults)
+            text = _lines_of(traced.output, origin)
+            yield DebugLine(source.name, *place, raw, steps, faults, text)
+        left -= min(left, len(traced.raw))
 
 
 def _addresses(source: OpenSource, n_lines: int) -> Iterator[Address]:
@@ -239,11 +243,13 @@ def _addresses(source: OpenSource, n_lines: int) -> Iterator[Address]:
 def _reached(
     source: OpenSource, steps: Sequence[TraceStep], raw: str, faults: Sequence[str]
 ) -> tuple[TraceStep, ...]:
+    """Return the steps up to the one that dropped the line, or that found all of its copies unfit."""
     reached = tuple(takewhile(lambda step: step.before, steps))
     left = reached[-1].after if reached else (raw,)
-    for transform in source.transforms[len(reached) : len(reached) + 1]:
-        if left and any(fault.startswith(f"{transform.name}: ") for fault in faults):
-            return (*reached, TraceStep(transform.name, left, ()))
+    if left and len(reached) < len(source.transforms):
+        name = source.transforms[len(reached)].name
+        if any(fault.startswith(f"{name}: ") for fault in faults):
+            return (*reached, TraceStep(name, left, ()))
     return reached
 
 
@@ -256,46 +262,53 @@ Fields = list[list[Token]]  # of each field of a line, its tokens
 
 
 def compared(step: TraceStep) -> tuple[list[Fields], list[Fields]]:
-    """Return the lines before and after a step, split into fields and tokens, with changed tokens marked."""
+    """Return the lines before and after a step, split into fields and tokens, with changed tokens
+    marked."""
     if not step.before or not step.after:
         return plain(step.before), plain(step.after)
-    left = [
-        _pair(line, step.after[min(k, len(step.after) - 1)])[0]
-        for k, line in enumerate(step.before)
-    ]
-    right = [
-        _pair(step.before[min(k, len(step.before) - 1)], line)[1]
-        for k, line in enumerate(step.after)
-    ]
-    return left, right
+    left = list[Fields]()
+    right = list[Fields]()
+    n_both = max(len(step.before), len(step.after))
+    for number in range(n_both):
+        before = step.before[min(number, len(step.before) - 1)]
+        after = step.after[min(number, len(step.after) - 1)]
+        marked_before, marked_after = _pair(before, after)
+        left.append(marked_before)
+        right.append(marked_after)
+    return left[: len(step.before)], right[: len(step.after)]
 
 
 def plain(lines: Sequence[str]) -> list[Fields]:
-    return [
-        [[Token(token, False) for token in field.split(" ")] for field in line.split("\t")]
-        for line in lines
-    ]
+    return [[_tokens(field.split(" ")) for field in line.split("\t")] for line in lines]
+
+
+def _tokens(texts: Iterable[str], others: Container[str] | None = None) -> list[Token]:
+    """Return tokens, marked as changed if `others` are given and do not contain them."""
+    return [Token(text, others is not None and text not in others) for text in texts]
 
 
 def _pair(before: str, after: str) -> tuple[Fields, Fields]:
-    fields = zip_longest(before.split("\t"), after.split("\t"))
-    both = [_marked((left or "").split(" "), (right or "").split(" ")) for left, right in fields]
-    n_left, n_right = before.count("\t") + 1, after.count("\t") + 1
-    return [left for left, _ in both[:n_left]], [right for _, right in both[:n_right]]
+    left = Fields()
+    right = Fields()
+    for old, new in zip_longest(before.split("\t"), after.split("\t")):
+        marked_old, marked_new = _marked((old or "").split(" "), (new or "").split(" "))
+        if old is not None:
+            left.append(marked_old)
+        if new is not None:
+            right.append(marked_new)
+    return left, right
 
 
 def _marked(left: list[str], right: list[str]) -> tuple[list[Token], list[Token]]:
     if len(left) * len(right) > _MOST_COMPARED:
-        ours, theirs = set(left), set(right)
-        return [Token(text, text not in theirs) for text in left], [
-            Token(text, text not in ours) for text in right
-        ]
-    values, others = [Token(text, True) for text in left], [Token(text, True) for text in right]
+        return _tokens(left, set(right)), _tokens(right, set(left))
+    old = _tokens(left, ())
+    new = _tokens(right, ())
     for first, other, n in SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks():
-        values[first : first + n] = others[other : other + n] = [
-            Token(text, False) for text in left[first : first + n]
-        ]
-    return values, others
+        equal = _tokens(left[first : first + n])
+        old[first : first + n] = equal
+        new[other : other + n] = equal
+    return old, new
 
 
 def debug_page(lines: Sequence[DebugLine], *, title: str) -> str:
@@ -313,6 +326,5 @@ def debug_page(lines: Sequence[DebugLine], *, title: str) -> str:
     environment.filters["visible"] = visible
     n_dropped = sum(not line.text for line in lines)
     summary = f"{counted(len(lines), 'line')}, {n_dropped:,} dropped"
-    return environment.from_string(template).render(
-        lines=lines, title=title, summary=summary, compared=compared, plain=plain
-    )
+    page = environment.from_string(template)
+    return page.render(lines=lines, title=title, summary=summary, compared=compared, plain=plain)

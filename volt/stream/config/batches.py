@@ -1,7 +1,7 @@
 """Check the section `batches` of a configuration: the options of samples and batches.
 
-`volt.batches` takes them as arguments. It detects further mistakes, such as a token that is not in the vocabulary;
-`Batches.naming` adds the file's name and line to its errors.
+`volt.batches` takes them as arguments. It detects further mistakes, such as a token that is not in
+the vocabulary; `Batches.naming` adds the file's name and line to its errors.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Batches:
 
     @contextmanager
     def naming(self, *place: str) -> Iterator[None]:
-        """Convert a VoltError raised in the context to a ConfigError with file and line. place: the key at fault
+        """Convert a VoltError raised in the context to a ConfigError with file and line. place: the
+        key at fault
 
         >>> from volt.errors import ConfigError
         >>> document = Document("stream.yaml", {}, {("batches", "pad"): 7})

@@ -6,8 +6,8 @@
         path: parallel.tsv.gz
         transforms: [skip_blank, lower: {fields: [1]}]
 
-Everything is checked before anything runs, and all mistakes are reported at once, each with its line. Relative paths
-are relative to the file.
+Everything is checked before anything runs, and all mistakes are reported at once, each with its
+line. Relative paths are relative to the file.
 """
 
 from __future__ import annotations
@@ -96,8 +96,10 @@ def load_config(
 
     user_code: whether the file may name Python files; checking runs them
     values: placeholder → its value, if the file is a template
-    split: "train" for training, or "valid" for validation, which reads each line once, without noise
-    tasks: the names of tasks to read (for "valid", also of split train); by default all tasks of the split
+    split: "train" for training, or "valid" for validation, which reads each line once, without
+        noise
+    tasks: the names of tasks to read (for "valid", also of split train); by default all tasks of
+        the split
     use_shards: whether tasks are read from the folder `shards`
     check_files: whether files of sources, tasks and shards must exist
     """
@@ -129,7 +131,9 @@ def parse_config(
 
 
 def config_of_values(value: Values, *, path: str) -> Configuration:
-    """Check a configuration in Python values, without running user code. Paths start at the current folder.
+    """Check a configuration in Python values, without running user code.
+
+    Paths start at the current folder.
 
     path: the configuration's name in errors
     """
@@ -211,7 +215,8 @@ def _check_that_lines_come(value: object, notes: Notes) -> None:
 
 
 def _check_transforms(value: Any, builder: SourceBuilder) -> None:
-    """Check the transforms of a configuration that is invalid elsewhere, to report all mistakes at once."""
+    """Check the transforms of a configuration that is invalid elsewhere, to report all mistakes at
+    once."""
     defaults = defaults_of(_mapping(value, "defaults"), builder)
     by_place: dict[Place, Any] = {("each",): _mapping(value, "each")}
     for key in ("sources", "tasks"):

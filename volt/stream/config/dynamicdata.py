@@ -1,6 +1,8 @@
-"""Convert a configuration of OpenNMT-py's dynamicdata loader (the original) into a configuration of VOLT's streams.
+"""Convert a configuration of OpenNMT-py's dynamicdata loader (the original) into a configuration of
+VOLT's streams.
 
-`OldOptions` checks the original's keys. `PARAMETERS` maps the original's parameters to options of transforms.
+`OldOptions` checks the original's keys. `PARAMETERS` maps the original's parameters to options of
+transforms.
 """
 
 from __future__ import annotations
@@ -133,7 +135,8 @@ _TRAIN_NOTES = {
 
 
 class Imported(NamedTuple):
-    """The new configuration, with notes as comments, and the notes: one for each key whose meaning differs."""
+    """The new configuration, with notes as comments, and the notes: one for each key whose meaning
+    differs."""
 
     text: str
     notes: tuple[str, ...]

@@ -1,6 +1,7 @@
 """Make the JSON schema of a configuration, and its documentation, from the pydantic models.
 
-The dataclass of a transform is also the model of its options, and its docstrings are their documentation.
+The dataclass of a transform is also the model of its options, and its docstrings are their
+documentation.
 """
 
 from __future__ import annotations

@@ -108,7 +108,9 @@ PIPELINES = {
 
 
 def parsed_weights(text: str) -> tuple[float, ...]:
-    """Parse weights separated by commas. Raises ConfigError if one is negative or invalid, or all are 0.
+    """Parse weights separated by commas.
+
+    Raises ConfigError if one is negative or invalid, or all are 0.
 
     >>> parsed_weights("2,1"), parsed_weights("0.5, 1")
     ((2.0, 1.0), (0.5, 1.0))
@@ -131,7 +133,9 @@ def pipeline_config(
     langs: str = "",
     seed: int = 0,
 ) -> Configuration:
-    """Return the configuration of a named stream. Raises ConfigError if the number of sources or weights is wrong.
+    """Return the configuration of a named stream.
+
+    Raises ConfigError if the number of sources or weights is wrong.
 
     sources: files, folders and globs; for mtdata, data set names
     weights: a weight for each source; equal by default

@@ -1,10 +1,11 @@
-"""Collect the problems of a configuration, and report each with file, line and place (path of keys)."""
+"""Collect the problems of a configuration, and report each with file, line and place (path of
+keys)."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +18,6 @@ from volt.urls import plain_path, url_of
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
-    from pydantic_core import ErrorDetails
 
 T = TypeVar("T")
 
@@ -48,7 +48,10 @@ class Notes:
 
     @contextmanager
     def catching(self, *places: Place) -> Iterator[None]:
-        """Catch a VoltError raised in the context. Note it at the key that its message begins with, or at places[0]."""
+        """Catch a VoltError raised in the context.
+
+        Note it at the key that its message begins with, or at places[0].
+        """
         try:
             yield
         except VoltError as error:
@@ -69,7 +72,8 @@ class Notes:
     def checked(
         self, adapter: TypeAdapter[T], value: object, place: Place, *, is_part: bool = False
     ) -> T | None:
-        """Validate a value with pydantic, strictly: "3" is not a number. is_part: whether keys may be missing"""
+        """Validate a value with pydantic, strictly: "3" is not a number. is_part: whether keys may
+        be missing"""
         from pydantic import ValidationError
 
         with self.catching(place):
@@ -84,7 +88,7 @@ class Notes:
                     raise
         return None
 
-    def _add_invalid(self, problem: ErrorDetails, schema: Values, at: Place) -> None:
+    def _add_invalid(self, problem: Mapping[str, Any], schema: Values, at: Place) -> None:
         keys = problem["loc"]
         kind = problem["type"]
         value = problem["input"]
@@ -134,7 +138,8 @@ class Notes:
         return str(folder / text)
 
     def error(self) -> ConfigError:
-        """Return all problems as one error, in the order of their lines, with only the first problem of each place."""
+        """Return all problems as one error, in the order of their lines, with only the first
+        problem of each place."""
         document = self.document
         first = dict(reversed(self.problems))
         places = sorted(dict(self.problems), key=document.line)
@@ -157,7 +162,8 @@ def near(name: str, known: Sequence[str]) -> str:
 
 
 def known_keys(schema: Values, place: Sequence[str | int]) -> list[str]:
-    """Return the keys allowed in the value at `place`, a path of keys and of pydantic's tags, which are skipped."""
+    """Return the keys allowed in the value at `place`, a path of keys and of pydantic's tags, which
+    are skipped."""
     nodes = [schema]
     for key in place:
         inner = list[Values]()

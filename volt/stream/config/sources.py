@@ -1,7 +1,8 @@
 """Make the sources of a configuration, with their weights and transforms.
 
-`each: {path: "data/*.tsv.gz", …}` makes a source of each file, named after the text that `*` matches, and divides its
-weight among these sources by their lines. A transform is `name`, or `name: options`; options may name fields.
+`each: {path: "data/*.tsv.gz", …}` makes a source of each file, named after the text that `*`
+matches, and divides its weight among these sources by their lines. A transform is `name`, or `name:
+options`; options may name fields.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ _NOT_WITH_MIX = {"weight": _WEIGHT, "temperature": _WEIGHT, "epochs": _EPOCHS}
 
 
 def sampling_of(options: StreamOptions, notes: Notes) -> Sampling | None:
-    """Return how `mix` derives weights; None if sources set their own. Note options that contradict `mix`."""
+    """Return how `mix` derives weights; None if sources set their own.
+
+    Note options that contradict `mix`.
+    """
     mix = options.mix
     if mix is None:
         return None
@@ -102,7 +106,8 @@ class SourceBuilder:
     def source(
         self, name: str, options: SourceOptions, common: list[Any], place: Place
     ) -> Source | None:
-        """Return a source, or None if its options are invalid. common: the transforms of all sources"""
+        """Return a source, or None if its options are invalid. common: the transforms of all
+        sources"""
         columns = options.columns or {}
         names = tuple(options.pair or columns)
         named = replace(self, names=names)
@@ -119,7 +124,8 @@ class SourceBuilder:
         )
 
     def source_at(self, place: Place, options: ReadingOptions, **more: Any) -> Source | None:
-        """Return a source, or None if its options are invalid. more: fields of `Source` that `options` lacks"""
+        """Return a source, or None if its options are invalid. more: fields of `Source` that
+        `options` lacks"""
         name = str(more["name"])
         if not name or min(name) < " ":
             fault = f"{name!r} is not a name of a source; give one without tabs and line breaks"
@@ -168,7 +174,8 @@ class SourceBuilder:
     def files_at(
         self, paths: Sequence[str], place: Place, *, is_column: bool = False
     ) -> Iterator[str]:
-        """Yield paths relative to the current folder; note missing files and, if `is_column`, globs and folders."""
+        """Yield paths relative to the current folder; note missing files and, if `is_column`, globs
+        and folders."""
         for index, name in enumerate(paths):
             at = self.notes.document.nearest((*place, index))
             path = self.notes.file(name, at)
@@ -244,7 +251,8 @@ class SourceBuilder:
         return self._choice(checked, place) if name == "choice" else self._loaded(checked, place)
 
     def _numbered(self, name: str, options: Values, place: Place) -> Values:
-        """Replace field names by numbers in a transform's options; `where` gets the names for its conditions."""
+        """Replace field names by numbers in a transform's options; `where` gets the names for its
+        conditions."""
         result = dict(options)
         for key in field_options(name):
             if key in options:

@@ -1,7 +1,8 @@
 """Make the tasks of a configuration and their sources, and select sources by split or task.
 
-Training mixes the sources and the tasks of the split `train`. Validation reads the tasks of the split `valid`: every
-line once, in order, without noise. Validation can also read a task of the split `train`, selected by name.
+Training mixes the sources and the tasks of the split `train`. Validation reads the tasks of the
+split `valid`: every line once, in order, without noise. Validation can also read a task of the
+split `train`, selected by name.
 """
 
 from __future__ import annotations
@@ -106,7 +107,8 @@ def defaults_of(defaults: Mapping[str, Any], builder: SourceBuilder) -> dict[str
 def tasks_with_sources(
     builder: SourceBuilder, options: StreamOptions, shards: Path | None
 ) -> list[tuple[Task, Source]]:
-    """Return the tasks, each with its source. shards: the folder to read tasks from; None to read their inputs"""
+    """Return the tasks, each with its source. shards: the folder to read tasks from; None to read
+    their inputs"""
     notes = builder.notes
     points = None if options.schedule is None else _sample_points(options.schedule, notes)
     defaults = defaults_of(options.defaults, builder)
@@ -261,7 +263,8 @@ def _files(
 
 
 def _sample_points(options: TaskScheduleOptions, notes: Notes) -> tuple[int, ...] | None:
-    """Return the sample numbers at which weights change: point · batch_samples · update_batches; None if invalid."""
+    """Return the sample numbers at which weights change: point · batch_samples · update_batches;
+    None if invalid."""
     add = notes.at("schedule")
     n_problems = len(notes.problems)
     unit = options.unit

@@ -1,7 +1,8 @@
-"""Fill in the placeholders of a template, and record the template's line for each line of the result.
+"""Fill in the placeholders of a template, and record the template's line for each line of the
+result.
 
-Templates use a part of Jinja's language. Line ends and indents around tags are preserved. Jinja's sandbox hides
-Python's objects; this module limits memory and time.
+Templates use a part of Jinja's language. Line ends and indents around tags are preserved. Jinja's
+sandbox hides Python's objects; this module limits memory and time.
 """
 
 from __future__ import annotations
@@ -38,14 +39,18 @@ _HINT = "write {% raw %}…{% endraw %} around braces that are plain text"
 
 
 class Expanded(NamedTuple):
-    """The text of a filled template, and the template's line number for each of its lines; () if no numbers differ."""
+    """The text of a filled template, and the template's line number for each of its lines; () if no
+    numbers differ."""
 
     text: str
     lines: tuple[int, ...] = ()
 
 
 def read(path: str | Path, *, values: Mapping[str, object] | None = None) -> Document:
-    """Parse a configuration file, which may be a template. Raises ConfigError if it cannot be read or is not YAML."""
+    """Parse a configuration file, which may be a template.
+
+    Raises ConfigError if it cannot be read or is not YAML.
+    """
     return _parsed(expanded_file(path, values=values), str(path))
 
 
@@ -65,7 +70,10 @@ def _parsed(result: Expanded, path: str) -> Document:
 
 
 def expanded_file(path: str | Path, *, values: Mapping[str, object] | None = None) -> Expanded:
-    """Fill the placeholders of a template in a file. Raises ConfigError as `expanded` does, or if it cannot be read."""
+    """Fill the placeholders of a template in a file.
+
+    Raises ConfigError as `expanded` does, or if it cannot be read.
+    """
     text = read_text(path, kind=ConfigError).removeprefix("\ufeff")
     return expanded(text, values, path=str(path))
 
@@ -75,7 +83,8 @@ def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str
 
     values: text or a number for each key
     path: the file's name in errors
-    Raises ConfigError if a value has no placeholder; with line, if the syntax is invalid or a placeholder has no value.
+    Raises ConfigError if a value has no placeholder; with line, if the syntax is invalid or a
+    placeholder has no value.
 
     >>> expanded("src: {{src}}\\n{% for n in range(2) %}\\n- {{n}}{% endfor %}\\n", {"src": "de"}, path="stream.yaml")
     Expanded(text='src: de\\n\\n- 0\\n- 1\\n', lines=(1, 2, 3, 3, 4))
@@ -136,7 +145,8 @@ def _refuse_unused(inputs: Mapping[str, object], wanted: Set[str], path: str) ->
 
 
 def _environment() -> Environment:
-    """Return a sandbox that calls only `range`, multiplies only numbers, and refuses placeholders without a value."""
+    """Return a sandbox that calls only `range`, multiplies only numbers, and refuses placeholders
+    without a value."""
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -229,7 +239,8 @@ def _joined(texts: Iterable[str], path: str) -> str:
 
 
 def _unmarked(marked: str) -> Expanded:
-    """Remove the line marks; number each output line as the template line of its first visible text."""
+    """Remove the line marks; number each output line as the template line of its first visible
+    text."""
     lines = list[int]()
     current = "1"  # the last mark
     for line in marked.split("\n"):

@@ -1,7 +1,8 @@
 r"""Parse YAML into plain values, and record the line of every key and item.
 
-No YAML tag can create an object. Unlike in `yaml.safe_load`, keys may not repeat, 1e3 is a number, dates stay text, and
-values that YAML 1.1 and 1.2 read differently are refused: `no` (false, text), `010` (8, 10), `1:30` (90, text).
+No YAML tag can create an object. Unlike in `yaml.safe_load`, keys may not repeat, 1e3 is a number,
+dates stay text, and values that YAML 1.1 and 1.2 read differently are refused: `no` (false, text),
+`010` (8, 10), `1:30` (90, text).
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _HINTS = {
 class _Loader(yaml.SafeLoader):
     """Turns YAML into values, and collects the line of each place in `places`.
 
-    Lines are counted as editors count them, by "\\n"; YAML 1.1 also ends lines at U+0085, U+2028 and U+2029.
+    Lines are counted as editors count them, by "\\n"; YAML 1.1 also ends lines at U+0085, U+2028
+    and U+2029.
     """
 
     depth = 0
@@ -118,7 +120,8 @@ class _Loader(yaml.SafeLoader):
 
 
 def _double_meaning(node: yaml.Node, value: object) -> str:
-    """Return the two meanings of a scalar in YAML 1.1 and 1.2, and the remedy; "" if it has only one."""
+    """Return the two meanings of a scalar in YAML 1.1 and 1.2, and the remedy; "" if it has only
+    one."""
     text = node.value
     if isinstance(value, bool) and text.lower() not in ("true", "false"):
         word = str(value).lower()
@@ -146,7 +149,8 @@ class Document:
     """A parsed file.
 
     value: the content, JSON-able.
-    lines: place (path of keys) of each key and item → its line, from 1; {} if the values are not from a file.
+    lines: place (path of keys) of each key and item → its line, from 1; {} if the values are not
+        from a file.
     hint: text added to every error.
     """
 
@@ -164,7 +168,8 @@ class Document:
         return self.lines.get(self.nearest(place), 1)
 
     def name_of(self, place: Place) -> str:
-        """Name the file, line and keys of a place for people: "stream.yaml:4: sources.wmt.transforms[1].lower"."""
+        """Name the file, line and keys of a place for people: "stream.yaml:4:
+        sources.wmt.transforms[1].lower"."""
         line = f":{self.line(place)}" if self.lines else ""
         keys = "".join(f"[{key + 1}]" if isinstance(key, int) else f".{key}" for key in place)
         name = f"{self.path}{line}"
@@ -178,7 +183,9 @@ class Document:
 
 
 def parse(text: str, *, path: str, lines: Sequence[int] = ()) -> Document:
-    """Parse a configuration. Raises ConfigError with the line of invalid YAML, or of a repeated key.
+    """Parse a configuration.
+
+    Raises ConfigError with the line of invalid YAML, or of a repeated key.
 
     lines: for each line of the text, the line number to report in errors
 

@@ -1,10 +1,10 @@
 """The unread lines of an epoch: shared between ranks, taken block by block, and merged when the ranks change.
 
-    segments |     0     |       1       |     2     |     3     |    lines of a shard
-    epoch    |     2     |     0     |     3     |       1       |    the segments of a source, permuted
-    shares   |         rank 0           |         rank 1         |    one contiguous share for each rank
-    blocks   | block | block | block |bl| block | block | block|b|    up to `block_lines` lines each, permuted
-    chunks   |1|2|  3|                                                rows of a block, transformed together
+    segments |     0     |        1       |     2     |     3     |   lines of a shard
+    epoch    |     2     |     0     |     3     |        1       |   the segments of a source, permuted
+    shares   |         rank 0          |         rank 1          |   one contiguous share for each rank
+    blocks   | block | block | block |b| block | block | block |b|   up to `block_lines` lines each, permuted
+    chunks   |1|2| 3 |                                               rows of a block, transformed together
 
     unread lines of rank 0, after 3 outputs of its second block:   begun = its second block, from output 3 on
                                                                    ranges = the lines of all later blocks

@@ -136,7 +136,7 @@ def mixed(buffers: Sequence[SourceBuffer], turns: Longs) -> bytes:
     sources, supplies = zip(*next_chunk_lines(buffers, turns), strict=True)
     if sources[0] == sources[-1]:
         return b"".join([lines.data for lines in supplies])
-    from volt.kernels.columns import scatter
+    from volt.kernels.columns import put_values
 
     views = [lines.views() for lines in supplies]
     order = by_source(turns, len(buffers))
@@ -145,8 +145,10 @@ def mixed(buffers: Sequence[SourceBuffer], turns: Longs) -> bytes:
     ends = np.cumsum(sizes)
     places = (ends - sizes)[order]
     out = np.empty(int(ends[-1]), np.uint8)
+    nothing = np.frombuffer(b"", np.uint8)
     low = 0
     for lines, (starts, own) in zip(supplies, views, strict=True):
-        scatter(lines.chunk.data, starts, own, places[low : low + len(own)], out)
+        own_places = places[low : low + len(own)]
+        put_values(lines.chunk.data, starts, own, nothing, nothing, out, own_places)
         low += len(own)
     return out.tobytes()

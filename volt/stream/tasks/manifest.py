@@ -1,7 +1,8 @@
-"""Read and write the manifest of a task's shards, which lists the shards and the inputs that they were made from.
+"""Read and write the manifest of a task's shards, which lists the shards and the inputs that they
+were made from.
 
-    FOLDER/TASK/00000.src.zst   lines of one side of a shard; line i of .tgt belongs to line i of .src
-    FOLDER/TASK/words.src.tsv   `word<TAB>count` for each word of one side, over all shards
+    FOLDER/TASK/00000.src.zst   lines of one side of a shard; line i of .tgt belongs to line i of
+    .src FOLDER/TASK/words.src.tsv   `word<TAB>count` for each word of one side, over all shards
     FOLDER/TASK/manifest.json   written last: if it is missing, the shards are unfinished
 
 If an input has changed, the shards are stale; if it was deleted, they remain valid.
@@ -57,7 +58,8 @@ class WrittenFile:
 
 @dataclass(frozen=True, slots=True)
 class WrittenShard:
-    """A shard: its number of lines, each side's number of lines that are not UTF-8, and each side's file."""
+    """A shard: its number of lines, each side's number of lines that are not UTF-8, and each side's
+    file."""
 
     n_lines: int
     n_bad_lines: tuple[int, ...]
@@ -66,7 +68,8 @@ class WrittenShard:
 
 @dataclass(frozen=True, slots=True)
 class ShardSettings:
-    """The requested form of shards. order: "kept" preserves the inputs' order, "mixed" mixes their lines evenly."""
+    """The requested form of shards. order: "kept" preserves the inputs' order, "mixed" mixes their
+    lines evenly."""
 
     n_shards: int
     compress: Compression
@@ -75,7 +78,8 @@ class ShardSettings:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The content of a task's folder: the inputs that were read, and the files that were written, in order.
+    """The content of a task's folder: the inputs that were read, and the files that were written,
+    in order.
 
     words: the word tables, one for each side
     """
@@ -99,7 +103,8 @@ class Manifest:
 
     @property
     def paths(self) -> Names:
-        """The `paths` of a `Source` that reads the shards: the files of all shards, grouped by shard."""
+        """The `paths` of a `Source` that reads the shards: the files of all shards, grouped by
+        shard."""
         return tuple(str(self.folder / file.name) for shard in self.shards for file in shard.files)
 
     @property
@@ -147,7 +152,8 @@ def shard_name(number: int, side: str, compress: Compression) -> str:
 
 
 def task_folder(folder: str | Path, task: Task) -> Path:
-    """Return the folder of a task's shards; a task that shares the inputs of another uses its folder."""
+    """Return the folder of a task's shards; a task that shares the inputs of another uses its
+    folder."""
     name = task.shares or task.name
     if not name.isprintable() or not name or name[0] == "." or {*name} & {*"/\\"}:
         remedy = "use letters, digits, - and _"
@@ -159,7 +165,8 @@ def read_manifest(folder: str | Path, task: Task) -> Manifest:
     """Read the manifest of a task's shards.
 
     folder: the folder of all tasks
-    Raises StreamError, with the command that makes the shards, if they are missing, unfinished, damaged or stale.
+    Raises StreamError, with the command that makes the shards, if they are missing, unfinished,
+    damaged or stale.
 
     >>> read_manifest("/nowhere", Task("de_en", "para", ()))
     Traceback (most recent call last):
@@ -187,7 +194,10 @@ def read_manifest(folder: str | Path, task: Task) -> Manifest:
 
 
 def stored_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest in a task's own folder, None if it is missing or damaged. Other files are not checked."""
+    """Return the manifest in a task's own folder, None if it is missing or damaged.
+
+    Other files are not checked.
+    """
     return stored(Manifest, folder / MANIFEST, folder=folder)
 
 
@@ -210,7 +220,8 @@ def store_record(path: Path, record: Record) -> None:
 
 
 def stored(kind: type[T], path: Path, **more: object) -> T | None:
-    """Return an object with a file's record and `more` as its fields; None if the file is missing or damaged."""
+    """Return an object with a file's record and `more` as its fields; None if the file is missing
+    or damaged."""
     try:
         return _load(kind, path, **more)
     except _BAD_RECORD:
@@ -247,7 +258,10 @@ def _damage(manifest: Manifest) -> Iterator[str]:
 
 
 def _difference(manifest: Manifest, task: Task) -> Iterator[str]:
-    """Yield how the shards differ from what the task now asks for. Deleted inputs are not checked."""
+    """Yield how the shards differ from what the task now asks for.
+
+    Deleted inputs are not checked.
+    """
     if manifest.sides != task.sides:
         sides = " and ".join(manifest.sides)
         yield f"stale: they have {sides}, but task {task.name!r} is of type {task.kind}"
@@ -274,7 +288,8 @@ def _difference(manifest: Manifest, task: Task) -> Iterator[str]:
 
 
 def _change(file: InputFile, path: str) -> Iterator[str]:
-    """Yield how a file has changed, if it exists; its text is read only if its modification time has changed."""
+    """Yield how a file has changed, if it exists; its text is read only if its modification time
+    has changed."""
     if not os.path.lexists(path):
         return
     size, modified = stamp_of(path)

@@ -3,10 +3,11 @@
     .lock                          held by the process that writes
     .progress/plan.json            the settings and inputs of the new shards
     .progress/00000.src.zst        the source side of shard 0; moved up when all shards are finished
-    .progress/00000.json           written when shard 0 is finished: its number of lines, and its files' digests
-    .progress/00000.src.words      the word counts of the source side
+    .progress/00000.json           written when shard 0 is finished: its number of lines, and its
+    files' digests .progress/00000.src.words      the word counts of the source side
 
-Earlier shards stay until all new files are complete; the manifest is written last. A stopped run can be continued.
+Earlier shards stay until all new files are complete; the manifest is written last. A stopped run
+can be continued.
 """
 
 from __future__ import annotations
@@ -102,7 +103,8 @@ class TaskFolder:
         return self.progress / f"{number:05d}.json"
 
     def files_read(self) -> dict[tuple[str, str], InputFile]:
-        """Return (side, path) → what an earlier run recorded of the input file, if it has not changed since."""
+        """Return (side, path) → what an earlier run recorded of the input file, if it has not
+        changed since."""
         earlier = stored_manifest(self.folder) or self._plan()
         files = [file for read in earlier.inputs for file in read.files] if earlier else []
         return {(file.side, file.path): file for file in files if mark_of(file.path) == file.stamp}
@@ -120,7 +122,8 @@ class TaskFolder:
         return self.finish(replace(manifest, inputs=plan.inputs))
 
     def begin(self, plan: ShardInputs) -> dict[int, WrittenShard]:
-        """Prepare the folder; return number → shard for the shards that an earlier run has finished."""
+        """Prepare the folder; return number → shard for the shards that an earlier run has
+        finished."""
         before = self._plan()
         if before is None or before.signature != plan.signature:
             shutil.rmtree(self.progress, ignore_errors=True)
@@ -162,7 +165,8 @@ class TaskFolder:
         return tuple(result)
 
     def finish(self, manifest: Manifest) -> Manifest:
-        """Move the new files into the folder, write the manifest, and remove old shards and the progress folder."""
+        """Move the new files into the folder, write the manifest, and remove old shards and the
+        progress folder."""
         names = {file.name for file in manifest.files}
         moved = [name for name in names if (self.progress / name).exists()]
         if moved:
@@ -180,8 +184,8 @@ class TaskFolder:
 
         read: the input files
         Raises ConfigError if an input file is in the folder.
-        Raises StreamError if another process has the lock, OutputError if the folder contains other files or cannot be
-        created.
+        Raises StreamError if another process has the lock, OutputError if the folder contains other
+        files or cannot be created.
         """
         _refuse_inputs(self.folder, read)
         place = shown_path(self.folder)

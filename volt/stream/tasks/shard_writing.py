@@ -1,12 +1,14 @@
-r"""Tasks → folders of shards, each with an even share of every input; and the word counts of each side.
+r"""Tasks → folders of shards, each with an even share of every input; and the word counts of each
+side.
 
     inputs → examined: lines, digests → plan: the number of lines of each input in each shard
-           → read again, in order → chunks: mixed, compressed, words counted in threads → shards, one after the other
+           → read again, in order → chunks: mixed, compressed, words counted in threads → shards,
+           one after the other
 
-N lines, n_i of them in input i, become S shards of N/S lines, n_i/S of them from input i, within one line: line j of
-the concatenated inputs counts for shard j mod S. In a shard, line k of the c_i lines of input i has the sort key
-(k + ½)/c_i.
-Each chunk is compressed by itself, so the bytes do not depend on the number of threads.
+N lines, n_i of them in input i, become S shards of N/S lines, n_i/S of them from input i, within
+one line: line j of the concatenated inputs counts for shard j mod S. In a shard, line k of the c_i
+lines of input i has the sort key (k + ½)/c_i. Each chunk is compressed by itself, so the bytes do
+not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ Longs = NDArray[np.int64]
 
 
 def number_of_shards(n_lines: int, *, requested: int | None, lines: int) -> int:
-    """Return the number of shards: `requested`, or one for every `lines` lines; never more than `n_lines`."""
+    """Return the number of shards: `requested`, or one for every `lines` lines; never more than
+    `n_lines`."""
     return min(n_lines, requested or -(-n_lines // lines))
 
 
@@ -73,7 +76,10 @@ def dealt(sizes: Sequence[int] | Longs, n_shards: int) -> Longs:
 
 
 def in_a_row(sizes: Sequence[int] | Longs, n_parts: int) -> Longs:
-    """Lay inputs end to end and split them into equal parts. Return (n_parts, n_inputs), numbers of lines."""
+    """Lay inputs end to end and split them into equal parts.
+
+    Return (n_parts, n_inputs), numbers of lines.
+    """
     ends = np.cumsum([0, *sizes])
     cuts = ends[-1] * np.arange(n_parts + 1) // n_parts
     places: Longs = np.clip(ends, cuts[:-1, None], cuts[1:, None])
@@ -81,7 +87,9 @@ def in_a_row(sizes: Sequence[int] | Longs, n_parts: int) -> Longs:
 
 
 def mixed_chunks(counts: Longs, n_chunks: int) -> Longs:
-    """Spread a shard's inputs evenly over its chunks. Return (n_chunks, n_inputs), numbers of lines.
+    """Spread a shard's inputs evenly over its chunks.
+
+    Return (n_chunks, n_inputs), numbers of lines.
 
     counts: (n_inputs,) the number of lines of each input in the shard
 
@@ -127,7 +135,8 @@ class ShardPlan:
 
 
 class ShardChunk(NamedTuple):
-    """Consecutive lines of a shard: `sides` has each side's lines by input; `order` is their new order, if any."""
+    """Consecutive lines of a shard: `sides` has each side's lines by input; `order` is their new
+    order, if any."""
 
     shard: int
     is_first: bool
@@ -148,7 +157,10 @@ class Packed(NamedTuple):
 def chunks_of(
     plan: ShardPlan, *, without: Container[int] = (), ahead: bool = False
 ) -> Iterator[ShardChunk]:
-    """Yield the chunks of all shards except `without`, in order. If `ahead`, threads read the files in advance."""
+    """Yield the chunks of all shards except `without`, in order.
+
+    If `ahead`, threads read the files in advance.
+    """
     n_open = len(plan.inputs) * len(plan.task.sides)
     readers = list[list[LineReader]]()
     for read in plan.inputs:
@@ -234,22 +246,27 @@ def shard(
     max_line: int | None = MAX_LINE,
     progress: Progress | None = None,
 ) -> tuple[Manifest, ...]:
-    """Write the shards of each task into a folder with the task's name. Up-to-date shards are not rewritten.
+    """Write the shards of each task into a folder with the task's name.
 
-    tasks: tasks, or the result of `volt.stream.config.configuration.load_config`; a task that shares the inputs of
-        another has no shards of its own
+    Up-to-date shards are not rewritten.
+
+    tasks: tasks, or the result of `volt.stream.config.configuration.load_config`; a task that
+        shares the inputs of another has no shards of its own
     folder: the folder that contains the tasks' folders
-    lines: the approximate number of lines of a shard, for tasks that do not set their number of shards
+    lines: the approximate number of lines of a shard, for tasks that do not set their number of
+        shards
     compress: "zstd", "gz" or "none"
     names: the names of tasks to write; all by default
     workers: the number of threads, by default one for each core; it does not change the shards
     max_line: the maximum number of bytes of a line; None for no limit
-    progress: called with the step ("count lines" or "shard"), the lines done, and the total number of lines if known
+    progress: called with the step ("count lines" or "shard"), the lines done, and the total number
+        of lines if known
 
-    Words are counted only in lines that are UTF-8. Lines of "valid" tasks keep their order; lines of other tasks are
-    mixed. If a run is killed, the next one continues after the last finished shard.
-    Raises ConfigError, StreamError or CorpusError for invalid tasks and inputs, OutputError if shards cannot be
-    written.
+    Words are counted only in lines that are UTF-8. Lines of "valid" tasks keep their order; lines
+    of other tasks are mixed. If a run is killed, the next one continues after the last finished
+    shard.
+    Raises ConfigError, StreamError or CorpusError for invalid tasks and inputs, OutputError if
+    shards cannot be written.
 
     >>> shard([Task("empty", "mono", ())], "shards")
     Traceback (most recent call last):

@@ -1,7 +1,7 @@
 r"""Tasks, which apply the same transforms to several inputs, and the reading of their lines.
 
-Only "\n" ends a line. A byte order mark at the start of a file is dropped; other bytes are preserved. A last line
-without a line end gets one.
+Only "\n" ends a line. A byte order mark at the start of a file is dropped; other bytes are
+preserved. A last line without a line end gets one.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class ReadInput:
-    """An input whose files have been read: the files of each side; files at the same index are line-aligned."""
+    """An input whose files have been read: the files of each side; files at the same index are
+    line-aligned."""
 
     name: str
     sides: tuple[tuple[InputFile, ...], ...]

@@ -64,8 +64,8 @@ class Case(LineTransform):
         starts = np.cumsum(column.sizes) - column.sizes
         out = np.empty(int(column.sizes.sum()), np.uint8)
         is_hard = np.empty(len(column), bool)
-        tables = _tables(self.name)
-        change_case(column.data, column.starts, column.sizes, *tables, out, starts, is_hard)
+        inputs = (*column.views, *_tables(self.name))
+        change_case(*inputs, out, starts, is_hard)
         output = Column(out, starts, column.sizes)
         if not is_hard.any():
             return output

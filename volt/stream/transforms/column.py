@@ -5,9 +5,8 @@ Dropping, repeating and permuting values only moves views; changing values creat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -115,6 +114,11 @@ class Column:
         return cls(data, np.zeros(n, np.int64), np.full(n, len(data)))
 
     @property
+    def views(self) -> tuple[NDArray[Any], Longs, Longs]:
+        """The data, starts and sizes."""
+        return self.data, self.starts, self.sizes
+
+    @property
     def is_ids(self) -> bool:
         return self.data.dtype != np.uint8
 
@@ -139,11 +143,11 @@ class Column:
         from volt.kernels.columns import number_sizes, write_numbers
 
         sizes = np.empty(len(self), np.int64)
-        number_sizes(self.data, self.starts, self.sizes, sizes)
+        number_sizes(*self.views, sizes)
         widths = np.maximum(sizes, 0)
         ends = np.cumsum(widths)
         out = np.empty(int(widths.sum()), np.uint8)
-        write_numbers(self.data, self.starts, self.sizes, ends, out)
+        write_numbers(*self.views, ends, out)
         return Column(out, ends - widths, sizes)
 
     def text(self, *, end: int = _END) -> NDArray[np.uint8]:
@@ -176,7 +180,7 @@ class Column:
 
         out = np.empty(int(widths(self).sum()) + len(self), np.uint8)
         ends = np.empty(len(self), np.int64)
-        write_values(self.data, self.starts, self.sizes, end, out, ends)
+        write_values(*self.views, end, out, ends)
         return out, ends
 
     def compact(self) -> Column:
@@ -294,60 +298,30 @@ def from_ends(data: NDArray[Any], ends: Longs, *, gap: int = 0) -> Column:
 
 
 def concatenated(columns: Sequence[Column]) -> Column:
-    return concatenated_fields([columns])[0]
+    """Return the values of columns, one column after the other; if one of them is text, the result is text."""
+    columns = _of_one_kind(columns)
+    sizes = np.concatenate([column.sizes for column in columns])
+    buffers = {id(column.data): column.data for column in columns}
+    if len(buffers) == 1:  # not copied
+        return Column(columns[0].data, np.concatenate([each.starts for each in columns]), sizes)
 
-
-def concatenated_fields(fields: Iterable[Sequence[Column]]) -> list[Column]:
-    """Concatenate each field's columns; if one of them is text, the result is text.
-
-    The columns of several fields often view the same buffers. Buffers of equal kind are therefore copied once, into a
-    pool that the results view. A field whose columns all view one buffer is not copied.
-    """
-    fields = list(map(_of_one_kind, fields))
-    copied = [columns for columns in fields if len(_buffers(columns)) > 1]
-    pools = {
-        is_ids: _Pool([columns for columns in copied if columns[0].is_ids == is_ids])
-        for is_ids in (False, True)
-    }
-
-    result = list[Column]()
-    for columns in fields:
-        data = columns[0].data
-        starts = [column.starts for column in columns]
-        if len(_buffers(columns)) > 1:
-            pool = pools[columns[0].is_ids]
-            data = pool.data
-            starts = [column.starts + pool.starts[id(column.data)] for column in columns]
-        sizes = np.concatenate([column.sizes for column in columns])
-        result.append(Column(data, np.concatenate(starts), sizes))
-    return result
-
-
-class _Pool:
-    """The buffers of columns, one after the other. starts: id of a buffer → its start in `data`"""
-
-    def __init__(self, fields: Sequence[Sequence[Column]]) -> None:
-        buffers = _buffers(chain.from_iterable(fields))
-        ends = np.cumsum(list(map(len, buffers.values())), dtype=np.int64).tolist()
-        self.starts = dict(zip(buffers, [0, *ends], strict=False))
-        self.data = frozen(np.concatenate(list(buffers.values()) or [_NOTHING]))
-
-
-def _buffers(columns: Iterable[Column]) -> dict[int, NDArray[Any]]:
-    return {id(column.data): column.data for column in columns}
+    data = np.concatenate(list(buffers.values()))
+    ends = np.cumsum(list(map(len, buffers.values())))
+    offsets = dict(zip(buffers, [0, *ends.tolist()], strict=False))
+    starts = [column.starts + offsets[id(column.data)] for column in columns]
+    return Column(data, np.concatenate(starts), sizes)
 
 
 def _of_one_kind(columns: Sequence[Column]) -> list[Column]:
-    """Convert all of a field's columns to text if one is text, and let empty columns share a buffer."""
+    """Convert all columns to text if one is text, and let columns without values share a buffer."""
     filled = [column for column in columns if column.present.any()] or columns[:1]
     if len({column.is_ids for column in filled}) > 1:
         return _of_one_kind([column.as_text() for column in columns])
 
     result = list[Column]()
     for column in columns:
-        if not column.present.any():
-            column = Column(filled[0].data, column.starts, column.sizes)
-        result.append(column)
+        is_empty = not column.present.any()
+        result.append(Column(filled[0].data, column.starts, column.sizes) if is_empty else column)
     return result
 
 

@@ -64,10 +64,9 @@ class Documents(ConfiguredTransform):
             max_lines = min(self.max_lines, max_lines)
 
         ids = batch.columns[self.id_field - 1].as_text()
-        views = (ids.data, ids.starts, ids.sizes)
         totals = np.empty(len(self.fields), np.int64)
         starts = np.empty(len(batch), np.int64)
-        n = find_starts(n_tokens, joins, limits, max_lines, *views, totals, starts)
+        n = find_starts(n_tokens, joins, limits, max_lines, *ids.views, totals, starts)
 
         bounds = np.append(starts[:n], len(batch))
         columns = {field: self._joined(batch.columns[field - 1], bounds) for field in self.fields}

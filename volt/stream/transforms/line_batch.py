@@ -20,7 +20,7 @@ from volt.stream.transforms.column import (
     Column,
     Longs,
     as_indices,
-    concatenated_fields,
+    concatenated,
     count_bytes,
     from_ends,
 )
@@ -138,8 +138,11 @@ class Batch:
 
         out = np.empty(int(sizes.sum()), np.uint8)
         places = ends - sizes
+        tab = np.frombuffer(b"\t", np.uint8)
+        nothing = tab[:0]
         for number, column in enumerate(columns):
-            put_values(column.data, column.starts, column.sizes, number == 0, out, places)
+            before = tab if number else nothing
+            put_values(*column.views, before, nothing, out, places)
         out[places] = 0x0A
         return out, ends
 
@@ -211,11 +214,13 @@ def together(parts: Sequence[Batch], order: Longs) -> Batch:
     """Join batches and reorder their lines. order: (n,) indices of lines in the joined batch"""
     n_columns = max(len(part.columns) for part in parts)
     parts = [part.split(n_columns) for part in parts]
-    fields = list(zip(*(part.columns for part in parts), strict=True))
+    columns = [
+        concatenated(field).take(order)
+        for field in zip(*(part.columns for part in parts), strict=True)
+    ]
+    rest = None
     if any(part.rest is not None for part in parts):
-        fields.append(tuple(part.rest or Column.missing(len(part)) for part in parts))
-
-    columns = [column.take(order) for column in concatenated_fields(fields)]
+        rests = [part.rest or Column.missing(len(part)) for part in parts]
+        rest = concatenated(rests).take(order)
     origins = np.concatenate([part.origins for part in parts])[order]
-    rest = columns.pop() if len(columns) > n_columns else None
     return Batch(tuple(columns), rest, origins)

@@ -116,7 +116,7 @@ def _rewritten(loop: Any, column: Column, draws: Draws, *inputs: object, room: i
     """Return the values that a kernel writes, which need at most `room` bytes."""
     out = np.empty(room, np.uint8)
     ends = np.empty(len(column), np.int64)
-    loop(column.data, column.starts, column.sizes, draws.words, *inputs, out, ends)
+    loop(*column.views, draws.words, *inputs, out, ends)
     return from_ends(out[: ends.max(initial=0)], ends)
 
 

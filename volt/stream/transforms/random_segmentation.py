@@ -17,10 +17,10 @@ import numpy as np
 
 from volt.errors import quoted, shown_path
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import Draws, each_field, map_columns
+from volt.stream.transforms.fields import SOURCE, Draws, each_field, map_columns
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.nbest_segmenters import Marked, Segmenter, read_model, read_table
+from volt.stream.transforms.nbest_segmenters import Segmenter, marked, read_model, read_table
 from volt.stream.transforms.options import Amount, Exponent, Fields, File, whole_between
 from volt.stream.transforms.spm import NBest, SpmEncode
 from volt.stream.transforms.subwords import pieces_of
@@ -39,7 +39,6 @@ from volt.text.atoms import PREFIX, SPACE, SUFFIX
 
 Marks = Literal["auto", "given", "word", "pieces"]
 BEST = math.inf  # the theta that always takes the best segmentation
-SOURCE, TARGET = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +57,8 @@ class Segmenting(FileTransform, LineTransform):
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         segmenter = self._segmenter(files)
-        types = word_types(
-            disjoint if self.is_disjoint else sampled,
-            segmenter,
-            self.marks,
-            n=self.n_samples,
-            theta=self.theta,
-        )
+        choices = disjoint if self.is_disjoint else sampled
+        types = word_types(choices, segmenter, self.marks, n=self.n_samples, theta=self.theta)
         return partial(self._segmented, types), {"model": segmenter.fingerprint}
 
     def _segmenter(self, files: LoadedFiles) -> Segmenter:
@@ -110,9 +104,8 @@ class DeterministicSegmentation(FileTransform, LineTransform):
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         segmenter = files.load(self.table, read_table)
         types = word_types(sampled, segmenter, self.marks, n=1, theta=BEST)
-        return partial(_cut_fields, types, self.table, self.fields), {
-            "table": segmenter.fingerprint
-        }
+        call = partial(_cut_fields, types, self.table, self.fields)
+        return call, {"table": segmenter.fingerprint}
 
     def inverse(self) -> Transform:
         return JoinPieces(self.fields)
@@ -172,45 +165,51 @@ def _cut_fields(
 
 
 def sampled(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
+    """Return each word's choices: its n best segmentations."""
     result = list[Choices]()
     for segmentations in segmenter.best(words, n):
-        shares = shares_of([one.score for one in segmentations], theta)
-        texts = [" ".join(one.pieces) for one in segmentations]
-        result.append(
-            Choices(texts, [(number, number) for number in range(len(texts))], _bounds(shares))
-        )
+        texts = [" ".join(each.pieces) for each in segmentations]
+        sides = [(number, number) for number in range(len(texts))]
+        shares = shares_of([each.score for each in segmentations], theta)
+        result.append(Choices(texts, sides, _bounds(shares)))
     return result
 
 
 def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
-    """Return each word's choices: pairs, among its n best segmentations, that share no piece of several characters."""
+    """Return each word's choices: pairs, among its n best segmentations, that share no piece of several characters.
+
+    A segmentation without such a partner is paired with the word's characters.
+    """
     result = list[Choices]()
     for word, segmentations in zip(words, segmenter.best(words, n), strict=True):
         characters = segmenter.characters(word)
-        long = [long_pieces(one.pieces, characters) for one in segmentations]
-        sides, shares = list[tuple[int, int]](), list[float]()
-        for first, share in enumerate(shares_of([one.score for one in segmentations], theta)):
-            others = [other for other in range(len(long)) if long[first].isdisjoint(long[other])]
-            seconds = (
-                shares_of([segmentations[other].score for other in others], theta)
-                if others
-                else [1.0]
-            )
-            for second, its_share in zip(others or [len(long)], seconds, strict=True):
-                if share * its_share:
+        long = [long_pieces(each.pieces, characters) for each in segmentations]
+        scores = [each.score for each in segmentations]
+        sides = list[tuple[int, int]]()
+        shares = list[float]()
+        for first, share in enumerate(shares_of(scores, theta)):
+            partners = [other for other in range(len(long)) if long[first].isdisjoint(long[other])]
+            partner_shares = shares_of([scores[partner] for partner in partners], theta)
+            if not partners:
+                partners = [len(segmentations)]
+                partner_shares = [1.0]
+            for second, partner_share in zip(partners, partner_shares, strict=True):
+                if share * partner_share:
                     sides.append((first, second))
-                    shares.append(share * its_share)
-        texts = [
-            " ".join(pieces) for pieces in (*(one.pieces for one in segmentations), characters)
-        ]
-        result.append(Choices(texts, sides, _bounds(shares)))
+                    shares.append(share * partner_share)
+
+        texts = [" ".join(each.pieces) for each in segmentations]
+        result.append(Choices([*texts, " ".join(characters)], sides, _bounds(shares)))
     return result
 
 
 def long_pieces(pieces: Collection[str], characters: Collection[str] = ()) -> frozenset[str]:
     """Return the pieces with several characters (without markers), minus the pieces in `characters`."""
-    bare = {piece: piece.replace(PREFIX, "").removesuffix(SUFFIX) for piece in pieces}
-    return frozenset(piece for piece in pieces if len(bare[piece]) > 1 and piece not in characters)
+    result = set[str]()
+    for piece in pieces:
+        if len(piece.replace(PREFIX, "").removesuffix(SUFFIX)) > 1 and piece not in characters:
+            result.add(piece)
+    return frozenset(result)
 
 
 def shares_of(scores: Sequence[float], theta: float) -> list[float]:
@@ -236,18 +235,19 @@ def word_types(
 ) -> WordTypes:
     prepare = marked_where_none_is if marks == "auto" and segmenter.has_marks else None
     if marks in ("word", "pieces"):
-        segmenter = Marked(segmenter, first=marks == "word")
+        segmenter = marked(segmenter, first=marks == "word")
     return WordTypes(partial(choices, segmenter, n=n, theta=theta), prepare)
 
 
 def marked_where_none_is(column: Column) -> Column:
     """Put ▁ before each word of the values that contain no ▁."""
-    values = column.strings()
-    places = [place for place, value in enumerate(values) if value and SPACE not in value]
-    if not places:
-        return column
-    output = [" ".join(SPACE + word for word in pieces_of(values[place])) for place in places]
-    return column.replaced(places, Column.of(output))
+    places = list[int]()
+    outputs = list[str]()
+    for place, value in enumerate(column.strings()):
+        if value and SPACE not in value:
+            places.append(place)
+            outputs.append(" ".join(SPACE + word for word in pieces_of(value)))
+    return column.replaced(places, Column.of(outputs)) if places else column
 
 
 def known(words: ColumnWords, path: Path) -> ColumnWords:
@@ -255,14 +255,11 @@ def known(words: ColumnWords, path: Path) -> ColumnWords:
     places = words.unknown_words()
     if not len(places):
         return words
+
     lines = np.searchsorted(words.ends, places, side="right").tolist()
     texts = [words.unknown[number] for number in words.numbers[places].tolist()]
-    reasons = dict(
-        zip(reversed(lines), reversed(texts), strict=True)
-    )  # the first word of each line
-    raise LineFault(
-        {
-            line: f"{shown_path(path)} lacks the word {quoted(word)}"
-            for line, word in reasons.items()
-        }
-    )
+    first = dict(zip(reversed(lines), reversed(texts), strict=True))  # the first word of each line
+    reasons = {
+        line: f"{shown_path(path)} lacks the word {quoted(word)}" for line, word in first.items()
+    }
+    raise LineFault(reasons)

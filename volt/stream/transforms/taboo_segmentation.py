@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -17,12 +18,18 @@ import numpy as np
 from volt.errors import ConfigError, VocabularyError, shown_path
 from volt.stream.transforms import spm, subwords
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import Draws, each_field, with_fields
+from volt.stream.transforms.fields import BOTH_SIDES, SOURCE, Draws, each_field, with_fields
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.nbest_segmenters import Scored, Segmenter, read_model, read_table
+from volt.stream.transforms.nbest_segmenters import (
+    Scored,
+    Segmenter,
+    read_model,
+    read_table,
+    sorted_by_score,
+)
 from volt.stream.transforms.options import File, Probability
-from volt.stream.transforms.random_segmentation import SOURCE, TARGET, JoinPieces, Segmenting, known
+from volt.stream.transforms.random_segmentation import JoinPieces, Segmenting, known
 from volt.stream.transforms.sentencepiece_sampling import UNIGRAM, UnigramSampler
 from volt.stream.transforms.spm import SpmDecode
 from volt.stream.transforms.subwords import Decode
@@ -78,19 +85,15 @@ class Taboo(MorfessorEmTaboo):
     """For a vocabulary: the probability of skipping a merge; n_samples is then how often each word is sampled."""
 
     def check(self) -> None:
-        if self.marks not in ("auto", "given") and self.segmenter in (
-            "sentencepiece",
-            "vocabulary",
-        ):
+        marks_itself = self.segmenter in ("sentencepiece", "vocabulary")
+        if marks_itself and self.marks not in ("auto", "given"):
             raise ConfigError(
                 f"marks: {self.marks!r}; a {self.segmenter} marks words itself; remove marks"
             )
 
     def _segmenter(self, files: LoadedFiles) -> Segmenter:
         if self.segmenter == "vocabulary":
-            encoder = files.load(self.model, read_encoder)
-            fingerprint = f"{encoder.vocabulary.fingerprint} {self.dropout!r}"
-            return DropoutSegmenter(encoder, self.dropout, fingerprint=fingerprint)
+            return dropout_segmenter(files.load(self.model, read_encoder), self.dropout)
         return files.load(self.model, _READERS[self.segmenter])
 
     def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
@@ -99,7 +102,9 @@ class Taboo(MorfessorEmTaboo):
     def inverse(self) -> Transform:
         if self.segmenter == "vocabulary":
             return Decode(self.model, None)
-        return SpmDecode(self.model, None) if self.segmenter == "sentencepiece" else JoinPieces()
+        if self.segmenter == "sentencepiece":
+            return SpmDecode(self.model, None)
+        return JoinPieces()
 
 
 def _with_sides(
@@ -117,75 +122,82 @@ def _with_sides(
     batch, _ = with_fields(batch, (SOURCE,))
     words = known(types.find(batch.column(SOURCE)), model)
     drawn = words.drawn(bits)
-    return batch.with_columns({side: words.written(drawn, side=side) for side in (SOURCE, TARGET)})
+    return batch.with_columns({side: words.written(drawn, side=side) for side in BOTH_SIDES})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DropoutSegmenter(Segmenter):
-    """An encoder with BPE-dropout. The score of a segmentation is how often it was sampled."""
+def dropout_segmenter(encoder: Encoder, dropout: float) -> Segmenter:
+    """Return a segmenter by BPE-dropout. The score of a segmentation is how often it was sampled."""
+    return Segmenter(
+        partial(_best_of_samples, encoder, dropout),
+        f"{encoder.vocabulary.fingerprint} {dropout!r}",
+        characters=partial(_characters_of_encoder, encoder),
+    )
 
-    encoder: Encoder
-    dropout: float
 
-    def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
-        """Return the distinct segmentations among n samples of each word, most frequent first."""
-        rows = self._encoded(
-            [word for word in words for _ in range(n)], self.dropout if n > 1 else 0.0, n
-        )
-        counts = (Counter(rows[first : first + n]) for first in range(0, len(rows), n))
-        return [
-            [Scored(pieces, math.log(count)) for pieces, count in each.most_common()]
-            for each in counts
-        ]
+def _best_of_samples(
+    encoder: Encoder, dropout: float, words: Sequence[str], n: int
+) -> list[list[Scored]]:
+    """Return the distinct segmentations among n samples of each word, most frequent first."""
+    samples = _encoded(encoder, np.repeat(words, n).tolist(), dropout if n > 1 else 0.0, n)
+    result = list[list[Scored]]()
+    for first in range(0, len(samples), n):
+        counts = Counter(samples[first : first + n]).most_common()
+        result.append([Scored(pieces, math.log(count)) for pieces, count in counts])
+    return result
 
-    def characters(self, word: str) -> tuple[str, ...]:
-        return self._encoded([word], 1.0, 1)[0]
 
-    def _encoded(self, words: Sequence[str], dropout: float, n: int) -> list[tuple[str, ...]]:
-        text = "".join(word + "\n" for word in words).encode("utf-8", "surrogatepass")
+def _characters_of_encoder(encoder: Encoder, word: str) -> tuple[str, ...]:
+    return _encoded(encoder, [word], 1.0, 1)[0]
+
+
+def _encoded(
+    encoder: Encoder, words: Sequence[str], dropout: float, n: int
+) -> list[tuple[str, ...]]:
+    text = "".join(f"{word}\n" for word in words).encode("utf-8", "surrogatepass")
+    options = dict[str, Any]()
+    if dropout:
         numbers = np.tile(np.arange(n), len(words) // n)
-        options: dict[str, Any] = (
-            {"dropout": dropout, "seed": _SEED, "numbers": numbers} if dropout else {}
-        )
-        lines = self.encoder.encode_text(text, n_threads=1, **options).decode().split("\n")[:-1]
-        return [tuple(line.split(" ")) for line in lines]
+        options = {"dropout": dropout, "seed": _SEED, "numbers": numbers}
+    lines = encoder.encode_text(text, n_threads=1, **options).decode().split("\n")[:-1]
+    return [tuple(line.split(" ")) for line in lines]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SentencePieceSegmenter(Segmenter):
-    sampler: UnigramSampler
+def _best_of_sampler(sampler: UnigramSampler, words: Sequence[str], n: int) -> list[list[Scored]]:
+    result = list[list[Scored]]()
+    for word in words:
+        paths = zip(*sampler.paths(word, n), strict=True)
+        scored = [Scored(tuple(pieces), score) for pieces, score in paths if pieces]
+        result.append(sorted_by_score(scored) or [Scored((word,), 0.0)])
+    return result
 
-    def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
-        return [self._of_word(word, n) for word in words]
 
-    def _of_word(self, word: str, n: int) -> list[Scored]:
-        rows = zip(*self.sampler.paths(word, n), strict=True)
-        result = [Scored(tuple(pieces), score) for pieces, score in rows if pieces]
-        return sorted(result, key=lambda one: -one.score) or [Scored((word,), 0.0)]
-
-    def characters(self, word: str) -> tuple[str, ...]:
-        return tuple("".join(self._of_word(word, 1)[0].pieces))
+def _characters_of_sampler(sampler: UnigramSampler, word: str) -> tuple[str, ...]:
+    [[best]] = _best_of_sampler(sampler, [word], 1)
+    return tuple("".join(best.pieces))
 
 
 def read_encoder(path: Path) -> Encoder:
     encoder = subwords.read_encoder(path)
     vocabulary = encoder.vocabulary
-    if (vocabulary.pretokenizer.name, vocabulary.marker) not in _SCHEMES:
-        schemes = f"splits text with {vocabulary.pretokenizer.name!r} and marks words with {vocabulary.marker!r}"
+    pretokenizer = vocabulary.pretokenizer.name
+    if (pretokenizer, vocabulary.marker) not in _SCHEMES:
         raise ConfigError(
-            f"{shown_path(path)}: {schemes}; give a vocabulary that splits at spaces and marks words"
+            f"{shown_path(path)}: splits text with {pretokenizer!r} and marks words with "
+            f"{vocabulary.marker!r}; give a vocabulary that splits at spaces and marks words"
         )
     return encoder
 
 
-def read_sentencepiece_segmenter(path: Path) -> SentencePieceSegmenter:
+def read_sentencepiece_segmenter(path: Path) -> Segmenter:
     model = spm.read_model(path)
     if model.proto.trainer_spec.model_type != UNIGRAM:
         raise VocabularyError(
             f"{shown_path(path)}: not a unigram model, so a word has only one segmentation; give a unigram model"
         )
     assert isinstance(model.sampler, UnigramSampler)
-    return SentencePieceSegmenter(model.sampler, fingerprint=model.fingerprint)
+    best = partial(_best_of_sampler, model.sampler)
+    characters = partial(_characters_of_sampler, model.sampler)
+    return Segmenter(best, model.fingerprint, characters=characters)
 
 
 _READERS: dict[Kind, Callable[[Path], Segmenter]] = {

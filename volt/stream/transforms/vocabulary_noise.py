@@ -127,9 +127,7 @@ class WbNoise(VocabularyNoise):
         from volt.kernels.noise import toggle_marks
 
         chosen = np.empty(len(tokens), np.int64)
-        own = (tokens.column.data, tokens.starts, tokens.sizes)
-        listed = (others.data, others.starts, others.sizes)
-        toggle_marks(*own, hit.drawn, *listed, *vocabulary.marked, chosen)
+        toggle_marks(*tokens.views, hit.drawn, *others.views, *vocabulary.marked, chosen)
         return written(tokens, chosen, tokens.ends, others)
 
 

@@ -48,6 +48,10 @@ class Tokens(NamedTuple):
     def __len__(self) -> int:
         return len(self.starts)
 
+    @property
+    def views(self) -> tuple[NDArray[Any], Longs, Longs]:
+        return self.column.data, self.starts, self.sizes
+
 
 def token_counts(column: Column) -> Longs:
     from volt.kernels.word_types import count_tokens
@@ -66,7 +70,7 @@ def cut(column: Column, counts: Longs) -> Tokens:
 
     starts = np.empty(n, np.int64)
     sizes = np.empty(n, np.int64)
-    cut_tokens(column.data, column.starts, column.sizes, starts, sizes)
+    cut_tokens(*column.views, starts, sizes)
     return Tokens(column, starts, sizes, ends)
 
 
@@ -92,9 +96,7 @@ def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Colum
     n_bytes = int(tokens.sizes[own].sum() + others.sizes[rest].sum()) + len(chosen)  # with spaces
     out = np.empty(n_bytes + SPARE, np.uint8)
     out_ends = np.empty(len(ends), np.int64)
-    own_views = (column.data, tokens.starts, tokens.sizes)
-    other_views = (others.data, others.starts, others.sizes)
-    write_tokens(*own_views, *other_views, chosen, ends, out, out_ends)
+    write_tokens(*tokens.views, *others.views, chosen, ends, out, out_ends)
     return from_ends(out[:n_bytes], out_ends)
 
 
@@ -178,7 +180,7 @@ class WordTypes:
         state = self._state
         state[[N_LINES, N_TOKENS]] = 0
         views = (column.data, column.starts, sizes)
-        while not find_words(*views, self._types, numbers, ends, state):
+        while not find_words(*views, self._types, True, numbers, ends, state):
             self._grow(int(sizes[state[N_LINES]]))
         return int(state[N_TOKENS])
 

@@ -15,10 +15,12 @@ unlimited searches can overrun it, the pairs form a cycle. Without a cycle, time
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable
 from collections.abc import Sequence as List
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from itertools import chain
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -28,7 +30,8 @@ from volt.errors import ConfigError
 from volt.text.patterns.regex_parser import sets_of
 from volt.text.patterns.regex_tree import Ahead, Alphabet, Alternation, Node, Repetition, Sequence
 
-MOST_INSTRUCTIONS, MOST_STATES = 5_000, 2_000
+MOST_INSTRUCTIONS = 5_000
+MOST_STATES = 2_000
 _TOO_LARGE = "repeat fewer times, or use several splits"
 
 
@@ -68,20 +71,17 @@ def determinize(tree: Node, alphabet: Alphabet) -> Automaton:
     """Return the automaton of a tree. Raises ConfigError if it is too large."""
     program: Instructions = [Accept()]
     start = _assemble(tree, 0, program, alphabet)
-    looks = [one.columns for one in program if isinstance(one, CharStep) and not one.consumes]
-    groups: dict[tuple[int, ...], list[int]] = {}  # columns that no look-ahead tells apart
-    for column in range(alphabet.n_classes + 1):
-        groups.setdefault(tuple(columns >> column & 1 for columns in looks), []).append(column)
+    groups = _columns_alike(program, alphabet.n_classes + 1)
     states: dict[tuple[int, ...], int] = {(): 0, (start,): 1}
     rows = list[list[int]]()
-    for ways in (waiting := list(states)):
+    waiting = list(states)
+    for ways in waiting:
         row = [0] * (alphabet.n_classes + 1)
-        for group in groups.values():
-            takes, is_match = _reach(ways, group[0], program)
+        for group in groups:
+            steps, is_match = _reach(ways, group[0], program)
             for column in group:
-                next_ways = tuple(
-                    dict.fromkeys(take.then for take in takes if take.columns >> column & 1)
-                )
+                places = [step.then for step in steps if step.columns >> column & 1]
+                next_ways = tuple(dict.fromkeys(places))
                 if next_ways not in states:
                     states[next_ways] = len(states)
                     waiting.append(next_ways)
@@ -90,6 +90,16 @@ def determinize(tree: Node, alphabet: Alphabet) -> Automaton:
         if len(states) > MOST_STATES:
             raise ConfigError(f"a pattern needs more than {MOST_STATES:,} states; {_TOO_LARGE}")
     return _minimal(np.array(rows, np.int32), 1)
+
+
+def _columns_alike(program: Instructions, n: int) -> Iterable[list[int]]:
+    """Return groups of columns that no look-ahead tells apart."""
+    steps = (instruction for instruction in program if isinstance(instruction, CharStep))
+    looks = [step.columns for step in steps if not step.consumes]
+    groups = defaultdict[tuple[int, ...], list[int]](list)
+    for column in range(n):
+        groups[tuple(columns >> column & 1 for columns in looks)].append(column)
+    return groups.values()
 
 
 def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) -> int:
@@ -102,14 +112,13 @@ def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) 
             then = _assemble(part, then, program, alphabet)
         return then
     if isinstance(tree, Alternation):
-        return _add(
-            Fork(tuple(_assemble(part, then, program, alphabet) for part in tree.parts)), program
-        )
+        places = tuple(_assemble(part, then, program, alphabet) for part in tree.parts)
+        return _add(Fork(places), program)
     if isinstance(tree, Repetition):
         return _assemble_repeat(tree, then, program, alphabet)
     columns = alphabet.columns(tree.characters)
-    if isinstance(tree, Ahead):
-        columns |= alphabet.end * tree.at_end
+    if isinstance(tree, Ahead) and tree.at_end:
+        columns |= alphabet.end
     return _add(CharStep(columns, then, consumes=not isinstance(tree, Ahead)), program)
 
 
@@ -137,7 +146,9 @@ def _add(instruction: CharStep | Fork, program: Instructions) -> int:
 
 def _reach(ways: List[int], column: int, program: Instructions) -> tuple[list[CharStep], bool]:
     """Return the steps that a state can take if `column` is next, and whether a match may end before that."""
-    takes, met, waiting = list[CharStep](), set[int](), list(reversed(ways))
+    steps = list[CharStep]()
+    met = set[int]()
+    waiting = list(reversed(ways))
     while waiting:
         place = waiting.pop()
         if place in met:
@@ -145,19 +156,20 @@ def _reach(ways: List[int], column: int, program: Instructions) -> tuple[list[Ch
         met.add(place)
         instruction = program[place]
         if isinstance(instruction, Accept):
-            return takes, True
+            return steps, True
         if isinstance(instruction, Fork):
             waiting.extend(reversed(instruction.places))
         elif instruction.consumes:
-            takes.append(instruction)
+            steps.append(instruction)
         elif instruction.columns >> column & 1:
             waiting.append(instruction.then)
-    return takes, False
+    return steps, False
 
 
 def _minimal(moves: NDArray[np.int32], start: int) -> Automaton:
     """Merge equivalent states (Moore's algorithm)."""
-    names, n_names = np.zeros(len(moves), np.int64), 0
+    names = np.zeros(len(moves), np.int64)
+    n_names = 0
     while True:
         renamed = 2 * names[moves >> 1] + (moves & 1)
         _, examples, new_names = np.unique(renamed, axis=0, return_index=True, return_inverse=True)
@@ -181,45 +193,45 @@ def is_linear(automaton: Automaton) -> bool:
     """
     rows: Rows = automaton.moves.tolist()
     doomed = _doomed(rows)
-    after_match = {move >> 1 for row in rows for move in row if move & 1 and move > 1}
-    overrunning = (
-        closure(after_match | {automaton.start}, lambda state: _silent(rows[state])) & doomed
-    )
+    starts = {move >> 1 for move in chain.from_iterable(rows) if move & 1 and move > 1}
+    starts.add(automaton.start)
+    overrunning = closure(starts, lambda state: _silent(rows[state])) & doomed
 
-    def following(pair: Pair, *, matching: int = 1) -> Iterable[Pair]:
+    def following(pair: Pair, *, may_match: bool = True) -> Iterable[Pair]:
         for before, now in zip(rows[pair[0]], rows[pair[1]], strict=True):
-            if (
-                before > 1
-                and now > 1
-                and not before & 1
-                and now & 1 <= matching
-                and before >> 1 in doomed
-            ):
+            is_silent = before > 1 and not before & 1
+            if is_silent and before >> 1 in doomed and now > 1 and (may_match or not now & 1):
                 yield before >> 1, now >> 1
 
     pairs = closure({(state, automaton.start) for state in overrunning}, following)
-    return not _has_circle(
-        {pair: set(following(pair, matching=0)) for pair in pairs if pair[1] in doomed}
-    )
+    overruns = (pair for pair in pairs if pair[1] in doomed)
+    arrows = {pair: set(following(pair, may_match=False)) for pair in overruns}
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError:
+        return False
+    return True
 
 
 def _silent(row: list[int]) -> Iterable[int]:
+    """Return the states after moves without a match."""
     return (move >> 1 for move in row if move > 1 and not move & 1)
 
 
 def _doomed(rows: Rows) -> set[int]:
-    result = {state for state, row in enumerate(rows) if 0 in row}
-    while (
-        more := {state for state, row in enumerate(rows) if not result.isdisjoint(_silent(row))}
-        - result
-    ):
-        result |= more
-    return result
+    """Return the states from which a search may end without a match."""
+    before = defaultdict[int, set[int]](set)
+    for state, row in enumerate(rows):
+        for following in _silent(row):
+            before[following].add(state)
+    ending = {state for state, row in enumerate(rows) if 0 in row}
+    return closure(ending, lambda state: before[state])
 
 
 def closure(result: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
     """Return the items of a set and all items that follow them, directly or indirectly."""
-    result, waiting = set(result), list(result)
+    result = set(result)
+    waiting = list(result)
     while waiting:
         for new in set(after(waiting.pop())) - result:
             result.add(new)
@@ -230,11 +242,3 @@ def closure(result: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
                 "linear time takes too long; repeat fewer times, as in .{100} for .{1000}, or use several splits"
             )
     return result
-
-
-def _has_circle(arrows: Mapping[Pair, Iterable[Pair]]) -> bool:
-    try:
-        TopologicalSorter(arrows).prepare()
-    except CycleError:
-        return True
-    return False

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,21 +30,13 @@ _INNER = bytes(range(0x80, 0xC0))  # the bytes of a character after its first
 def n_cut(tokens: Sequence[bytes], patterns: Mapping[str, tuple[Split, ...]]) -> dict[str, int]:
     """Return how many tokens each pattern splits. patterns: name → splits"""
     texts = TokenTexts.of(tokens)
-    cut = {
-        split: _cut(texts, split)
-        for split in dict.fromkeys(one for splits in patterns.values() for one in splits)
-    }
-    return {
-        name: int(_any(cut[split] for split in splits).sum()) for name, splits in patterns.items()
-    }
+    cut_by = cache(partial(_cut, texts))
+    return {name: int(_any(map(cut_by, splits)).sum()) for name, splits in patterns.items()}
 
 
 def cut_tokens(tokens: Sequence[bytes], splits: Iterable[Split]) -> list[bytes]:
-    texts = TokenTexts.of(tokens)
-    return [
-        tokens[place]
-        for place in np.flatnonzero(_any(_cut(texts, split) for split in splits)).tolist()
-    ]
+    is_cut = _any(map(partial(_cut, TokenTexts.of(tokens)), splits))
+    return list(compress(tokens, is_cut))
 
 
 def leaves_gaps(split: Split) -> bool:
@@ -93,15 +86,10 @@ def _cut(texts: TokenTexts, split: Split) -> Flags:
     if ways.leave_gaps:  # if nothing in a token matches, all of it may be in a gap
         forwards = Splitter.of(replace(split, from_end=False))
         matches = WordCutter(forwards, is_bytes=False, matches_only=True, reads_marks=False)
-        doubtful = [texts.texts[place] for place in np.flatnonzero(cut).tolist()]
-        cut[cut] = list(
-            map(
-                bool,
-                matches.cut_texts(
-                    [text[::-1] for text in doubtful] if split.from_end else doubtful
-                ),
-            )
-        )
+        doubtful = list(compress(texts.texts, cut))
+        if split.from_end:
+            doubtful = [text[::-1] for text in doubtful]
+        cut[cut] = [words != "" for words in matches.cut_texts(doubtful)]
     return cut
 
 
@@ -116,22 +104,23 @@ class _Ways:
     def __init__(self, splitter: Splitter) -> None:
         self._end = splitter.tables.end
         moves = splitter.tables.moves.reshape(-1, self._end + 1)
-        self._ends_match, self._next = (
-            (moves & 1).tolist(),
-            (moves // 2 // (self._end + 1)).tolist(),
-        )
-        self._start, self._is_backward = splitter.automata[0].start, splitter.splits[0].from_end
-        inner = closure(self._after(self._start), self._after)
-        states = {self._start, *inner}
-        hopeful = {state for state in states if any(self._ends_match[state])}
-        while more := {
-            state for state in states - hopeful if not hopeful.isdisjoint(self._next[state])
-        }:
-            hopeful |= more
-        self._inner, self._hopeful = (
-            frozenset(inner),
-            frozenset(hopeful),
-        )  # inside a match; can reach its end
+        self._ends_match: list[list[int]] = (moves & 1).tolist()
+        self._next: list[list[int]] = (moves // 2 // (self._end + 1)).tolist()
+        self._start = splitter.automata[0].start
+        self._is_backward = splitter.splits[0].from_end
+        self._inner = frozenset(closure(self._after(self._start), self._after))  # inside a match
+        self._hopeful = self._before_matches()
+
+    def _before_matches(self) -> States:
+        """Return the states from which a search can reach the end of a match."""
+        states = {self._start, *self._inner}
+        result = set[int]()
+        more = {state for state in states if any(self._ends_match[state])}
+        while more:
+            result |= more
+            states -= more
+            more = {state for state in states if not result.isdisjoint(self._next[state])}
+        return frozenset(result)
 
     def _after(self, state: int) -> set[int]:
         return set(self._next[state][: self._end]) - {0}
@@ -139,24 +128,24 @@ class _Ways:
     @property
     def leave_gaps(self) -> bool:
         def open_ways(state: int) -> set[int]:
-            columns = range(self._end + (state != self._start))  # at the start, the text cannot end
-            return {
-                self._next[state][column]
-                for column in columns
-                if not self._ends_match[state][column]
-            }
+            ways = list(zip(self._next[state], self._ends_match[state], strict=True))
+            if state == self._start:  # the text cannot end there
+                ways.pop()
+            return {following for following, ends_match in ways if not ends_match}
 
         return 0 in closure({self._start}, open_ways)
 
     def match(self, texts: TokenTexts, columns: NDArray[np.uint8]) -> Flags:
         """Return which tokens are part of a match. columns: (n_characters,) uint8, the class of each character."""
         names, moves = self._all_at_once
-        after, before = texts.behind_part, texts.before_part
-        step, place = (
-            (1, texts.starts) if not self._is_backward else (-1, texts.starts + texts.lengths - 1)
-        )
+        after = texts.behind_part
+        before = texts.before_part
+        step = 1
+        place = texts.starts
         if self._is_backward:
             after, before = before, after
+            step = -1
+            place = place + texts.lengths - 1
         state = np.where(after, names[self._inner], names[self._inner | {self._start}])
         for done in range(int(texts.lengths.max(initial=0))):
             going = texts.order[: np.count_nonzero(texts.lengths > done)]
@@ -173,12 +162,16 @@ class _Ways:
     @cached_property
     def _all_at_once(self) -> tuple[dict[States, int], NDArray[np.int32]]:
         """Sets of states → their numbers, and the next set for each class, (n_sets, n_classes)."""
-        names = {self._inner: 0, self._inner | {self._start}: 0}
-        names = {states: number for number, states in enumerate(names)}
-        rows, waiting = list[list[int]](), list(names)
+        waiting = list(dict.fromkeys([self._inner, self._inner | {self._start}]))
+        names = {states: number for number, states in enumerate(waiting)}
+        rows = list[list[int]]()
         for states in waiting:
-            after = [self._read(states, [column]) for column in range(self._end)]
-            waiting.extend(new := [one for one in dict.fromkeys(after) if one not in names])
-            names.update(zip(new, range(len(names), len(names) + len(new)), strict=True))
-            rows.append([names[one] for one in after])
+            row = list[int]()
+            for column in range(self._end):
+                after = self._read(states, [column])
+                if after not in names:
+                    names[after] = len(names)
+                    waiting.append(after)
+                row.append(names[after])
+            rows.append(row)
         return names, np.array(rows, np.int32)

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
@@ -41,10 +42,8 @@ from volt.text.patterns.splitter import Split, Splitter, WordCutter
 
 CONTRACTIONS = "'s|'t|'re|'ve|'m|'ll|'d"
 _GROUPED = "'(?:[sdmt]|ll|ve|re)"  # the same in fewer steps, as later files spell it
-_PLAIN, _WHITE = (
-    r"\s",
-    rf"\s{SPACE}",
-)  # white space in text as it is, and in text whose spaces are "▁"
+_PLAIN = r"\s"  # white space in text as it is
+_WHITE = rf"\s{SPACE}"  # white space in text whose spaces are "▁"
 
 
 def _words(space: str, *, contractions: str = CONTRACTIONS, others: str) -> str:
@@ -62,7 +61,8 @@ GPT2_CUT_MARKED = rf"{_words(SPACE, others=_WHITE)}|[{_WHITE}--[ ]]+"
 
 _CONTRACTIONS = f"(?i:{CONTRACTIONS})"
 _SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
-_UPPER, _LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
+_UPPER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}"
+_LOWER = r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
 _BEFORE_WORD = r"[^\r\n\p{L}\p{N}]?"
 _R50K = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
 _CL100K = (
@@ -82,7 +82,8 @@ def _of_o200k(
 
     but: the end of both classes of letters, such as "&&[^…]" to exclude some
     """
-    upper, lower = f"[{_UPPER}{but}]", f"[{_LOWER}{but}]"
+    upper = f"[{_UPPER}{but}]"
+    lower = f"[{_LOWER}{but}]"
     words = (
         f"{_BEFORE_WORD}{upper}*{lower}+{behind_word}|{_BEFORE_WORD}{upper}+{lower}*{behind_word}"
     )
@@ -93,7 +94,8 @@ _DEEPSEEK = (
     r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|"""
     + _SPACES
 )
-_THREES, _EACH = r"\p{N}{1,3}", r"\p{N}"
+_THREES = r"\p{N}{1,3}"
+_EACH = r"\p{N}"
 _KIMI = _of_o200k(
     behind_word=f"{_CONTRACTIONS}?", but=r"&&[^\p{Han}]", numbers=_THREES, behind_others=r"[\r\n]*"
 )
@@ -142,14 +144,18 @@ def declared(pattern: str, *, is_bytes: bool = False) -> str:
     if pattern == "gpt2":
         return "bytes" if is_bytes else "gpt2"  # pre-tokenizers that split the same way, but faster
     if pattern not in NAMED and _WORD.fullmatch(pattern):
-        near = [name for name in NAMED if name.startswith(pattern.lower())] or get_close_matches(
-            pattern.lower(), NAMED
-        )
-        hint = f"did you mean {' or '.join(near)}? The patterns are" if near else "choose from"
+        start = pattern.lower()
+        near = [name for name in NAMED if name.startswith(start)]
+        near = near or get_close_matches(start, NAMED)
+        hint = "choose from"
+        if near:
+            hint = f"did you mean {' or '.join(near)}? The patterns are"
         raise ConfigError(
             f"no pattern is called {pattern!r}; {hint} {', '.join(NAMED)}, or give a regex"
         )
-    name = BYTES * is_bytes + name_of(NAMED.get(pattern, (Split(pattern),)))
+    name = name_of(NAMED.get(pattern, (Split(pattern),)))
+    if is_bytes:
+        name = BYTES + name
     cutter_of(name)
     return name
 
@@ -182,17 +188,15 @@ def name_of(splits: tuple[Split, ...]) -> str:
     """Return the name that stands for these splits: the inverse of `splits_of`."""
     if len(splits) == 1 and not splits[0].from_end:
         return _ONE + splits[0].pattern
-    rows = [
-        {"pattern": one.pattern, "from_end": True} if one.from_end else one.pattern
-        for one in splits
-    ]
+    rows = [asdict(split) if split.from_end else split.pattern for split in splits]
     return _SEVERAL + json.dumps(rows, ensure_ascii=False)
 
 
 @lru_cache(maxsize=64)
 def cutter_of(name: str) -> WordCutter:
     """Return the cutter for the name of a pre-tokenizer, or "bytes". Raises ConfigError if it is invalid."""
-    splitter = Splitter.of(*(NAMED["gpt2"] if name == "bytes" else splits_of(name)))
+    splits = NAMED["gpt2"] if name == "bytes" else splits_of(name)
+    splitter = Splitter.of(*splits)
     if not splitter.is_linear:
         raise ConfigError(
             f"pre-tokenizer {quoted(name, 500)}: on some texts it reads far beyond the ends of its matches, in time "
@@ -211,9 +215,7 @@ def cutter_of_regex(pattern: str) -> WordCutter | None:
         is_linear = splitter.is_linear
     except ConfigError:
         return None
-    is_possessive = any(
-        isinstance(node, Repetition) and node.possessive for node in nodes_of(parse(pattern))
-    )
-    return (
-        WordCutter.of(splitter, matches_only=True) if is_linear and not is_possessive else None
-    )  # not Rust's a++
+    for node in nodes_of(parse(pattern)):
+        if isinstance(node, Repetition) and node.possessive:  # not Rust's a++
+            return None
+    return WordCutter.of(splitter, matches_only=True) if is_linear else None

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from volt.errors import ConfigError, quoted
@@ -62,9 +63,10 @@ class PatternReader:
         return result
 
     def take_match(self, expression: str) -> re.Match[str] | None:
-        result = re.compile(expression).match(self.pattern, self.place)
-        self.place = result.end() if result else self.place
-        return result
+        match = re.compile(expression).match(self.pattern, self.place)
+        if match:
+            self.place = match.end()
+        return match
 
     def next(self) -> str:
         if self.is_at_end:
@@ -81,6 +83,15 @@ class PatternReader:
             f"pattern {quoted(self.pattern, 500)}, character {place + 1}: {fault}; {remedy}"
         )
 
+    @contextmanager
+    def inside(self, kind: str, remedy: str) -> Iterator[None]:
+        """Read a group or a class. Raises ConfigError if too many contain it."""
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise self.refusal(f"more than {DEEPEST} {kind} inside each other", remedy)
+        yield
+        self.depth -= 1
+
 
 DEEPEST = 50  # groups and classes inside each other
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "a": "\a"}
@@ -93,7 +104,8 @@ def parse_class(cursor: PatternReader) -> CharacterSet:
     """Read "[...]". Raises ConfigError if it is invalid, or if engines read it differently."""
     start = cursor.place
     cursor.next()
-    negated, result = cursor.take("^"), _parse_union(cursor)
+    negated = cursor.take("^")
+    result = _parse_union(cursor)
     while cursor.take("&&"):
         result &= _parse_union(cursor)
     if not cursor.take("]"):
@@ -102,12 +114,11 @@ def parse_class(cursor: PatternReader) -> CharacterSet:
 
 
 def _parse_union(cursor: PatternReader) -> CharacterSet:
-    start, result = cursor.place, NOTHING
-    while (
-        not cursor.is_at_end
-        and (cursor.place == start or not cursor.sees("]"))
-        and not cursor.sees("&&")
-    ):
+    start = cursor.place
+    result = NOTHING
+    while not cursor.is_at_end and not cursor.sees("&&"):
+        if cursor.place > start and cursor.sees("]"):
+            break
         result |= _parse_item(cursor)
     return result
 
@@ -119,19 +130,15 @@ def _parse_item(cursor: PatternReader) -> CharacterSet:
                 f"{sign!r} in a class, which engines read differently", "write \\ before each sign"
             )
     if cursor.sees("["):
-        cursor.depth += 1
-        if cursor.depth > DEEPEST:
-            raise cursor.refusal(
-                f"more than {DEEPEST} classes inside each other", "write them side by side"
-            )
-        result = parse_class(cursor)
-        cursor.depth -= 1
-        return result
-    place, first = cursor.place, _parse_escape(cursor)
+        with cursor.inside("classes", "write them side by side"):
+            return parse_class(cursor)
+    place = cursor.place
+    first = _parse_escape(cursor)
     if not cursor.sees("-") or cursor.sees("-]", "--"):
         return _as_written(first, cursor)
     cursor.next()
-    low, high = _only(first), _only(_parse_escape(cursor))
+    low = _only(first)
+    high = _only(_parse_escape(cursor))
     if low is None or high is None or low > high:
         raise cursor.refusal(
             "this is not a range of characters",
@@ -142,8 +149,10 @@ def _parse_item(cursor: PatternReader) -> CharacterSet:
 
 
 def _only(characters: CharacterSet) -> str | None:
-    first = chr(characters.edges[0]) if characters.edges else None
-    return first if first is not None and CharacterSet.of(first) == characters else None
+    for edge in characters.edges[:1]:
+        if CharacterSet.of(chr(edge)) == characters:
+            return chr(edge)
+    return None
 
 
 def parse_character(cursor: PatternReader) -> CharacterSet:
@@ -181,12 +190,12 @@ def _parse_escape(cursor: PatternReader) -> CharacterSet:
 def _parse_property(cursor: PatternReader, start: int) -> CharacterSet:
     from polars.exceptions import ComputeError
 
-    result = cursor.take_match(_PROPERTY)
-    if not result:
+    match = cursor.take_match(_PROPERTY)
+    if not match:
         raise cursor.refusal(
             "no property after \\p", "write one in braces, such as \\p{Lu}", start=start
         )
-    kind, inverted, long, short = result.groups()
+    kind, inverted, long, short = match.groups()
     try:
         inside = _as_written(matched(rf"\p{{{long or short}}}"), cursor)
     except ComputeError:
@@ -195,7 +204,8 @@ def _parse_property(cursor: PatternReader, start: int) -> CharacterSet:
             "write a property such as L, Lu, N or Han",
             start=start,
         ) from None
-    return ~inside if (kind == "P") != bool(inverted) else inside
+    is_negated = (kind == "P") != bool(inverted)
+    return ~inside if is_negated else inside
 
 
 def _as_written(characters: CharacterSet, cursor: PatternReader) -> CharacterSet:
@@ -252,7 +262,8 @@ def _parse_sequence(cursor: PatternReader) -> Node:
 
 
 def _parse_repeat(cursor: PatternReader) -> Node:
-    part, place = _parse_part(cursor), cursor.place
+    part = _parse_part(cursor)
+    place = cursor.place
     counts = _parse_counts(cursor)
     if counts is None:
         return part
@@ -287,9 +298,9 @@ def _can_be_empty(node: Node) -> bool:
         return all(map(_can_be_empty, node.parts))
     if isinstance(node, Alternation):
         return any(map(_can_be_empty, node.parts))
-    return isinstance(node, Ahead) or (
-        isinstance(node, Repetition) and (not node.least or _can_be_empty(node.part))
-    )
+    if isinstance(node, Repetition):
+        return not node.least or _can_be_empty(node.part)
+    return isinstance(node, Ahead)
 
 
 def _parse_counts(cursor: PatternReader) -> tuple[int, int | None] | None:
@@ -297,18 +308,19 @@ def _parse_counts(cursor: PatternReader) -> tuple[int, int | None] | None:
         return _COUNTS[sign[0]]
     if not cursor.sees("{"):
         return None
-    place, result = cursor.place, cursor.take_match(r"\{([0-9]{1,9})(?:(,)([0-9]{1,9})?)?\}")
-    if not result:
+    place = cursor.place
+    match = cursor.take_match(r"\{([0-9]{1,9})(,?)([0-9]{1,9})?\}")
+    if not match or (match[3] and not match[2]):
         raise cursor.refusal("a { that begins no quantifier", "write \\{ for the character")
-    least = int(result[1])
-    most = int(result[3]) if result[3] else None if result[2] else least
-    if max(least, most or 0) > MOST_TIMES or (most is not None and not 0 < most >= least):
+    least = int(match[1])
+    most = int(match[3] or least)
+    if max(least, most) > MOST_TIMES or most < max(least, 1):
         raise cursor.refusal(
-            f"{result[0]} is not a supported number of repetitions",
+            f"{match[0]} is not a supported number of repetitions",
             f"write {{m,n}} with m ≤ n and n from 1 to {MOST_TIMES:,}",
             start=place,
         )
-    return least, most
+    return least, None if match[2] and not match[3] else most
 
 
 def _parse_part(cursor: PatternReader) -> Node:
@@ -328,11 +340,12 @@ def _parse_part(cursor: PatternReader) -> Node:
 
 
 def _parse_group(cursor: PatternReader) -> Node:
-    start, ignored_case = cursor.place, cursor.ignores_case
-    if cursor.take("(?=") or cursor.take("(?!"):
-        return _look_ahead(
-            _parse_inside(cursor, start), cursor.pattern[start + 2] == "!", cursor, start
-        )
+    start = cursor.place
+    ignored_case = cursor.ignores_case
+    for sign in ("(?=", "(?!"):
+        if cursor.take(sign):
+            seen = _parse_inside(cursor, start)
+            return _look_ahead(seen, sign == "(?!", cursor, start)
     cursor.ignores_case |= cursor.sees("(?i:")
     cursor.take_match(r"\((\?i?:)?")
     result = _parse_inside(cursor, start)
@@ -341,31 +354,25 @@ def _parse_group(cursor: PatternReader) -> Node:
 
 
 def _parse_inside(cursor: PatternReader, start: int) -> Node:
-    cursor.depth += 1
-    if cursor.depth > DEEPEST:
-        raise cursor.refusal(
-            f"more than {DEEPEST} groups inside each other", "take out those that change nothing"
-        )
-    result = _parse_choice(cursor)
+    with cursor.inside("groups", "take out those that change nothing"):
+        result = _parse_choice(cursor)
     if not cursor.take(")"):
         raise cursor.refusal(
             "this ( has no )", "close the group, or write \\( for the character", start=start
         )
-    cursor.depth -= 1
     return result
 
 
 def _look_ahead(seen: Node, negated: bool, cursor: PatternReader, start: int) -> Ahead:
-    characters, at_end = NOTHING, False
+    characters = NOTHING
+    at_end = False
     for part in seen.parts if isinstance(seen, Alternation) else (seen,):
-        if isinstance(part, CharClass):
-            characters |= part.characters
-        elif isinstance(part, Ahead):
-            characters, at_end = characters | part.characters, at_end or part.at_end
-        else:
+        if not isinstance(part, CharClass | Ahead):
             raise cursor.refusal(
                 "this looks ahead at more than one character", _ONE_AHEAD, start=start
             )
+        characters |= part.characters
+        at_end |= isinstance(part, Ahead) and part.at_end
     return Ahead(~characters, not at_end) if negated else Ahead(characters, at_end)
 
 
@@ -375,10 +382,12 @@ def sets_of(node: Node) -> list[CharacterSet]:
     >>> [characters.edges for characters in sets_of(parse("a(?!b)"))]
     [(97, 98), (0, 98, 99)]
     """
-    return [one.characters for one in nodes_of(node) if isinstance(one, CharClass | Ahead)]
+    return [part.characters for part in nodes_of(node) if isinstance(part, CharClass | Ahead)]
 
 
 def nodes_of(node: Node) -> Iterator[Node]:
     yield node
-    for part in (node.part,) if isinstance(node, Repetition) else getattr(node, "parts", ()):
+    if isinstance(node, Repetition):
+        yield from nodes_of(node.part)
+    for part in getattr(node, "parts", ()):
         yield from nodes_of(part)

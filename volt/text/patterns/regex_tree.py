@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -80,14 +81,13 @@ class CharacterSet:
         import polars as pl
 
         codes, text = _cased()
-        if not (own := codes[self.holds(codes)]).size:
+        own = codes[self.holds(codes)]
+        if not own.size:
             return self
         about_to_use_polars()
         class_of_own = "".join(rf"\x{{{code:X}}}" for code in own.tolist())
-        alike = np.array(
-            [*map(ord, pl.Series([text]).str.extract_all(f"(?i:[{class_of_own}])").item())],
-            np.int64,
-        )
+        characters = pl.Series([text]).str.extract_all(f"(?i:[{class_of_own}])").item()
+        alike = np.array(list(map(ord, characters)), np.int64)
         edges, n = np.unique(np.concatenate([alike, alike + 1]), return_counts=True)
         return self | CharacterSet(tuple(edges[n == 1].tolist()))
 
@@ -124,18 +124,16 @@ def _asked() -> tuple[NDArray[np.int64], str]:
 def _cased() -> tuple[NDArray[np.int64], str]:
     """Return the characters that case folding relates to others, as code points and as a string."""
     edges = matched(r"[\p{CWCM}\p{CWCF}]").edges
-    codes = np.concatenate(
-        [np.arange(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True)]
-    )
+    codes = np.concatenate(list(map(np.arange, edges[::2], edges[1::2])))
     return codes, codes.astype("<u4").tobytes().decode("utf-32-le")
 
 
 @lru_cache(maxsize=256)
 def _joined(one: CharacterSet, other: CharacterSet) -> CharacterSet:
     edges = np.union1d(np.array(one.edges, np.int64), np.array(other.edges, np.int64))
-    return CharacterSet(
-        tuple(edges[np.diff(one.holds(edges) | other.holds(edges), prepend=False)].tolist())
-    )
+    is_inside = one.holds(edges) | other.holds(edges)
+    changes = np.diff(is_inside, prepend=False)
+    return CharacterSet(tuple(edges[changes].tolist()))
 
 
 MOST_CLASSES = 255  # a class is one byte
@@ -143,28 +141,27 @@ MOST_CLASSES = 255  # a class is one byte
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Alphabet:
-    """Characters by class."""
+    """Characters by class.
 
-    starts: NDArray[
-        np.int64
-    ]  # (n_ranges,), the first code point of each range of one class, rising from 0
-    classes: NDArray[np.uint8]  # (n_ranges,)
-    examples: NDArray[np.int64]  # (n_classes,), a code point of each class
+    starts: (n_ranges,) the first code point of each range of one class, rising from 0
+    classes: (n_ranges,) the class of each range
+    examples: (n_classes,) a code point of each class
+    """
+
+    starts: NDArray[np.int64]
+    classes: NDArray[np.uint8]
+    examples: NDArray[np.int64]
 
     @classmethod
     def of(cls, sets: Iterable[CharacterSet]) -> Alphabet:
         """Return the fewest classes that tell these sets apart. Raises ConfigError for more than 255."""
         sets = list(dict.fromkeys(sets))
-        starts = np.unique(
-            np.concatenate([[0], *([result.edges for result in sets])]).astype(np.int64)
-        )
-        inside = np.array([result.holds(starts) for result in sets], np.bool_).reshape(
-            len(sets), len(starts)
-        )
+        edges = chain.from_iterable(characters.edges for characters in sets)
+        starts = np.array(sorted({0, *edges}), np.int64)
+        inside = np.array([characters.holds(starts) for characters in sets], np.bool_)
         # Ranges that are in the same sets are equal columns.
-        _, first, classes = np.unique(
-            np.packbits(inside, axis=0), axis=1, return_index=True, return_inverse=True
-        )
+        bits = np.packbits(inside.reshape(len(sets), len(starts)), axis=0)
+        _, first, classes = np.unique(bits, axis=1, return_index=True, return_inverse=True)
         if len(first) > MOST_CLASSES:
             raise ConfigError(
                 f"a pattern distinguishes {len(first)} classes of characters, and {MOST_CLASSES} is the limit; "

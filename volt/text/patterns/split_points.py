@@ -47,7 +47,8 @@ class SplitPoints:
         from volt.kernels.pretokenize import CARRIES, DEPENDS, JOINS, LASTS
 
         kinds = self.kinds.copy()
-        kinds[kinds == CARRIES], kinds[kinds == LASTS] = JOINS, DEPENDS
+        kinds[kinds == CARRIES] = JOINS
+        kinds[kinds == LASTS] = DEPENDS
         return replace(self, kinds=kinds)
 
 
@@ -59,21 +60,17 @@ def parting_of(tables: SplitTables, *, matches_only: bool = False) -> SplitPoint
     True
     """
     moves = _Moves(tables, matches_only)
-    safe = {
-        byte: moves.parts(byte) for byte in ascii_bytes(WHITE_SPACE) if moves.begins_words(byte)
-    }
+    breaks = filter(moves.begins_words, ascii_bytes(WHITE_SPACE))
+    safe = {byte: moves.parts(byte) for byte in breaks}
     free = [byte for byte, parts in safe.items() if parts[moves.holds_text].all()]
-    letter = tables.classes[ord("a")]
-    clinging = [byte for byte, parts in safe.items() if byte not in free and parts[letter]]
     if ord(" ") not in free:
         return None
+    letter = tables.classes[ord("a")]
+    clinging = [byte for byte, parts in safe.items() if byte not in free and parts[letter]]
     kinds = [moves.kind(number, safe, free, clinging) for number in range(tables.end)]
-    return SplitPoints(
-        bits_of(free + clinging),
-        bits_of(clinging),
-        np.array(kinds, np.uint8),
-        alone=moves.leave_words_alone,
-    )
+    alone = moves.leave_words_alone
+    breaks_of_units = bits_of(free + clinging)
+    return SplitPoints(breaks_of_units, bits_of(clinging), np.array(kinds, np.uint8), alone)
 
 
 class _Moves:
@@ -86,21 +83,20 @@ class _Moves:
         width = tables.end + 1
         flat = tables.moves.astype(np.int64)
         self.of: Rows = ((flat >> 1) // width * 2 + (flat & 1)).reshape(-1, width)
-        self.tables, self.matches_only, self.end = tables, matches_only, tables.end
-        places, backwards = tables.splits >> 1, tables.splits & 1
-        self.starts = (places // width)[backwards == 0].tolist()
-        self.backwards = bool(backwards.any())
+        self.classes = tables.classes
+        self.end = tables.end
+        self.matches_only = matches_only
+        is_backward = tables.splits & 1 == 1
+        self.starts = ((tables.splits >> 1) // width)[~is_backward]
+        self.backwards = bool(is_backward.any())
         self.is_one = len(tables.splits) == 1 and not self.backwards
 
     @cached_property
     def holds_text(self) -> NDArray[np.bool_]:
         """(n_classes,) bool, the classes that contain more than white space."""
-        classes = self.tables.classes.copy()
-        codes = [ord(character) for character in WHITE_SPACE]
-        result = np.bincount(classes, minlength=self.end) - np.bincount(
-            classes[codes], minlength=self.end
-        )
-        return np.asarray(result > 0)
+        n_characters = np.bincount(self.classes, minlength=self.end)
+        white_space = self.classes[list(map(ord, WHITE_SPACE))]
+        return np.asarray(n_characters > np.bincount(white_space, minlength=self.end))
 
     def rows_after(self, number: int) -> Rows:
         rows = np.unique(self.of[:, number] >> 1)
@@ -108,31 +104,29 @@ class _Moves:
 
     def _alike(self, rows: Rows, byte: int) -> bool:
         """Check whether white space has the same moves in these rows as the end of the text: then searches stop."""
-        return bool((self.of[rows, self.tables.classes[byte]] == self.of[rows, self.end]).all())
+        return bool((self.of[rows, self.classes[byte]] == self.of[rows, self.end]).all())
 
     def parts(self, byte: int) -> NDArray[np.bool_]:
-        return np.array(
-            [self._alike(self.rows_after(number), byte) for number in range(self.end)], np.bool_
-        )
+        """Return (n_classes,) whether no search continues from a character of each class to this break."""
+        rows_after = map(self.rows_after, range(self.end))
+        return np.array([self._alike(rows, byte) for rows in rows_after], np.bool_)
 
     def begins_words(self, byte: int) -> bool:
         """Check that every search from this break matches, and that no backward split has it in a match."""
         if self.backwards and not self._alike(np.arange(1, len(self.of)), byte):
             return False
-        column = self.tables.classes[byte]
-        return self.matches_only or any(
-            self.is_sure[self.of[start, column] >> 1] for start in self.starts
-        )
+        after = self.of[self.starts, self.classes[byte]] >> 1
+        return self.matches_only or bool(self.is_sure[after].any())
 
     @cached_property
     def is_sure(self) -> NDArray[np.bool_]:
         """(n_rows,) bool, the rows from which every search finds a match."""
-        sure = np.arange(len(self.of)) > 0
-        while not (still := sure & ((self.of & 1 == 1) | sure[self.of >> 1]).all(axis=1))[
-            sure
-        ].all():
-            sure = still
-        return sure
+        result = np.arange(len(self.of)) > 0
+        before = np.zeros_like(result)
+        while (result != before).any():
+            before = result
+            result = before & ((self.of & 1 == 1) | before[self.of >> 1]).all(axis=1)
+        return result
 
     def kind(
         self, number: int, safe: dict[int, NDArray[np.bool_]], free: list[int], clinging: list[int]
@@ -147,7 +141,7 @@ class _Moves:
 
     def _carries(self, number: int, free: list[int], clinging: list[int]) -> bool:
         """Check that a match extends from this class over all following clinging breaks, but not over free ones."""
-        columns = self.tables.classes[clinging]
+        columns = self.classes[clinging]
         rows = self.rows_after(number)
         rows = rows[self.of[np.ix_(rows, columns)].any(axis=1)]
         if not self.is_one or self.of[self.starts[0], number] >> 1 not in rows:
@@ -166,21 +160,18 @@ class _Moves:
         if not self.is_one:
             return False
         rows = self.rows_after(number)
-        moves = self.of[np.ix_(rows, self.tables.classes[free])]
-        same_end = ((moves & 1) == (self.of[rows, self.end] & 1)[:, None]).all()
+        moves = self.of[np.ix_(rows, self.classes[free])]
+        if ((moves ^ self.of[rows, self.end, None]) & 1).any():
+            return False
         after = np.unique(moves >> 1)
-        return bool(
-            same_end
-            and not self.of[np.ix_(after[after > 0], np.flatnonzero(self.holds_text))].any()
-        )
+        continued = self.of[np.ix_(after[after > 0], np.flatnonzero(self.holds_text))]
+        return not continued.any()
 
     @property
     def leave_words_alone(self) -> bool:
+        if not self.is_one:
+            return False
         matches = self.of & 1
         ends_alike = (matches.any(axis=1) <= (matches[:, self.end] == 1)).all()
-        covered = self.matches_only or all(
-            self.is_sure[self.of[start, number] >> 1]
-            for start in self.starts
-            for number in range(self.end)
-        )
-        return bool(self.is_one and ends_alike and covered)
+        after = self.of[self.starts, : self.end] >> 1
+        return bool(ends_alike and (self.matches_only or self.is_sure[after].all()))

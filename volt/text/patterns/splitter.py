@@ -77,11 +77,9 @@ class Splitter:
         if not splits:
             raise ConfigError("no split is given; give at least one, such as Split(r'\\s+')")
         for place, split in enumerate(splits):
-            remedy = (
-                f"did you mean Splitter.of(Split({split!r}))?"
-                if isinstance(split, str)
-                else "give a Split"
-            )
+            remedy = "give a Split"
+            if isinstance(split, str):
+                remedy = f"did you mean Splitter.of(Split({split!r}))?"
             arguments.instance(split, Split, f"splits[{place}]", remedy=remedy)
         return _compiled(splits)
 
@@ -99,8 +97,10 @@ class Splitter:
         r"""Return where the pre-tokens of UTF-8 text end, (n_words,) int64, in bytes. Invalid bytes count as U+FFFD."""
         from volt.kernels.regex_cutting import cut_texts
 
-        ends, spare = np.empty(len(data), np.int64), np.empty(len(data), np.int64)
-        bounds, n_words = np.array([0, len(data)]), np.empty(1, np.int64)
+        ends = np.empty(len(data), np.int64)
+        spare = np.empty_like(ends)
+        bounds = np.array([0, len(data)])
+        n_words = np.empty(1, np.int64)
         n = cut_texts(np.frombuffer(data, np.uint8), bounds, self.tables, ends, spare, n_words)
         return ends[:n].copy()
 
@@ -117,9 +117,7 @@ def _compiled(splits: tuple[Split, ...]) -> Splitter:
     from volt.kernels.regex_cutting import SplitTables
 
     starts, classes, moves, end, firsts, *rows = cached_arrays(splits, lambda: _arrays_of(splits))
-    automata = tuple(
-        Automaton(own, start) for own, start in zip(rows, starts.tolist(), strict=True)
-    )
+    automata = tuple(map(Automaton, rows, starts.tolist()))
     return Splitter(splits, automata, SplitTables(classes, moves, int(end), firsts))
 
 
@@ -135,11 +133,8 @@ def _arrays_of(splits: tuple[Split, ...]) -> Arrays:
                 "let each alternative match a character: write + for *"
             )
     starts = np.array([automaton.start for automaton in automata])
-    return [
-        starts,
-        *map(np.asarray, _tables(splits, automata, alphabet)),
-        *(one.moves for one in automata),
-    ]
+    tables = map(np.asarray, _tables(splits, automata, alphabet))
+    return [starts, *tables, *(automaton.moves for automaton in automata)]
 
 
 def _tables(
@@ -148,31 +143,22 @@ def _tables(
     """Return one table of all automata; classes that have the same moves in all of them are merged."""
     from volt.kernels.regex_cutting import SplitTables
 
-    values, first, renamed = np.unique(
-        np.vstack([automaton.moves[:, :-1] for automaton in automata]),
-        axis=1,
-        return_index=True,
-        return_inverse=True,
-    )
-    columns, width = [*first.tolist(), alphabet.n_classes], values.shape[1] + 1
-    offsets = np.cumsum([0, *(len(automaton.moves) * width for automaton in automata[:-1])])
-    moves = list[
-        NDArray[np.int32]
-    ]()  # a row's name is where it starts; row 0 of each automaton has no moves
-    for automaton, offset in zip(automata, offsets.tolist(), strict=True):
-        of_one = automaton.moves[:, columns].reshape(-1)
-        moves.append(
-            2 * np.where(of_one > 1, (of_one >> 1) * width + offset, 0).astype(np.int32)
-            + (of_one & 1)
-        )
-    starts = np.array([automaton.start for automaton in automata], np.int64)
-    from_end = np.array([split.from_end for split in splits], np.int64)
-    return SplitTables(
-        classes=alphabet.table(renamed.reshape(-1).astype(np.uint8)),
-        moves=np.concatenate(moves),
-        end=width - 1,
-        splits=2 * (starts * width + offsets) + from_end,
-    )
+    every = np.vstack([automaton.moves[:, :-1] for automaton in automata])
+    _, first, renamed = np.unique(every, axis=1, return_index=True, return_inverse=True)
+    columns = [*first.tolist(), alphabet.n_classes]
+    width = len(columns)
+    # A row's name is where it starts; row 0 of each automaton has no moves.
+    parts = list[NDArray[np.int32]]()
+    starts = list[int]()
+    offset = 0
+    for automaton, split in zip(automata, splits, strict=True):
+        moves = automaton.moves[:, columns].reshape(-1)
+        names = np.where(moves > 1, (moves >> 1) * width + offset, 0).astype(np.int32)
+        parts.append(2 * names + (moves & 1))
+        starts.append(2 * (automaton.start * width + offset) + split.from_end)
+        offset += len(moves)
+    classes = alphabet.table(renamed.reshape(-1).astype(np.uint8))
+    return SplitTables(classes, np.concatenate(parts), width - 1, np.array(starts, np.int64))
 
 
 Bytes = NDArray[np.uint8]
@@ -184,10 +170,8 @@ _HIDDEN_BYTES = re.compile(
 )
 _WIDTH = 4  # bytes of each
 _SPACE = SPACE.encode()
-LINE_END, _LINE_END = (
-    0xFF,
-    "\udcff",
-)  # a byte that UTF-8 never uses, and what "surrogateescape" decodes it to
+LINE_END = 0xFF  # a byte that UTF-8 never uses
+_LINE_END = "\udcff"  # the character to which "surrogateescape" decodes it
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,9 +184,8 @@ class WordCutter:
     reads_marks: bool  # whether a "▁" of the text is read as a space
     # whether private characters stand for user tokens: each is a word then, and ends the text around it
     isolates: bool = True
-    parts_users: bool = (
-        False  # whether user tokens split text also if text between matches is dropped
-    )
+    # whether user tokens split text also if text between matches is dropped
+    parts_users: bool = False
 
     @classmethod
     def of(
@@ -228,7 +211,8 @@ class WordCutter:
         data: UTF-8, with the separator after each line (optional after the last)
         strips_return: whether lines end at "\r\n" too
         """
-        data = data.replace(_SPACE, b" ") if self.reads_marks else data
+        if self.reads_marks:
+            data = data.replace(_SPACE, b" ")
         codes = np.frombuffer(data, np.uint8)
         ends = np.flatnonzero(codes == separator)
         if len(codes) and codes[-1] != separator:
@@ -251,21 +235,22 @@ class WordCutter:
     def cut_series(self, series: pl.Series) -> pl.Series:
         import polars as pl
 
-        words = pl.Series(
-            series.name, self.cut_texts(series.fill_null("").to_list()), dtype=pl.String
-        )
-        lists, is_empty = words.str.split(" "), words == ""
+        texts = self.cut_texts(series.fill_null("").to_list())
+        words = pl.Series(series.name, texts, dtype=pl.String)
+        lists = words.str.split(" ")
+        is_empty = words == ""
         if not is_empty.any():
             return lists
         none = pl.lit([], dtype=pl.List(pl.String))
-        return pl.select(
-            pl.when(is_empty).then(none).otherwise(lists).alias(series.name)
-        ).to_series()
+        return (
+            pl.select(pl.when(is_empty).then(none).otherwise(lists)).to_series().alias(series.name)
+        )
 
     def tables_for(self, data: bytes) -> SplitTables:
         """Return the tables for a text, in which each private character that stands for a user token is a word."""
-        isolates = self.isolates and not self.matches_only and _HIDDEN_START in data
-        return (Splitter.of(_HIDDEN, *self.splitter.splits) if isolates else self.splitter).tables
+        if self.isolates and not self.matches_only and _HIDDEN_START in data:
+            return Splitter.of(_HIDDEN, *self.splitter.splits).tables
+        return self.splitter.tables
 
     def parts_at_users(self, data: bytes) -> bool:
         """Check whether a text must first be split at its private characters."""
@@ -280,45 +265,34 @@ class WordCutter:
         if not self.is_bytes:
             return lines.replace(b" ", _SPACE).decode()
         if self.isolates and _HIDDEN_START in lines:
-            words = lines.split(b"\n")
-            return "\n".join(
-                word.decode() if _HIDDEN_BYTES.fullmatch(word) else to_characters(word)
-                for word in words
-            )
+            return "\n".join(map(_spelled, lines.split(b"\n")))
         return to_characters(lines, keeps_line_ends=True)
 
     def _written(self, data: bytes, starts: Longs, ends: Longs) -> Bytes:
         from volt.kernels.regex_cutting import MORE, WIDEST, write_words
 
         if self.parts_at_users(data):
-            return self._parted(
-                data, starts, ends, [one.start() for one in _HIDDEN_BYTES.finditer(data)]
-            )
+            return self._parted(data, starts, ends)
         tables = self.tables_for(data)
         longest = int((ends - starts).max(initial=0))
         out = np.empty(WIDEST * len(data) + 2 * len(starts) + MORE, np.uint8)
-        spare = np.empty((2, longest), np.int64)
-        n = write_words(
-            np.frombuffer(data, np.uint8),
-            starts,
-            ends,
-            tables,
-            self._spelling,
-            spare[0],
-            spare[1],
-            out,
-        )
+        one, other = np.empty((2, longest), np.int64)
+        texts = np.frombuffer(data, np.uint8)
+        n = write_words(texts, starts, ends, tables, self._spelling, one, other, out)
         return out[:n]
 
-    def _parted(self, data: bytes, starts: Longs, ends: Longs, hidden: list[int]) -> Bytes:
-        places, are_hidden = np.array(hidden, np.int64), set(hidden)
-        first, last = np.sort(np.append(starts, places + _WIDTH)), np.sort(np.append(ends, places))
+    def _parted(self, data: bytes, starts: Longs, ends: Longs) -> Bytes:
+        """Return the words of the text between user tokens, and these as words."""
+        hidden = {match.start(): match[0] for match in _HIDDEN_BYTES.finditer(data)}
+        places = np.array(list(hidden), np.int64)
+        first = np.sort(np.append(starts, places + _WIDTH))
+        last = np.sort(np.append(ends, places))
         blank = _HIDDEN_BYTES.sub(b" " * _WIDTH, data)
         words = self._written(blank, first, last).tobytes().split(b"\xff")[:-1]
         lines = list[list[bytes]]([] for _ in starts)
         owners = np.searchsorted(ends, last, side="left")
         for owner, text, end in zip(owners.tolist(), words, last.tolist(), strict=True):
-            lines[owner] += [text] * bool(text) + [data[end : end + _WIDTH]] * (end in are_hidden)
+            lines[owner] += filter(None, (text, hidden.get(end)))
         return np.frombuffer(b"".join(b" ".join(line) + b"\xff" for line in lines), np.uint8)
 
     @cached_property
@@ -335,16 +309,16 @@ class WordCutter:
     def _spelling(self) -> WordSpelling:
         from volt.kernels.regex_cutting import WordSpelling
 
-        written = (
-            [char.encode() for char in ALPHABET]
-            if self.is_bytes
-            else [bytes([byte]) for byte in range(256)]
-        )
-        if not self.is_bytes:
-            written[ord(" ")] = _SPACE
+        forms = [bytes([byte]) for byte in range(256)]
+        forms[ord(" ")] = _SPACE
+        if self.is_bytes:
+            forms = [character.encode() for character in ALPHABET]
         spelled = np.zeros((256, 4), np.uint8)
-        for byte, form in enumerate(written):
+        for byte, form in enumerate(forms):
             spelled[byte, : 1 + len(form)] = len(form), *form
-        return WordSpelling(
-            spelled.reshape(-1), int(self.is_bytes and self.isolates), int(self.matches_only)
-        )
+        copies_users = self.is_bytes and self.isolates
+        return WordSpelling(spelled.reshape(-1), int(copies_users), int(self.matches_only))
+
+
+def _spelled(word: bytes) -> str:
+    return word.decode() if _HIDDEN_BYTES.fullmatch(word) else to_characters(word)

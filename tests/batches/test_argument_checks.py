@@ -1,0 +1,127 @@
+"""Wrong lengths and numbers are refused with an error that says what to give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from volt.batches import (
+    ByPacks,
+    ByTokens,
+    Counted,
+    Layout,
+    Progress,
+    SampleFormat,
+    Samples,
+    collate,
+    collate_packed,
+    cut_samples,
+    pack,
+    token_batches,
+)
+from volt.errors import ConfigError
+
+LENGTHS: dict[str, tuple[Any, str]] = {
+    "negative": ([3, -1], r"lengths\[1\] is -1; give whole numbers from 0 to"),
+    "negative on a side": ([[3, 4], [1, -7]], r"lengths\[1\] is \[1, -7\]; give"),
+    "enormous": (
+        [3, 2**60],
+        r"lengths\[1\] is 1152921504606846976; give whole numbers from 0 to 9,007",
+    ),
+    "enormous without a sign": (
+        np.array([2**64 - 1], np.uint64),
+        r"lengths\[0\] is 18446744073709551615; give",
+    ),
+    "fractions": (
+        [3.5],
+        r"lengths is an array of float64 and shape \(1,\); give whole numbers of shape \(n,\) or \(n, sides\)",
+    ),
+    "not a number": ([math.nan], "lengths is an array of float64"),
+    "flags": ([True], "lengths is an array of bool"),
+    "texts": (["3"], "lengths is an array of <U1"),
+    "one number": (3, r"lengths is 3 \(int\); give whole numbers"),
+    "none": (None, "lengths is None; give whole numbers"),
+    "rows of unequal size": (
+        [[3], [3, 4]],
+        "lengths is not a table of numbers; give whole numbers",
+    ),
+    "three dimensions": (np.ones((1, 1, 1), int), "lengths is an array of int64 and shape"),
+    "no side": (np.ones((2, 0), int), "lengths is an array of int64 and shape"),
+}
+
+
+@pytest.mark.parametrize("case", LENGTHS)
+@pytest.mark.parametrize(
+    "function",
+    [lambda lengths: token_batches(lengths, max_tokens=9), lambda lengths: pack(lengths, 9)],
+)
+def test_wrong_lengths_are_refused(case: str, function: Callable[[Any], object]) -> None:
+    """Every function refuses them with the same error, which is one line."""
+    lengths, message = LENGTHS[case]
+    with pytest.raises(ConfigError, match=message) as caught:
+        function(lengths)
+    assert "\n" not in str(caught.value)
+
+
+PAIR = Samples.of({"src": [[5, 2]], "tgt": [[6, 2]]})
+TEXT = Samples.of({"text": [[5, 2]]})
+INT32 = (1 << 31) - 1
+LARGEST = 1 << 53
+# a function of one option, the option's name, and its least and largest values; None for no largest value
+LIMITS: list[tuple[Callable[[int], object], str, int, int | None]] = [
+    (lambda n: token_batches([1], max_tokens=n), "max_tokens", 1, LARGEST),
+    (lambda n: token_batches([1], max_tokens=9, max_sentences=n), "max_sentences", 1, None),
+    (lambda n: token_batches([1], max_tokens=9, multiple=n), "multiple", 1, None),
+    (
+        lambda n: token_batches([1], max_tokens=1 << 20, pad_to_multiple=n),
+        "pad_to_multiple",
+        1,
+        1 << 16,
+    ),
+    (lambda n: token_batches([1], max_tokens=9, max_length=n), "max_length", 1, None),
+    (lambda n: token_batches([9], max_tokens=9, min_length=n), "min_length", 1, None),
+    (lambda n: token_batches([1], max_tokens=9, world=n), "world", 1, 1 << 31),
+    (lambda n: ByTokens(max_tokens=n), "max_tokens", 1, LARGEST),
+    (lambda n: ByTokens(max_tokens=9, max_sentences=n), "max_sentences", 1, LARGEST),
+    (lambda n: ByTokens(max_tokens=9, multiple=n), "multiple", 1, LARGEST),
+    (lambda n: ByTokens(max_tokens=9, max_length=n), "max_length", 1, LARGEST),
+    (lambda n: ByTokens(max_tokens=LARGEST, min_length=n), "min_length", 1, LARGEST),
+    (lambda n: pack([], n), "size", 1, 1 << 24),
+    (lambda n: ByPacks(length=n, rows=1), "length", 1, 1 << 24),
+    (lambda n: ByPacks(length=8, rows=n), "rows", 1, 1 << 50),
+    (lambda n: cut_samples(TEXT, n), "size", 1, None),
+    (lambda n: Layout(pad=n), "pad", 0, INT32),
+    (lambda n: Layout(pad={"src": 0, "tgt": n}), "pad", 0, INT32),
+    (lambda n: Layout(pad_to_multiple=n), "pad_to_multiple", 1, 1 << 16),
+    (lambda n: collate(PAIR, [0], pad=n, eos=2), "pad", 0, INT32),
+    (lambda n: collate(Samples.of({"text": [[5, max(n, 0)]]}), [0], pad=1, eos=n), "eos", 0, None),
+    (lambda n: collate(PAIR, [0], pad={"src": 0, "tgt": n}, eos=2), r"pad\['tgt'\]", 0, INT32),
+    (lambda n: collate(PAIR, [0], pad=1, eos=2, pad_to_multiple=n), "pad_to_multiple", 1, None),
+    (
+        lambda n: collate_packed(Samples.of({"text": [[2]]}), [[0]], length=n, pad=1, eos=2),
+        "length",
+        1,
+        None,
+    ),
+    (lambda n: SampleFormat({"src": ["a"]}, eos=False, max_length=n), "max_length", 1, INT32),
+    (lambda n: Progress([], every=n), "every", 1, None),
+    (lambda n: Counted("ab", start=n), "start", 0, None),
+    (lambda n: Counted("ab").skip(n), "n", 0, None),
+]
+
+
+@pytest.mark.parametrize("row", LIMITS, ids=lambda row: row[1])
+def test_numbers_have_limits(row: tuple[Callable[[int], object], str, int, int | None]) -> None:
+    """The least and the largest value are accepted; one less and one more are refused."""
+    function, name, low, high = row
+    function(low)
+    with pytest.raises(ConfigError, match=rf"^{name} is {low - 1}; give {low:,} or more"):
+        function(low - 1)
+    if high is not None:
+        function(high)
+        with pytest.raises(ConfigError, match=rf"^{name} is {high + 1}; give {high:,} or less"):
+            function(high + 1)

@@ -1,0 +1,53 @@
+"""Rules turn the samples of a window into steps, and leave what does not fill a step."""
+
+from __future__ import annotations
+
+import numpy as np
+from drawn import examples
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from volt.batches import ByPacks, Samples, pack
+
+
+@settings(deadline=None, max_examples=examples(100))
+@given(
+    st.integers(0, 10**6),
+    st.integers(8, 32),
+    st.integers(2, 3),
+    st.integers(3, 5),
+    st.integers(30, 70),
+    st.booleans(),
+)
+def test_packs_of_an_epoch_leave_nothing(
+    seed: int, length: int, rows: int, world: int, window: int, is_short: bool
+) -> None:
+    """If there are enough packs for all ranks, no sample is left, though the last window has one."""
+    n = 5 * window + 1
+    longest = length // 3 if is_short else length
+    lengths = np.random.default_rng(seed).integers(1, longest, n, endpoint=True)
+    assume(len(pack(lengths, length)) >= 2 * world)
+    rule = ByPacks(length=length, rows=rows)
+    left = np.zeros(0, int)
+    for number, start in enumerate(range(0, n, window)):
+        lines = np.concatenate([left, np.arange(start, min(start + window, n))])
+        samples = Samples.of({"text": [[5] * size for size in lengths[lines].tolist()]})
+        is_last = start + window >= n
+        planned = rule.planned(
+            samples, world=world, seed=seed, window=number, n_old=len(left), is_last=is_last
+        )
+        used = planned.rows_of(planned.n_steps)
+        assert {*used, *planned.batches.left} == {*range(len(lines))}
+        left = lines[planned.batches.left]
+    assert not len(left)
+
+
+def test_samples_that_packs_lack_are_listed() -> None:
+    """Empty samples are too short, long ones too long; the rest waits for the next window."""
+    samples = Samples.of({"text": [[5] * n for n in (5, 0, 40, 8, 7, 1, 0)]})
+    rule = ByPacks(length=8, rows=1, on_long="report", shuffle=False)
+    for is_last, n_steps, left in ((True, 3, []), (False, 2, [0])):
+        planned = rule.planned(samples, world=1, is_last=is_last)
+        lists = [planned.batches.too_short, planned.batches.too_long, planned.batches.left]
+        assert [planned.n_steps, *(rows.tolist() for rows in lists)] == [n_steps, [1, 6], [2], left]
+        assert sorted([*planned.rows_of(planned.n_steps).tolist(), *left]) == [0, 3, 4, 5]

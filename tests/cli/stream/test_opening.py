@@ -1,0 +1,392 @@
+"""`volt stream` with named pipelines, tasks and templates."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from commands import Run, listed
+from streams import write_lines
+
+from volt.stream.running.stream import Stream
+
+MTDATA = """\
+#!/bin/sh
+echo "downloading $5"
+mkdir -p "$8/train-parts"
+printf '%s\\n' "$5-0" "$5-1" | gzip > "$8/train-parts/$5.rus.gz"
+printf '%s\\n' e0 e1 | gzip > "$8/train-parts/$5.eng.gz"
+"""
+
+
+def test_default_is_one_source_as_it_is(volt_stream: Run, stream_folder: Path) -> None:
+    """An epoch of `default` has the file's lines; seed, workers and state work as with a
+    configuration."""
+    lines = (stream_folder / "one.tsv").read_text().splitlines()
+    done = volt_stream("run default one.tsv --limit", 200, "--json")
+    assert sorted(done.lines) == sorted(lines)
+    assert json.loads(done.stderr)["sources"]["one.tsv"]["lines"] == 200
+    assert volt_stream("run default one.tsv --limit", 200, "--seed", 3, "-q").lines != done.lines
+    volt_stream("run default one.tsv --limit", 90, "--state", "s.json", "-q")
+    rest = volt_stream(
+        "run default one.tsv --limit", 110, "--from-state", "s.json", "--workers", 1, "-q"
+    )
+    assert rest.lines == done.lines[90:]
+
+
+def test_multistream_mixes_as_its_configuration_does(volt_stream: Run, stream_folder: Path) -> None:
+    """`multistream` mixes sources, named after their files, by --weights."""
+    config = (
+        "sources: {one.tsv: {path: one.tsv, weight: 2}, two.tsv.gz: {path: two.tsv.gz, weight: 1}}"
+    )
+    (stream_folder / "mix.yaml").write_text(config)
+    with Stream.from_config("mix.yaml") as stream:
+        expected = b"".join(stream.blocks(limit=300))
+    done = volt_stream("run multistream one.tsv two.tsv.gz --weights 2,1 --limit", 300, "-q")
+    assert done.stdout == expected
+    even = volt_stream("run multistream one.tsv two.tsv.gz --limit", 300, "-q").lines
+    assert Counter(line[0] for line in even) == {"a": 150, "c": 150}
+    (stream_folder / "x").mkdir()
+    (stream_folder / "x" / "one.tsv").write_text("x\n")
+    done = volt_stream("run multistream one.tsv x/one.tsv --limit", 2, "--json")
+    assert set(json.loads(done.stderr)["sources"]) == {"one.tsv", "x/one.tsv"}
+
+
+def test_example_tags_what_was_translated_back_and_changes_case(
+    volt_stream: Run, stream_folder: Path
+) -> None:
+    """Two of three lines are parallel; the others have a tag; some are lower-cased or title-
+    cased."""
+    (stream_folder / "one.tsv").write_text(
+        "".join(f"DAS Haus {n}\tTHE house {n}\n" for n in range(900))
+    )
+    done = volt_stream("run example one.tsv two.tsv.gz --weights 2,1 --limit", 2700, "-q")
+    tagged = [line for line in done.lines if line.startswith("[BT] ")]
+    assert len(tagged) == 900
+    assert {line.lower() for line in tagged} == {f"[bt] c{n}\td{n}" for n in range(300)}
+    kinds = Counter(line.split()[0] for line in done.lines if line not in tagged)
+    assert set(kinds) == {"DAS", "das", "Das"}
+    assert 40 <= kinds["das"] <= 110
+    assert 5 <= kinds["Das"] <= 40
+
+
+def test_mtdata_is_asked_once_for_each_data_set(
+    volt_stream: Run, stream_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MTData is called once for each data set; what it prints does not become a line."""
+    program = stream_folder / "bin" / "mtdata"
+    program.parent.mkdir()
+    program.write_text(MTDATA)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    options = [
+        "run",
+        "mtdata",
+        "A-1-eng-rus",
+        "B-2-eng-rus",
+        "--langs",
+        "rus-eng",
+        "--weights",
+        "3,1",
+        "--limit",
+        8,
+    ]
+    done = volt_stream(*options, "-q")
+    assert Counter(line[0] for line in done.lines) == {"A": 6, "B": 2}
+    assert set(done.lines) == {
+        f"{name}-eng-rus-{n}\te{n}" for name in ("A-1", "B-2") for n in (0, 1)
+    }
+    assert done.stderr == b"downloading A-1-eng-rus\ndownloading B-2-eng-rus\n"
+    program.write_text("#!/bin/sh\nexit 3\n")
+    assert volt_stream(*options, "-q").lines == done.lines
+    assert b"ended with status 3" in volt_stream("run mtdata C-3 --langs rus-eng", status=1).stderr
+    program.unlink()
+    assert b"pip install mtdata" in volt_stream("run mtdata C-3 --langs rus-eng", status=1).stderr
+    for name, langs in (
+        ("../C", "rus-eng"),
+        ("-o", "rus-eng"),
+        ("C", "ru-en"),
+        ("C", "../rus-eng"),
+    ):
+        volt_stream("run mtdata --langs", langs, "--", name, status=2)
+    for path in (stream_folder / "cache" / "volt" / "mtdata").rglob("A*.rus.gz"):
+        assert gzip.decompress(path.read_bytes()) == b"A-1-eng-rus-0\nA-1-eng-rus-1\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["default"], "default has 0 sources; give 1"),
+        (["default", "one.tsv", "two.tsv.gz"], "default has 2 sources; give 1"),
+        (["example", "one.tsv"], "example has 1 source; give 2 (parallel, backtranslated)"),
+        (["multistream"], "multistream has 0 sources; give 1 or more"),
+        (
+            ["multistream", "one.tsv", "two.tsv.gz", "--weights", "2"],
+            "has 1 weight for 2 sources; give one for each",
+        ),
+        (
+            ["multistream", "one.tsv", "--weights", "x"],
+            "weights is x; give one number from 0 up for each source",
+        ),
+        (["multistream", "one.tsv", "--weights", "0"], "weights is 0; give one number"),
+        (["multistream", "one.tsv", "one.tsv"], "one.tsv is given twice"),
+        (
+            ["default", "one.tsv", "--langs", "deu-eng"],
+            "default reads files, which need no language codes",
+        ),
+        (["mtdata", "X"], "pass their codes, as in --langs deu-eng"),
+        (["multistrem", "one.tsv"], "did you mean the pipeline multistream?"),
+        (["stream.yaml", "one.tsv"], "stream.yaml: is a file with its own sources; remove one.tsv"),
+        (
+            ["stream.yaml", "--weights", "2,1"],
+            "stream.yaml: is a file with its own sources; remove 2,1",
+        ),
+    ],
+)
+def test_what_is_wrong_is_a_usage_error(
+    arguments: list[str], message: str, volt_stream: Run
+) -> None:
+    """The status is 2, stdout is empty, and the error says what to give."""
+    done = volt_stream("run", *arguments, status=2)
+    assert done.stdout == b""
+    assert message in done.stderr.decode()
+
+
+def test_a_missing_source_is_reported(volt_stream: Run) -> None:
+    """The error names the missing file, as for a missing corpus."""
+    assert b"none.tsv: no such file" in volt_stream("run default none.tsv", status=1).stderr
+
+
+def test_a_file_comes_before_a_pipeline(volt_stream: Run, stream_folder: Path) -> None:
+    """A file with a pipeline's name is read as a configuration, which takes no sources."""
+    (stream_folder / "default").write_text("sources: {one: {path: one.tsv}}")
+    assert set(json.loads(volt_stream("run default --limit", 1, "--json").stderr)["sources"]) == {
+        "one"
+    }
+    message = volt_stream("run default one.tsv", status=2).stderr
+    assert b"to run the pipeline default, move the file" in message
+    (stream_folder / "multistream").mkdir()
+    assert len(volt_stream("run multistream one.tsv --limit", 3, "-q").lines) == 3
+
+
+def test_a_run_does_not_write_over_its_source(volt_stream: Run, stream_folder: Path) -> None:
+    """--summary refuses the files that a pipeline reads."""
+    before = (stream_folder / "one.tsv").read_bytes()
+    assert b"one.tsv" in volt_stream("run default one.tsv --summary one.tsv", status=2).stderr
+    assert (stream_folder / "one.tsv").read_bytes() == before
+
+
+def test_merged_states_say_where_new_ranks_go_on(volt_stream: Run) -> None:
+    """Each new rank's consumer counts from the printed number."""
+    for rank in (0, 1):
+        options = [
+            "--rank",
+            rank,
+            "--world",
+            2,
+            "--state",
+            f"{rank}.json",
+            "-q",
+            "--limit",
+            40 + rank,
+        ]
+        volt_stream("run default one.tsv", *options)
+    message = volt_stream("merge-states 0.json 1.json -o m.json --world", 4).stderr.decode()
+    assert "rank 0 of 4: continue from line 21; count from 21 for --ack" in message
+    assert "ranks 1 to 3 of 4: continue from line 20; count from 20 for --ack" in message
+    Path("used").write_text("23\n")
+    rank = ["--rank", 0, "--world", 4, "--from-state", "m.json", "-q"]
+    lines = volt_stream("run default one.tsv", *rank, "--limit", 5).lines
+    assert (
+        volt_stream("run default one.tsv", *rank, "--limit", 3, "--ack", "used").lines == lines[2:]
+    )
+
+
+TASKS = """\
+tasks:
+  de_en: {type: para, inputs: {i: {src: a.de, tgt: a.en}}, weight: {{weight}}, transforms: [lower]}
+  auto: {type: mono, inputs: {i: {mono: a.en}}, transforms: [multiply: 2]}
+  dev: {type: para, split: valid, inputs: {i: {src: a.de, tgt: a.en}}, transforms: [upper]}
+"""
+OLD = "tasks: {a: {type: mono, weight: 2}}\ninputs: {i: {mono: a.en, task: a, size: 9}}\n"
+
+
+@pytest.fixture
+def tasks(stream_folder: Path) -> Path:
+    """Write a template with three tasks."""
+    for side in ("de", "en"):
+        write_lines(stream_folder / f"a.{side}", [f"{side} Wort {i}" for i in range(20)])
+    (stream_folder / "tasks.yaml").write_text(TASKS)
+    (stream_folder / "old.yaml").write_text(OLD)
+    return stream_folder / "tasks.yaml"
+
+
+def test_run_mixes_tasks_as_python_does(volt_stream: Run, tasks: Path) -> None:
+    """--set fills the template and --task selects tasks, as in Python."""
+    done = volt_stream("run", tasks, "--set", "weight=3", "--limit", 80, "-q")
+    with Stream.from_config(tasks, values={"weight": 3}) as stream:
+        assert done.stdout == b"".join(stream.blocks(limit=80))
+    assert sum(line.startswith("de wort") for line in done.lines) == 60
+    alone = volt_stream(
+        "run", tasks, "--set", "weight=3", "--task", "auto", "--limit", 20, "-q"
+    ).lines
+    assert sorted(alone) == sorted(f"en Wort {i}\ten Wort {i}" for i in range(20))
+
+
+def test_a_split_comes_once_and_in_order(volt_stream: Run, tasks: Path) -> None:
+    """--split valid gives each line of the validation tasks once; --task may name a training
+    task."""
+    options = ("--set", "weight=3", "--split", "valid", "-q")
+    assert volt_stream("run", tasks, *options).lines == [
+        f"DE WORT {i}\tEN WORT {i}" for i in range(20)
+    ]
+    assert volt_stream("run", tasks, *options, "--task", "auto").lines == [
+        f"en Wort {i}\ten Wort {i}" for i in range(20)
+    ]
+
+
+@pytest.mark.parametrize(
+    "command", [["preview"], ["plan", "--seconds", 0.01], ["audit", "--turns", 100], ["trace", 3]]
+)
+def test_every_command_of_a_stream_takes_tasks(
+    volt_stream: Run, tasks: Path, command: list[object]
+) -> None:
+    """`preview`, `plan`, `audit` and `trace` take --split and --task."""
+    name, *more = command
+    error_text = ("--set", "weight=3", "--json")
+    train = volt_stream(name, tasks, *more, *error_text).stdout.decode()
+    valid = volt_stream(name, tasks, *more, *error_text, "--split", "valid").stdout.decode()
+    alone = volt_stream(name, tasks, *more, *error_text, "--task", "auto").stdout.decode()
+    names = [
+        {name for name in ("de_en", "auto", "dev") if f'"{name}"' in error_text}
+        for error_text in (train, valid, alone)
+    ]
+    assert names[0] <= {"de_en", "auto"}
+    assert names[1:] == [{"dev"}, {"auto"}]
+
+
+def test_plan_and_audit_count_what_tasks_are_owed(volt_stream: Run, tasks: Path) -> None:
+    """The plan has three lines of one task for each of the other; the audit finds every line
+    once."""
+    plan = json.loads(
+        volt_stream(
+            "plan", tasks, "--set", "weight=3", "--at", 400, "--seconds", 0.01, "--json"
+        ).stdout
+    )
+    assert {name: round(part["lines"]) for name, part in plan["sources"].items()} == {
+        "de_en": 300,
+        "auto": 100,
+    }
+    audit = json.loads(
+        volt_stream(
+            "audit", tasks, "--set", "weight=3", "--content", "--turns", 400, "--json"
+        ).stdout
+    )
+    assert audit["exact"]
+    assert [source["n_lines"] for source in audit["sources"]] == [20, 20]
+
+
+def test_the_schema_shows_what_a_template_becomes(volt_stream: Run, tasks: Path) -> None:
+    """--expand prints the filled-in template byte by byte."""
+    done = volt_stream("schema --expand", tasks, "--set", "weight=3")
+    assert done.stdout.decode() == TASKS.replace("{{weight}}", "3")
+    plain = volt_stream("schema --expand stream.yaml")
+    assert plain.stdout == Path("stream.yaml").read_bytes()
+    assert b"tasks.NAME" in volt_stream("schema").stdout
+
+
+FAULTS = {
+    "a missing key": (
+        ["run", "tasks.yaml"],
+        "tasks.yaml:2: {{weight}} has no value; give --set weight, or",
+    ),
+    "another key": (
+        ["run", "tasks.yaml", "--set", "weigth=1"],
+        "'weigth' is not used: the file has no {{weigth}}",
+    ),
+    "no value": (
+        ["run", "tasks.yaml", "--set", "weight"],
+        "--set weight: gives no value; write --set weight=VALUE",
+    ),
+    "no key": (
+        ["run", "tasks.yaml", "--set", "=3"],
+        "--set =3: '' is not a key; give a word before =",
+    ),
+    "an option as a key": (
+        ["run", "tasks.yaml", "--set", "langs"],
+        "gives no value; write --set langs=VALUE",
+    ),
+    "an option as a key twice": (
+        ["run", "tasks.yaml", "--set", "min_count=1", "--set", "min_count=2"],
+        "min_count=2: min_count is given twice",
+    ),
+    "an option without a place": (
+        ["run", "tasks.yaml", "--set", "min_count=1"],
+        "the file has no {{min_count}};",
+    ),
+    "a key twice": (
+        ["run", "tasks.yaml", "--set", "a=1", "--set", "a=2"],
+        "--set a=2: a is given twice; remove one",
+    ),
+    "an unknown task": (
+        ["run", "tasks.yaml", "--set", "weight=1", "--task", "dve"],
+        "no task 'dve'; did you mean dev",
+    ),
+    "a task of the other split": (
+        ["preview", "tasks.yaml", "--set", "weight=1", "--task", "dev"],
+        "train; choose the split valid",
+    ),
+    "a split of no tasks": (
+        ["run", "stream.yaml", "--split", "valid"],
+        "tasks: no task is of split valid; name",
+    ),
+    "a pipeline": (
+        ["run", "default", "one.tsv", "--split", "valid"],
+        "remove --set, --split and --task",
+    ),
+    "nothing to expand": (["schema", "--set", "a=1"], "--set needs --expand, and"),
+    "two things at once": (
+        ["schema", "lower", "--expand", "tasks.yaml"],
+        "--expand excludes TRANSFORM and --json",
+    ),
+    "over its input": (
+        ["import-dynamicdata", "old.yaml", "-o", "old.yaml"],
+        "old.yaml, which is read; choose another",
+    ),
+    "what is no import": (
+        ["import-dynamicdata", "tasks.yaml", "-o", "x.yaml"],
+        "{{weight}} has no value",
+    ),
+    "what is no such file": (
+        ["import-dynamicdata", "stream.yaml", "-o", "x.yaml"],
+        "stream.yaml:1: seed: unknown key",
+    ),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), FAULTS.values(), ids=FAULTS.keys())
+def test_what_cannot_be_done_is_reported(
+    volt_stream: Run, tasks: Path, arguments: list[str], message: str
+) -> None:
+    """The status is 2, the error names the option that helps, and nothing is written."""
+    before = listed(tasks.parent)
+    done = volt_stream(*arguments, status=2)
+    assert message in done.stderr.decode()
+    assert done.stdout == b""
+    assert [name for name in listed(tasks.parent) if name != "cache"] == [
+        name for name in before if name != "cache"
+    ]
+
+
+def test_dynamicdata_is_imported(volt_stream: Run, tasks: Path) -> None:
+    """The new file runs, and names the differences, which stderr also lists; -o - is stdout."""
+    done = volt_stream("import-dynamicdata old.yaml -o new.yaml")
+    assert b"note inputs.i.size: VOLT counts the lines; the size is omitted" in done.stderr
+    assert Path("new.yaml").read_text().startswith("# inputs.i.size: VOLT counts the lines")
+    assert len(volt_stream("run new.yaml --limit", 20, "-q").lines) == 20
+    printed = volt_stream("import-dynamicdata old.yaml -o - -q")
+    assert printed.stdout == Path("new.yaml").read_bytes()
+    assert printed.stderr == b""

@@ -1,0 +1,512 @@
+"""`volt` as people start it: bare, with wrong words, with bad input, and interrupted."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+from importlib.metadata import version
+from itertools import product
+from pathlib import Path
+
+import numpy
+import polars
+import pytest
+from commands import TEXT, VOLT, Run, foreign_options, listed, status_of
+from drawn import in_turns
+
+import volt
+from volt.vocabulary import Vocabulary
+from volt_cli.app import LIBRARIES
+
+
+def test_search_with_nothing_else_writes_the_vocabulary_here_and_says_so(
+    run: Run, tmp_path: Path
+) -> None:
+    """`volt search corpus.txt` writes ./corpus.volt, and prints a report on stdout."""
+    done = run("search corpus.txt")
+    assert listed(tmp_path) == ["corpus.txt", "corpus.volt"]
+    assert b"wrote corpus.volt" in done.stderr
+    report = done.stdout.decode()
+    assert all(
+        word in report
+        for word in ("knee", "muv", "f95", "renyi", "tokens", "signature volt|corpus:")
+    )
+    assert "tiny corpus" in report
+
+
+def test_encode_then_decode_gives_the_text_back(run: Run) -> None:
+    """decode(encode(text)) is the text, through pieces, ids and subword-nmt's convention."""
+    run("search corpus.txt -q -o v.volt")
+    for options in ("", "--form ids", "--separator @@"):
+        encoded = run(f"encode -m v.volt corpus.txt {options}").stdout
+        assert encoded.count(b"\n") == TEXT.count("\n")
+        assert run(f"decode -m v.volt {options}", stdin=encoded).stdout.decode() == TEXT
+
+
+def test_metaspace_gives_every_space_back(run: Run) -> None:
+    """With pre-tokens that keep spaces, decode(encode(text)) equals the text byte for byte."""
+    text = b"  two  spaces \n\nlow lower  \n"
+    run("search corpus.txt -q -o v.volt --pretokenizer metaspace")
+    encoded = run("encode -m v.volt", stdin=text).stdout
+    assert run("decode -m v.volt", stdin=encoded).stdout == text
+
+
+def test_same_input_same_bytes(run: Run, tmp_path: Path) -> None:
+    """The vocabulary depends only on the corpus and the options, not on compression."""
+    (tmp_path / "again.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
+    run("search corpus.txt -q -o a.volt")
+    run("search again.txt.gz -q -o b.volt")
+    assert (tmp_path / "a.volt").read_bytes() == (tmp_path / "b.volt").read_bytes()
+
+
+def test_stdin_is_a_corpus(run: Run, tmp_path: Path) -> None:
+    """`volt search -` reads stdin."""
+    run("search - -q -o a.volt", stdin=TEXT.encode())
+    run("search corpus.txt -q -o b.volt")
+    assert (tmp_path / "a.volt").read_bytes() == (tmp_path / "b.volt").read_bytes()
+
+
+def test_files_are_encoded_into_a_folder_once(run: Run, tmp_path: Path) -> None:
+    """A folder gets an output for each file; a second call reports them as up to date."""
+    run("search corpus.txt -q -o v.volt")
+    (tmp_path / "more.txt").write_text("low lower\n")
+    done = run("encode -m v.volt corpus.txt more.txt -o out/ --form npy").stderr.decode()
+    assert "more.txt.npy: 1 line" in " ".join(done.split())
+    assert listed(tmp_path / "out") == [
+        ".volt-encoded.json",
+        "corpus.txt.npy",
+        "corpus.txt.npy.offsets.npy",
+        "more.txt.npy",
+        "more.txt.npy.offsets.npy",
+    ]
+    again = run("encode -m v.volt corpus.txt more.txt -o out/ --form npy").stderr.decode()
+    assert again.count("is up to date") == 2
+    assert b"cannot go to a stream" in run("encode -m v.volt more.txt --form npy", status=2).stderr
+
+
+def test_dropout_is_repeatable_and_needs_a_seed(run: Run) -> None:
+    """Equal seeds give equal pieces; --dropout without --seed is a usage error."""
+    run("search corpus.txt -q -o v.volt")
+    command = "encode -m v.volt corpus.txt --dropout 0.5"
+    first, second, *others = [run(f"{command} --seed {seed}").stdout for seed in "0078"]
+    assert first == second
+    assert len({first, *others}) == 3
+    message = run(command, status=2).stderr
+    assert (
+        b"dropout needs a seed, a whole number of 0 or more, not None; encode with --seed 1\n"
+        in message
+    )
+
+
+def test_user_tokens_are_never_split(run: Run) -> None:
+    """A --special token is one piece everywhere; decoding restores the text around it."""
+    run("search corpus.txt -q -o v.volt --special <url>")
+    encoded = run("encode -m v.volt", stdin=b"see<url>the <url> cat\n").stdout.decode()
+    assert encoded.split().count("<url>") == 2
+    assert run("decode -m v.volt", stdin=encoded.encode()).stdout == b"see<url>the <url> cat\n"
+    joined = run("encode -m v.volt --separator @@", stdin=b"see<url>the <url> cat\n").stdout
+    assert b" <url>@@ " in joined
+    assert b" <url> " in joined
+    assert run("decode -m v.volt --separator @@", stdin=joined).stdout == b"see<url>the <url> cat\n"
+
+
+def test_inspect_lists_the_tokens_that_no_text_can_produce(run: Run) -> None:
+    """`volt inspect` counts them by reason and shows the first; --json has all."""
+    merges = (("b", "c"), ("a", "b"), ("ab", "c"), ("A", "\x1b"))
+    made = tuple(map("".join, merges))
+    volt.Vocabulary(merges, ("a", *made), marker="none", normalizer="lowercase").save("v.volt")
+    shown = run("inspect -m v.volt -n 1").stdout.decode()
+    assert [
+        " ".join(line.split()) for line in shown.splitlines() if line.startswith("unreachable")
+    ] == [
+        "unreachable 1 never the result of merging: abc",
+        "unreachable 1 changed by the normalizer: A\\x1b",
+    ]
+    found = json.loads(run("inspect -m v.volt --json").stdout)["unreachable"]
+    assert found == {"merges": ["abc"], "normalizer": ["A\x1b"]}
+
+
+BAD_CORPORA: list[tuple[str, bytes | None, str, str]] = [
+    ("missing.txt", None, "", "missing.txt: no such file"),
+    ("empty.txt", b"", "", "empty.txt: no words"),
+    ("blank.txt", b"\n \n", "", "blank.txt: no words in 2 lines"),
+    ("binary.txt", bytes(range(256)), "", "binary.txt: looks like binary"),
+    (
+        "cut.txt.gz",
+        gzip.compress(os.urandom(10_000).hex().encode())[:5_000],
+        "",
+        "cut.txt.gz: truncated",
+    ),
+    ("latin.txt", b"fine\n\xe9t\xe9\n", "", "latin.txt:2: invalid UTF-8 byte 0xe9"),
+    ("lone.txt", b"fine\n\xed\xa0\x80\n", "", "lone.txt:2: invalid UTF-8"),
+    ("one.txt", b"word\n", "", "nothing to merge"),
+    ("letter.txt", b"a\n" * 1000, "", "nothing to merge"),
+    ("rare.txt", b"abc def ghi\n", "", "nothing to merge"),
+    ("bad.tsv", b"a\tb\nc\n", "--fields 2", "bad.tsv:2: field 2"),
+    ("bad.jsonl", b'{"text": "a"}\n{x\n', "--column text", "bad.jsonl:2: invalid JSON"),
+    ("text.txt", b"\nlow\n", "--column a", "text.txt:2: not JSON lines or Parquet; name only"),
+    ("plain.jsonl", b'{"text": "a"}\n', "", "name the text column, one of: text"),
+    ("counts.txt", b"the 5\ncat\n", "--word-counts", "counts.txt:2"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "options", "message"), BAD_CORPORA, ids=[row[0] for row in BAD_CORPORA]
+)
+def test_a_bad_corpus_ends_in_one_message_with_its_place(
+    run: Run, tmp_path: Path, name: str, data: bytes | None, options: str, message: str
+) -> None:
+    """The status is 1, one message names file and line, and nothing is written."""
+    if data is not None:
+        (tmp_path / name).write_bytes(data)
+    before = listed(tmp_path)
+    done = run(f"search {name} {options}", status=1)
+    assert message in done.stderr.decode()
+    assert done.stdout == b""
+    assert listed(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "message"),
+    [
+        ("--sizes 2:10:1", 1, "size 2 is below the"),
+        ("--sizes 12:900:1", 1, "above the"),
+        ("--sizes 20:10:1", 2, "sizes must increase"),
+        ("--sizes 1k", 2, "START:STOP:STEP"),
+        ("--candidates 0", 2, "--candidates 0: give 1 to 1,000,000,000 merges, or a file"),
+        ("--candidates -5", 2, "--candidates -5: give 1 to"),
+        ("--candidates 100000000000", 2, "--candidates 100000000000: give 1 to"),
+        ("--multiple-of 0", 2, "multiple-of"),
+        ("--multiple-of 100", 1, "multiple_of is 100, but 23 ids need 77 more merges"),
+        ("--candidates nowhere.model", 1, "nowhere.model: cannot be read"),
+        ("--transport epsilon=0", 2, "epsilon is 0"),
+        ("--transport epsilon=nan", 2, "epsilon is nan"),
+        ("--transport row_tau=0", 2, "row_tau is 0"),
+        ("--transport column_tau=1.5", 2, "column_tau is 1.5"),
+        ("--transport min_share=-1", 2, "min_share is -1"),
+        ("--select best", 2, "unknown rule 'best'"),
+        ("--select fixed:3", 1, "size 3 is below"),
+        ("--transport mass=bytes", 2, "unknown mass 'bytes'; choose from tokens, characters"),
+        ("--transport epsilon", 2, "gives no value; write --transport epsilon=VALUE"),
+        ("--transport eps=1", 2, "--transport eps: is unknown; use length, mass, epsilon"),
+        ("--transport max_iters=x", 2, "max_iters=x: not a number; write max_iters=1000"),
+        ("--marker infix", 2, "'infix' is not one of 'suffix', 'prefix', 'none'"),
+        ("--pretokenizer regex:[", 2, "invalid pre-tokenizer regex"),
+        ("--normalizer nfd", 2, "nfd"),
+        ("--encoding-errors guess", 2, "'guess' is not one of 'strict', 'replace', 'skip'"),
+        ("--special two\x01words", 2, "unprintable"),
+        ("-o nowhere/v.volt", 1, "nowhere/v.volt: cannot be written"),
+    ],
+)
+def test_a_bad_option_ends_in_one_message(
+    run: Run, tmp_path: Path, options: str, status: int, message: str
+) -> None:
+    """The message states the fault and the remedy; nothing is written."""
+    done = run(f"search corpus.txt {options}", status=status)
+    assert message in done.stderr.decode()
+    assert listed(tmp_path) == ["corpus.txt"]
+
+
+def test_lines_that_are_not_utf8_are_counted_and_reported(run: Run, tmp_path: Path) -> None:
+    """With --encoding-errors replace or skip, the report has the number of such lines."""
+    (tmp_path / "mixed.txt").write_bytes(TEXT.encode() + b"caf\xe9\n" * 3)
+    for errors in ("replace", "skip"):
+        data = json.loads(run("search mixed.txt --encoding-errors", errors, "--json").stdout)
+        assert any("3 lines were not UTF-8" in warning for warning in data["warnings"])
+
+
+@pytest.mark.parametrize("command", ["encode", "decode"])
+def test_a_closed_pipe_is_silent(command: str, run: Run, tmp_path: Path) -> None:
+    """If the reader of stdout ends, the command ends silently with status 0."""
+    run("search corpus.txt -q -o v.volt")
+    (tmp_path / "text.txt").write_text(TEXT * 2_000, encoding="utf-8")
+    run("encode -m v.volt text.txt -o long.txt -q")
+    process = subprocess.Popen(
+        [*VOLT, command, "-m", "v.volt", "long.txt"],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "NUMBA_DISABLE_JIT": "0",
+        },  # plain Python warns of overflows, which the hashing wants
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(timeout=60) == 0
+    process.stderr.close()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    in_turns(
+        [[["--help"]], [["--version"]], [["inspect", "-m", "v.volt"]], [["search", "--help"]]], 2
+    ),
+)
+def test_a_pipe_that_nobody_reads_is_silent(arguments: list[str], run: Run, tmp_path: Path) -> None:
+    """A closed pipe is silent also if rich, typer or Python notices it at exit."""
+    run("search corpus.txt -q -o v.volt")
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*VOLT, *arguments], cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, timeout=60
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_negative_number_of_tokens_is_refused(run: Run) -> None:
+    """`volt inspect -n` takes 0 or more."""
+    run("search corpus.txt -q -o v.volt")
+    assert b"-n -1: give 0 or more tokens" in run("inspect -m v.volt -n -1", status=2).stderr
+    assert json.loads(run("inspect -m v.volt -n 0 --json").stdout)["longest"] == []
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+    """SIGINT during a search ends it at once, with status 130 and no file."""
+    process = subprocess.Popen(
+        [*VOLT, "search", "-"],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdin is not None
+    process.stdin.write(
+        TEXT.encode() * 2_000
+    )  # more than a pipe holds: returns when the search is reading
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()
+    assert listed(tmp_path) == []
+
+
+def test_inspect_hints_at_no_option_of_another_command(run: Run) -> None:
+    """inspect has no --encoding-errors, so its errors do not suggest it."""
+    Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")).save("a.volt")
+    assert b"TEXT is not UTF-8" in run("inspect -m a.volt", "low\udcff", status=2).stderr
+    error_text = "error a: not UTF-8; pass --encoding-errors skip"
+    assert foreign_options(["inspect", "-m", "a.volt"], error_text) == {"--encoding-errors"}
+    assert not foreign_options(["encode", "-m", "a.volt"], error_text)
+
+
+def test_help_names_every_command_and_option(run: Run) -> None:
+    """--help works for the program and every command."""
+    listing = run("--help").stdout.decode()
+    for command in ("search", "encode", "decode", "inspect", "demo"):
+        assert command in listing
+        assert b"Usage" in run(command, "--help").stdout
+
+
+def test_the_demo_writes_its_vocabulary(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`volt demo -o FILE` searches the topics of Python's documentation, and writes what `volt search` would."""
+    texts = {"a": TEXT, "b": "two new lines\nof topics"}
+    monkeypatch.setattr("pydoc_data.topics.topics", texts)
+    done = run("demo -o demo.volt --select tokens")
+    assert b"the 2 documentation topics" in done.stderr
+    Path("topics.txt").write_text("\n".join(texts.values()))
+    run("search topics.txt --select tokens -q -o searched.volt")
+    assert volt.Vocabulary.load("demo.volt") == volt.Vocabulary.load("searched.volt")
+
+
+def test_more_merges_than_there_are_are_a_note(run: Run) -> None:
+    """A note states how many merges exist; all of them are learned."""
+    said = run("search corpus.txt --candidates 100000000 -o all.volt").stderr.decode()
+    assert "note: --candidates 100000000: this corpus gives only 11 merges" in said
+    run("search corpus.txt -o usual.volt")
+    all_, usual = (volt.Vocabulary.load(name) for name in ("all.volt", "usual.volt"))
+    assert (all_.merges, all_.tokens) == (usual.merges, usual.tokens)
+
+
+def test_ids_are_rounded_up_with_real_merges(run: Run) -> None:
+    """--multiple-of adds the merges that are learned next."""
+    run("search corpus.txt --select fixed:14 -o plain.volt")
+    said = run("search corpus.txt --select fixed:14 --multiple-of 8 -o eight.volt").stdout.decode()
+    plain, eight = (volt.Vocabulary.load(name) for name in ("plain.volt", "eight.volt"))
+    assert len(eight.pieces) % 8 == 0
+    assert len(plain.pieces) < len(eight.pieces) < len(plain.pieces) + 8
+    assert eight.merges[: len(plain.merges)] == plain.merges
+    assert set(plain.tokens) < set(eight.tokens)
+    assert f"{len(eight.pieces)} ids" in " ".join(said.split())
+
+
+def test_json_holds_what_the_report_shows_and_nothing_else_reaches_stdout(run: Run) -> None:
+    """With --json, stdout is one JSON object."""
+    data = json.loads(run("search corpus.txt --json -o v.volt").stdout)
+    assert {"steps", "picks", "pick", "warnings", "cuts", "seconds", "signature", "output"} <= set(
+        data
+    )
+    assert data["pick"]["size"] == data["best"]["size"]
+    assert [step["size"] for step in data["steps"]] == sorted(
+        step["size"] for step in data["steps"]
+    )
+
+
+def test_inspect_tells_what_is_in_a_file_and_cuts_a_text(run: Run) -> None:
+    """`volt inspect` shows sizes, provenance and tokens, and splits a text, as text and JSON."""
+    run("search corpus.txt -q -o v.volt")
+    shown = run("inspect -m v.volt the cat").stdout.decode()
+    assert "fingerprint" in shown
+    assert "the</w>" in shown
+    data = json.loads(run("inspect -m v.volt", "the cat", "--json").stdout)
+    assert "".join(data["pieces"]) == "the</w>cat</w>"
+    assert data["unreachable"] == {}
+    assert shown.split("unreachable")[1].split()[0] == "none"
+
+
+def test_the_version_is_followed_by_what_a_report_of_a_fault_needs(run: Run) -> None:
+    """--version prints the versions of VOLT, Python and libraries, and the processor."""
+    first, *rest = run("--version").lines
+    assert first == f"volt {volt.__version__}"
+    message = dict(line.split(maxsplit=1) for line in rest)
+    assert message.keys() == {"python", *LIBRARIES, "cpu"}
+    assert platform.python_version() in message["python"]
+    assert {name: message[name] for name in LIBRARIES} == {
+        name: version(name) for name in LIBRARIES
+    }
+    assert (message["numpy"], message["polars"]) == (numpy.__version__, polars.__version__)
+    assert message["cpu"].endswith(" cores")
+
+
+@pytest.mark.parametrize("command", [[], ["stream"]])
+def test_a_bare_command_shows_its_help(command: list[str], run: Run) -> None:
+    """Without arguments, volt prints its help and ends with status 2."""
+    assert run(*command, status=2).stdout.split() == run(*command, "--help").stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["encod"], "'encode'"),
+        (["stream", "previw"], "'preview'"),
+        (["encode", "-m", "corpus.txt", "--sepaartor", "@@"], "--separator"),
+        (["encode", "-m", "corpus.txt", "--form", "pices"], "'pieces'"),
+        (["search", "corpus.txt", "--select", "kne"], "knee"),
+        (["export", "-m", "corpus.txt", "--to", "fairsec", "-o", "x"], "fairseq"),
+        (["stream", "schema", "uper"], "upper"),
+    ],
+)
+def test_a_slip_is_answered_with_what_may_be_meant(
+    arguments: list[str], meant: str, run: Run
+) -> None:
+    """The error for an unknown word suggests a similar one."""
+    assert meant in run(*arguments, status=2).stderr.decode()
+
+
+def test_a_vocabulary_may_come_from_stdin(run: Run) -> None:
+    """`-m -` reads the vocabulary from stdin, which then cannot be the text, too."""
+    run("search corpus.txt --sizes 15:20:1 -q")
+    model = Path("corpus.volt").read_bytes()
+    piped = json.loads(run("inspect -m -", "the cat", "--json", stdin=model).stdout)
+    assert piped == {
+        **json.loads(run("inspect -m corpus.volt", "the cat", "--json").stdout),
+        "file": "-",
+    }
+    encoded = run("encode -m corpus.volt corpus.txt").stdout
+    assert run("encode -m - corpus.txt", stdin=model).stdout == encoded
+    for command in ("encode", "decode"):
+        assert (
+            "stdin cannot be both the vocabulary and the text"
+            in run(command, "-m", "-", stdin=model, status=2).stderr.decode()
+        )
+    assert run("inspect -m -", stdin=b"no", status=1).stderr.startswith(b"error stdin: ")
+
+
+@pytest.mark.parametrize("command", ["encode", "decode"])
+def test_a_separator_marks_something(command: str, run: Run) -> None:
+    """An empty --separator is refused."""
+    assert (
+        b"marks nothing"
+        in run(command, "-m", "corpus.txt", "--separator", "", "corpus.txt", status=2).stderr
+    )
+
+
+def test_files_of_a_comparison_are_there_before_it_is_printed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page and tables are complete even if the reader of stdout stops at once."""
+
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+        def fileno(self) -> int:
+            return nothing.fileno()
+
+        @property
+        def buffer(self) -> Closed:
+            return self
+
+    monkeypatch.setattr(
+        "volt.comparison.page.page.write_page", lambda comparison, path: path.write_text("a page")
+    )
+    arguments = ["compare", "corpus.txt", "--with", "bpe:15", "--sizes", "15:20:1", "--json"]
+    with open("nothing", "wb") as nothing:
+        monkeypatch.setattr(sys, "stdout", Closed())
+        assert status_of([*arguments, "-o", "page.html", "--markdown", "tables.md"]) == 0
+    assert Path("page.html").read_text() == "a page"
+    assert Path("tables.md").read_text().startswith("# Vocabularies compared")
+
+
+# Interrupts the process itself when a module is looked for, so that no test depends on how fast a machine is.
+HOOK = """
+import os, signal, sys
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == os.environ["AT"]:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupts())
+"""
+MODULES = ("typer", "volt_cli.search", "volt_cli.stream.commands", "numba", "volt.encode.encoder")
+SCRIPT = [sys.executable, "-c", "from volt_cli.start import main; main()"]
+
+
+@pytest.mark.parametrize(("module", "command"), in_turns(product(MODULES, [VOLT, SCRIPT]), 2))
+def test_an_interrupted_import_prints_no_traceback(
+    command: list[str], module: str, tmp_path: Path
+) -> None:
+    """SIGINT during any import ends the command with status 130."""
+    (tmp_path / "sitecustomize.py").write_text(HOOK)
+    environment = {
+        **os.environ,
+        "AT": module,
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)]),
+    }
+    model = tmp_path / "a.volt"
+    Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")).save(model)
+    found = subprocess.run(
+        [*command, "encode", "-m", str(model)],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
+    assert found.returncode == 130
+    assert found.stderr in (b"", b"interrupted \n", b"interrupted\n")
+
+
+def test_a_job_that_ignores_interrupts_keeps_ignoring_them(tmp_path: Path) -> None:
+    """A shell's background job ignores SIGINT, and so does volt."""
+    (tmp_path / "sitecustomize.py").write_text(HOOK)
+    environment = {
+        **os.environ,
+        "AT": "typer",
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)]),
+    }
+    found = subprocess.run(
+        ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", *VOLT, "--version"],
+        env=environment,
+        capture_output=True,
+    )
+    assert (found.returncode, found.stderr) == (0, b"")

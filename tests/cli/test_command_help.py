@@ -1,0 +1,177 @@
+"""The help of every command: real examples, options of one kind, values that the shell completes."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+from dataclasses import fields
+from itertools import chain, product
+from pathlib import Path
+from pydoc_data.topics import topics
+from typing import get_args, get_type_hints
+
+import pytest
+from commands import VOLT, Run, all_commands, status_of
+from drawn import in_turns
+from shell import run_line
+
+from volt.choose.size_steps import SearchParameters
+from volt.encode.files import Output
+from volt.files.blocks import Errors
+from volt.formats.registry import FORMATS
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
+from volt_cli import options
+from volt_cli.command_help import EXAMPLES
+from volt_cli.encode import EncodeOptions
+from volt_cli.search_sources import NamedSourceOptions
+
+COMMANDS = all_commands()
+
+
+def arguments(command: str) -> list[str]:
+    return [] if command == "volt" else command.split()
+
+
+@pytest.mark.parametrize(("command", "flag"), in_turns(product(COMMANDS, ["-h", "--help"]), 2))
+def test_help_ends_with_two_examples_and_gives_flags_no_type(
+    command: str, flag: str, run: Run
+) -> None:
+    """-h and --help print usage, flags without <bool>, and two examples."""
+    shown = run(*arguments(command), flag).stdout.decode()
+    assert "Usage" in shown
+    assert "<bool>" not in shown
+    assert "list[" not in shown
+    lines = [line.strip() for line in shown.strip().splitlines()]
+    assert lines[-3:] == ["Examples", *(f"$ {example}" for example in EXAMPLES[command])]
+
+
+def test_every_command_has_examples_of_its_own() -> None:
+    """Each command has two examples of itself, without rich's markup."""
+    assert EXAMPLES.keys() == COMMANDS.keys()
+    for command, both in EXAMPLES.items():
+        assert len(both) == 2
+        for example in both:
+            assert "[" not in example
+            assert command == "volt" or f"volt {command} " in f"{example} "
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_the_examples_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Each example ends with status 0, in the order of the table."""
+    monkeypatch.chdir(tmp_path)
+    text = "\n".join(topics.values())[:250_000]
+    (tmp_path / "corpus.txt").write_text(text, encoding="utf-8")
+    (tmp_path / "heldout.txt").write_text(text[:10_000], encoding="utf-8")
+    (tmp_path / "corpus.txt.gz").write_bytes(gzip.compress(text.encode()))
+    dynamicdata = "tasks: {a: {type: mono}}\ninputs: {i: {mono: corpus.txt, task: a}}\n"
+    (tmp_path / "dynamicdata.yaml").write_text(dynamicdata)
+
+    def volt(arguments: list[str], stdin: bytes) -> bytes:
+        status = status_of(arguments, stdin=stdin)
+        out, err = capfdbinary.readouterr()
+        assert status == 0, (arguments, err.decode())
+        return out
+
+    for example in chain.from_iterable(
+        both for name, both in EXAMPLES.items() if name != "trial"
+    ):  # takes hours
+        line = example.replace("--demand 900", "--demand 1")  # this machine may be busy
+        line = line.replace(" 1000000 ", " 1000 ")  # whose lines are all computed
+        line = line.replace("stream plan ", "stream plan --seconds 0.2 ")
+        if "| head" in line:  # of a stream without end
+            subprocess.run(
+                line.replace("volt ", f"{' '.join(VOLT)} ", 1), shell=True, timeout=60, check=True
+            )
+        else:
+            run_line(line, volt)
+
+
+# One kind of option
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_options_are_of_one_kind_everywhere(command: str) -> None:
+    """-o is --output, -m is --model, -q is --quiet; --json and --quiet are flags."""
+    given = {name: option for option in COMMANDS[command].params for name in option.opts}
+    for short, long in (("-o", "--output"), ("-m", "--model"), ("-q", "--quiet")):
+        assert given.get(short) is given.get(long)
+    for flag in ("--json", "--quiet"):
+        assert flag not in given or given[flag].is_flag
+    assert not given.keys() & {"--out", "--ids"}
+
+
+def test_the_groups_of_a_search_are_headings(run: Run) -> None:
+    """`volt search --help` shows the options of a group under its heading."""
+    shown = run("search --help").stdout.decode()
+    for group in (
+        options.SizeOptions,
+        options.TrainingOptions,
+        options.CountOptions,
+        NamedSourceOptions,
+        options.CandidateOptions,
+        options.SpecialOptions,
+        options.TransportOptions,
+    ):
+        part = shown[shown.index(f"─ {group.PANEL} ─") :].partition("╰")[0]
+        for field in fields(group):
+            assert f"--{field.name.replace('_', '-')} " in part
+
+
+def test_the_command_line_offers_what_the_library_offers() -> None:
+    """Names and defaults on the command line equal those of the library."""
+    assert options.TransportOptions().parameters() == SearchParameters()
+    form = get_args(get_type_hints(EncodeOptions)["form"])
+    assert form == get_args(Output)
+    assert get_args(get_type_hints(options.CountOptions)["encoding_errors"]) == get_args(Errors)
+    assert list(FORMATS) == list(options.FORMATS)
+    assert [Normalizer.parse(name).name for name in options.NORMALIZERS] == list(
+        options.NORMALIZERS
+    )
+    assert [PreTokenizer.parse(name).name for name in options.PRETOKENIZERS] == list(
+        options.PRETOKENIZERS
+    )
+
+
+# Completion
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("volt enc", ["encode"]),
+        ("volt encode --fo", ["--form"]),
+        ("volt encode --form n", ["npy"]),
+        ("volt search --select m", ["median500", "muv"]),
+        ("volt stream tr", ["trace"]),
+    ],
+)
+def test_bash_is_offered_commands_options_and_values(
+    typed: str, offered: list[str], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TAB in bash completes commands, options and values."""
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
+    monkeypatch.setenv("_VOLT_COMPLETE", "complete_bash")
+    assert run().stdout.decode().split() == offered
+
+
+def test_completion_is_installed_for_bash(tmp_path: Path) -> None:
+    """--install-completion writes a script, which .bashrc loads."""
+    started_by_bash = ["bash", "-c", f"{sys.executable} -m volt_cli --install-completion; exit $?"]
+    done = subprocess.run(
+        started_by_bash,
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    script = tmp_path / ".bash_completions" / "volt.sh"
+    assert str(script) in (tmp_path / ".bashrc").read_text()
+    assert "complete -o default" in script.read_text()

@@ -1,0 +1,302 @@
+"""`volt encode` as a filter, and the lines of ids that --bos, --eos, --truncate and --pad-to write."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import VOLT, Run, status_of
+from drawn import examples
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from writers import check_answers, writing
+
+from volt.encode.encoder import Encoder
+from volt.files.blocks import Wait
+from volt.kernels.warmup import compile_kernels
+from volt.text.special_tokens import SpecialTokens
+from volt.vocabulary import Vocabulary
+from volt_cli.decode import _Check, _from_ids, _from_pieces
+from volt_cli.io import write_each
+
+TOKENS = ("l", "o", "w", "e", "l</w>", "o</w>", "w</w>", "e</w>", "low</w>", "lo")
+VOCABULARY = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=TOKENS)
+DEADLINE = 60  # seconds
+
+
+@given(
+    text=st.lists(st.sampled_from([*"lowe \n", "é", "<u>"]), max_size=60).map("".join),
+    places=st.lists(st.integers(0, 60), max_size=6),
+    form=st.sampled_from(["pieces", "ids", "@@"]),
+)
+@example(text="loé low<u>\n<u> é\n", places=[5], form="@@")
+@settings(max_examples=examples(20))
+def test_lines_are_decoded_before_more_is_waited_for(
+    text: str, places: list[int], form: str
+) -> None:
+    """Each line is decoded before the next wait, however pieces or ids are split into writes."""
+    vocabulary = replace(VOCABULARY, byte_fallback=True, special=SpecialTokens(user=("<u>",)))
+    lines, separator = (
+        "".join(f"{line}\n" for line in text.splitlines()).encode(),
+        "@@" if form == "@@" else "",
+    )
+    encoded = Encoder(vocabulary).encode_text(
+        lines, form="ids" if form == "ids" else "pieces", separator=separator
+    )
+
+    def answers(path: str, wait: Wait) -> Iterator[bytes]:
+        if form == "ids":
+            return _from_ids(vocabulary, [path], errors="strict", max_line=None, wait=wait)
+        reading: dict[str, Any] = {"errors": "strict", "max_line": None, "wait": wait}
+        return _from_pieces(
+            vocabulary, [path], check=_Check(vocabulary), separator=separator, **reading
+        )
+
+    with writing([encoded] if encoded else []) as writer:
+        expected = b"".join(answers(writer.path, writer))
+    assert expected == b"".join(b" ".join(line.split()) + b"\n" for line in lines.splitlines())
+    check_answers(encoded, places, answers, expected)
+
+
+def test_what_is_written_can_be_read_before_more_is_asked_for(tmp_path: Path) -> None:
+    """Each text is flushed before the next one is computed."""
+    path = tmp_path / "out"
+
+    def texts() -> Iterator[bytes]:
+        yield b"low\n"
+        assert path.read_bytes() == b"low\n"
+
+    with path.open("wb") as file:
+        write_each(file, texts())
+
+
+FILTERS = (
+    "encode -m v.volt",
+    "decode -m v.volt",
+    "decode -m v.volt --form ids",
+    "translate-input t.yaml --task t",
+    "translate-output t.yaml --task t",
+)
+
+
+@pytest.mark.parametrize("line", FILTERS)
+@pytest.mark.parametrize("place", ["-", "out"])
+def test_every_filter_waits_for_text_and_for_the_end_of_its_reader(
+    line: str,
+    place: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    """A filter that writes to stdout also stops waiting when the reader of stdout ends."""
+    outlets = []
+
+    def waiting(
+        descriptor: int, seconds: float | None = None, *, outlet: int | None = None
+    ) -> bool:
+        outlets.append(outlet)
+        return True
+
+    monkeypatch.chdir(tmp_path)
+    VOCABULARY.save("v.volt")
+    Path("t.yaml").write_text("tasks: {t: {type: mono, inputs: {i: {mono: nowhere}}}}")
+    monkeypatch.setattr("volt.files.blocks.is_ready", waiting)
+    reader, writer = os.pipe()
+    os.write(writer, b"4\n" if "ids" in line else b"low</w>\n")
+    os.close(writer)
+    with os.fdopen(reader):
+        assert status_of([*line.split(), f"/dev/fd/{reader}", "-o", place]) == 0
+    assert outlets or place == "out"
+    assert (capfdbinary.readouterr().out == b"") == (place == "out")
+    assert all((outlet is None) == (place == "out") for outlet in outlets)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    """Write a vocabulary, and compile the loops."""
+    VOCABULARY.save(tmp_path / "small.volt")
+    compile_kernels("encode")
+    return str(tmp_path / "small.volt")
+
+
+def answer(descriptor: int) -> bytes:
+    """Return the bytes that arrive before the deadline."""
+    return os.read(descriptor, 1 << 16) if select.select([descriptor], [], [], DEADLINE)[0] else b""
+
+
+def test_a_line_comes_back_through_open_pipes_and_a_reader_that_goes_ends_them(model: str) -> None:
+    """`encode | decode` returns each line while pipes stay open, and ends when the reader ends."""
+    encoding = subprocess.Popen(
+        [*VOLT, "encode", "-m", model], bufsize=0, stdin=-1, stdout=-1, stderr=-1
+    )
+    decoding = subprocess.Popen(
+        [*VOLT, "decode", "-m", model], bufsize=0, stdin=encoding.stdout, stdout=-1, stderr=-1
+    )
+    try:
+        assert encoding.stdin and encoding.stdout and decoding.stdout  # noqa: PT018
+        encoding.stdout.close()
+        encoding.stdin.write(b"low lo\nlo")
+        assert answer(decoding.stdout.fileno()) == b"low lo\n"
+        encoding.stdin.write(b"w\r\n")
+        assert answer(decoding.stdout.fileno()) == b"low\n"
+        decoding.stdout.close()
+        assert [process.wait(DEADLINE) for process in (decoding, encoding)] == [0, 0]
+        assert [process.stderr.read() for process in (decoding, encoding) if process.stderr] == [
+            b"",
+            b"",
+        ]
+    finally:
+        for process in (encoding, decoding):
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                if pipe:
+                    pipe.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_a_terminal_shows_lines_and_answers_alone(model: str) -> None:
+    """Each typed line is answered at once, without a progress bar; Ctrl-D ends."""
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        [*VOLT, "encode", "-m", model], stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    try:
+        shown = b""
+        for typed in (b"low\n", b"lo w\n"):
+            os.write(ours, typed)
+            while (
+                shown.count(b"\n") % 2 or not shown.endswith(b"\r\n") or typed.strip() not in shown
+            ):
+                more = answer(ours)
+                assert more, shown
+                shown += more
+        assert shown == b"low\r\nlow</w>\r\nlo w\r\nl o</w> w</w>\r\n"
+        os.write(ours, b"\x04")
+        assert process.wait(DEADLINE) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+THE = Vocabulary(merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>"))
+LINES = ["the the", "", "the the the the the", "th e the"]
+
+
+@pytest.fixture
+def folder(run: Run, tmp_path: Path) -> Path:
+    THE.save("m.volt")
+    (tmp_path / "few.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("form", ["ids", "npy", "bin"])
+@pytest.mark.parametrize(
+    ("options", "bos", "eos", "truncate", "pad_to"),
+    [
+        (["--bos"], True, False, None, None),
+        (["--eos", "--truncate", "3"], False, True, 3, None),
+        (["--pad-to", "6"], False, False, None, 6),
+        (["--bos", "--eos", "--truncate", "4", "--pad-to", "5"], True, True, 4, 5),
+    ],
+)
+def test_lines_are_those_of_the_encoder(
+    options: list[str],
+    bos: bool,
+    eos: bool,
+    truncate: int | None,
+    pad_to: int | None,
+    form: str,
+    run: Run,
+    folder: Path,
+) -> None:
+    """Each form has the ids of `Encoder.encode_batch` and `pad`, and the offsets of lines."""
+    encoder = Encoder(THE)
+    rows = encoder.encode_batch(LINES, add_bos=bos, add_eos=eos, truncate=truncate)
+    expected = [
+        row.tolist() for row in (rows if pad_to is None else encoder.pad(rows, pad_to=pad_to).ids)
+    ]
+    run(f"encode -m m.volt few.txt --form {form}", *options, "-o", "out.x")
+    if form == "ids":
+        lines = (folder / "out.x").read_text().splitlines()
+        assert [[int(number) for number in line.split()] for line in lines] == expected
+        return
+    ids = np.load("out.x") if form == "npy" else np.fromfile("out.x", "<i4")
+    offsets = np.load("out.x.offsets.npy")
+    assert [ids[i:j].tolist() for i, j in pairwise(offsets)] == expected
+
+
+def test_other_options_write_the_output_again(run: Run, folder: Path) -> None:
+    """An output in a folder is up to date only for equal options."""
+    command = ["encode", "-m", "m.volt", "few.txt", "--form", "ids", "-o", "out/"]
+    assert b"4 lines" in run(*command, "--eos").stderr
+    assert b"is up to date" in run(*command, "--eos").stderr
+    assert b"4 lines" in run(*command, "--bos").stderr
+
+
+def test_a_line_that_is_too_long_is_named(run: Run, folder: Path) -> None:
+    """The error has file, line, length and both remedies; no output appears."""
+    (folder / "few.txt.gz").write_bytes(gzip.compress((folder / "few.txt").read_bytes()))
+    for name in ("few.txt", "few.txt.gz"):
+        message = run(
+            "encode -m m.volt",
+            name,
+            "--form",
+            "ids",
+            "--pad-to",
+            "3",
+            "-o",
+            "o.ids",
+            status=2,
+        ).stderr
+        assert (
+            f"{name}:3, the longest line, has 5 ids, more than pad_to, 3; pass --pad-to 5 or --truncate 3"
+            in message.decode()
+        )
+        assert not (folder / "o.ids").exists()
+
+
+def test_refused_options(run: Run, folder: Path) -> None:
+    """Options of ids are refused for pieces, and for vocabularies without the token."""
+    for option in (["--bos"], ["--eos"], ["--truncate", "3"], ["--pad-to", "3"]):
+        message = run("encode -m m.volt few.txt", *option, status=2).stderr.decode()
+        assert "work only with ids; choose the form ids, npy or bin" in message
+    Vocabulary(merges=(), tokens=("t",), special=SpecialTokens("<unk>", None, None, None)).save(
+        "bare.volt"
+    )
+    for option, role in ((["--bos"], "bos"), (["--eos"], "eos"), (["--pad-to", "9"], "pad")):
+        message = run("encode -m bare.volt few.txt --form ids", *option, status=2).stderr.decode()
+        assert f"no {role} token" in message
+    message = run(
+        "encode -m m.volt few.txt --form ids --bos --eos --truncate 1",
+        status=2,
+    )
+    assert b"truncate is 1; give 2 or more" in message.stderr
+
+
+@pytest.mark.parametrize("form", ["pieces", "ids", "npy"])
+@pytest.mark.parametrize("options", [[], ["--dropout", "0.5", "--seed", "1"]])
+def test_unknown_characters_are_listed_at_the_end(
+    form: str, options: list[str], run: Run, tmp_path: Path
+) -> None:
+    """The note lists each unknown character of all files once; -q suppresses it."""
+    replace(THE, special=SpecialTokens(user=("<url>",))).save("m.volt")
+    (tmp_path / "known.txt").write_text("the <url> the\n", encoding="utf-8")
+    (tmp_path / "new.txt").write_text("thé the ф\x02<url>\nфthé\n", encoding="utf-8")
+    command = ["encode", "-m", "m.volt", "--form", form, *options, "-o", "out.x"]
+    assert b"unknown" not in run(*command, "known.txt").stderr
+    note = "note: 3 characters of the text are unknown: \\x02 é ф\n"
+    assert note in run(*command, "known.txt", "new.txt").stderr.decode()
+    assert run(*command, "new.txt", "-q").stderr == b""

@@ -1,0 +1,64 @@
+"""`--engine` and `--address`: refused combinations, and the message without Ray."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import Run
+from places import ROOT
+
+from volt import Vocabulary
+
+
+def without_ray(*arguments: str) -> tuple[int, str]:
+    """Return the exit status and the last line of a command without Ray."""
+    code = f"import sys; sys.modules['ray'] = None; sys.argv = ['volt', *{arguments!r}]; import volt_cli.__main__ as v"
+    code += "; v.main()"
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60
+    )
+    return done.returncode, done.stderr.splitlines()[-1]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    path = tmp_path / "a.txt"
+    path.write_text("low lower newest\n" * 9)
+    return str(path)
+
+
+def test_a_missing_library_is_named_with_its_extra(text: str) -> None:
+    """The error is one line with the command that installs the library."""
+    expected = (1, "error ray is not installed; pip install 'volt-vocab[ray]'")
+    assert without_ray("search", text, "--engine", "ray") == expected
+
+
+def test_an_address_needs_the_engine(run: Run) -> None:
+    """--address without --engine ray is refused."""
+    message = run("search corpus.txt --address auto", status=2).stderr
+    assert (
+        message
+        == b"error --address works only with --engine ray; add --engine ray, or remove --address\n"
+    )
+
+
+def test_what_workers_cannot_do_is_refused(text: str, tmp_path: Path, run: Run) -> None:
+    """stdin, and one output of many files, are refused before a cluster starts."""
+    pytest.importorskip("ray", reason="needs ray: make ray")
+    model = str(tmp_path / "a.volt")
+    Vocabulary((("l", "o"),), ("l", "o", "lo")).save(model)
+    stdin = (
+        "error stdin: workers read only files; write its lines to a file, and give the file's path"
+    )
+
+    def refusal(*arguments: str) -> str:
+        return run(*arguments, "--engine", "ray", status=2).stderr.decode().splitlines()[-1]
+
+    assert refusal("search", "-") == stdin
+    for command in ("encode", "binarize"):
+        assert refusal(command, "-", "-m", model, "-o", str(tmp_path / "b")) == stdin

@@ -1,0 +1,92 @@
+"""Errors of the library name command-line options; names of values are read in any case."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from commands import Run, all_commands
+
+import volt
+from volt.errors import VoltError, as_argument
+from volt_cli.options import as_option
+
+
+def hints(modules: list[ast.Module]) -> set[tuple[str, Any]]:
+    """Return the arguments and values that errors in these modules suggest."""
+    return {
+        (ast.literal_eval(key), value.value if isinstance(value, ast.Constant) else "N")
+        for module in modules
+        for call in ast.walk(module)
+        if isinstance(call, ast.keyword) and call.arg == "hint"
+        for hint in ast.walk(call.value)
+        if isinstance(hint, ast.Dict)
+        for key, value in zip(hint.keys, hint.values, strict=True)
+        if key is not None
+    }
+
+
+def options(command: Any) -> Iterator[str]:
+    """Yield the options of a command and of those within it."""
+    for option in command.params:
+        yield from (*option.opts, *option.secondary_opts)
+    for inner in getattr(command, "commands", {}).values():
+        yield from options(inner)
+
+
+def test_hints_exist() -> None:
+    """Each hint names an argument of a function and an option of a command."""
+    modules = [
+        ast.parse(path.read_text(encoding="utf-8"))
+        for path in Path(volt.__file__).parent.rglob("*.py")
+    ]
+    functions = [
+        node for module in modules for node in ast.walk(module) if isinstance(node, ast.FunctionDef)
+    ]
+    arguments = {one.arg for node in functions for one in (*node.args.args, *node.args.kwonlyargs)}
+    names, found = set(options(all_commands()["volt"])), hints(modules)
+    assert len(found) > 9
+    for argument, value in sorted(found, key=str):
+        assert argument in arguments
+        error = VoltError("a.txt: bad; pass", hint={argument: value})
+        assert str(error) == f"a.txt: bad; pass {argument}={value!r}" == error.text(as_argument)
+        option = error.text(as_option).removeprefix("a.txt: bad; pass ").partition(" ")[0]
+        assert option in names, (argument, value)
+
+
+def test_the_library_speaks_python() -> None:
+    """Messages of volt/ name no option of volt's command line."""
+    foreign = r"--(model_type|treat_whitespace|split_by|remove_extra|escape_whitespaces|vocabulary|glossaries|compress|head)"
+    for path in Path(volt.__file__).parent.rglob("*.py"):
+        if path.name == "example_streams.py":  # it shows command lines
+            continue
+        for line in path.read_text(encoding="utf-8").splitlines():
+            assert not re.search(r"(?<![-\w])--[a-z]", re.sub(foreign, "", line)), (
+                f"{path.name}: {line}"
+            )
+
+
+def test_errors_name_options(run: Run, tmp_path: Path) -> None:
+    """On the command line, an error names the option that fixes it."""
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
+    assert b"pass --encoding-errors replace" in run("search latin.txt", status=1).stderr
+    assert (
+        b"learn with --min-pair-count 1"
+        in run("search corpus.txt --min-pair-count 9999", status=1).stderr
+    )
+    kept = ("search", "corpus.txt", "--keep", "kept", "--memory", "1G", "--approximate")
+    assert b"; remove --keep kept or --approximate\n" in run(*kept, status=2).stderr
+    few = run("search corpus.txt --sizes 12:900:1 --candidates 5", status=1).stderr
+    assert b"learn more with --candidates " in few
+    assert b"find one with `volt search CORPUS" in run("inspect -m corpus.txt", status=1).stderr
+
+
+def test_a_normalizer_is_named_in_any_case(run: Run) -> None:
+    """NFKC means nfkc, which the vocabulary stores."""
+    run("search corpus.txt -q --normalizer NFKC+Lowercase -o a.volt")
+    run("search corpus.txt -q --normalizer nfkc+lowercase -o b.volt")
+    assert Path("a.volt").read_bytes() == Path("b.volt").read_bytes()
+    assert volt.Vocabulary.load("a.volt").normalizer.name == "nfkc+lowercase"

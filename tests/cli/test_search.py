@@ -1,0 +1,405 @@
+"""`volt search` finds what the library finds, with many options at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import TEXT, VOLT, Run, options_of, status_of
+
+import volt
+from volt.choose.report import as_data
+from volt.errors import ConfigError, CorpusError, VoltError
+from volt.text.pretokenizer import PreTokenizer
+from volt.vocabulary import Vocabulary
+
+Options = dict[str, dict[str, Any]]  # options, and the arguments of the library that they stand for
+
+TEXTS = {
+    "a": "the Cat\tsat <x> on the mat.\nThe hat, that\tthe mat had sat on Ω\n" * 5
+    + "q\tzebra mat.hat Ωω\n\udcff\t\n",
+    "b": "der Hut\tdie Matte, die Mäuse hatten\nso\tdie <x> Hütte that the Man\n" * 3
+    + "q\tΩ Matte.Hut\n",
+}
+MERGES = [
+    ("t", "h"),
+    ("a", "t"),
+    ("th", "e"),
+    ("h", "at"),
+    ("s", "at"),
+    ("d", "i"),
+    ("i", "e"),
+    ("di", "e"),
+    ("d", "ie"),
+]
+SKIP: Options = {"--encoding-errors skip": {"errors": "skip"}}
+OFTEN: Options = {"--min-count 2": {"min_count": 2}}
+COUNTING: Options = {**SKIP, **OFTEN, "--fields 2": {"fields": 2}}
+LOWERCASE: Options = {"--normalizer lowercase": {"normalizer": "lowercase"}}
+WORDS: Options = {**LOWERCASE, "--pretokenizer unicode": {"pretokenizer": "unicode"}}
+BYTES: Options = {
+    "--pattern gpt2 --level bytes": {"pretokenizer": PreTokenizer.of_pattern("gpt2", level="bytes")}
+}
+MARKER: Options = {"--marker prefix": {"marker": "prefix"}}
+LEAST: Options = {"--min-pair-count 7": {"min_pair_count": 7}}
+TEMPERATURE: Options = {"--temperature 3": {"temperature": 3}}
+PARAMETERS: Options = {
+    "--transport length=occurrence": {"length": "occurrence"},
+    "--transport mass=characters": {"mass": "characters"},
+    "--transport epsilon=0.5": {"epsilon": 0.5},
+    "--transport row_tau=0.5": {"row_tau": 0.5},
+    "--transport column_tau=0.25": {"column_tau": 0.25},
+    "--transport min_share=0.5": {"min_share": 0.5},
+    "--transport max_iters=2": {"max_iters": 2},
+}
+SPECIAL: Options = {
+    **{f"--{role} [{role}]": {role: f"[{role}]"} for role in ("unk", "bos", "eos", "pad")},
+    "--special <x>": {"user": ("<x>",)},
+    "--byte-fallback": {"byte_fallback": True},
+}
+MODEL: Options = {"--model-params 100 --model-width 2": {"model": volt.LanguageModel(100, 2)}}
+SEARCHING: Options = {
+    **PARAMETERS,
+    **MODEL,
+    "--sizes 18:22:2": {"sizes": range(18, 23, 2)},
+    "--select fixed:19": {"select": 19},
+    "--multiple-of 3": {"multiple_of": 3},
+    "--epochs 2": {"training": volt.Training(2)},
+}
+PARITY: Options = {"--parity": {"parity": True}, "--parity-unit byte": {"unit": "byte"}}
+EXTENDING: Options = {"--extend old.volt": {"old": True}, "--new-atoms leave": {"new_atoms": False}}
+ALL = {**COUNTING, **WORDS, **SPECIAL, **SEARCHING}
+# The options that go together. Those of one way to find merges exclude those of the others.
+WAYS: dict[str, Options] = {
+    "learned": {
+        **ALL,
+        **MARKER,
+        "--coverage 0.98": {"coverage": 0.98},
+        "--candidates 12": {"n_merges": 12},
+    },
+    "replayed": {**ALL, **MARKER, "--candidates codes": {"merges": MERGES}},
+    "mixed": {**ALL, **MARKER, **LEAST, **TEMPERATURE},
+    "alike": {**ALL, **MARKER, **LEAST, **TEMPERATURE, **PARITY},
+    "extended": {**COUNTING, **SEARCHING, **LEAST, **EXTENDING},
+    "columns": {
+        **LOWERCASE,
+        **BYTES,
+        **TEMPERATURE,
+        **SKIP,
+        **OFTEN,
+        "--column text": {"column": "text"},
+    },
+    "tables": {**TEMPERATURE, **SKIP, **OFTEN, "--word-counts": {"word_counts": True}},
+    "until decided": {
+        **COUNTING,
+        **WORDS,
+        **SPECIAL,
+        **MODEL,
+        **MARKER,
+        "--read 1K": {"training": volt.Training(read=1000)},
+    },
+}
+NAMED = ("mixed", "alike", "columns", "tables")
+APART = """--help --engine --address --memory --approximate --keep --output --force --all --json --quiet --per-source
+    --max-line"""  # where something runs, goes, or ends: tested by themselves
+
+
+def test_no_option_is_left_out() -> None:
+    """Every option of `volt search` is used together with others."""
+    used = {
+        word
+        for options in WAYS.values()
+        for word in " ".join(options).split()
+        if word.startswith("--")
+    }
+    assert used == {name for name in options_of(["search"]) if name.startswith("--")} - set(
+        APART.split()
+    )
+
+
+def written(options: Options) -> list[str]:
+    """Write the texts in the form that the options read; return the files' names."""
+    names = [f"{name}.{'jsonl' if '--column text' in options else 'txt'}" for name in TEXTS]
+    for name, text in zip(names, TEXTS.values(), strict=True):
+        lines = text.splitlines()
+        if "--column text" in options:
+            lines = [json.dumps({"text": line, "n": "other"}, ensure_ascii=False) for line in lines]
+        elif "--word-counts" in options:
+            lines = [f"{word}\t{count}" for word, count in Counter(text.split()).items()]
+        Path(name).write_bytes(
+            "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
+        )
+    return names
+
+
+def taken(function: Callable[..., object], values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values that a function takes."""
+    return {name: value for name, value in values.items() if name in signature(function).parameters}
+
+
+def found(options: Options, files: Sequence[str], *, named: bool) -> tuple[object, ...]:
+    """Search with the library; return the vocabulary and the report."""
+    values = {name: value for each in options.values() for name, value in each.items()}
+    old = volt.Vocabulary.load("old.volt") if "old" in values else None
+    special = old.special if old else volt.SpecialTokens(**taken(volt.SpecialTokens, values))
+    made = {"normalizer": old.normalizer, "pretokenizer": old.pretokenizer} if old else {}
+    count = partial(volt.count_words, special=special, **taken(volt.count_words, values | made))
+    sources = {name: count(file) for name, file in zip(TEXTS, files, strict=True)}
+    counts = volt.mix(sources, **taken(volt.mix, values)) if named else count(files)
+    if "merges" in values:
+        candidates = volt.replay_bpe(counts, **taken(volt.replay_bpe, values))
+    elif old:
+        candidates = volt.extend_bpe(old, counts, **taken(volt.extend_bpe, values))
+    elif "parity" in values:
+        candidates = volt.learn_parity(sources, **taken(volt.learn_parity, values))
+    else:
+        learn: Callable[..., volt.Candidates] = (
+            volt.learn_bpe if "n_merges" in values else volt.learn_enough
+        )
+        candidates = learn(counts, **taken(learn, values))
+    parameters = volt.SearchParameters(**taken(volt.SearchParameters, values))
+    result = volt.search(
+        candidates,
+        parameters=parameters,
+        special=None if old else special,
+        **taken(volt.search, values),
+    )
+    return result.vocabulary, json.loads(
+        json.dumps([result.vocabulary.provenance, as_data(result)])
+    )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_options_together_do_what_each_says(
+    way: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The result equals the library's, and leaving out any option changes it."""
+    options, named = WAYS[way], way in NAMED
+    if way == "until decided":
+        monkeypatch.setattr("volt.learn.bpe.N_SURE", 9)
+        monkeypatch.setattr("volt.learn.bpe.COMMON", 10**9)
+        monkeypatch.setattr("volt.choose.rules.LEAST", 4)
+        monkeypatch.setattr("volt.choose.rules.UTILITY", 2)  # decided before the model is
+    files = written(options)
+    Path("codes").write_text(
+        "#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in MERGES)
+    )
+    volt.Vocabulary(
+        (("t", "h"),), (*"thesaomdiunr", "e</w>", "t</w>", "th"), normalizer="lowercase"
+    ).save("old.volt")
+    sources = [f"{name}={file}" if named else file for name, file in zip(TEXTS, files, strict=True)]
+    line = ["search", *sources, *" ".join(options).split(), "-o", "v.volt", "--json"]
+    data = json.loads(run(*line).stdout)
+    data = {name: value for name, value in data.items() if name not in ("output", "parity")} | {
+        "seconds": {}
+    }
+    expected = found(options, files, named=named)
+    vocabulary = volt.Vocabulary.load("v.volt")
+    assert (vocabulary, [vocabulary.provenance, data]) == expected
+    for option in options:
+        rest = {name: values for name, values in options.items() if name != option}
+        with suppress(VoltError):  # nothing is found without it
+            assert found(rest, files, named=named) != expected, option
+
+
+CLOCK_TEXT = "It's 12345 o'clock,\tIT'S late!\n" * 20
+
+
+@pytest.mark.parametrize("level", ["characters", "bytes"])
+@pytest.mark.parametrize("pattern", ["gpt2", "deepseek3", r" ?\w+|\W"])
+def test_a_vocabulary_holds_the_pattern(run: Run, tmp_path: Path, pattern: str, level: str) -> None:
+    """A vocabulary of a pattern stores it, and gives every text back."""
+    (tmp_path / "c.txt").write_text(CLOCK_TEXT)
+    run("search c.txt -q -o v.volt --pattern", pattern, "--level", level)
+    assert volt.Vocabulary.load(tmp_path / "v.volt").pretokenizer == PreTokenizer.of_pattern(
+        pattern, level=level
+    )
+    encoded = run("encode -m v.volt c.txt").stdout
+    assert run("decode -m v.volt", stdin=encoded).stdout.decode() == CLOCK_TEXT
+
+
+def test_an_export_agrees_with_the_library(run: Run, tmp_path: Path) -> None:
+    """--check finds that tokenizers and tiktoken split by the same pattern."""
+    pytest.importorskip("tokenizers")
+    pytest.importorskip("tiktoken")
+    (tmp_path / "c.txt").write_text(CLOCK_TEXT)
+    run("search c.txt -q -o v.volt --pattern cl100k --level bytes")
+    error_text = run("export -m v.volt --to huggingface -o hf --closed --check c.txt")
+    assert "20 of 20 lines" in (error_text.stdout + error_text.stderr).decode()
+    error_text = run(
+        "export -m v.volt --to tiktoken -o v.tiktoken --closed --check c.txt",
+    )
+    assert "20 of 20 lines" in (error_text.stdout + error_text.stderr).decode()
+    refused = run("export -m v.volt --to subword-nmt -o codes --closed", status=1)
+    assert "subword-nmt" in refused.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--pattern", "cl100"], "no pattern is called 'cl100'; did you mean cl100k?"),
+        (["--pattern", "(?<=a)b"], "look-behind"),
+        (
+            ["--pattern", "gpt2", "--pretokenizer", "unicode"],
+            "--pattern and --pretokenizer both define how text is split",
+        ),
+        (
+            ["--level", "bytes", "--pretokenizer", "unicode"],
+            "remove --pretokenizer, or give --pattern",
+        ),
+    ],
+)
+def test_a_bad_pattern_ends_in_one_message(run: Run, options: list[str], message: str) -> None:
+    """The message states the fault and the remedy."""
+    assert message in " ".join(
+        run("search corpus.txt -q", *options, status=2).stderr.decode().split()
+    )
+
+
+def test_an_empty_pattern_is_none_that_was_meant(run: Run) -> None:
+    """--pattern '' is refused."""
+    error_text = run("search corpus.txt -o v.volt --pattern", "", status=2).stderr.decode()
+    assert "pattern '' could match the empty text" in error_text
+
+
+def test_what_is_left_out_is_reported_and_recorded(run: Run) -> None:
+    """Report, JSON, signature and file state the characters that --coverage drops."""
+    with open("corpus.txt", "a", encoding="utf-8") as file:
+        file.write("\x1b€\n")
+    shown = run("search corpus.txt --coverage 0.99 -o x.volt").stdout.decode()
+    assert "|coverage:0.99|" in shown
+    assert "left out" in shown
+    assert "beyond 99 %" in shown
+    assert "\\x1b" in shown
+    data = json.loads(run("search corpus.txt --coverage 0.99 --json -o x.volt").stdout)
+    assert {"\x1b", "€"} <= set(data["coverage"]["left_out"])
+    saved = json.loads(Path("x.volt").read_text(encoding="utf-8"))
+    assert saved["provenance"]["left_out"] == data["coverage"]["left_out"]
+    assert "left out" not in run("search corpus.txt -o y.volt").stdout.decode()
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (["--coverage", "0"], "coverage is 0; give a share"),
+        (["--coverage", "1.1"], "coverage is 1.1; give a share"),
+        (["--coverage", "nan"], "coverage is nan; give a share"),
+        (["--coverage", "0.9", "--level", "bytes"], "256 bytes spell every character"),
+        (
+            ["--coverage", "0.9", "--candidates", "corpus.txt"],
+            "--coverage works only when merges are learned",
+        ),
+    ],
+)
+def test_impossible_shares_are_refused(given: list[str], found: str, run: Run) -> None:
+    """Shares out of range or in conflict with an option are refused in one line."""
+    assert found in run("search corpus.txt", *given, status=2).stderr.decode()
+
+
+LANGUAGE_MODEL = ("--model-params", "1e6", "--model-width", "3000000")
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (
+            ["--select", "scaling"],
+            "the rule scaling needs a language model; give --model-params and --model-width",
+        ),
+        (["--model-params", "1e9"], "--model-width is missing"),
+        (["--model-width", "512"], "--model-params is missing"),
+        (["--model-params", "nan", "--model-width", "512"], "params is nan"),
+        (["--model-params", "1e400", "--model-width", "512"], "params is inf"),
+        (["--model-params", "-1", "--model-width", "512"], "params is -1"),
+        (["--model-params", "0", "--model-width", "512"], "params is 0"),
+        (["--model-params", "1e9", "--model-width", "0"], "width is 0"),
+    ],
+)
+def test_half_a_model_is_refused(given: list[str], found: str, run: Run) -> None:
+    """One line names the missing or impossible option before anything is read."""
+    for command in ("search", "compare"):
+        message = run(command, "corpus.txt", *given, status=2).stderr.decode()
+        assert found in message
+        assert message.startswith("error ")
+
+
+def test_the_report_shows_the_rule_and_the_cost(run: Run) -> None:
+    """A language model adds a rule and a column; tokens per byte are always reported."""
+    plain, shown = (
+        run("search corpus.txt -o x.volt", *more).stdout.decode() for more in ([], LANGUAGE_MODEL)
+    )
+    assert "tokens/byte" in plain
+    assert "GFLOP/byte" not in plain
+    assert not re.search(r"^scaling ", plain, flags=re.MULTILINE)
+    assert "GFLOP/byte" in shown
+    assert re.search(
+        r"^scaling +\d+ +1e\+06 parameters of width 3,000,000 deserve", shown, flags=re.MULTILINE
+    )
+    data = json.loads(run("search corpus.txt --json --select scaling", *LANGUAGE_MODEL).stdout)
+    assert data["pick"]["rule"] == "scaling"
+    for step in data["steps"]:
+        expected = 2 * (1e6 + step["size"] * 3e6) * step["tokens_per_byte"]
+        assert step["serving_flops_per_byte"] == pytest.approx(expected)
+
+
+def test_stdin_is_the_corpus_that_is_not_named(run: Run) -> None:
+    """`volt search < corpus.txt` equals `volt search corpus.txt`."""
+    run("search corpus.txt -q -o named.volt")
+    run("search -q -o read.volt", stdin=TEXT.encode())
+    assert Vocabulary.load("read.volt") == Vocabulary.load("named.volt")
+
+
+def test_a_terminal_is_no_corpus(tmp_path: Path) -> None:
+    """At a terminal, `volt search` without CORPUS ends with status 2."""
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        [*VOLT, "search"], stdin=theirs, capture_output=True, cwd=tmp_path, timeout=60
+    )
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 2
+    assert b"CORPUS is missing: name files, or give a text on stdin" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "search corpus.txt --min-count 0",
+        "search corpus.txt --min-count -1",
+        "search corpus.txt --min-pair-count 0",
+        "encode -m corpus.txt --threads 0 corpus.txt",
+        "encode -m corpus.txt --cache-words 0 corpus.txt",
+        "compare corpus.txt --temperature 0.5",
+        "compare corpus.txt --temperature nan",
+    ],
+)
+def test_numbers_below_1_are_refused(
+    line: str, run: Run, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """The error names the option before anything is read."""
+    assert status_of(line.split()) == 2
+    option = next(word for word in line.split() if word.startswith("--"))
+    assert f"Invalid value for '{option}'".encode() in capsysbinary.readouterr().err
+
+
+def test_counting_refuses_them_too(run: Run) -> None:
+    """`count_words` refuses min_count below 1."""
+    with pytest.raises(ConfigError, match="min_count is 0; give 1 or more"):
+        volt.count_words("corpus.txt", min_count=0)
+    Path("once.txt").write_text("low\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match="no word of 1 occurs 2 times or more"):
+        volt.count_words("once.txt", min_count=2)
+    with pytest.raises(ConfigError, match="1 source, temperature 0"):
+        volt.mix({"en": volt.count_words("once.txt")}, temperature=0)

@@ -1,0 +1,338 @@
+"""`volt search` with named sources: one vocabulary for all (by weight or parity), or one for each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import TEXT, Run, listed
+
+from volt.count.corpus import count_words
+from volt.count.file_arguments import named_files
+from volt.errors import ConfigError
+from volt.learn.parity import learn_parity, measure_parity
+from volt.vocabulary import Vocabulary
+
+GREEK = "η γάτα κάθισε στο χαλί\nτο καπέλο που η γάτα είχε\n"
+SIZES = ("--sizes", "36:44:4")
+
+
+@pytest.fixture
+def folder(run: Run, tmp_path: Path) -> Path:
+    """Write two texts in two scripts, one ten times as long, and both as columns of a table."""
+    (tmp_path / "el.txt").write_text(GREEK * 4)
+    (tmp_path / "en=a:2.txt").write_text(TEXT)
+    rows = zip(TEXT.splitlines(), (GREEK * 40).splitlines(), strict=True)
+    (tmp_path / "both.tsv").write_text("".join(f"{english}\t{greek}\n" for english, greek in rows))
+    return tmp_path
+
+
+# What is read
+
+
+def test_arguments_are_paths_names_and_columns(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NAME=FILE:N names a column; an existing path is a path; names are sorted."""
+    assert named_files(["en=a:2.txt", "corpus.txt"]) == {}
+    found = named_files(
+        ["y=both.tsv:2", "x=en=a:2.txt", "w=corpus.txt", "v=folder/*.gz:12", "u=-:1"]
+    )
+    assert {name: tuple(file) for name, file in found.items()} == {
+        "u": ("-", 1),
+        "v": ("folder/*.gz", 12),
+        "w": ("corpus.txt", None),
+        "x": ("en=a:2.txt", None),
+        "y": ("both.tsv", 2),
+    }
+    (folder / "both.tsv:2").write_text("other\n")
+    assert named_files(["y=both.tsv:2"])["y"].path == "both.tsv:2"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["en=a.txt", "b.txt"],
+            "b.txt has no name, but en=a.txt has one; write NAME=b.txt, or name none of them",
+        ),
+        (
+            ["en=a.txt", "en=b.txt"],
+            "source name 'en' of b.txt is given twice; write NAME=FILE with a name of its own",
+        ),
+        (["=a.txt"], "source name '' of a.txt is empty; write NAME=FILE"),
+        (["en=a.tsv:0"], "en=a.tsv:0: columns are counted from 1; write en=a.tsv:1, say"),
+    ],
+)
+def test_names_that_cannot_be_are_reported(arguments: list[str], message: str) -> None:
+    """Missing or repeated names and column 0 are refused before anything is read."""
+    with pytest.raises(ConfigError) as found:
+        named_files(arguments)
+    assert str(found.value).startswith(message)
+
+
+def test_columns_are_counted_and_reported(run: Run, folder: Path) -> None:
+    """FILE:N reads one column; without N, a warning shows the columns of the first line."""
+    run("search en=both.tsv:1 el=both.tsv:2", *SIZES, "-q", "-o", "named.volt")
+    message = run("search both.tsv", *SIZES, "-o", "joined.volt").stderr.decode()
+    assert (
+        "warning both.tsv: its lines have several columns between tabs: 1 'the cat sat on the mat', 2 'η γάτα"
+        in message
+    )
+    assert (
+        "To use one column, separate columns by tabs, and write NAME=FILE:N, or --fields N"
+        in message
+    )
+    assert (
+        "warning" not in run("search both.tsv --fields 1,2", *SIZES, "-o", "x.volt").stderr.decode()
+    )
+    tokens = [set(Vocabulary.load(f"{name}.volt").tokens) for name in ("named", "joined")]
+    assert tokens[0] == tokens[1]
+    counts = count_words("both.tsv", fields=2)
+    message = run(
+        "search el=both.tsv:2 en=both.tsv", *SIZES, "-o", "x.volt", "--force"
+    ).stderr.decode()
+    assert message.count("both.tsv: its lines have several columns") == 1
+    assert (
+        Vocabulary.load("x.volt").provenance["words"]
+        == counts.total + count_words("both.tsv").total
+    )
+
+
+# What is found
+
+
+def test_the_place_is_called_after_all_sources(run: Run, folder: Path) -> None:
+    """The default name joins the sorted names; another corpus's file is not replaced."""
+    done = run("search en=corpus.txt el=el.txt --temperature 5", *SIZES, "--json")
+    assert json.loads(done.stdout)["output"] == "el+en.volt"
+    provenance = Vocabulary.load("el+en.volt").provenance
+    assert (provenance["sources"], provenance["temperature"], "parity" in provenance) == (
+        ["el", "en"],
+        5,
+        False,
+    )
+    run("search el=el.txt en=corpus.txt", *SIZES, "-q")
+    assert b"another corpus" in run("search el=both.tsv:2 en=corpus.txt", *SIZES, status=2).stderr
+
+
+def test_parity_is_that_of_the_library_and_measured(run: Run, folder: Path) -> None:
+    """Merges equal `learn_parity`'s; the report compares them with plain BPE."""
+    line = (
+        "search",
+        "en=corpus.txt",
+        "el=el.txt",
+        "--parity",
+        "--select",
+        "fixed:40",
+        "--transport",
+        "min_share=0",
+        "-o",
+        "p.volt",
+    )
+    data = json.loads(run(*line, "--json").stdout)
+    sources = {"en": count_words("corpus.txt"), "el": count_words("el.txt")}
+    candidates = learn_parity(sources)
+    parity = measure_parity(sources, candidates, size=40)
+    vocabulary = Vocabulary.load("p.volt")
+    assert list(vocabulary.merges) == candidates.merges[: candidates.merges_at(40)]
+    assert (vocabulary.provenance["parity"], "|parity:character|" in data["signature"]) == (
+        "character",
+        True,
+    )
+    assert (data["parity"]["plain_ratio"], data["parity"]["ratio"]) == parity.ratios
+    assert parity.ratios[1] < parity.ratios[0]
+    assert data["parity"]["sources"]["el"] == {
+        "units": parity.sources[0].n_units,
+        "plain_pieces": parity.sources[0].plain,
+        "pieces": parity.sources[0].fair,
+    }
+    done = run(*line, "--parity-unit", "byte")
+    shown = done.stdout.decode()
+    assert "pieces per byte" in shown
+    assert "worst ÷ best" in shown
+    assert "mislead for several scripts" in done.stderr.decode()
+
+
+def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run: Run, folder: Path) -> None:
+    """--per-source writes the vocabularies that a search of each text writes."""
+    line = ("search", "en=corpus.txt", "el=el.txt", "--per-source")
+    shown = run(*line, "-o", "new/each").stdout.decode()
+    assert listed(folder / "new/each") == ["el.volt", "en.volt"]
+    assert [row.split()[:2] for row in shown.splitlines()[1:3]] == [["el", "44"], ["en", "480"]]
+    for name, file in (("en", "corpus.txt"), ("el", "el.txt")):
+        run("search", file, "-q", "-o", "alone.volt")
+        assert Path("alone.volt").read_bytes() == Path(f"new/each/{name}.volt").read_bytes()
+    data = json.loads(run(*line, "--json").stdout)
+    assert [row.split()[2] for row in shown.splitlines()[1:3]] == [
+        f"{data['sources'][name]['best']['size']}" for name in ("el", "en")
+    ]
+    assert {name: found["output"] for name, found in data["sources"].items()} == {
+        "el": "el.volt",
+        "en": "en.volt",
+    }
+    assert (
+        b"en.volt: exists, but was made from another"
+        in run("search en=el.txt --per-source", status=2).stderr
+    )
+
+
+# What cannot be
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            "corpus.txt --temperature 2",
+            "--temperature needs named sources; write NAME=FILE for each text",
+        ),
+        ("corpus.txt --per-source", "--per-source needs named sources"),
+        (
+            "en=corpus.txt el=el.txt --temperature 0.5",
+            "--temperature 0.5: give 1 or more; 1 leaves the totals",
+        ),
+        ("en=corpus.txt el=el.txt --temperature nan", "--temperature nan: give 1 or more"),
+        (
+            "en=corpus.txt --parity",
+            "--parity compares sources, but there is only 'en'; name two or more",
+        ),
+        (
+            "en=corpus.txt el=el.txt --parity-unit line",
+            "--parity-unit works only with --parity; add --parity",
+        ),
+        (
+            "en=corpus.txt el=el.txt --parity --candidates el.txt",
+            "--candidates el.txt already contains merges",
+        ),
+        (
+            "en=corpus.txt el=el.txt --parity --per-source",
+            "--per-source and --parity: each source has its own",
+        ),
+        (
+            "en=corpus.txt el=el.txt --per-source --temperature 2",
+            "--per-source and --temperature: each source has",
+        ),
+        (
+            "en=corpus.txt el=el.txt --parity --parity-unit line",
+            "equally many lines or pass --parity-unit character",
+        ),
+        (
+            "en=corpus.txt el=el.txt --parity --parity-unit line --word-counts",
+            "a table of words has no lines of text",
+        ),
+        (
+            "en=corpus.txt el=el.txt --per-source -o -",
+            "-o -: stdout takes only one file; --per-source writes several",
+        ),
+        (
+            "en=corpus.txt el=el.txt --per-source -o el.txt",
+            "-o el.txt: is a file; --per-source writes several",
+        ),
+        (
+            "en=corpus.txt el.txt",
+            "el.txt has no name, but en=corpus.txt has one; write NAME=el.txt",
+        ),
+        (
+            "en=corpus.txt el=both.tsv:0",
+            "el=both.tsv:0: columns are counted from 1; write el=both.tsv:1, say",
+        ),
+    ],
+)
+def test_what_contradicts_is_reported_with_status_2(
+    line: str, message: str, run: Run, folder: Path
+) -> None:
+    """One line states the contradiction and the remedy; nothing is written."""
+    before = listed(folder)
+    said = run("search", *line.split(), status=2).stderr.decode()
+    assert message in said
+    assert said.count("\n") == 1
+    assert listed(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("en=corpus.txt el=empty.txt", "empty.txt: no words in 0 lines; check the files"),
+        ("en=corpus.txt el=nowhere.txt", "nowhere.txt: no such file; check the path"),
+        (
+            "en=corpus.txt el=both.tsv:3",
+            "both.tsv:1: field 3 was requested, but the line has only 2; repair the line",
+        ),
+    ],
+)
+def test_texts_that_cannot_be_counted_are_reported_with_status_1(
+    line: str, message: str, run: Run, folder: Path
+) -> None:
+    """Empty texts, missing texts and missing columns are named."""
+    (folder / "empty.txt").touch()
+    assert message in run("search", *line.split(), status=1).stderr.decode()
+
+
+@pytest.mark.parametrize(
+    "line", ["en=corpus.txt x=x.volt -o ./x.volt", "en=corpus.txt x=x.volt:1 --per-source -o ."]
+)
+def test_named_sources_are_inputs(line: str, run: Run, folder: Path) -> None:
+    """No vocabulary replaces a named text."""
+    (folder / "x.volt").write_text(GREEK)
+    assert (
+        b"x.volt: would be written over x.volt, which is read"
+        in run("search", *line.split(), status=2).stderr
+    )
+    assert (folder / "x.volt").read_text() == GREEK
+
+
+def test_an_error_of_a_source_names_it_and_leaves_nothing(run: Run) -> None:
+    """With --per-source, an error names the source; no folder is left."""
+    Path("one.txt").write_text("hello\n")
+    said = run(
+        "search en=corpus.txt one=one.txt --per-source -o each/deep", status=1
+    ).stderr.decode()
+    assert "error one: nothing to merge" in said
+    assert not Path("each").exists()
+
+
+def test_parity_keeps_all_characters(run: Run) -> None:
+    """--parity and --coverage contradict each other."""
+    asked = (
+        "search",
+        "a=corpus.txt",
+        "b=corpus.txt",
+        "--parity",
+        "--coverage",
+        "0.9",
+        "-o",
+        "n.volt",
+    )
+    assert b"remove --coverage or --parity" in run(*asked, status=2).stderr
+
+
+def test_stdin_is_read_once(run: Run) -> None:
+    """stdin as two sources is refused before anything is read."""
+    for corpus in (["en=-:1", "de=-:2"], ["-", "-"]):
+        assert b"can be read only once" in run("search", *corpus, "-o", "n.volt", status=2).stderr
+
+
+@pytest.mark.parametrize("source", ["de=", "..=corpus.txt"])
+def test_odd_sources_are_named(run: Run, source: str) -> None:
+    """A source without a file, or whose name would hide its vocabulary, is refused."""
+    assert source.encode() in run("search en=corpus.txt", source, "-o", "n.volt", status=2).stderr
+
+
+def test_warnings_name_options(run: Run) -> None:
+    """Warnings of a search name the option that helps."""
+    said = run("search corpus.txt --candidates 3 -o few.volt").stdout.decode()
+    assert "Learn more merges" in " ".join(said.split())
+
+
+@pytest.mark.parametrize("n_words", [8, 9, 17])
+def test_memory_must_suffice_for_every_corpus(
+    n_words: int, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--memory is checked for each source, and for both together."""
+    monkeypatch.setattr("volt.count.bounded_sums.learning_bytes", lambda n, _: (n == n_words) << 40)
+    each = ["--per-source"] * (n_words < 17)
+    said = run("search en=corpus.txt el=el.txt --memory 1G", *each, *SIZES, status=1).stderr
+    assert f"{n_words} distinct words are too many for 1 GB".encode() in said
+    assert not [name for name in listed(folder) if name.endswith(".volt")]

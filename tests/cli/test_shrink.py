@@ -1,0 +1,101 @@
+"""`volt shrink` and `volt search --extend`: the written files, and the refused options."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from commands import Run
+
+import volt
+
+GERMAN = "die <x>Katze saß <x>auf der Matte\nder Hut den die Katze hatte\n" * 40
+
+
+@pytest.fixture(name="model")
+def _model(run: Run) -> str:
+    run("search corpus.txt --special <x> --select fixed:18 -q -o old.volt")
+    return "old.volt"
+
+
+def test_a_vocabulary_grows_and_shrinks_again(run: Run, model: str, tmp_path) -> None:
+    """An extended vocabulary keeps all ids; the map of a shrunk one has each old id's new id."""
+    old, german = volt.read_vocabulary(model), tmp_path / "de.txt"
+    german.write_text(GERMAN)
+    run("search", german, "--extend", model, "--select", "fixed:45", "-q", "-o", "both.volt")
+    both = volt.read_vocabulary("both.volt")
+    assert both.pieces[: len(old)] == old.pieces
+    assert len(both) > len(old)
+    message = json.loads(
+        run(
+            "shrink both.volt --to",
+            len(both) - 5,
+            "--on",
+            german,
+            "-o",
+            "less.volt",
+            "--map",
+            "m.json",
+            "--json",
+        ).stdout
+    )
+    run(
+        "shrink both.volt --to",
+        len(both) - 5,
+        "--on",
+        german,
+        "-q",
+        "-o",
+        "same.volt",
+        "--map",
+        "m.npy",
+    )
+    less, new_ids = volt.read_vocabulary("less.volt"), np.load("m.npy").tolist()
+    assert less == volt.read_vocabulary("same.volt")
+    assert json.loads((tmp_path / "m.json").read_text()) == new_ids
+    assert [less.pieces[place] for place in new_ids if place >= 0] == list(less.pieces)
+    assert (message["ids"], message["dropped"], len(less)) == (len(both) - 5, 5, len(both) - 5)
+    assert message["pieces"] == sum(map(len, volt.Encoder(less).encode_batch(GERMAN.splitlines())))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--level bytes", "--level and --extend: MODEL defines how words are made; remove one"),
+        ("--special <x>", "--special and --extend: MODEL keeps its special tokens; remove one"),
+        (
+            "--coverage 0.9",
+            "--coverage SHARE and --extend: use --new-atoms leave to add no characters; remove one",
+        ),
+        ("--marker none", "--marker and --extend"),
+        ("-o old.volt", "old.volt: would be written over old.volt, which is read"),
+        ("--sizes 1:9:1", "size 1 is below the "),
+        ("--to 10_000 -o a.volt", "to is 10,000, but the vocabulary has "),
+        ("--to 1 -o a.volt", "ids must remain: 5 special tokens"),
+        ("--to 20 -o old.volt", "old.volt: would be written over old.volt, which is read"),
+        (
+            "--to 20 -o a.npy --map a.npy",
+            "a.npy: would be written over a.npy, which is written too",
+        ),
+        (
+            "--to 20 -o a.volt --map a.txt",
+            "--map a.txt: has an unknown format; end its name with .npy",
+        ),
+        ("--to 20 -o - --json", "would both write to stdout"),
+    ],
+)
+def test_what_can_neither_grow_nor_shrink_is_refused(
+    run: Run, model: str, options: str, message: str
+) -> None:
+    """Contradicting options, sizes out of range and colliding places are refused."""
+    command = ["shrink", model, "--on"] if "--to" in options else ["search", "--extend", model]
+    status = 1 if message.startswith(("to is 10", "ids must", "size 1")) else 2
+    assert message in run(*command, "corpus.txt", *options.split(), status=status).stderr.decode()
+
+
+def test_new_atoms_are_of_extending_alone(run: Run) -> None:
+    """--new-atoms without --extend is refused."""
+    assert (
+        "add --extend MODEL" in run("search corpus.txt --new-atoms add", status=2).stderr.decode()
+    )

@@ -1,0 +1,284 @@
+"""Printed text fits any terminal, loses nothing, and does not control the terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+import pytest
+from commands import Run, all_commands, options_of, status_of
+from drawn import DRAWS_ALL
+from screens import too_wide, words
+
+from volt.vocabulary import Vocabulary
+from volt_cli.command_help import EXAMPLES
+from volt_cli.console import messages
+
+WIDE = 1000
+WIDTHS = (60, 80, 120)
+LONG_PATH = "a/folder/that/is/far/away/and/within/another/one/that/is/too/far/model.volt"
+COMMANDS = [[] if command == "volt" else command.split() for command in EXAMPLES]
+Screen = Callable[..., str]
+
+
+class Terminal(io.TextIOWrapper):
+    """A file that says that it is a terminal."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8", write_through=True)
+
+    def isatty(self) -> bool:
+        """Return true."""
+        return True
+
+    @property
+    def shown(self) -> str:
+        """Return the written text."""
+        buffer = self.buffer
+        assert isinstance(buffer, io.BytesIO)
+        return buffer.getvalue().decode()
+
+
+@pytest.fixture
+def screen(run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
+    """Return a function that returns what volt prints on a terminal of some width."""
+
+    def shown(*arguments: object, width: int, term: str = "dumb", **environment: str) -> str:
+        messages.cache_clear()
+        terminal = Terminal()
+        with monkeypatch.context() as patch:
+            for name in ("NO_COLOR", "FORCE_COLOR"):
+                patch.delenv(name, raising=False)
+            for name, value in {
+                "COLUMNS": str(width),
+                "LINES": "25",
+                "TERM": term,
+                **environment,
+            }.items():
+                patch.setenv(name, value)
+            patch.setattr(sys, "stdout", terminal)
+            patch.setattr(sys, "stderr", terminal)
+            status_of(arguments)
+        return terminal.shown
+
+    yield shown
+    messages.cache_clear()
+
+
+def plain(text: str) -> str:
+    """Return a report without seconds."""
+    return re.sub(r"^seconds .*\n( {10}.*\n)*", "", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_fits_and_breaks_no_word(command: list[str], screen: Screen) -> None:
+    """At every width, the help has the same words."""
+    wide = screen(*command, "--help", width=WIDE)
+    for width in (60, 80) if DRAWS_ALL else (60,):
+        shown = screen(*command, "--help", width=width)
+        assert not too_wide(shown, width)
+        assert max(map(len, shown.splitlines())) <= width
+        assert words(shown) == words(wide)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["inspect", "-m", "corpus.volt", "the cat that had the unbelievable hat", "-n", "30"],
+        ["search", "corpus.txt", "--sizes", "15:20:1"],
+        ["stream", "example"],
+        ["stream", "schema"],
+        ["encode", "-m", LONG_PATH, "corpus.txt"],
+        ["encode", "-m", "corpus.txt"],
+        ["encode", "--froze", "npy", "-m", "corpus.volt"],
+        ["export", "-m", "corpus.volt", "--to", "fairsec", "-o", "x"],
+        ["search", "corpus.txt", "--select", "kneee", "--sizes", "5:4:1"],
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_what_is_shown_fits_and_breaks_no_word(
+    arguments: list[str], screen: Screen, run: Run
+) -> None:
+    """No line is too wide, and no number or word is broken."""
+    if "corpus.volt" in arguments:
+        run("search corpus.txt --sizes 15:20:1")
+    wide = plain(screen(*arguments, width=WIDE))
+    assert wide
+    for width in WIDTHS:
+        shown = plain(screen(*arguments, width=width))
+        assert not too_wide(shown, width)
+        assert words(shown) == words(wide)
+    assert LONG_PATH in " ".join(screen(*arguments, width=60).split()) or LONG_PATH not in arguments
+
+
+def test_lines_of_a_stream_are_shown_with_what_became_of_them(screen: Screen) -> None:
+    """Outputs of preview, trace, plan and audit fit; names and numbers are not broken."""
+    screen("stream", "example", "case-noise", "-o", "noise", width=80)
+    for command in (["preview", "-n", "2"], ["audit", "--turns", "1e3"], ["trace", "42"]):
+        arguments = ["stream", command[0], "noise/stream.yaml", *command[1:]]
+        wide = screen(*arguments, width=WIDE)
+        assert len(words(wide)) > 10
+        for width in WIDTHS:
+            shown = screen(*arguments, width=width)
+            assert not too_wide(shown, width)
+            assert words(shown) == words(wide)
+
+
+# Colours
+
+
+def test_colours_are_for_terminals_that_take_them(screen: Screen) -> None:
+    """Only terminals get colours; NO_COLOR and dumb terminals suppress them."""
+    for command in (["stream", "--help"], ["search", "nothing-there.txt"]):
+        assert "\x1b[" in screen(*command, width=80, term="xterm-256color")
+        assert not re.search(
+            r"\x1b\[[0-9;]*(3[0-9]|9[0-7])", screen(*command, width=80, term="xterm", NO_COLOR="1")
+        )
+        assert "\x1b" not in screen(*command, width=80)
+
+
+def test_a_file_or_pipe_gets_plain_lines(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files and pipes get no escape codes; each message is one line."""
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    reports = []
+    for columns in ("60", "200"):
+        monkeypatch.setenv("COLUMNS", columns)
+        done = run("search corpus.txt --sizes 15:20:1 -o", f"{columns}.volt")
+        assert b"\x1b" not in done.stdout + done.stderr
+        assert sum(line.startswith("signature volt|") for line in done.lines) == 1
+        assert done.lines[-1].endswith("version:0.1.0")
+        reports.append(done.stdout.decode())
+    narrow, wide = (report.count("size ") for report in reports)
+    assert narrow == wide + 1  # a narrow table has a second part
+    error = run("encode -m", LONG_PATH, status=1).stderr.decode()
+    assert error.count("\n") == 1
+
+
+EVIL = "\x1b]0;x\x07\x9b31m\u202e"
+VOCABULARY = Vocabulary(
+    (),
+    ("a", "\x1b", "\u202e", "\x9b", "b</w>"),
+    counts=(3, 2, 2, 2, 9),
+    provenance={"signature": EVIL, EVIL: [EVIL], "size": 3, "long": "y" * 100_000},
+)
+UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]")
+
+
+@pytest.fixture
+def model(run):
+    """Write a vocabulary whose tokens, provenance and name contain control characters."""
+    name = f"m{EVIL}\n.volt"
+    VOCABULARY.save(name)
+    return name
+
+
+def test_inspect_prints_no_control_character(run, model):
+    """inspect escapes tokens, provenance and names, and shortens long ones."""
+    shown = run("inspect", "-m", model, f"a{EVIL}").stdout.decode()
+    assert not UNSEEN.search(shown)
+    for part in (
+        r"m\x1b]0;x\x07\x9b31m\u202e\n.volt",
+        r"\x1b 2",
+        r"\u202e 2",
+        "(100,000 characters)",
+    ):
+        assert part in shown.replace("\n", "") or part in re.sub(r"\s+", "", shown)
+    data = run("inspect", "-m", model, "--json").stdout
+    assert not UNSEEN.search(data.decode())
+    assert json.loads(data)["provenance"] == dict(VOCABULARY.provenance)
+
+
+def test_errors_print_no_control_character(run, model, tmp_path):
+    """Errors escape the names and contents of files."""
+    (tmp_path / "a\x1b[2J\n.txt").write_bytes(b"a\xff\n")
+    for arguments in (
+        ["encode", "-m", model, "a\x1b[2J\n.txt"],
+        ["decode", "-m", model, f"{EVIL}/none"],
+    ):
+        message = run(*arguments, status=1).stderr.decode()
+        assert not UNSEEN.search(message)
+        assert message.startswith("error ")
+    assert (
+        r"a\x1b[2J\n.txt:1: invalid UTF-8"
+        in run("encode", "-m", model, "a\x1b[2J\n.txt", status=1).stderr.decode()
+    )
+
+
+def test_data_on_stdout_stay_exact(run, model):
+    """Pieces and decoded text are not escaped."""
+    text = "a\x1b\u202eb a\0\x9bb\n".encode()
+    pieces = run("encode", "-m", model, stdin=text).stdout
+    assert b"\x1b \xe2\x80\xae b</w>" in pieces
+    assert run("decode", "-m", model, stdin=pieces).stdout == text
+
+
+READERS = {  # every command that reads lines of text, with each place for a text
+    "search": ["search t.txt -o o.volt", "search a=t.txt -o each --per-source"],
+    "encode": [
+        "encode -m m.volt t.txt",
+        "encode -m m.volt t.txt --form ids -o ids",
+        "encode -m m.volt t.txt -o out/",
+    ],
+    "binarize": ["binarize -m m.volt t.txt -o pair"],
+    "decode": ["decode -m m.volt t.txt", "decode -m m.volt t.txt --separator @@"],
+    "export": ["export -m m.volt t.txt --to subword-nmt --check -o o"],
+    "import": ["import codes t.txt --check -o o"],
+    "shrink": ["shrink m.volt --to 8 --on t.txt -o o"],
+    "compare": ["compare t.txt", "compare corpus.txt --heldout t.txt"],
+    "shard": ["shard c.yaml -o shards"],
+    "translate-input": ["translate-input c.yaml --task t t.txt"],
+    "translate-output": ["translate-output c.yaml --task t t.txt"],
+}
+
+
+@pytest.fixture
+def readers(run, tmp_path):
+    """Return a command line for each command that reads text."""
+    merges = (("a", "b</w>"), ("a", "b"))  # "ab" is a piece, for decode
+    Vocabulary(merges, ("a", "b", "a</w>", "b</w>", "ab</w>", "ab")).save("m.volt")
+    (tmp_path / "codes").write_text("#version: 0.2\na b</w>\n")
+    (tmp_path / "c.yaml").write_text("tasks: {t: {type: mono, inputs: {i: {mono: t.txt}}}}")
+    return {name: [line.split() for line in lines] for name, lines in READERS.items()}
+
+
+def with_option(name):
+    """Return the commands that have an option."""
+    return {
+        command
+        for command, found in all_commands().items()
+        if f"--{name}" in options_of(command.split())
+    }
+
+
+def test_max_line_of_every_command_that_reads_text(run, readers, tmp_path):
+    """Lines longer than --max-line are refused; the error names line and option."""
+    assert readers.keys() == {
+        name for name in with_option("max-line") if not name.startswith("stream")
+    }
+    (tmp_path / "t.txt").write_text("ab\n" + "ab " * 40 + "\n")
+    for line in chain.from_iterable(readers.values()):
+        message = run(*line, "--max-line", "119", status=1).stderr.decode()
+        assert "t.txt:2: the line has more than 119 bytes; cut it, or raise --max-line" in " ".join(
+            message.split()
+        )
+        assert b"bytes" not in run(*line, "--max-line", "120").stderr
+    for most in ("1K", "none", "0"):
+        assert run("encode -m m.volt t.txt --max-line", most).stdout
+    assert (
+        b"--max-line is '1.5M'; give bytes, such as 1000, 64M or 1G"
+        in run("encode -m m.volt t.txt --max-line 1.5M", status=2).stderr
+    )
+
+
+def test_encoding_errors_of_every_command_that_reads_text(run, readers, tmp_path):
+    """--encoding-errors applies to lines that are not UTF-8."""
+    able = with_option("encoding-errors") - {"trial"}  # see tests/trial
+    assert able == readers.keys() - {"compare", "shard"}
+    (tmp_path / "t.txt").write_bytes(b"ab ab ab\nb\xff ab\n")
+    for line in chain.from_iterable(readers[name] for name in able):
+        assert b"t.txt:2: invalid UTF-8" in run(*line, status=1).stderr
+        run(*line, "--encoding-errors", "replace")

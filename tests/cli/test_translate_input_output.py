@@ -1,0 +1,171 @@
+"""`volt translate-input` and `volt translate-output`: filters around a translation system."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+from pathlib import Path
+
+import pytest
+from commands import VOLT, Run, listed
+
+from volt.kernels.warmup import compile_kernels
+from volt.vocabulary import Vocabulary
+
+CONFIG = """\
+sources: {wmt: {path: wmt.tsv}}
+tasks:
+  de_en:
+    type: para
+    src_lang: {{src}}
+    tgt_lang: en
+    inputs: {i: {src: nowhere.de, tgt: nowhere.en}}
+    transforms: [drop: {rate: 0.9}, encode: {vocabulary: small.volt, dropout: 0.5}, lang_prefix_both]
+  dev: {type: mono, split: valid, inputs: {i: {mono: nowhere.en}}, transforms: [lower]}
+"""
+INPUT = ("translate-input", "tasks.yaml", "--set", "src=de", "--task")
+OUTPUT = ("translate-output", "tasks.yaml", "--set", "src=de", "--task")
+DEADLINE = 60  # seconds
+
+
+@pytest.fixture
+def config(run: Run, tmp_path: Path) -> Path:
+    """Write a configuration whose inputs do not exist."""
+    tokens = ("l", "o", "w", "l</w>", "o</w>", "w</w>", "low</w>", "lo")
+    Vocabulary((("l", "o"), ("lo", "w</w>")), tokens).save(tmp_path / "small.volt")
+    (tmp_path / "tasks.yaml").write_text(CONFIG)
+    return tmp_path / "tasks.yaml"
+
+
+def test_text_goes_in_and_comes_out(config: Path, run: Run) -> None:
+    """stdin or files go to stdout or a file; carriage returns and byte order marks are removed."""
+    text = b"\xef\xbb\xbflow lo\r\n\nlow"
+    given = run(*INPUT, "de_en", stdin=text)
+    assert given.lines == [
+        "<FROM_de> <TO_en> low</w> l o</w>",
+        "<FROM_de> <TO_en>",
+        "<FROM_de> <TO_en> low</w>",
+    ]
+    assert given.stderr == b""
+    Path("a.txt").write_bytes(text)
+    assert run(*INPUT, "de_en", "a.txt", "-o", "a.in").stdout == b""
+    assert Path("a.in").read_bytes() == given.stdout
+    answer = b"".join(
+        line.removeprefix(b"<FROM_de> <TO_en>").lstrip(b" ")
+        for line in given.stdout.splitlines(keepends=True)
+    )
+    assert run(*OUTPUT, "de_en", stdin=answer).stdout == b"low lo\n\nlow\n"
+    assert run(*INPUT, "dev", stdin=b"LOW\n").stdout == b"low\n"
+    assert run(*OUTPUT, "dev", stdin=b"LOW\n").stdout == b"LOW\n"
+    assert (
+        run(*INPUT, "dev", "--encoding-errors", "replace", stdin=b"A\xff\n").stdout
+        == "a\ufffd\n".encode()
+    )
+    assert run(*INPUT, "dev").stdout == b""
+
+
+FAULTS = {
+    "an unknown task": (
+        [*INPUT, "dve"],
+        2,
+        "tasks.yaml:2: tasks: no task 'dve'; did you mean dev?",
+    ),
+    "a source": (
+        [*INPUT, "wmt"],
+        2,
+        "tasks.yaml:1: sources.wmt: is a source, not a task; choose from de_en, dev",
+    ),
+    "no task": ([*INPUT[:-1]], 2, "Missing option '--task'"),
+    "no value": (
+        ["translate-input", "tasks.yaml", "--task", "dev"],
+        2,
+        "{{src}} has no value; give --set src, or",
+    ),
+    "no file": ([*INPUT, "dev", "none.txt"], 1, "none.txt: no such file; check the path"),
+    "over its input": (
+        [*INPUT, "dev", "corpus.txt", "-o", "corpus.txt"],
+        2,
+        "would be written over corpus.txt",
+    ),
+    "over the configuration": (
+        [*INPUT, "dev", "-o", "tasks.yaml"],
+        2,
+        "would be written over tasks.yaml",
+    ),
+    "not UTF-8": (
+        [*INPUT, "dev"],
+        1,
+        "stdin:2: invalid UTF-8 byte 0xff at column 1; convert the file or pass --enc",
+    ),
+    "no way to skip": ([*INPUT, "dev", "--encoding-errors", "skip"], 2, "'skip' is not one of"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "status", "message"), FAULTS.values(), ids=FAULTS)
+def test_what_cannot_be_done_is_reported(
+    config: Path, run: Run, arguments: list[str], status: int, message: str
+) -> None:
+    """The error has status, file, line and remedy; stdout has only the earlier lines."""
+    before = listed(config.parent)
+    done = run(*arguments, stdin=b"long\n\xff\n", status=status)
+    assert message in " ".join(done.stderr.decode().split())
+    expected = b"long\n" if "invalid UTF-8" in message else b""
+    assert (done.stdout, listed(config.parent)) == (expected, before)
+
+
+def test_lines_before_a_refused_one_are_given(config: Path, run: Run) -> None:
+    """The error names the line; an incomplete file is not written."""
+    done = run(*INPUT, "de_en", stdin=b"low\nlo\tw\nlow\n", status=1)
+    assert done.stdout == b"<FROM_de> <TO_en> low</w>\n"
+    assert b"stdin:2: contains a tab, which separates fields; write a space instead" in done.stderr
+    run(*INPUT, "de_en", "-o", "out.txt", stdin=b"low\nlo\tw\nlow\n", status=1)
+    assert not Path("out.txt").exists()
+
+
+def test_python_files_run_only_when_trusted(config: Path, run: Run) -> None:
+    """The error suggests --trust, which works."""
+    Path("own.py").write_text("def twice(fields):\n    return [f'{fields[0]} {fields[0]}']\n")
+    Path("own.yaml").write_text(
+        "tasks: {t: {type: mono, inputs: {i: {mono: a}}, transforms: "
+        "[user: {file: own.py, function: twice}]}}"
+    )
+    command = ("translate-input", "own.yaml", "--task", "t")
+    assert (
+        b"would run the code in own.py; read it, then add --trust" in run(*command, status=2).stderr
+    )
+    assert run(*command, "--trust", stdin=b"a\n").stdout == b"a a\n"
+
+
+def test_a_line_comes_back_through_open_pipes(config: Path) -> None:
+    """A line passes both filters while pipes stay open; both end when the reader ends."""
+    compile_kernels("encode", "stream", "decode")
+    before = subprocess.Popen([*VOLT, *INPUT, "de_en"], bufsize=0, stdin=-1, stdout=-1, stderr=-1)
+    behind = subprocess.Popen([*VOLT, *OUTPUT, "de_en"], bufsize=0, stdin=-1, stdout=-1, stderr=-1)
+    try:
+        for text, expected in ((b"low lo\n", b"low lo\n"), (b"w\r\n", b"w\n")):
+            given = answer(before, text)
+            assert given.startswith(b"<FROM_de> <TO_en> ")
+            assert answer(behind, given.removeprefix(b"<FROM_de> <TO_en> ")) == expected
+        for process in (before, behind):
+            assert process.stdout
+            assert process.stderr
+            process.stdout.close()
+            assert process.wait(DEADLINE) == 0
+            assert process.stderr.read() == b""
+    finally:
+        for process in (before, behind):
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                if pipe:
+                    pipe.close()
+
+
+def answer(process: subprocess.Popen[bytes], text: bytes) -> bytes:
+    """Return the lines that a process prints before the deadline."""
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(text)
+    descriptor = process.stdout.fileno()
+    return os.read(descriptor, 1 << 16) if select.select([descriptor], [], [], DEADLINE)[0] else b""

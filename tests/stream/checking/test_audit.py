@@ -1,0 +1,208 @@
+"""Audits detect missing and repeated lines, uneven ranks, other content and wrong shares."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from streams import numbered, write_lines
+
+from volt.errors import ConfigError
+from volt.stream import Schedule, Source, Stream, audit
+from volt.stream.checking import audit as auditing
+from volt.stream.checking.audit import Audit, SourceAudit, deviation
+from volt.stream.reading.epoch_order import SegmentLines
+from volt.stream.reading.open_shard import open_pair
+from volt.stream.reading.open_source import OpenSource
+from volt.stream.reading.tables import open_table
+from volt.stream.reading.unread_lines import LineBlock, rank_blocks
+
+
+@pytest.mark.parametrize("world", [1, 2, 5])
+@pytest.mark.parametrize("block_lines", [1, 7, 1000])
+def test_streams_are_exact(tmp_path: Path, world: int, block_lines: int) -> None:
+    """No line of three epochs, or of a source that ends earlier, is missing, repeated or changed."""
+    paths = numbered(tmp_path, "a", 60, n_shards=3)
+    whole: dict[str, Any] = {"epochs": 2, "split_lines": None, "shuffle": "none"}
+    sources = [
+        Source("a", paths, epochs=5, block_lines=block_lines, split_lines=11),
+        Source("b", paths[:1], 0.3, block_lines=block_lines, **whole),
+    ]
+    result = audit(Stream(sources, world=world), epochs=3, turns=1000, content=True)
+    assert result.exact
+    assert [(source.n_lines, source.epochs) for source in result.sources] == [(60, 3), (20, 2)]
+    assert not any(source.missing or source.repeated for source in result.sources)
+    assert json.loads(json.dumps(result.to_json()))["exact"]
+
+
+def test_blocks_of_all_ranks_count(tmp_path: Path) -> None:
+    """A source of one epoch is audited for one epoch; options are checked."""
+    paths = numbered(tmp_path, "a", 10, n_shards=2)
+    sources = [Source("a", paths, block_lines=4, epochs=1), Source("b", paths, block_lines=4)]
+    result = audit(Stream(sources, world=2, cache=tmp_path), epochs=3, turns=0)
+    assert [(source.epochs, source.n_blocks) for source in result.sources] == [(1, 4), (3, 12)]
+    assert (result.n_turns, result.deviation) == (0, 0)
+    for wrong in ({"epochs": 0}, {"turns": -1}):
+        with pytest.raises(ConfigError, match=rf"{next(iter(wrong))} is "):
+            audit(Stream(sources), **wrong)
+
+
+def test_missing_and_repeated_lines_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A block that reads another block's lines, and an order that repeats a line, are detected."""
+    stream = Stream([Source("a", numbered(tmp_path, "a", 60), block_lines=10)])
+    right = auditing.segment_lines
+
+    def wrong(source: OpenSource, block: LineBlock) -> Any:
+        return right(source, block._replace(start=block.start % 50))
+
+    def same(source: OpenSource, block: LineBlock, n: int) -> Any:
+        return np.zeros(n, np.int64)
+
+    for name, fault, n in (("segment_lines", wrong, 10), ("line_order", same, 54)):
+        with monkeypatch.context() as patch:
+            patch.setattr(auditing, name, fault)
+            [source] = audit(stream, turns=10).sources
+        assert (source.missing, source.repeated, source.exact) == (n, n, False)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "expected"),
+    [
+        ([(0, 5), (5, 5)], (0, 0)),
+        ([(2, 8)], (2, 0)),
+        ([(0, 8)], (2, 0)),
+        ([(0, 4), (6, 4)], (2, 0)),
+        ([(0, 6), (4, 6)], (0, 2)),
+        ([(0, 10), (3, 2), (8, 2)], (0, 4)),
+        ([], (10, 0)),
+    ],
+)
+def test_gaps_and_overlaps_of_blocks_are_counted(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ranges: list[tuple[int, int]],
+    expected: tuple[int, int],
+) -> None:
+    """Gaps may be anywhere; a block may overlap another block, or lie inside it."""
+    [source] = Stream([Source("a", numbered(tmp_path, "a", 10))], cache=tmp_path).sources
+    monkeypatch.setattr(
+        auditing, "segment_lines", lambda _, block: (SegmentLines(0, block.start, block.n_lines),)
+    )
+    blocks = [LineBlock(0, start, n) for start, n in ranges]
+    assert auditing._missing_and_repeated(source, blocks) == expected
+
+
+@pytest.mark.parametrize(("is_shared", "repeated", "uneven"), [(True, 0, 5), (False, 50, 0)])
+def test_uneven_ranks_are_detected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_shared: bool, repeated: int, uneven: int
+) -> None:
+    """Ranks that take whole blocks in turn are uneven; ranks that read everything repeat lines."""
+    stream = Stream([Source("a", numbered(tmp_path, "a", 25), block_lines=10)], world=2)
+    blocks = list(rank_blocks(25, 10, epochs=2))
+
+    def wrong(*_: Any, rank: int, world: int, epochs: int) -> list[LineBlock]:
+        return blocks[rank::world] if is_shared else blocks
+
+    monkeypatch.setattr(auditing, "rank_blocks", wrong)
+    [source] = audit(stream, epochs=2, turns=10).sources
+    assert (source.missing, source.repeated, source.uneven) == (0, repeated, uneven)
+    assert not source.exact
+
+
+@pytest.mark.parametrize("world", [1, 3])
+@pytest.mark.parametrize("kind", ["table", "pair"])
+def test_content_of_tables_and_pairs_is_compared(tmp_path: Path, world: int, kind: str) -> None:
+    """A line that is made of fields equals the fields of its files."""
+    if kind == "table":
+        rows = [f'{{"src": "a {i}", "tgt": "b {i}"}}' for i in range(23)]
+        paths = (write_lines(tmp_path / "a.jsonl", rows),)
+        shard = open_table(paths[0], fields={"src": "src", "tgt": "tgt"}, split_lines=5)
+    else:
+        pair = dict[str, str]()
+        for name in ("src", "tgt"):
+            pair[name] = write_lines(tmp_path / name, [f"{name} {i}" for i in range(23)])
+        paths = tuple(pair.values())
+        shard = open_pair(pair, split_lines=5)
+    source = OpenSource(Source("a", paths, block_lines=4), (shard,), 1)
+    assert audit(Stream([source], world=world), turns=10, content=True).exact
+
+
+def test_other_content_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that differ from the file are detected if content=True."""
+    stream = Stream([Source("a", numbered(tmp_path, "a", 9))])
+    monkeypatch.setattr(auditing, "_file_lines", lambda source: iter([b"other"]))
+    assert audit(stream, turns=10).exact
+    assert not audit(stream, turns=10, content=True).exact
+
+
+def test_only_the_first_byte_order_mark_is_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A byte order mark in the middle of a file is text, however few bytes are read at a time."""
+    path = tmp_path / "a.tsv"
+    path.write_bytes(b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\nthree")
+    read = auditing.read_raw
+    monkeypatch.setattr(
+        auditing, "read_raw", lambda name, **options: read(name, block_size=4, **options)
+    )
+    stream = Stream([Source("a", (str(path),), max_line=9)], cache=tmp_path)
+    assert audit(stream, turns=1, content=True).exact
+    with pytest.raises(Exception, match="more than 3 bytes"):
+        list(auditing._text_lines(str(path), 3))
+
+
+@pytest.mark.parametrize(
+    ("missing", "repeated", "uneven", "content", "deviation"),
+    [
+        *product((0, 1), (0, 1), (0, 1, 2), (None, True, False), (1.0,)),
+        *((0, 0, 0, None, off) for off in (0.0, 1 + 2e-6, 1.9)),
+    ],
+)
+def test_an_audit_is_exact_within_one_line(
+    missing: int, repeated: int, uneven: int, content: bool | None, deviation: float
+) -> None:
+    """Ranks and shares may be off by one line; no line may be missing, repeated or changed."""
+    source = SourceAudit("a", 9, 1, 2, missing, repeated, uneven, content)
+    is_exact = not missing and not repeated and uneven < 2 and content is not False
+    assert source.exact == is_exact
+    result = Audit((SourceAudit("b", 9, 1, 2, 0, 0, 0, None), source), 7, deviation)
+    assert result.exact == result.to_json()["exact"] == (is_exact and deviation <= 1)
+    verdict = "exact" if result.exact else "not exact"
+    assert repr(result).startswith(f"<Audit: {verdict}, 2 sources, 7 turns, at most ")
+
+
+@settings(deadline=None, max_examples=8)
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.integers(1, 9), st.integers(0, 25))
+def test_deviations_equal_a_naive_count(weights: list[int], window: int, turns: int) -> None:
+    """The number of turns that are checked together does not matter."""
+    mixture = auditing.Mixture([*map(float, weights)])
+    shares = np.array(weights) / sum(weights)
+    counts = np.zeros(len(weights))
+    worst = 0.0
+    for n, turn in enumerate(mixture.turns(turns).tolist(), 1):
+        counts[turn] += 1
+        worst = max(worst, float(np.abs(n * shares - counts).max()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(auditing, "_WINDOW", window)
+        assert deviation([*map(float, weights)], turns) == pytest.approx(worst)
+    assert deviation([1.0, Schedule(((0, 1.0), (9, 3.0)))], 30) == pytest.approx(0.5, abs=0.26)
+
+
+def test_deviations_of_many_sources_need_little_memory() -> None:
+    """Memory grows with turns plus sources, not with turns times sources."""
+    tracemalloc.start()
+    try:
+        assert deviation([1.0] * 500, 1 << 16) == pytest.approx(0.998)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 32 << 20
