@@ -50,7 +50,7 @@ GOOD = (
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_run(name: str) -> None:
-    """What the docstrings show is so."""
+    """The docstrings' examples give their results."""
     if not name.endswith("__main__"):
         assert not doctest.testmod(
             import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE
@@ -59,7 +59,7 @@ def test_examples_run(name: str) -> None:
 
 @pytest.fixture
 def corpora(tmp_path: Path) -> Path:
-    """A folder of data with one language, of made-up words."""
+    """Return Multi30k (val and a part of train), TED, and the Bible."""
     chance = random.Random(1)
     words = [
         "".join(chance.choice("aeiouklmnst") for _ in range(chance.randint(2, 7)))
