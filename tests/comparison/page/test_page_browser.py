@@ -1,14 +1,11 @@
-"""The page in a browser: it cuts as the encoder does, sorts, searches, follows the theme, and loads nothing."""
+"""Laws of the page in a browser: it splits as the encoder does, sorts, searches, and loads nothing."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
-from pathlib import Path
-from typing import Any
 
 import pytest
 from drawn import DRAWS_ALL
@@ -20,7 +17,6 @@ from pages import (
     topics_comparison,
 )
 
-from volt.comparison import Comparison
 from volt.comparison.compare import compare
 from volt.comparison.page.page import write_page
 from volt.encode.encoder import Encoder
@@ -36,11 +32,11 @@ WIDTHS = [1280, 390]
 
 
 class Browsed:
-    """A page in the browser, with whatever it complained of or asked for."""
+    """A page in the browser, with its errors and requests."""
 
-    def __init__(self, page: Any, path: Path) -> None:
+    def __init__(self, page, path):
         self.page, self.path = page, path
-        self.complaints: list[str] = []
+        self.complaints = []
         page.set_default_timeout(WAIT)
         page.on(
             "console", lambda message: self.complaints.append(f"{message.type}: {message.text}")
@@ -51,33 +47,33 @@ class Browsed:
         page.goto(path.as_uri())
         page.wait_for_selector("html[data-ready=yes]")
 
-    def _refuse(self, route: Any) -> None:
+    def _refuse(self, route):
         if route.request.url.split("#")[0] == self.path.as_uri():
             route.continue_()
         else:
             self.complaints.append(f"request: {route.request.url}")
             route.abort()
 
-    def pieces(self, box: str) -> list[str]:
-        """The pieces that stand in an element, as the vocabulary spells them."""
+    def pieces(self, box):
+        """Return the pieces in an element, as the vocabulary spells them."""
         script = "(box) => [...document.querySelectorAll(box + ' .piece')].map((piece) => piece.dataset.piece)"
         return list(self.page.evaluate(script, box))
 
-    def move(self, index: int) -> None:
+    def move(self, index):
         """Set the slider to the size with this index."""
         self.page.locator("#size").fill(str(index))
 
-    def column(self, number: int, *, table: str = "#token-table") -> list[Any]:
-        """The values behind a column's cells, from 1."""
+    def column(self, number, *, table="#token-table"):
+        """Return the values of a column's cells. number: from 1"""
         script = "(cells) => [...document.querySelectorAll(cells)].map((cell) => JSON.parse(cell.dataset.value))"
         return list(self.page.evaluate(script, f"{table} tbody tr > :nth-child({number})"))
 
-    def sort(self, number: int, *, table: str = "#token-table") -> None:
+    def sort(self, number, *, table="#token-table"):
         """Press a column's header."""
         self.page.locator(f"{table} thead th:nth-child({number}) button").click()
 
-    def overflows(self) -> bool:
-        """Whether the page, not a box in it, is wider than the window."""
+    def overflows(self):
+        """Check whether the page is wider than the window."""
         return bool(
             self.page.evaluate(
                 "document.documentElement.scrollWidth > document.documentElement.clientWidth"
@@ -86,10 +82,8 @@ class Browsed:
 
 
 @contextmanager
-def opened(
-    browser: Any, path: Path, *, width: int = WIDTHS[0], **options: Any
-) -> Iterator[Browsed]:
-    """A page that must not complain before it is closed."""
+def opened(browser, path, *, width=WIDTHS[0], **options):
+    """Open a page; check that it had no errors and requests when it is closed."""
     browsed = Browsed(browser.new_page(viewport={"width": width, "height": 844}, **options), path)
     yield browsed
     browsed.page.close()
@@ -97,7 +91,7 @@ def opened(
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser():
     with sync_api.sync_playwright() as playwright:
         launched = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox"], timeout=2 * WAIT
@@ -107,21 +101,21 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def topics_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def topics_page(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "topics.html"
     write_page(topics_comparison(), path)
     return path
 
 
 @pytest.fixture(params=WIDTHS if DRAWS_ALL else WIDTHS[-1:])
-def topics(browser: Any, topics_page: Path, request: pytest.FixtureRequest) -> Iterator[Browsed]:
-    """The page in the narrow window, where what it does is as in the wide one; in campaigns in both."""
+def topics(browser, topics_page, request):
+    """Open the page in a narrow window, in campaigns also in a wide one."""
     with opened(browser, topics_page, width=request.param, color_scheme="light") as browsed:
         yield browsed
 
 
-def encoder_at(comparison: Comparison, index: int, *, splits: bool) -> Encoder:
-    """The encoder of a searched size: its kept tokens, or all of them."""
+def encoder_at(comparison, index, *, splits):
+    """Return the encoder of a searched size, with its kept tokens or all tokens."""
     candidates, step = comparison.search.candidates, comparison.search.steps[index]
     tokens = [
         token
@@ -141,8 +135,8 @@ def encoder_at(comparison: Comparison, index: int, *, splits: bool) -> Encoder:
     )
 
 
-def assert_cuts_as_encoder(browsed: Browsed, comparison: Comparison, own: str) -> None:
-    """At the first, a middle and the last size, with and without splitting: samples and own text equal the encoder."""
+def assert_cuts_as_encoder(browsed, comparison, own):
+    """Compare samples and typed text with the encoder, at three sizes, with and without splitting."""
     lines, last = [line for _, line in comparison.samples.samples], len(comparison.search.steps) - 1
     browsed.page.locator("#own").fill(own)
     for splits in (True, False):
@@ -156,14 +150,14 @@ def assert_cuts_as_encoder(browsed: Browsed, comparison: Comparison, own: str) -
             assert browsed.page.locator("#sample-total").inner_text() == f"{len(expected):,}"
 
 
-def test_slider_cuts_as_the_encoder(topics: Browsed) -> None:
-    """Sample lines and typed text are cut as Python's encoder of that size cuts them."""
+def test_the_slider_splits_as_the_encoder(topics):
+    """Samples and typed text have the pieces of the encoder of that size."""
     own = "Unforgettable  __getattr__\tnaïve ĸ日本\u2003x  \U0001f600 " + "ab" * 60
     assert_cuts_as_encoder(topics, topics_comparison(), own)
 
 
-def test_slider_cuts_as_the_json_says(topics: Browsed) -> None:
-    """At every size, the pieces are those of the comparison's own sample cuts, and their counts and ranks fit."""
+def test_the_slider_splits_as_in_the_json(topics):
+    """At every size, pieces are the JSON's sample cuts, with their counts."""
     data = topics_comparison().as_data()
     samples, tokens = data["samples"], data["tokens"]["token"]
     for index, size in enumerate(samples["sizes"]):
@@ -182,8 +176,8 @@ def test_slider_cuts_as_the_json_says(topics: Browsed) -> None:
         assert topics.page.locator("#size-shown").inner_text() == f"{size:,}"
 
 
-def test_slider_moves_by_keyboard(topics: Browsed) -> None:
-    """Arrow keys, Home and End move the slider, which says its size; the picks' buttons do too."""
+def test_the_slider_moves_by_keyboard(topics):
+    """Arrow keys, Home, End and the picks' buttons move the slider, which states its size."""
     steps, slider = topics_comparison().search.steps, topics.page.locator("#size")
     slider.focus()
     for key, index in (
@@ -200,8 +194,8 @@ def test_slider_moves_by_keyboard(topics: Browsed) -> None:
     assert topics.page.locator("#size-shown").inner_text() == f"{pick.size:,}"
 
 
-def test_pieces_are_walked_by_keyboard(topics: Browsed) -> None:
-    """A line is one stop of the Tab key; arrows walk its pieces, and each is reported in words."""
+def test_pieces_are_reached_by_arrow_keys(topics):
+    """A line is one stop of the Tab key; arrow keys move between pieces, which are described."""
     first, second = (topics.page.locator("#samples .piece").nth(n) for n in range(2))
     first.focus()
     topics.page.keyboard.press("ArrowRight")
@@ -210,8 +204,8 @@ def test_pieces_are_walked_by_keyboard(topics: Browsed) -> None:
     assert topics.page.locator("#samples .line:first-child .piece[tabindex='0']").count() == 1
 
 
-def test_slider_answers_soon(topics: Browsed, record_property: Any) -> None:
-    """Every size is shown, layout included, long before a second is over; the times are recorded."""
+def test_the_slider_is_fast(topics, record_property):
+    """Every size is shown within two seconds; the times are recorded."""
     times = topics.page.evaluate("""() => [...Array(Number(size.max) + 1).keys()].map((index) => {
         const start = performance.now();
         size.value = index;
@@ -223,8 +217,8 @@ def test_slider_answers_soon(topics: Browsed, record_property: Any) -> None:
     assert max(times) < 2_000
 
 
-def test_tokens_sort(topics: Browsed) -> None:
-    """Each number column sorts from the greatest, then from the smallest, missing values last, over all pages."""
+def test_the_token_table_sorts(topics):
+    """Number columns sort in both directions over all pages, with missing values last."""
     columns = topics_comparison().as_data()["tokens"]
     keys = ["token", "count", "rank", "length", "appears", "peak", "peak_count", "scaffolding"]
     for number, key in enumerate(keys[1:], start=2):
@@ -242,8 +236,8 @@ def test_tokens_sort(topics: Browsed) -> None:
         )
 
 
-def test_tokens_rows_are_the_json(topics: Browsed) -> None:
-    """A row's cells are the JSON's values of that token, and what they show are these numbers."""
+def test_the_token_table_shows_the_json(topics):
+    """The cells of a row are the JSON's values of the token."""
     columns = topics_comparison().as_data()["tokens"]
     keys = ["token", "count", "rank", "length", "appears", "peak", "peak_count", "scaffolding"]
     shown = list(zip(*(topics.column(number) for number in range(1, 9)), strict=True))
@@ -254,8 +248,8 @@ def test_tokens_rows_are_the_json(topics: Browsed) -> None:
     assert texts == ["–" if value is None else f"{value:,}" for value in shown[0][1:]]
 
 
-def test_tokens_search_and_pages(topics: Browsed) -> None:
-    """Typing leaves the tokens that hold the text, whatever the case; pages turn, and end."""
+def test_the_token_table_is_searched_and_paged(topics):
+    """Typing selects tokens with the text, in any case; pages turn, and end."""
     tokens = topics_comparison().as_data()["tokens"]["token"]
     topics.page.locator("#query").press_sequentially("ING")
     found = [token for token in tokens if "ing" in token.lower()]
@@ -279,8 +273,8 @@ def test_tokens_search_and_pages(topics: Browsed) -> None:
     assert topics.page.get_by_role("button", name="Next", exact=True).is_disabled()
 
 
-def test_system_table_sorts(topics: Browsed) -> None:
-    """A table of the page itself sorts too: by number, by name, and nothing is lost."""
+def test_a_table_of_systems_sorts(topics):
+    """A table sorts by number and by name, and no row is lost."""
     before = topics.column(1, table="#systems-training")
     topics.sort(2, table="#systems-training")
     sizes = topics.column(2, table="#systems-training")
@@ -289,8 +283,8 @@ def test_system_table_sorts(topics: Browsed) -> None:
     assert topics.column(1, table="#systems-training") == sorted(before)
 
 
-def test_theme_switches(topics: Browsed) -> None:
-    """The button goes from the system's theme to light and dark, and ground, text and charts follow."""
+def test_the_theme_switches(topics):
+    """The button switches between the system's, the light and the dark theme; print is light."""
     script = """() => [document.body, document.querySelector(".chart svg .role-axis-label text")].map(
         (one) => getComputedStyle(one)[one === document.body ? "backgroundColor" : "fill"])"""
     themes = {}
@@ -307,8 +301,8 @@ def test_theme_switches(topics: Browsed) -> None:
     assert topics.page.evaluate(script)[1] == themes["light"][1]
 
 
-def test_page_fits_its_window(topics: Browsed) -> None:
-    """The page never scrolls sideways, whatever is shown; every chart is drawn, inside the window, wide or narrow."""
+def test_the_page_fits_its_window(topics):
+    """The page never scrolls sideways, and charts are inside the window."""
     for width in WIDTHS:
         topics.page.set_viewport_size({"width": width, "height": 844})
         for index in (0, len(topics_comparison().search.steps) - 1):
@@ -321,8 +315,8 @@ def test_page_fits_its_window(topics: Browsed) -> None:
         )
 
 
-def test_everything_is_named_and_reached(topics: Browsed) -> None:
-    """Every control has a name, and Tab reaches every control that is in use."""
+def test_controls_have_names_and_are_reached_by_tab(topics):
+    """Every control has a name, and the Tab key reaches it."""
     unnamed = topics.page.evaluate("""() => [...document.querySelectorAll("button, input, textarea")].filter(
         (one) => !one.textContent.trim() && !one.labels?.length && !one.ariaLabel).map((one) => one.outerHTML)""")
     assert unnamed == []
@@ -338,8 +332,10 @@ def test_everything_is_named_and_reached(topics: Browsed) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS if DRAWS_ALL else WIDTHS[-1:])
-def test_hostile_corpus_is_text(browser: Any, tmp_path: Path, width: int) -> None:
-    """Mark-up, quotes, script ends and direction controls as tokens show as text, and run, load and ask nothing."""
+def test_hostile_tokens_are_shown_as_text(browser, tmp_path, width):
+    """Markup, quotes and direction characters in tokens show as text, and neither run nor load
+    anything.
+    """
     comparison = hostile_comparison()
     write_page(comparison, tmp_path / "hostile.html")
     with opened(browser, tmp_path / "hostile.html", width=width) as browsed:
@@ -372,8 +368,8 @@ def test_hostile_corpus_is_text(browser: Any, tmp_path: Path, width: int) -> Non
         assert not browsed.overflows()
 
 
-def test_metaspace_and_normal_forms_are_typed_alike(browser: Any, tmp_path: Path) -> None:
-    """Typed text is normalised and cut at spaces as Python does it, "▁" and line ends included."""
+def test_typed_text_is_normalized_as_in_python(browser, tmp_path):
+    """Typed text is normalised and split at spaces as in Python."""
     comparison = spaced_comparison("metaspace", "nfkc+lowercase")
     write_page(comparison, tmp_path / "spaced.html")
     with opened(browser, tmp_path / "spaced.html") as browsed:
@@ -382,8 +378,8 @@ def test_metaspace_and_normal_forms_are_typed_alike(browser: Any, tmp_path: Path
         )
 
 
-def test_other_pretokenizers_show_samples_alone(browser: Any, tmp_path: Path) -> None:
-    """Where the page cannot cut free text as Python does, it offers no box for it; samples are cut all the same."""
+def test_other_pretokenizers_have_no_text_box(browser, tmp_path):
+    """If the page cannot split free text as Python does, it shows samples only."""
     comparison = spaced_comparison("gpt2", "none")
     write_page(comparison, tmp_path / "gpt2.html")
     with opened(browser, tmp_path / "gpt2.html") as browsed:
@@ -394,10 +390,8 @@ def test_other_pretokenizers_show_samples_alone(browser: Any, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("sizes", [[100], None])
-def test_smallest_comparisons_have_a_page(
-    browser: Any, tmp_path: Path, sizes: list[int] | None
-) -> None:
-    """A single searched size, or a corpus of three lines, gives a page without a complaint or an empty chart."""
+def test_smallest_comparisons_have_a_page(browser, tmp_path, sizes):
+    """A comparison of one size or of three lines gives a page without errors or empty charts."""
     comparison = small_comparison(sizes)
     write_page(comparison, tmp_path / "small.html")
     with opened(browser, tmp_path / "small.html") as browsed:
@@ -414,8 +408,8 @@ def test_smallest_comparisons_have_a_page(
 @pytest.mark.slow
 @pytest.mark.campaign
 @pytest.mark.parametrize("n_lines", [6_000, 29_000])
-def test_multi30k(browser: Any, lines: Any, tmp_path: Path, n_lines: int) -> None:
-    """On real text in four languages, with up to 30,000 candidates, the page stays below 5 MB and cuts as ever."""
+def test_multi30k(browser, lines, tmp_path, n_lines):
+    """On real text with 30,000 candidates, the page is below 5 MB, and splits as the encoder."""
     for name in ("en", "de", "fr", "cs"):
         text = "".join(f"{line}\n" for line in lines(f"multi30k/train.{name}.gz", n_lines))
         (tmp_path / f"train.{name}").write_text(text, encoding="utf-8")

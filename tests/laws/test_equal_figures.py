@@ -1,4 +1,6 @@
-"""A search and a comparison print equal figures of one vocabulary and text, on the command line and in Python."""
+"""A search and a comparison print equal figures of one vocabulary and text, in the command and in
+Python.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import TEXT, Run
+from commands import TEXT
 
 from volt.choose.report import as_data
 from volt.choose.scaling_law import LanguageModel
@@ -33,11 +35,11 @@ OPTIONS: dict[str, tuple[list[str], dict[str, Any], dict[str, Any]]] = {
 }
 
 
-def _figures(data: dict[str, Any]) -> list[Any]:
+def _figures(data):
     return [pytest.approx(data[name], rel=1e-12) for name in FIGURES]
 
 
-def _of_file(data: dict[str, Any]) -> list[Any]:
+def _of_file(data):
     [system] = [system for system in data["systems"] if system["family"] == "file"]
     assert system["n_scaffolding"] == system["training"]["n_types"] - system["size"]
     return [system["training"][name] for name in FIGURES]
@@ -45,7 +47,7 @@ def _of_file(data: dict[str, Any]) -> list[Any]:
 
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("text", TEXTS)
-def test_both_commands_and_python_agree(run: Run, tmp_path: Path, text: str, options: str) -> None:
+def test_both_commands_and_python_agree(run, tmp_path, text, options):
     """Scaffolding, user tokens and byte tokens count alike in all four."""
     Path("text.txt").write_text(TEXTS[text])
     words, learning, searching = OPTIONS[options]

@@ -1,4 +1,4 @@
-"""Private characters of a text, U+10C000 to U+10FFFD, are text, though user tokens hide behind such."""
+"""Laws of private characters, U+10C000 to U+10FFFD: in a text they are text, although they stand for user tokens."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from itertools import chain, pairwise
 
 import pytest
-from batches import ENCODERS, HARD
+from batches import ENCODERS, HARD, ids_of
 from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -30,7 +30,7 @@ OWN = (
     chr(LAST_HIDDEN - 1),
     chr(LAST_HIDDEN),
 )
-OTHERS = "\U00100000\U0010efff\U000f0000\ue000"  # some of them stand in
+OTHERS = "\U00100000\U0010efff\U000f0000\ue000"  # some of them are placeholders
 DECLARED = (
     r"split: ?[a-z]+",
     r"split:.",
@@ -43,7 +43,7 @@ FEW = settings(max_examples=examples(30), deadline=None)
 
 
 def declared(name: str, normalizer: str = "none") -> Vocabulary:
-    """A small vocabulary of a declared pattern, with the marker of CLIP where a pattern leaves gaps."""
+    """Return a small vocabulary of a declared pattern; if the pattern drops text, with the marker of CLIP."""
     cut, end = PreTokenizer(name), "</w>" * ("matches" in name)
     first, second, *_ = to_characters(OWN[0].encode()) if cut.is_bytes else (OWN[0], "é")
     merges = [
@@ -67,7 +67,7 @@ def declared(name: str, normalizer: str = "none") -> Vocabulary:
 
 
 def without_users(vocabulary: Vocabulary) -> Vocabulary:
-    """The same pieces, none of which is found in text."""
+    """Return a vocabulary with these pieces and without user tokens."""
     special = vocabulary.special
     return replace(
         vocabulary, special=replace(special, user=(), control=special.control + special.user)
@@ -103,23 +103,21 @@ def twin_of(which: int) -> Encoder:
 
 
 def segments(line: str) -> list[str]:
-    """A line cut at user tokens, which stand at the odd places."""
+    """Return a line, split at user tokens, which have odd places."""
     ends = [0, *chain.from_iterable(SpecialTokens(user=USER).spans(line)), len(line)]
     return [line[start:end] for start, end in pairwise(ends)]
 
 
 def expected(which: int, line: str) -> list[str]:
-    """The pieces of a line by the twin, where user tokens stand apart."""
-    parts = enumerate(segments(line))
-    return list(
-        chain.from_iterable(
-            [part] if place % 2 else twin_of(which).encode(part) for place, part in parts
-        )
-    )
+    """Return the pieces of a line by the twin, with user tokens between them."""
+    pieces = list[str]()
+    for place, part in enumerate(segments(line)):
+        pieces += [part] if place % 2 else twin_of(which).encode(part)
+    return pieces
 
 
-def all_ways(encoder: Encoder, lines: Sequence[str], pieces: list[list[str]]) -> None:
-    """Every path gives these pieces: lists, offsets, batches, text, warm caches."""
+def assert_every_call(encoder: Encoder, lines: Sequence[str], pieces: list[list[str]]) -> None:
+    """Check that every call has these pieces: single lines, offsets, batches with new and known units, text."""
     ids = [encoder.ids(row).tolist() for row in pieces]
     for line, row, numbers in zip(lines, pieces, ids, strict=True):
         assert encoder.encode(line) == row
@@ -127,28 +125,26 @@ def all_ways(encoder: Encoder, lines: Sequence[str], pieces: list[list[str]]) ->
         assert [piece for piece, *_ in encoder.encode_offsets(line)] == row
     assert encoder.encode_lines(lines) == pieces
     for batch in (lines, lines + lines[::-1]):
-        assert [row.tolist() for row in encoder.encode_batch(batch, n_threads=1)] == (
-            ids + ids[::-1]
-        )[: len(batch)]
+        assert ids_of(encoder.encode_batch(batch, n_threads=1)) == (ids + ids[::-1])[: len(batch)]
     flat = [line.replace("\n", " ") for line in lines]
     text = "\n".join(flat).encode()
-    wanted = [" ".join(row) for row in encoder.encode_lines(flat)]
-    assert encoder.encode_text(text).decode().split("\n")[: len(flat)] == wanted
+    as_text = [" ".join(row) for row in encoder.encode_lines(flat)]
+    assert encoder.encode_text(text).decode().split("\n")[: len(flat)] == as_text
 
 
 @given(which_, lines_)
 @FEW
 def test_lines_without_user_tokens_are_encoded_as_without_any(which, lines):
-    """Ids, pieces, offsets and text, by all paths; also with dropout, drawn alike."""
+    """In every call, and with dropout, the encoder equals its twin without user tokens."""
     encoder, twin = encoder_with(which), twin_of(which)
     lines = [line for line in lines if not VOCABULARIES[which].special.spans(line)]
-    all_ways(encoder, lines, twin.encode_lines(lines))
+    assert_every_call(encoder, lines, twin.encode_lines(lines))
     for line in lines:
         assert encoder.encode_offsets(line) == twin.encode_offsets(line)
     drawn = twin.encode_lines(lines, dropout=0.5, seed=3)
     assert encoder.encode_lines(lines, dropout=0.5, seed=3) == drawn
     batch = encoder.encode_batch(lines, dropout=0.5, seed=3, n_threads=1)
-    assert [row.tolist() for row in batch] == [encoder.ids(row).tolist() for row in drawn]
+    assert ids_of(batch) == [encoder.ids(row).tolist() for row in drawn]
 
 
 @given(st.sampled_from(ISOLATING), lines_)
@@ -156,32 +152,32 @@ def test_lines_without_user_tokens_are_encoded_as_without_any(which, lines):
     next(n for n, one in enumerate(VOCABULARIES) if OWN[0] in one.tokens), [f"a<url> {OWN[0]}"]
 )
 @FEW
-def test_around_user_tokens_text_is_encoded_as_without_any(which, lines):
-    """Where user tokens stand apart, what stands between two is encoded as if it were a line without them."""
-    all_ways(encoder_with(which), lines, [expected(which, line) for line in lines])
+def test_text_between_user_tokens_is_encoded_alone(which, lines):
+    """If user tokens are words of their own, the text between two of them is encoded like a line."""
+    assert_every_call(encoder_with(which), lines, [expected(which, line) for line in lines])
 
 
 @given(which_, lines_, st.permutations(OWN))
 @FEW
-def test_all_are_treated_alike(which, lines, others):
-    """Another private character gives the same pieces, in which it stands, wherever user tokens are."""
+def test_private_characters_are_interchangeable(which, lines, others):
+    """With other private characters, the pieces contain these, with and without user tokens in the line."""
     vocabulary = VOCABULARIES[which]
     if (
         vocabulary.pretokenizer.is_bytes
         or vocabulary.byte_fallback
         or vocabulary.pretokenizer.name in DECLARED
     ):
-        return  # its bytes are other bytes, or it is known
+        return  # the vocabulary knows the character, or its bytes
     renamed = str.maketrans(dict(zip(OWN, others, strict=True)))
     encoder, there = encoder_with(which), [line.translate(renamed) for line in lines]
     pieces = [[piece.translate(renamed) for piece in row] for row in encoder.encode_lines(lines)]
-    all_ways(encoder, there, pieces)
+    assert_every_call(encoder, there, pieces)
 
 
 @given(which_, lines_)
 @FEW
-def test_what_is_decoded_is_what_was_encoded(which, lines):
-    """A text and its pieces spell the same with private characters as with others, which no vocabulary knows."""
+def test_private_characters_decode_to_themselves(which, lines):
+    """A text decodes with private characters as it does with other unknown characters."""
     vocabulary, encoder = VOCABULARIES[which], encoder_with(which)
     if "matches" in vocabulary.pretokenizer.name or "regex" in vocabulary.pretokenizer.name:
         return  # these drop text
@@ -194,14 +190,14 @@ def test_what_is_decoded_is_what_was_encoded(which, lines):
 
 @given(which_, st.lists(st.lists(fragments, min_size=1, max_size=4).map("".join), max_size=3))
 @FEW
-def test_words_given_as_they_stand_hold_no_user_tokens(which, words):
-    """Pre-tokens that `encode_words` is given are text, as without user tokens."""
+def test_encode_words_finds_no_user_tokens(which, words):
+    """The words that `encode_words` encodes are text, as without user tokens."""
     assert encoder_with(which).encode_words(words) == twin_of(which).encode_words(words)
 
 
 @pytest.mark.parametrize("name", ["whitespace", "metaspace", "gpt2", "bytes", "split: ?[a-z]+"])
-def test_counting_is_as_without_user_tokens(name, tmp_path):
-    """Words with private characters are counted as they are; where none is a user token, as if there were none."""
+def test_counts_are_as_without_user_tokens(name, tmp_path):
+    """Words with private characters are counted as they are, whether the vocabulary has user tokens or not."""
     path = tmp_path / "a.txt"
     path.write_text("".join(f"a{one} {one} lo{one}\ufffdw\n" for one in OWN))
     plain, hiding = (
@@ -212,17 +208,12 @@ def test_counting_is_as_without_user_tokens(name, tmp_path):
 
 
 def test_a_text_of_all_characters_is_encoded():
-    """However many private characters lines hold; one that holds them all has U+FFFD for some."""
-    which = next(
-        n
-        for n, one in enumerate(VOCABULARIES)
-        if one.pretokenizer.name == "bytes+split: ?\\p{L}+|\\p{N}{1,3}"
-    )
+    """Lines may contain any number of private characters; a line with all of them has U+FFFD for some."""
+    names = [one.pretokenizer.name for one in VOCABULARIES]
+    which = names.index("bytes+split: ?\\p{L}+|\\p{N}{1,3}")
     codes = [*range(0xF0000, 0xFFFFE), *range(0x100000, 0x10FFFE)]
-    lines = ["".join(map(chr, codes[start : start + 500])) for start in range(0, len(codes), 5_000)]
+    text = "".join(map(chr, codes))
+    lines = [text[start : start + 500] for start in range(0, len(codes), 5_000)]
     assert encoder_with(which).encode_lines(lines) == twin_of(which).encode_lines(lines)
-    pieces = encoder_with(which).encode("".join(map(chr, codes)))
-    assert (
-        to_bytes("".join(pieces)).decode()
-        == "".join(map(chr, codes[:-N_HIDDEN])) + "\ufffd" * N_HIDDEN
-    )
+    pieces = "".join(encoder_with(which).encode(text))
+    assert to_bytes(pieces).decode() == text[:-N_HIDDEN] + "\ufffd" * N_HIDDEN

@@ -1,4 +1,4 @@
-"""Searches whose numbers are stored: what rules pick, what steps measure and what reports show, for all options."""
+"""Golden searches: picks, steps and reports of searches with all options."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ SEARCHES: dict[str, tuple[volt.learn.Candidates, dict[str, Any]]] = {
 }
 
 
-def row(values: dict[str, Any]) -> str:
-    """Values in a line; floats with six significant digits, and the tiny ones, which depend on rounding, as 0."""
+def row(values):
+    """Join values; floats have six digits, and tiny ones, which depend on rounding, are 0."""
     rounded = (
         f"{value if abs(value) > 1e-9 else 0:.6g}" if isinstance(value, float) else value
         for value in values.values()
@@ -67,8 +67,8 @@ def row(values: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_the_numbers_of_a_search_stay(name: str) -> None:
-    """Picks, steps, support, vocabulary, provenance and the rows of the report are the stored ones."""
+def test_searches_equal_the_golden_ones(name):
+    """Picks, steps, support, provenance and report equal the stored ones."""
     candidates, options = SEARCHES[name]
     heard = list[int]()
     result = volt.search(candidates, **options, report=heard.append)
@@ -103,8 +103,8 @@ def test_the_numbers_of_a_search_stay(name: str) -> None:
     check(f"choose search {name}", found)
 
 
-def test_what_cannot_be_rounded_up_is_reported() -> None:
-    """A multiple that needs more tokens than there are names the merges to learn; the last size can be reached."""
+def test_rounding_up_needs_enough_merges():
+    """If a multiple needs more tokens than there are, the error names the merges to learn."""
     assert volt.search(CANDIDATES, sizes=[40], select="fixed:0062", multiple_of=1).best.size == 62
     assert CANDIDATES.n_tokens == 63
     n_ids = len(volt.search(CANDIDATES, select=CANDIDATES.n_tokens).vocabulary.pieces)

@@ -1,24 +1,20 @@
-"""A vocabulary that knows little of a text is never ranked best: dashes and a warning in place of its measures."""
+"""A vocabulary with many unknown pieces is not ranked: reports show dashes and a warning."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from dataclasses import fields
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import Run
 
 import volt
 from volt.comparison import measures
 from volt.comparison.compare import NamedText
-from volt.comparison.measures import Cuts, Measures, Text
+from volt.comparison.measures import Measures
 from volt.comparison.page.charts import fertility_chart
-from volt.comparison.result import Comparison
 from volt.comparison.tables import as_markdown, report_tables, warnings
 
 SLOVENIAN = "dober dan vsi ljudje se rodijo svobodni in imajo enako dostojanstvo in enake pravice obdarjeni so z razumom"
@@ -28,19 +24,21 @@ RANKED = [field.name for field in fields(Measures) if field.default is None]  # 
 LATIN = "in 2026"  # of which the Slovenian vocabulary knows a part
 
 
-def counts_of(text: str, n: int = 50) -> volt.WordCounts:
-    """The words of a text, n times."""
+def counts_of(text, n=50):
+    """Count the words of a text, n times."""
     return volt.WordCounts.from_pairs(dict.fromkeys(text.split(), n))
 
 
-def slovenian(path: Path) -> str:
-    """A vocabulary file of Slovenian."""
+def slovenian(path):
+    """Write a vocabulary of Slovenian."""
     volt.search(volt.learn_bpe(counts_of(SLOVENIAN), 60)).vocabulary.save(path)
     return str(path)
 
 
-def wordpiece(path: Path) -> str:
-    """A file in which every unknown word is a single piece, which flatters its fertility."""
+def wordpiece(path):
+    """Write a vocabulary in which every unknown word is a single piece, which makes its fertility
+    low.
+    """
     tokenizers = pytest.importorskip("tokenizers")
     tokens = dict.fromkeys(["[UNK]", *sorted(set(SLOVENIAN.replace(" ", ""))), "in"])
     vocab = {token: number for number, token in enumerate(tokens)}
@@ -51,15 +49,15 @@ def wordpiece(path: Path) -> str:
 
 
 @pytest.fixture(params=[slovenian, wordpiece])
-def comparison(request: pytest.FixtureRequest, tmp_path: Path) -> Comparison:
-    """Tamil, with VOLT's own vocabulary and a useless one."""
+def comparison(request, tmp_path):
+    """Return a comparison on Tamil with a vocabulary of Slovenian."""
     path = request.param(tmp_path / ("sl.volt" if request.param is slovenian else "sl.json"))
     texts = [NamedText("ta", counts_of(TAMIL)), NamedText("mixed", counts_of(f"{TAMIL} {LATIN}"))]
     return volt.compare(texts, heldout=texts[:1], systems=[path])
 
 
-def test_a_slovenian_vocabulary_is_not_ranked_on_tamil(comparison: Comparison) -> None:
-    """All that ranks systems is None for the text and each source; the others keep their measures."""
+def test_measures_that_rank_are_none(comparison):
+    """Measures that rank systems are None for the text and each source; other systems have theirs."""
     *own, useless = comparison.systems
     for one in (useless.training, useless.heldout, *useless.by_source.values()):
         assert one is not None
@@ -71,8 +69,10 @@ def test_a_slovenian_vocabulary_is_not_ranked_on_tamil(comparison: Comparison) -
         assert all(one.parity is not None for one in system.by_source.values())
 
 
-def test_it_shows_dashes_and_a_warning(comparison: Comparison) -> None:
-    """In every table its cells are dashes but what is unknown; a warning says so; JSON, chart and notebook agree."""
+def test_reports_show_dashes_and_a_warning(comparison):
+    """Tables, JSON, chart and notebook lack the measures, and a warning gives the share of unknown
+    pieces.
+    """
     data = comparison.as_data()
     useless = data["systems"][-1]["name"]
     kept = {
@@ -105,23 +105,8 @@ def test_it_shows_dashes_and_a_warning(comparison: Comparison) -> None:
     assert "–" in comparison._repr_html_()
 
 
-def test_few_unknown_pieces_count_as_one_type() -> None:
-    """Up to 1 %, unknown pieces are one more type of one character in every measure of the distribution."""
-    text = Text(np.array([995, 4, 1]), Counter(dict.fromkeys("abc", 1_000)), 5_000)
-    cuts = Cuts(np.array([0, 1, -1]), np.array([1, 2, 3]))
-    known = Cuts(np.array([0, 1, 2]), np.array([1, 2, 3]))
-    found, expected = (
-        measure([(text, cuts)], lengths=np.array([4, 2])),
-        measure([(text, known)], lengths=np.array([4, 2, 1])),
-    )
-    assert [getattr(found, name) for name in RANKED] == [getattr(expected, name) for name in RANKED]
-    assert (found.n_types, found.n_used, found.unknown_rate) == (2, 2, 0.001)
-    many = Text(np.array([995, 4, 11]), Counter(dict.fromkeys("abc", 1_000)), 5_000)
-    assert measure([(many, cuts)], lengths=np.array([4, 2])).fertility is None
-
-
-def test_the_command_says_so(run: Run, tmp_path: Path) -> None:
-    """`volt compare --with` and `-m` name the vocabulary and how much of the text is unknown to it."""
+def test_the_command_warns_of_unknown_pieces(run, tmp_path):
+    """`volt compare` names the vocabulary and the share of unknown pieces."""
     slovenian(tmp_path / "sl.volt")
     (tmp_path / "ta.txt").write_text(f"{TAMIL}\n" * 50, encoding="utf-8")
     for option in ("--with", "-m"):
@@ -130,8 +115,8 @@ def test_the_command_says_so(run: Run, tmp_path: Path) -> None:
         assert "file sl.volt (100 % of the training text)" in message
 
 
-def test_one_warning_names_all_systems(tmp_path: Path) -> None:
-    """However many systems know too little of a text, one sentence names them all."""
+def test_one_warning_names_all_systems(tmp_path):
+    """One warning names all systems with too many unknown pieces."""
     files = [slovenian(tmp_path / name) for name in ("one.volt", "two.volt")]
     [warning] = [
         problem

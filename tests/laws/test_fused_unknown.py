@@ -1,4 +1,4 @@
-"""Laws of runs of unknown characters that are one piece: every way of encoding gives the same, as does tokenizers."""
+"""Laws of fuse_unk: a run of unknown characters in a word is one piece, in every call and in tokenizers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from batches import ids_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from volt.encode.batch_encoder import Encoded
 from volt.encode.encoder import Encoder
 from volt.encode.offsets import encode_offsets
 from volt.formats import huggingface
@@ -39,50 +41,51 @@ lines_of_text = st.lists(
 
 def fused(vocabulary: Vocabulary, line: str) -> list[str]:
     """Return the pieces of a line, with each run of unknown ones in a word joined."""
-    plain, result, last = Encoder(replace(vocabulary, fuse_unk=False)), [], None
+    plain = Encoder(replace(vocabulary, fuse_unk=False))
+    pieces = list[str]()
+    last = None  # the word of the last piece, if it is unknown
     for piece, _, _, word in encode_offsets(vocabulary, line, encode_words=plain._tables.pieces):
         is_unknown = piece not in vocabulary.ids
-        result.append(piece) if not is_unknown or last != word else result.append(
-            result.pop() + piece
-        )
+        if is_unknown and last == word:
+            pieces[-1] += piece
+        else:
+            pieces.append(piece)
         last = word if is_unknown else None
-    return result
+    return pieces
 
 
 @pytest.mark.parametrize("kind", VOCABULARIES)
 @given(lines=lines_of_text)
 @example(lines=["xyz low éx", "lxxo", "x", "xlx <url>x", "é\U0010c000x"])
-def test_runs_are_joined_in_words(kind: str, lines: list[str]) -> None:
-    """Pieces, ids, ids as text, spans and sampled ids of a line are those of the joined pieces."""
+def test_every_call_has_the_joined_pieces(kind: str, lines: list[str]) -> None:
+    """Pieces, ids, text, spans and pieces with dropout."""
     vocabulary = VOCABULARIES[kind]
     encoder = Encoder(vocabulary)
-    expected = [encoder.encode(line) for line in lines]
-    assert expected == [fused(vocabulary, line) for line in lines]
+    drops = {"dropout": 1e-12, "seed": 1}
+    expected = [fused(vocabulary, line) for line in lines]
     ids = [encoder.ids(pieces).tolist() for pieces in expected]
-    assert [row.tolist() for row in encoder.encode_batch(lines)] == ids
-    assert [row.tolist() for row in encoder.encode_batch(lines, dropout=1e-12, seed=1)] == ids
-    assert encoder.encode_lines(lines, dropout=1e-12, seed=1) == expected
-    spans = encoder.encode_spans(lines)
-    assert [
-        spans.ids[a:b].tolist() for a, b in zip(spans.offsets, spans.offsets[1:], strict=False)
-    ] == ids
     text = "".join(f"{line}\n" for line in lines).encode()
-    assert encoder.encode_text(text).decode().split("\n")[:-1] == [
-        " ".join(pieces) for pieces in expected
-    ]
-    assert encoder.encode_text(text, dropout=1e-12, seed=1) == encoder.encode_text(text)
-    rows = encoder.encode_text(text, form="ids").decode().split("\n")[:-1]
-    assert rows == [" ".join(map(str, row)) for row in ids]
+    as_text = "".join(" ".join(pieces) + "\n" for pieces in expected)
+    ids_as_text = "".join(" ".join(map(str, row)) + "\n" for row in ids)
+    spans = encoder.encode_spans(lines)
+    assert [encoder.encode(line) for line in lines] == expected
+    assert encoder.encode_lines(lines, **drops) == expected  # type: ignore[arg-type]
+    assert ids_of(encoder.encode_batch(lines)) == ids
+    assert ids_of(encoder.encode_batch(lines, **drops)) == ids  # type: ignore[arg-type]
+    assert ids_of(Encoded(spans.ids, spans.offsets)) == ids
+    assert encoder.encode_text(text).decode() == as_text
+    assert encoder.encode_text(text, **drops).decode() == as_text  # type: ignore[arg-type]
+    assert encoder.encode_text(text, form="ids").decode() == ids_as_text
 
 
 def test_separators_mark_the_ends_of_fused_pieces() -> None:
-    """subword-nmt's spelling has one mark after a run inside a word, and none after a run that ends it."""
+    """In subword-nmt's spelling, one mark follows a run inside a word, and none follows a run that ends it."""
     text = Encoder(VOCABULARIES["suffix"]).encode_text(b"xylow lowxy\n", separator="@@")
     assert text == b"xy@@ lo@@ w low@@ xy\n"
 
 
-def test_the_property_is_saved(tmp_path: Path) -> None:
-    """A file keeps it, and vocabularies with and without it have different fingerprints."""
+def test_fuse_unk_is_saved(tmp_path: Path) -> None:
+    """A file stores it, and the fingerprint depends on it."""
     vocabulary = VOCABULARIES["suffix"]
     vocabulary.save(tmp_path / "a.volt")
     assert Vocabulary.load(tmp_path / "a.volt") == vocabulary
@@ -90,37 +93,32 @@ def test_the_property_is_saved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", ["whitespace", "metaspace"])
-def test_tokenizers_fuses_alike(cut: str, tmp_path: Path) -> None:
-    """A tokenizer.json with fuse_unk has the ids of the library, and keeps the property when it is written again."""
+def test_ids_equal_those_of_tokenizers(cut: str, tmp_path: Path) -> None:
+    """A tokenizer.json with fuse_unk has the ids of the library, and VOLT reads the option back."""
     tokenizers = pytest.importorskip("tokenizers")
     vocabulary = replace(
         VOCABULARIES["metaspace"], pretokenizer=PreTokenizer(cut), special=SpecialTokens()
     )
     huggingface.write(vocabulary, tmp_path / "tokenizer.json")
-    again, real = (
-        huggingface.read(tmp_path / "tokenizer.json"),
-        tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json")),
-    )
+    loaded = huggingface.read(tmp_path / "tokenizer.json")
+    real = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     assert json.loads((tmp_path / "tokenizer.json").read_text())["model"]["fuse_unk"]
     lines = ["xyz low éx", "lxxo", "x", "xlx  xé low", "", "ééx lowé é"]
-    assert again.fuse_unk
-    assert [row.tolist() for row in Encoder(again).encode_batch(lines)] == [
-        one.ids for one in real.encode_batch(lines, add_special_tokens=False)
-    ]
+    assert loaded.fuse_unk
+    expected = [line.ids for line in real.encode_batch(lines, add_special_tokens=False)]
+    assert ids_of(Encoder(loaded).encode_batch(lines)) == expected
 
 
 @pytest.mark.parametrize(
     "special",
     [SpecialTokens(bos="xy"), SpecialTokens(control=("xy",)), SpecialTokens(user=("xy",))],
 )
-def test_unknown_text_is_no_special_token_that_it_spells(special: SpecialTokens) -> None:
-    """A run of unknown characters has the id of <unk> in single calls as in batches, whatever it spells."""
+def test_unknown_text_never_becomes_a_special_token(special: SpecialTokens) -> None:
+    """A run of unknown characters has the id of <unk> in single calls and in batches, also if it spells a token."""
     vocabulary = replace(VOCABULARIES["metaspace"], special=special)
     encoder = Encoder(vocabulary)
     expected = encoder.encode_batch(["lo xy"], allowed_special=()).ids.tolist()
     assert vocabulary.ids["xy"] not in expected
     assert encoder.encode_ids("lo xy", allowed_special=()).tolist() == expected
-    assert (
-        encoder.encode_ids("lo xy", allowed_special=(), dropout=0.5, seed=1)[-1]
-        == vocabulary.ids["<unk>"]
-    )
+    sampled = encoder.encode_ids("lo xy", allowed_special=(), dropout=0.5, seed=1)
+    assert sampled[-1] == vocabulary.ids["<unk>"]

@@ -1,4 +1,4 @@
-"""Processes that are forked after Polars was used here: they answer without Polars, or refuse; none waits for ever."""
+"""Laws of processes that are forked after Polars was used: they work without Polars, or refuse; none waits for ever."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from volt.count.corpus_statistics import text_bytes
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.encode.offsets import word_spans
-from volt.encode.pretokens import classes_of
+from volt.encode.unit_encoder import classes_of
 from volt.errors import ConfigError
 from volt.text.patterns.regex_tree import matched
 from volt.text.pretokenizer import PreTokenizer
@@ -28,7 +28,7 @@ _ENCODER = Encoder(
 
 
 def _forked(function: Callable[..., Any], *arguments: object) -> Any:
-    matched(r"\w")  # has read text by Polars
+    matched(r"\w")  # uses Polars
     with get_context("fork").Pool(1) as pool:
         return pool.apply_async(function, arguments).get(timeout=60)
 
@@ -48,9 +48,9 @@ def test_a_forked_process_cuts_by_a_pattern_with_classes() -> None:
         (word_spans, (PreTokenizer("regex:[a-z]+"), "ab")),
     ],
 )
-def test_a_forked_process_refuses_what_needs_polars(
+def test_a_forked_process_refuses_calls_of_polars(
     function: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> None:
-    """What only Polars finds out is refused in a line that names the way, as Polars would wait for its threads."""
+    """A call that needs Polars raises an error that names the remedy, as Polars would wait for its threads."""
     with pytest.raises(ConfigError, match="get_context\\('spawn'\\)"):
         _forked(function, *arguments)

@@ -1,4 +1,6 @@
-"""The page holds the comparison's JSON, shows its numbers, and nothing in it can run or load but its own scripts."""
+"""Laws of the page: it contains the comparison's JSON, shows its numbers, and runs only its own
+scripts.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,6 @@ from base64 import b64encode
 from dataclasses import replace
 from hashlib import sha256
 from html.parser import HTMLParser
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +36,6 @@ from volt.comparison.tables import (
     study_tables,
     system_tables,
 )
-from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError, OutputError
 from volt.learn.bpe import learn_bpe
 
@@ -66,28 +65,28 @@ SCALES = {
 
 
 @pytest.fixture(scope="module")
-def text() -> str:
+def text():
     return render_page(topics_comparison())
 
 
 @pytest.fixture(scope="module")
-def page(text: str) -> Page:
+def page(text):
     return Page(text)
 
 
 @pytest.fixture(scope="module")
-def data() -> dict[str, Any]:
+def data():
     return topics_comparison().as_data()
 
 
-def test_embedded_json_is_the_comparison(page: Page, data: dict[str, Any]) -> None:
-    """What the scripts read is `as_data`, value for value."""
+def test_embedded_json_is_the_comparison(page, data):
+    """The embedded JSON equals `as_data`."""
     assert page.embedded("comparison") == json.loads(json.dumps(data))
 
 
 @pytest.mark.parametrize("part", ["training", "heldout"])
-def test_system_tables_show_the_json(page: Page, data: dict[str, Any], part: str) -> None:
-    """Every system with every measure: the value behind a cell is the JSON's."""
+def test_system_tables_show_the_json(page, data, part):
+    """The value of every cell is the JSON's."""
     expected = [
         [system["name"], system["size"], *(system[part][key] for key in MEASURES)]
         for system in data["systems"]
@@ -95,8 +94,8 @@ def test_system_tables_show_the_json(page: Page, data: dict[str, Any], part: str
     assert page.rows(f"systems-{part}") == expected
 
 
-def test_other_tables_show_the_json(page: Page, data: dict[str, Any]) -> None:
-    """Picks, costs, the paper's grid and argmaxes are the JSON's."""
+def test_other_tables_show_the_json(page, data):
+    """Picks, costs, grid and argmaxes are the JSON's."""
     picks = data["search"]["picks"].values()
     assert page.rows("picks") == [
         [pick[key] for key in ("rule", "size", "why", "on_edge")] for pick in picks
@@ -122,8 +121,8 @@ def test_other_tables_show_the_json(page: Page, data: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("name", "key"), [("by-source", "by_source"), ("heldout-by-source", "heldout_by_source")]
 )
-def test_source_tables_show_the_json(page: Page, data: dict[str, Any], name: str, key: str) -> None:
-    """A row per system and source, with shares, parity and premium."""
+def test_source_tables_show_the_json(page, data, name, key):
+    """A row has shares, parity, premium and measures of a system and a source."""
     keys = ["parity", "premium", *MEASURES]
     assert page.rows(name) == [
         [system["name"], source, system["shares"].get(source), *(measures[one] for one in keys)]
@@ -132,17 +131,14 @@ def test_source_tables_show_the_json(page: Page, data: dict[str, Any], name: str
     ]
 
 
-def page_tables(data: dict[str, Any]) -> list[Table]:
-    """All tables that the page shows without its scripts."""
+def page_tables(data):
+    """Return the tables that the page shows without scripts."""
     tables = [corpus_table(data), cost_table(data), pick_table(data)]
     return [*tables, *system_tables(data), *source_tables(data), *study_tables(data)]
 
 
-def test_shown_numbers_are_their_values(page: Page, data: dict[str, Any]) -> None:
-    """What a cell shows reads back as its value, at its column's scale and up to the digits shown.
-
-    A dash is null, and only null.
-    """
+def test_shown_numbers_are_their_values(page, data):
+    """A cell shows its value, at its column's scale, rounded. A dash is null, and only null."""
     n_numbers = 0
     for one in page_tables(data):
         shown_rows = [row for row in page.tables[one.name] if row]
@@ -166,15 +162,15 @@ def test_shown_numbers_are_their_values(page: Page, data: dict[str, Any]) -> Non
     assert set(page.tables) == {one.name for one in page_tables(data)} | {"token-table"}
 
 
-def test_chosen_row_stands_out(data: dict[str, Any]) -> None:
-    """The row that stands out is the chosen system's."""
+def test_the_chosen_system_is_highlighted(data):
+    """The highlighted row is the chosen system's."""
     for one in system_tables(data):
         assert one.strong is not None
         assert one.rows[one.strong][0].value == data["chosen"]
 
 
-def test_policy_names_exactly_the_scripts(page: Page) -> None:
-    """The policy starts from nothing and allows the hashes of the two scripts, not eval, no address."""
+def test_the_policy_allows_only_the_scripts(page):
+    """The policy allows the hashes of the two scripts, and nothing else."""
     policy = next(str(a["content"]) for tag, a in page.tags if tag == "meta" and "http-equiv" in a)
     running = [text for attributes, text in page.scripts if attributes.get("type") is None]
     hashes = {f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in running}
@@ -186,8 +182,8 @@ def test_policy_names_exactly_the_scripts(page: Page) -> None:
 
 
 @pytest.mark.parametrize("make", [topics_comparison, hostile_comparison])
-def test_nothing_loads_or_runs_from_mark_up(make: Any) -> None:
-    """No tag refers to anything outside, no attribute is an event handler, and only known tags occur."""
+def test_markup_loads_and_runs_nothing(make):
+    """No tag refers to other files, no attribute is an event handler, and all tags are known."""
     known = Page(render_page(topics_comparison()))
     tags = {tag for tag, _ in known.tags}
     for tag, attributes in Page(render_page(make())).tags:
@@ -196,8 +192,8 @@ def test_nothing_loads_or_runs_from_mark_up(make: Any) -> None:
         assert str(attributes.get("href", "#")).startswith("#")
 
 
-def test_hostile_tokens_survive_as_data() -> None:
-    """Every token of the hostile corpus comes out of the page's JSON as it went in."""
+def test_hostile_tokens_are_embedded_unchanged():
+    """Tokens such as </script> are unchanged in the page's JSON."""
     comparison = hostile_comparison()
     embedded = Page(render_page(comparison)).embedded("comparison")
     assert tuple(embedded["tokens"]["token"]) == comparison.search.candidates.tokens
@@ -211,14 +207,16 @@ def test_hostile_tokens_survive_as_data() -> None:
     )
 )
 @FAST
-def test_embedded_json_round_trips_and_cannot_end_its_element(value: Any) -> None:
-    """Whatever is embedded reads back the same, through an HTML parser too, and holds no mark-up character."""
+def test_embedded_json_round_trips_and_cannot_end_its_element(value):
+    """Embedded JSON contains no markup character, and is read back unchanged through an HTML
+    parser.
+    """
     text = embed_json(value)
     assert not re.search("[<>&\u2028\u2029\u202a-\u202e\u2066-\u2069]", text)
     found = []
 
     class Reader(HTMLParser):
-        def handle_data(self, data: str) -> None:
+        def handle_data(self, data):
             found.append(data)
 
     Reader().feed(f'<script type="application/json">{text}</script>')
@@ -226,8 +224,8 @@ def test_embedded_json_round_trips_and_cannot_end_its_element(value: Any) -> Non
 
 
 @given(st.text())
-def test_visible_leaves_nothing_unseen(text: str) -> None:
-    """No control or direction-changing character is left; a text without any stays as it is."""
+def test_visible_text_has_no_control_characters(text):
+    """Control and direction characters are spelled out; printable ASCII stays."""
     shown = visible(text)
     assert not re.search("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]", shown)
     if text.isascii() and text.isprintable():
@@ -239,9 +237,9 @@ def test_visible_leaves_nothing_unseen(text: str) -> None:
     st.data(),
 )
 @FAST
-def test_changes_add_up_to_the_counts(words: dict[str, int], data: st.DataObject) -> None:
-    """Changes applied up to a size are that size's counts, with 0 for tokens beyond it."""
-    candidates = learn_bpe(WordCounts.from_pairs(words), n_merges=30)
+def test_changes_add_up_to_the_counts(words, data):
+    """Changes up to a size give that size's counts, with 0 for later tokens."""
+    candidates = learn_bpe(words, n_merges=30)
     possible = range(candidates.n_atoms, candidates.n_tokens + 1)
     sizes = sorted(data.draw(st.sets(st.sampled_from(possible), min_size=1)))
     counts = np.zeros(candidates.n_tokens, np.int64)
@@ -251,8 +249,8 @@ def test_changes_add_up_to_the_counts(words: dict[str, int], data: st.DataObject
         assert not counts[size:].any()
 
 
-def test_slider_data_describes_every_step(page: Page) -> None:
-    """Per size: its merges, and the tokens that its transport drops; the samples as pre-tokens."""
+def test_slider_data_describes_every_step(page):
+    """Each size has its merges and dropped tokens; samples are pre-tokens."""
     search, slider = topics_comparison().search, page.embedded("slider")
     assert slider["sizes"] == [step.size for step in search.steps]
     assert slider["n_merges"] == [search.candidates.merges_at(step.size) for step in search.steps]
@@ -260,16 +258,16 @@ def test_slider_data_describes_every_step(page: Page) -> None:
     assert slider["samples"] == [line.split() for _, line in topics_comparison().samples.samples]
 
 
-def test_missing_values_are_dashes() -> None:
-    """A null, and a value that a row lacks, is shown as a dash and is null."""
+def test_missing_values_are_dashes():
+    """A null or missing value is shown as a dash."""
     made = Table("t", "", [TableColumn("b", "", "", "count")], [{"b": None}, {}, {"b": 1000}])
     assert [row[0].text for row in made.rows] == ["–", "–", "1,000"]
     assert [row[0].value for row in made.rows] == [None, None, 1000]
     assert TableColumn("x", "", "", "yes").cell({"x": True}).text == "yes"
 
 
-def test_write_page_is_whole_or_not_at_all(text: str, tmp_path: Path) -> None:
-    """The file holds the page as UTF-8; a place that cannot be written to is refused, and nothing stays behind."""
+def test_a_page_is_written_completely_or_not_at_all(text, tmp_path):
+    """A page that cannot be written leaves no file behind."""
     write_page(topics_comparison(), tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == text
     with pytest.raises(OutputError, match="cannot be written"):
@@ -277,8 +275,8 @@ def test_write_page_is_whole_or_not_at_all(text: str, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_no_report_is_written_over_a_text(tmp_path: Path) -> None:
-    """Neither the page nor a chart takes the place of a file that the comparison has read, through whatever link."""
+def test_reports_do_not_overwrite_texts(tmp_path):
+    """Neither page nor charts may replace a file that the comparison has read, even through links."""
     read, heldout = tmp_path / "read.txt", tmp_path / "heldout.txt"
     (tmp_path / "lengths.svg").hardlink_to(_text(read))
     (tmp_path / "page.html").symlink_to(_text(heldout))
@@ -292,21 +290,17 @@ def test_no_report_is_written_over_a_text(tmp_path: Path) -> None:
     assert read.read_text() == heldout.read_text() == "low"
 
 
-def _text(path: Path) -> Path:
+def _text(path):
     path.write_text("low")
     return path
 
 
-def test_write_plots_draws_every_chart_of_the_page(
-    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The pictures are those of the page's own specifications, each as PNG and as SVG."""
-    drawn: dict[str, list[Any]] = {"png": [], "svg": []}
+def test_write_plots_draws_every_chart_of_the_page(page, tmp_path, monkeypatch):
+    """The pictures are drawn from the page's specifications, as PNG and SVG."""
+    drawn = {"png": [], "svg": []}
     for ending, picture in (("png", b"a picture"), ("svg", "a picture")):
 
-        def draw(
-            chart: Any, ending: str = ending, picture: bytes | str = picture, **options: Any
-        ) -> bytes | str:
+        def draw(chart, ending=ending, picture=picture, **options):
             drawn[ending].append(chart)
             return picture
 

@@ -1,11 +1,9 @@
-"""Charts show the comparison's own numbers, compile, and become pictures."""
+"""Laws of the charts: they show the comparison's numbers, compile, and become pictures."""
 
 from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -29,22 +27,22 @@ lengths_ = st.lists(
 
 
 @pytest.fixture(scope="module")
-def data() -> dict[str, Any]:
+def data():
     return topics_comparison().as_data()
 
 
 @pytest.fixture(scope="module")
-def specs(data: dict[str, Any]) -> dict[str, Any]:
+def specs(data):
     return specifications(data)
 
 
-def values(spec: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    """The rows of each layer's data."""
+def values(spec):
+    """Return the rows of each layer."""
     return [spec["datasets"][layer["data"]["name"]] for layer in spec.get("layer", [spec])]
 
 
-def test_specifications_are_json_and_compile_to_vega(specs: dict[str, Any]) -> None:
-    """Every chart is plain JSON without NaN, holds its own data, and is valid Vega-Lite."""
+def test_specifications_are_json_and_compile_to_vega(specs):
+    """Every chart is JSON without NaN, contains its data, and is valid Vega-Lite."""
     assert set(specs) == NAMES
     for spec in specs.values():
         text = json.dumps(spec, allow_nan=False)
@@ -52,10 +50,8 @@ def test_specifications_are_json_and_compile_to_vega(specs: dict[str, Any]) -> N
         assert vegalite_to_vega(spec)["marks"]
 
 
-def test_entropy_holds_every_step_and_every_pick(
-    data: dict[str, Any], specs: dict[str, Any]
-) -> None:
-    """The transport's line is the search's steps; each rule's name stands at the size that it picks."""
+def test_the_entropy_chart_shows_every_step_and_pick(data, specs):
+    """The line has all steps; each rule's name is at its size."""
     lines, _, picks, *_ = values(specs["entropy"])
     found = {row["size"]: row["value"] for row in lines if row["series"] == "after the transport"}
     assert found == {step["size"]: step["transport_entropy"] for step in data["search"]["steps"]}
@@ -65,14 +61,14 @@ def test_entropy_holds_every_step_and_every_pick(
     assert [row["size"] for row in picks if row["chosen"]] == [data["search"]["pick"]["size"]]
 
 
-def test_every_label_of_a_pick_is_drawn_once(specs: dict[str, Any]) -> None:
-    """The labels to the left and to the right together are the picks."""
+def test_every_label_of_a_pick_is_drawn_once(specs):
+    """The labels on the left and on the right are together the picks."""
     _, _, picks, *labels = values(specs["entropy"])
     assert [row for layer in labels for row in layer] == picks
 
 
-def test_muv_lines_are_the_steps(data: dict[str, Any], specs: dict[str, Any]) -> None:
-    """MUV is that of the steps times a million, for the transport and for the sweep."""
+def test_the_muv_chart_shows_the_steps(data, specs):
+    """Both lines have the MUV of the steps, per million tokens."""
     rows = next(layer for layer in values(specs["muv"]) if "series" in layer[0])
     for series, name in (("after the transport", "transport_muv"), ("BPE sweep", "muv")):
         found = {row["size"]: row["value"] for row in rows if row["series"] == series}
@@ -83,10 +79,8 @@ def test_muv_lines_are_the_steps(data: dict[str, Any], specs: dict[str, Any]) ->
         }
 
 
-def test_profile_is_a_falling_part_of_the_token_table(
-    data: dict[str, Any], specs: dict[str, Any]
-) -> None:
-    """Every point is a token's rank and count, counts fall with rank, and the first and the last used are there."""
+def test_the_profile_shows_ranks_and_falling_counts(data, specs):
+    """Every point is a token's rank and count, from the first to the last used token."""
     _, rows, _ = values(specs["profile"])
     tokens = data["tokens"]
     true = {
@@ -98,8 +92,8 @@ def test_profile_is_a_falling_part_of_the_token_table(
     assert rows[-1]["rank"] == max(true)
 
 
-def test_fertility_is_by_source(data: dict[str, Any], specs: dict[str, Any]) -> None:
-    """A point per system and source, with the fertility of the JSON."""
+def test_the_fertility_chart_shows_systems_and_sources(data, specs):
+    """A point is the fertility of a system on a source."""
     (rows,) = values(specs["fertility"])
     assert {(row["system"], row["source"]): row["fertility"] for row in rows} == {
         (system["name"], source): measures["fertility"]
@@ -110,16 +104,16 @@ def test_fertility_is_by_source(data: dict[str, Any], specs: dict[str, Any]) -> 
 
 @given(lengths_)
 @settings(deadline=None)
-def test_shares_sum_to_one(lengths: list[dict[str, int]]) -> None:
-    """The shares of tokens sum to 1, and those of pieces to 1 or, where nothing occurs, to 0."""
+def test_shares_sum_to_one(lengths):
+    """Shares of tokens sum to 1, and shares of pieces to 1 or, without pieces, to 0."""
     rows = shares(lengths)
     for name, key in (("tokens", "types"), ("pieces", "pieces")):
         total = sum(row["share"] for row in rows if row["of"] == name)
         assert total == pytest.approx(float(any(row[key] for row in lengths)))
 
 
-def test_write_charts(data: dict[str, Any], tmp_path: Path) -> None:
-    """Every chart becomes a PNG and an SVG that loads nothing, in a folder that is made."""
+def test_charts_are_written_as_png_and_svg(data, tmp_path):
+    """Every chart becomes a PNG, and an SVG that loads nothing, in a new folder."""
     written = write_charts(data, tmp_path / "plots")
     assert {path.name for path in written} == {
         f"{name}.{ending}" for name in NAMES for ending in ("png", "svg")
@@ -132,8 +126,8 @@ def test_write_charts(data: dict[str, Any], tmp_path: Path) -> None:
             assert "href=" not in path.read_text(encoding="utf-8").replace("xlink:href", "")
 
 
-def test_write_charts_refuses_a_folder_that_cannot_be(data: dict[str, Any], tmp_path: Path) -> None:
-    """Where the folder's place is taken by a file, the error says so and names it."""
+def test_a_folder_that_cannot_be_created_is_an_error(data, tmp_path):
+    """The error names the folder."""
     (tmp_path / "taken").write_text("")
     with pytest.raises(OutputError, match="taken"):
         write_charts(data, tmp_path / "taken")
