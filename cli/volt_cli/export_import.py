@@ -185,7 +185,7 @@ def import_(options: ImportOptions) -> None:
 
     Reports on stderr what the file lacks, and what VOLT does differently.
     """
-    from volt.formats.check import check_import
+    from volt.formats.check import check as compare_with_library
     from volt.formats.registry import files_read, format_of, read_with_format
 
     path = options.path
@@ -216,7 +216,7 @@ def import_(options: ImportOptions) -> None:
                 "note: --check: the library used a pattern that VOLT assumed; give the real one "
                 "with --pattern"
             )
-        agreement = check_import(vocabulary, place, name, lines, pattern=pattern)
+        agreement = compare_with_library(vocabulary, place, name, lines)
         print_agreement(agreement, options.out)
 
 

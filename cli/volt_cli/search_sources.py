@@ -105,7 +105,7 @@ class NamedSourceOptions:
 
     @property
     def jobs(self) -> tuple[Job, ...]:
-        return ("parity", "replay") if self.parity else ()
+        return ("learn", "replay") if self.parity else ()
 
     def learner(
         self,

@@ -155,6 +155,12 @@ def test_torch_tensors_share_the_memory_of_the_arrays() -> None:
                 assert tensors[name].tolist() == array.tolist()
     assert shared["target"].dtype == torch.int64
     assert shared["src_mask"].dtype == torch.bool
+    for step, message in (
+        ("low", "give the result of collate or collate_packed"),
+        ({"id": np.array(["low"])}, "an array of <U3; give arrays of numbers"),
+    ):
+        with pytest.raises(VoltError, match=message):
+            to_torch(step)
 
 
 def test_without_torch_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,6 +104,8 @@ def test_counting_starts_at_the_number_of_the_steps() -> None:
     message = "start is 3, but 7 steps were taken; restore an earlier state"
     with pytest.raises(ConfigError, match=message):
         Counted(Countable(9, n=7), start=3)
+    with pytest.raises(VoltError, match=r"steps is 1 \(int\); give an iterable"):
+        Counted(1)  # type: ignore[arg-type]
     counted = Counted(Countable(9))
     assert (next(counted), counted.skip(3), next(counted), counted.skip(9)) == (0, 0, 4, 5)
 

@@ -11,7 +11,7 @@ from indexed_ids import packed, unpacked
 
 @pytest.fixture
 def model(run: Run) -> str:
-    """A vocabulary of the corpus."""
+    """Search the vocabulary of the corpus."""
     run("search corpus.txt -q -o v.volt --special <2de>")
     return "v.volt"
 
@@ -28,7 +28,7 @@ def _encoded(run: Run, model: str) -> list[list[int]]:
 
 
 def test_the_ids_are_those_of_encode_with_eos_behind(run: Run, model: str, tmp_path: Path) -> None:
-    """Sentences are the lines of `encode --form ids` with eos, from a file, from stdin, and with empty lines kept."""
+    """Each sentence has the ids of `encode --form ids` and eos; empty lines are kept."""
     expected = [[*ids, 2] for ids in _encoded(run, model)]
     n = sum(map(len, expected))
     done = run(f"binarize -m {model} corpus.txt -o train.de-en.de")
@@ -44,7 +44,7 @@ def test_the_ids_are_those_of_encode_with_eos_behind(run: Run, model: str, tmp_p
 
 
 def test_what_stands_around_lines_is_asked_for(run: Run, model: str) -> None:
-    """--bos, --prepend and --eos take ids, tokens and none; --dtype the kind of number; a folder takes many."""
+    """--bos, --prepend and --eos take ids, tokens and none; --dtype sets the type of ids."""
     ids = _encoded(run, model)
     run(
         f"binarize -m {model} corpus.txt -q -o out/ --bos 1 --prepend <2de> --eos 9",
@@ -55,7 +55,7 @@ def test_what_stands_around_lines_is_asked_for(run: Run, model: str) -> None:
 
 
 def test_documents_write_the_index_of_megatron(run: Run, model: str, tmp_path: Path) -> None:
-    """--documents takes lines, files and blank lines, from stdin and into a folder, and reports the documents."""
+    """--documents line, file and blank write and report the documents."""
     ids = _encoded(run, model)[:3]
     text = "\n".join(TEXT.splitlines()[:2]) + "\n\n" + TEXT.splitlines()[2] + "\n"
     (tmp_path / "t.txt").write_text(text)
@@ -112,7 +112,7 @@ REFUSED = {
 def test_what_cannot_be_is_reported_in_options(
     run: Run, model: str, tmp_path: Path, kind: str
 ) -> None:
-    """Each refusal names the option, and leaves no file."""
+    """Each error names the option, and no file is written."""
     options, status, message = REFUSED[kind]
     assert (
         message in run(f"binarize -m {model} corpus.txt", *options, status=status).stderr.decode()
@@ -121,7 +121,7 @@ def test_what_cannot_be_is_reported_in_options(
 
 
 def test_no_input_is_written_over(run: Run, model: str, tmp_path: Path) -> None:
-    """A text whose name is that of an output, and a vocabulary, stay as they are."""
+    """A text or vocabulary with the name of an output is not replaced."""
     (tmp_path / "t.idx").write_text(TEXT)
     for arguments in (["-m", model, "t.idx", "-o", "t"], ["-m", "v.volt", "corpus.txt", "-o", "w"]):
         if arguments[-1] == "w":

@@ -39,7 +39,7 @@ def arguments(command: str) -> list[str]:
 def test_help_ends_with_two_examples_and_gives_flags_no_type(
     command: str, flag: str, run: Run
 ) -> None:
-    """-h and --help print usage, options without <bool>, and at the end the command's two examples."""
+    """-h and --help print usage, flags without <bool>, and two examples."""
     shown = run(*arguments(command), flag).stdout.decode()
     assert "Usage" in shown
     assert "<bool>" not in shown
@@ -49,7 +49,7 @@ def test_help_ends_with_two_examples_and_gives_flags_no_type(
 
 
 def test_every_command_has_examples_of_its_own() -> None:
-    """Each command has two examples, which hold it, and no sign that rich would take for markup."""
+    """Each command has two examples of itself, without rich's markup."""
     assert EXAMPLES.keys() == COMMANDS.keys()
     for command, both in EXAMPLES.items():
         assert len(both) == 2
@@ -63,7 +63,7 @@ def test_every_command_has_examples_of_its_own() -> None:
 def test_the_examples_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """Each example ends with status 0, in the order of the table and in a folder with a corpus and its parts."""
+    """Each example ends with status 0, in the order of the table."""
     monkeypatch.chdir(tmp_path)
     text = "\n".join(topics.values())[:250_000]
     (tmp_path / "corpus.txt").write_text(text, encoding="utf-8")
@@ -97,7 +97,7 @@ def test_the_examples_run(
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_options_are_of_one_kind_everywhere(command: str) -> None:
-    """-o is --output, -m is --model, -q is --quiet; --json and --quiet are flags; nothing is called --out or --ids."""
+    """-o is --output, -m is --model, -q is --quiet; --json and --quiet are flags."""
     given = {name: option for option in COMMANDS[command].params for name in option.opts}
     for short, long in (("-o", "--output"), ("-m", "--model"), ("-q", "--quiet")):
         assert given.get(short) is given.get(long)
@@ -107,7 +107,7 @@ def test_options_are_of_one_kind_everywhere(command: str) -> None:
 
 
 def test_the_groups_of_a_search_are_headings(run: Run) -> None:
-    """`volt search --help` shows the options of a group under the group's heading."""
+    """`volt search --help` shows the options of a group under its heading."""
     shown = run("search --help").stdout.decode()
     for group in (
         options.SizeOptions,
@@ -124,7 +124,7 @@ def test_the_groups_of_a_search_are_headings(run: Run) -> None:
 
 
 def test_the_command_line_offers_what_the_library_offers() -> None:
-    """Defaults of the transport, choices of forms and error policies, and names of formats are the library's."""
+    """Names and defaults on the command line equal those of the library."""
     assert options.TransportOptions().parameters() == SearchParameters()
     form = get_args(get_type_hints(EncodeOptions)["form"])
     assert form == get_args(Output)
@@ -154,7 +154,7 @@ def test_the_command_line_offers_what_the_library_offers() -> None:
 def test_bash_is_offered_commands_options_and_values(
     typed: str, offered: list[str], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What bash asks for when TAB is pressed is answered with what can stand there."""
+    """TAB in bash completes commands, options and values."""
     monkeypatch.setenv("COMP_WORDS", typed)
     monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
     monkeypatch.setenv("_VOLT_COMPLETE", "complete_bash")
@@ -162,7 +162,7 @@ def test_bash_is_offered_commands_options_and_values(
 
 
 def test_completion_is_installed_for_bash(tmp_path: Path) -> None:
-    """--install-completion writes a script that bash can read, and makes .bashrc read it."""
+    """--install-completion writes a script, which .bashrc loads."""
     started_by_bash = ["bash", "-c", f"{sys.executable} -m volt_cli --install-completion; exit $?"]
     done = subprocess.run(
         started_by_bash,

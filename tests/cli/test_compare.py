@@ -30,7 +30,7 @@ class Done(NamedTuple):
 def run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> Run:
-    """Runs volt compare, in this process, in a folder that holds a.en, b.en (held out) and a.xx."""
+    """Run volt compare in this process, in a folder with a.en, b.en (held out) and a.xx."""
     for name, text in (("a.en", TEXT), ("b.en", TEXT[:300]), ("a.xx", TEXT[::-1].strip() + "\n")):
         (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -58,7 +58,7 @@ def test_the_tables_go_to_stdout(run: Run) -> None:
 
 
 def test_json_on_stdout_is_one_object_and_nothing_else(run: Run) -> None:
-    """With --json, stdout is the comparison as JSON, whatever -q says."""
+    """With --json, stdout is one JSON object, also with -q."""
     data = json.loads(run("a.en", *OURS, "--heldout", "b.en", "--json").stdout)
     assert [system["name"] for system in data["systems"]][-2:] == ["bpe 40", "bpe 60"]
     assert data["systems"][0]["heldout"]["n_words"] == len(TEXT[:300].split())
@@ -66,7 +66,7 @@ def test_json_on_stdout_is_one_object_and_nothing_else(run: Run) -> None:
 
 
 def test_files_hold_the_same_result(run: Run) -> None:
-    """JSON is printed and Markdown written where asked, from one result; -q prints nothing else."""
+    """--json and --markdown have the same result; -q prints nothing else."""
     done = run("a.en a.xx", *OURS, "--json", "--markdown", "r.md", "-q")
     assert done.stderr == ""
     data, text = json.loads(done.stdout), Path("r.md").read_text()
@@ -77,7 +77,7 @@ def test_files_hold_the_same_result(run: Run) -> None:
 
 
 def test_options_reach_the_comparison(run: Run) -> None:
-    """Names, sizes, rule, candidates, temperature, separate vocabularies and samples are those that were asked for."""
+    """Names, sizes, rule, candidates, temperature and samples reach the library."""
     Path("lines.txt").write_text("walking longer\n\nstrongest\n")
     data = json.loads(
         run(
@@ -137,7 +137,7 @@ def test_options_reach_the_comparison(run: Run) -> None:
 def test_wrong_use_ends_in_one_message(
     run: Run, arguments: tuple[str, ...], status: int, message: str
 ) -> None:
-    """Status 2 for wrong options, 1 for what cannot be read or written; nothing on stdout, nothing left behind."""
+    """The status is 2 for wrong options and 1 for bad files; nothing is written."""
     done = run(*arguments, *OURS, status=status)
     assert message in done.stderr
     assert done.stdout == ""
@@ -145,14 +145,14 @@ def test_wrong_use_ends_in_one_message(
 
 
 def test_what_cannot_be_made_is_a_warning(run: Run) -> None:
-    """A size that the corpus does not reach is reported, and the report is made, with status 0."""
+    """A size that the corpus does not reach is a warning in a complete report."""
     done = run("a.en --with bpe:99999 --with bpe:40")
     assert "bpe:99999: the corpus gives only" in done.stdout
     assert "bpe 40" in done.stdout
 
 
 def test_the_page_and_the_charts_are_written(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """-o writes one HTML page, --plots a folder of pictures; both are named on stderr. tests/comparison draws them."""
+    """-o writes an HTML page and --plots a folder of charts; stderr names both."""
     monkeypatch.setattr("vl_convert.vegalite_to_png", lambda *_, **__: b"a picture")
     monkeypatch.setattr("vl_convert.vegalite_to_svg", lambda *_, **__: "a picture")
     done = run("a.en a.xx", *OURS, "-o", "r.html", "--plots", "plots")
@@ -165,7 +165,7 @@ def test_the_page_and_the_charts_are_written(run: Run, monkeypatch: pytest.Monke
 def test_a_full_disk_leaves_no_half_set_of_pictures(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where one picture does not fit, none is new: what was in the folder is as it was, and nothing else is there."""
+    """If a chart does not fit on the disk, the folder is unchanged."""
     Path("plots").mkdir()
     Path("plots", "entropy.png").write_bytes(b"old")
     monkeypatch.setattr("vl_convert.vegalite_to_png", lambda *_, **__: b"a picture")

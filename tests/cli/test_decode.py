@@ -24,7 +24,7 @@ SEARCHES = {
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_every_output_of_encode_is_decoded_without_a_note(run: Run, search: str) -> None:
-    """Unknown characters, user and byte tokens, and words that look like marks: pieces give no note and no error."""
+    """Pieces of unknown characters, user and byte tokens, and marks in text give no note."""
     run("search corpus.txt -q -o v.volt", *SEARCHES[search])
     Path("text.txt").write_text(LINES + TEXT)
     for options in (
@@ -36,7 +36,7 @@ def test_every_output_of_encode_is_decoded_without_a_note(run: Run, search: str)
 
 @pytest.fixture
 def model(run: Run) -> str:
-    """A vocabulary of the corpus, which knows all its characters."""
+    """Search the vocabulary of the corpus."""
     run("search corpus.txt -q -o v.volt")
     return "v.volt"
 
@@ -49,7 +49,7 @@ def _outputs(run: Run, model: str, *, text: str) -> None:
 
 
 def test_each_form_is_decoded_to_its_text(run: Run, model: str) -> None:
-    """Arrays too, in blocks of lines, and without a line."""
+    """Pieces, ids and arrays of any number of lines decode to the text."""
     text = "\n".join(TEXT.split("\n")[:1] * 9) + "\n\n"
     for source in (text, ""):
         _outputs(run, model, text=source)
@@ -76,7 +76,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("arguments", REFUSED)
 def test_other_inputs_are_refused(run: Run, model: str, arguments: str) -> None:
-    """Ids without --form, arrays, pairs, damaged arrays and plain text; nothing is written."""
+    """Ids without --form, arrays, damaged arrays and plain text are errors; nothing is written."""
     _outputs(run, model, text=TEXT)
     np.fromfile("out.bin", "<i4")[1:].tofile("short.bin")
     Path("short.bin.offsets.npy").write_bytes(Path("out.bin.offsets.npy").read_bytes())
@@ -95,7 +95,7 @@ NOTED = {
 
 @pytest.mark.parametrize("name", NOTED)
 def test_doubtful_lines_are_noted(run: Run, model: str, name: str) -> None:
-    """Words that are not pieces, and lines whose last word does not end, are decoded, and a note names the first."""
+    """Words that are not pieces, and lines without an end of word, give a note with the first."""
     text, first = NOTED[name]
     done = run(f"decode -m {model}", stdin=text.encode())
     message = done.stderr.decode()

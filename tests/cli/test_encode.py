@@ -44,8 +44,7 @@ DEADLINE = 60  # seconds
 def test_lines_are_decoded_before_more_is_waited_for(
     text: str, places: list[int], form: str
 ) -> None:
-    """However pieces, ids, or pieces in subword-nmt's convention are cut into writes; bytes and special tokens may end
-    a word."""
+    """Each line is decoded before the next wait, however pieces or ids are split into writes."""
     vocabulary = replace(VOCABULARY, byte_fallback=True, special=SpecialTokens(user=("<u>",)))
     lines, separator = (
         "".join(f"{line}\n" for line in text.splitlines()).encode(),
@@ -70,7 +69,7 @@ def test_lines_are_decoded_before_more_is_waited_for(
 
 
 def test_what_is_written_can_be_read_before_more_is_asked_for(tmp_path: Path) -> None:
-    """No text stays in a buffer while the next one is waited for."""
+    """Each text is flushed before the next one is computed."""
     path = tmp_path / "out"
 
     def texts() -> Iterator[bytes]:
@@ -99,7 +98,7 @@ def test_every_filter_waits_for_text_and_for_the_end_of_its_reader(
     monkeypatch: pytest.MonkeyPatch,
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
-    """A filter that writes to stdout waits before it reads a pipe, and the wait also ends with stdout's reader."""
+    """A filter that writes to stdout also stops waiting when the reader of stdout ends."""
     outlets = []
 
     def waiting(
@@ -124,21 +123,19 @@ def test_every_filter_waits_for_text_and_for_the_end_of_its_reader(
 
 @pytest.fixture
 def model(tmp_path: Path) -> str:
-    """A vocabulary, with the compiled loops on disk."""
+    """Write a vocabulary, and compile the loops."""
     VOCABULARY.save(tmp_path / "small.volt")
     compile_kernels("encode")
     return str(tmp_path / "small.volt")
 
 
 def answer(descriptor: int) -> bytes:
-    """What can be read within the deadline; nothing if there is nothing."""
+    """Return the bytes that arrive before the deadline."""
     return os.read(descriptor, 1 << 16) if select.select([descriptor], [], [], DEADLINE)[0] else b""
 
 
 def test_a_line_comes_back_through_open_pipes_and_a_reader_that_goes_ends_them(model: str) -> None:
-    """`encode | decode` gives each line back while the pipes stay open. When nobody reads any more, both end in silence
-    with 0, though their writer says nothing and does not go.
-    """
+    """`encode | decode` returns each line while pipes stay open, and ends when the reader ends."""
     encoding = subprocess.Popen(
         [*VOLT, "encode", "-m", model], bufsize=0, stdin=-1, stdout=-1, stderr=-1
     )
@@ -169,7 +166,7 @@ def test_a_line_comes_back_through_open_pipes_and_a_reader_that_goes_ends_them(m
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 def test_a_terminal_shows_lines_and_answers_alone(model: str) -> None:
-    """Each line that is typed is answered at once, with no bar between; Ctrl-D ends."""
+    """Each typed line is answered at once, without a progress bar; Ctrl-D ends."""
     ours, theirs = os.openpty()
     process = subprocess.Popen(
         [*VOLT, "encode", "-m", model], stdin=theirs, stdout=theirs, stderr=theirs
@@ -225,7 +222,7 @@ def test_lines_are_those_of_the_encoder(
     run: Run,
     folder: Path,
 ) -> None:
-    """Each form holds the ids that the encoder gives for the same options, and the offsets of the lines."""
+    """Each form has the ids of `Encoder.encode_batch` and `pad`, and the offsets of lines."""
     encoder = Encoder(THE)
     rows = encoder.encode_batch(LINES, add_bos=bos, add_eos=eos, truncate=truncate)
     expected = [
@@ -242,7 +239,7 @@ def test_lines_are_those_of_the_encoder(
 
 
 def test_other_options_write_the_output_again(run: Run, folder: Path) -> None:
-    """A folder's output is up to date only for equal options."""
+    """An output in a folder is up to date only for equal options."""
     command = ["encode", "-m", "m.volt", "few.txt", "--form", "ids", "-o", "out/"]
     assert b"4 lines" in run(*command, "--eos").stderr
     assert b"is up to date" in run(*command, "--eos").stderr
@@ -250,7 +247,7 @@ def test_other_options_write_the_output_again(run: Run, folder: Path) -> None:
 
 
 def test_a_line_that_is_too_long_is_named(run: Run, folder: Path) -> None:
-    """The error has the file, the line, its length and both remedies, and no output appears; also where it streams."""
+    """The error has file, line, length and both remedies; no output appears."""
     (folder / "few.txt.gz").write_bytes(gzip.compress((folder / "few.txt").read_bytes()))
     for name in ("few.txt", "few.txt.gz"):
         message = run(
@@ -272,7 +269,7 @@ def test_a_line_that_is_too_long_is_named(run: Run, folder: Path) -> None:
 
 
 def test_refused_options(run: Run, folder: Path) -> None:
-    """Pieces have no ids to shape; a vocabulary without the role cannot add its token."""
+    """Options of ids are refused for pieces, and for vocabularies without the token."""
     for option in (["--bos"], ["--eos"], ["--truncate", "3"], ["--pad-to", "3"]):
         message = run("encode -m m.volt few.txt", *option, status=2).stderr.decode()
         assert "work only with ids; choose the form ids, npy or bin" in message
@@ -294,7 +291,7 @@ def test_refused_options(run: Run, folder: Path) -> None:
 def test_unknown_characters_are_listed_at_the_end(
     form: str, options: list[str], run: Run, tmp_path: Path
 ) -> None:
-    """Of all files and in any form, each once, without user tokens; nothing for text that is known, or with -q."""
+    """The note lists each unknown character of all files once; -q suppresses it."""
     replace(THE, special=SpecialTokens(user=("<url>",))).save("m.volt")
     (tmp_path / "known.txt").write_text("the <url> the\n", encoding="utf-8")
     (tmp_path / "new.txt").write_text("thé the ф\x02<url>\nфthé\n", encoding="utf-8")

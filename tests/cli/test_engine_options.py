@@ -15,7 +15,7 @@ from volt import Vocabulary
 
 
 def without_ray(*arguments: str) -> tuple[int, str]:
-    """The exit status and the last line of a command where Ray is not installed."""
+    """Return the exit status and the last line of a command without Ray."""
     code = f"import sys; sys.modules['ray'] = None; sys.argv = ['volt', *{arguments!r}]; import volt_cli.__main__ as v"
     code += "; v.main()"
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"}
@@ -33,13 +33,13 @@ def text(tmp_path: Path) -> str:
 
 
 def test_a_missing_library_is_named_with_its_extra(text: str) -> None:
-    """One line, with the command that installs it."""
+    """The error is one line with the command that installs the library."""
     expected = (1, "error ray is not installed; pip install 'volt-vocab[ray]'")
     assert without_ray("search", text, "--engine", "ray") == expected
 
 
 def test_an_address_needs_the_engine(run: Run) -> None:
-    """It would be passed over in silence."""
+    """--address without --engine ray is refused."""
     message = run("search corpus.txt --address auto", status=2).stderr
     assert (
         message
@@ -48,7 +48,7 @@ def test_an_address_needs_the_engine(run: Run) -> None:
 
 
 def test_what_workers_cannot_do_is_refused(text: str, tmp_path: Path, run: Run) -> None:
-    """Before a cluster starts: reading stdin, and writing one output of many files."""
+    """stdin, and one output of many files, are refused before a cluster starts."""
     pytest.importorskip("ray", reason="needs ray: make ray")
     model = str(tmp_path / "a.volt")
     Vocabulary((("l", "o"),), ("l", "o", "lo")).save(model)

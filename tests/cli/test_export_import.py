@@ -20,7 +20,7 @@ OPTIONS = {"tiktoken": ["--level", "bytes"], "sentencepiece": ["--marker", "pref
 
 
 def exported(run: Run, name: str, *options: str) -> Path:
-    """Search, then export closed; where that went."""
+    """Search, export a closed vocabulary, and return its place."""
     run("search corpus.txt -q -o v.volt --select tokens", *OPTIONS.get(name, []))
     if name == "tiktoken":
         complete(Path("v.volt"))
@@ -33,7 +33,7 @@ def exported(run: Run, name: str, *options: str) -> Path:
 
 
 def complete(path: Path) -> None:
-    """Give a byte-level vocabulary all bytes, which formats for bytes ask for."""
+    """Add all byte tokens to a byte-level vocabulary, which some formats need."""
     from volt.text.byte_alphabet import ALPHABET
 
     found = Vocabulary.load(path)
@@ -43,7 +43,7 @@ def complete(path: Path) -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_export_then_import_encodes_alike(name: str, run: Run) -> None:
-    """import(export(v)) cuts the corpus as v does; lists take the merges from v."""
+    """import(export(v)) splits the corpus as v does; lists take the merges from v."""
     out = exported(run, name)
     merges = ["--merges", "v.volt"] if name in LISTS else []
     run(f"import {out} -o again.volt", *merges)
@@ -58,7 +58,7 @@ def test_export_then_import_encodes_alike(name: str, run: Run) -> None:
 
 
 def test_an_export_that_chats(run: Run) -> None:
-    """A plain export closes itself, adds the chat template, and names a template's file and line, or another format."""
+    """--chat-template is added to the export; errors name the template's line, or the format."""
     run("search corpus.txt -q -o v.volt --select tokens")
     Path("chat.jinja").write_text(
         "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
@@ -86,7 +86,7 @@ def test_an_export_that_chats(run: Run) -> None:
 
 
 def test_candidates_of_a_vocabulary_are_its_merges(run: Run) -> None:
-    """`volt search --candidates` takes the merges of a vocabulary, and says how many tokens no merge makes."""
+    """`volt search --candidates` takes a vocabulary's merges; a note counts the other tokens."""
     merges, tokens = (
         (("t", "h"), ("th", "e</w>")),
         ("t", "h", "e</w>", "th", "the</w>", "cat</w>", "sat</w>"),
@@ -99,7 +99,7 @@ def test_candidates_of_a_vocabulary_are_its_merges(run: Run) -> None:
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name not in LISTS])
 def test_foreign_files_are_models(name: str, run: Run) -> None:
-    """encode, decode, inspect and export take a foreign file where they take ours."""
+    """encode, decode, inspect and export accept files of other libraries as MODEL."""
     out = str(exported(run, name))
     pieces = run("encode -m", out, "corpus.txt").stdout
     assert run("decode -m", out, stdin=pieces).stdout.decode() == TEXT
@@ -119,8 +119,7 @@ def test_notes_go_to_stderr_and_nothing_to_stdout(run: Run) -> None:
 
 
 def test_what_a_foreign_file_does_not_tell_is_said(run: Run) -> None:
-    """By import, and where the file is a MODEL, a line each on stderr; not with -q, and not again of what was
-    imported."""
+    """Notes on a foreign file are printed by import and with MODEL, once, and not with -q."""
     out = str(exported(run, "tiktoken"))
     message = [
         f"note: {out}: {loss}"
@@ -139,8 +138,7 @@ def test_what_a_foreign_file_does_not_tell_is_said(run: Run) -> None:
 
 
 def test_candidates_fit_the_level(run: Run) -> None:
-    """Merges over bytes serve as candidates at byte level, where they are the tokens; those of one level are refused
-    at the other, and what is assumed of a file is said."""
+    """Merges of bytes are candidates only at byte level; assumptions about a file are noted."""
     Path("merges.txt").write_text("#version: 0.2\nt h\nĠ th\nth e\n", encoding="utf-8")
     Path("codes").write_text("#version: 0.2\nt h\nth e\n", encoding="utf-8")
     search = ["search", "corpus.txt", "-q", "-o", "v.volt", "--select", "tokens"]
@@ -158,7 +156,7 @@ def test_candidates_fit_the_level(run: Run) -> None:
 
 @pytest.mark.parametrize("text", [["corpus.txt"], []])
 def test_check_prints_agreement(text: list[str], run: Run) -> None:
-    """--check compares TEXT, or text made of the vocabulary, and exits 0 where all lines agree."""
+    """--check compares TEXT, or text made of tokens; the status is 0 if all lines agree."""
     pytest.importorskip("subword_nmt")
     run("search corpus.txt -q -o v.volt")
     done = run(
@@ -181,10 +179,8 @@ def test_check_prints_agreement(text: list[str], run: Run) -> None:
 def test_check_compares_the_vocabulary_that_encodes_from_now_on(
     name: str, path: str, options: list[str], run: Run
 ) -> None:
-    """A closed export differs from a pruned vocabulary: --check says so, and the vocabulary next to the export agrees.
-
-    The note states the rows of an embedding, and both vocabularies. With --closed, the closed one is compared.
-    """
+    """--check fails for a pruned vocabulary, whose closed export has other ids; PLACE.closed.volt
+    agrees."""
     pytest.importorskip("tokenizers")
     pytest.importorskip("tiktoken")
     run("search corpus.txt -q -o v.volt --select tokens --level bytes")
@@ -209,7 +205,7 @@ def test_check_compares_the_vocabulary_that_encodes_from_now_on(
 
 
 def test_the_first_column_for_opennmt_lists_pieces_with_joiners(run: Run) -> None:
-    """It is JoeyNMT's voc_file: each piece once, in the order of ids, and every piece of the text encoded with "@@"."""
+    """The first column is JoeyNMT's voc_file: each piece once, in the order of ids."""
     run("search corpus.txt -q -o v.volt --select tokens")
     rows = run("export -m v.volt --to opennmt -o - -q").stdout.decode().splitlines()
     pieces = [row.split("\t")[0] for row in rows]
@@ -222,14 +218,14 @@ def test_the_first_column_for_opennmt_lists_pieces_with_joiners(run: Run) -> Non
 
 
 def test_a_note_on_a_file_is_printed_once(run: Run) -> None:
-    """Commands print the notes on a file of another library, which are warnings in Python, and nothing twice."""
+    """Notes on a foreign file, which are warnings in Python, are printed once."""
     Path("codes").write_text("#version: 0.2\nt h\nth e\n", encoding="utf-8")
     for command in (("encode", "-m", "codes", "corpus.txt"), ("import", "codes", "-o", "v.volt")):
         assert run(*command).stderr.count(b"VOLT assumes") == 1
 
 
 def test_a_closed_vocabulary_never_replaces_an_input(run: Run) -> None:
-    """If the closed vocabulary would be written over the text or the vocabulary, nothing is written."""
+    """Nothing is written if the closed vocabulary would replace an input."""
     run("search corpus.txt -q -o x.closed.volt --select tokens")
     before = Path("x.closed.volt").read_bytes()
     run("export -m x.closed.volt --to tokens -o x --closed", status=2)
@@ -238,7 +234,7 @@ def test_a_closed_vocabulary_never_replaces_an_input(run: Run) -> None:
 
 
 def test_check_fails_on_a_corrupted_export(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An export with merges missing: the first differences on stdout, exit status 1."""
+    """If merges are missing, the first differences are printed, and the status is 1."""
     pytest.importorskip("subword_nmt")
     run("search corpus.txt -q -o v.volt --select tokens")
     module = format_module("subword-nmt")
@@ -260,7 +256,7 @@ def test_check_fails_on_a_corrupted_export(run: Run, monkeypatch: pytest.MonkeyP
 
 
 def test_wrong_usage_is_reported_and_nothing_is_written(run: Run, tmp_path: Path) -> None:
-    """Unknown formats, TEXT without --check, --check of a list, lists without merges: exit 1 or 2, no file."""
+    """Unknown formats and useless options end with status 1 or 2; no file is written."""
     run("search corpus.txt -q -o v.volt")
     export = ["export", "-m", "v.volt", "-o", "x"]
     assert b"did you mean marian" in run(*export, "--to", "marina", status=2).stderr
@@ -279,7 +275,7 @@ def test_wrong_usage_is_reported_and_nothing_is_written(run: Run, tmp_path: Path
 def test_a_missing_library_is_reported_with_the_pip_command(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """--check without the library: exit 1 and the pip command."""
+    """--check without the library ends with status 1 and a pip command."""
     run("search corpus.txt -q -o v.volt")
     for name in ("subword_nmt", "subword_nmt.apply_bpe"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -317,7 +313,7 @@ TEKKEN = {
 
 @pytest.fixture
 def files(run: Run) -> None:
-    """Ranks, some of which need cl100k's pattern, others that GPT-2's goes with, a tekken.json, and a text."""
+    """Write files of ranks with several patterns, a tekken.json, and a text."""
     Path("x.tiktoken").write_bytes(ROWS)
     Path("gpt2.tiktoken").write_bytes(GPT2_ROWS)
     Path("tekken.json").write_text(json.dumps(TEKKEN), encoding="utf-8")
@@ -326,8 +322,8 @@ def files(run: Run) -> None:
 
 @pytest.mark.usefixtures("files")
 def test_a_pattern_is_asked_for_and_taken(run: Run) -> None:
-    """Without --pattern the refusal names the option and the patterns that fit; with it the text is cut by it, the same
-    in import and where the file is a MODEL; a file that names its pattern takes no other."""
+    """Files without a pattern need --pattern, and the error names fitting ones; other files refuse
+    it."""
     for command in (
         ["import", "x.tiktoken", "-o", "v.volt"],
         ["encode", "-m", "x.tiktoken", "t.txt"],
@@ -347,8 +343,8 @@ def test_a_pattern_is_asked_for_and_taken(run: Run) -> None:
 
 @pytest.mark.usefixtures("files")
 def test_the_check_succeeds_and_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """--check exits 0 where tiktoken gives the same ids with the same pattern, and 1, with both cuts, where not; it
-    says so where the pattern is only assumed."""
+    """--check fails, and prints both splits, if tiktoken's ids differ; an assumed pattern is
+    noted."""
     pytest.importorskip("tiktoken")
     check = ["t.txt", "-o", "v.volt", "--check"]
     assert run("import x.tiktoken", *check, "--pattern", "cl100k").lines == [
@@ -369,8 +365,8 @@ def test_the_check_succeeds_and_fails(run: Run, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("name", ["x.tiktoken", "tekken.json", "v.volt", "json"])
 @pytest.mark.usefixtures("files")
 def test_what_ranks_stand_for_are_candidates(run: Run, name: str) -> None:
-    """Merges of ranks serve as candidates whatever pattern goes with them, each of what earlier ones make; a .volt
-    and a tokenizer.json made of them give the same."""
+    """The merges of ranks are candidates, as are those of a .volt or tokenizer.json made of
+    them."""
     run("import x.tiktoken -o v.volt --pattern cl100k -q")
     run("export -m v.volt --to huggingface -o json -q")
     search = [
@@ -400,8 +396,8 @@ def test_what_ranks_stand_for_are_candidates(run: Run, name: str) -> None:
 
 @pytest.mark.usefixtures("files")
 def test_files_of_other_kinds_are_reported_by_name(run: Run) -> None:
-    """A page, a pointer, an archive, damage behind the first lines, an id beyond all: the file, what it is, what to do;
-    no memory is taken for the id."""
+    """For other files, the error names the file, its kind and the remedy; huge ids take no
+    memory."""
     rows = ROWS.splitlines(keepends=True)
     model = {"type": "BPE", "vocab": {"a": 0, "b": 2_000_000_000}, "merges": []}
     level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
@@ -436,8 +432,7 @@ def test_files_of_other_kinds_are_reported_by_name(run: Run) -> None:
 
 @pytest.mark.usefixtures("files")
 def test_inspect_spells_bytes_as_text(run: Run) -> None:
-    """Tokens of bytes are shown as what they spell, spaces as "␣", bytes of no whole character in numbers, long runs
-    counted; as JSON they stay as they are."""
+    """Byte tokens are shown as text, with ␣, numbers for broken characters, and counts of runs."""
     rows = [
         *ROWS.splitlines(),
         base64.b64encode(b"=" * 64) + b" 265",
@@ -455,8 +450,7 @@ def test_inspect_spells_bytes_as_text(run: Run) -> None:
 
 @pytest.mark.usefixtures("files")
 def test_codes_of_fastbpe_are_codes(run: Run) -> None:
-    """Three columns, the last a count, mean the merges of the first two; --check goes by subword-nmt, and as candidates
-    they give the same."""
+    """Three columns, the last a count, are read as fastBPE's codes, also as candidates."""
     pytest.importorskip("subword_nmt")
     Path("codes").write_text("t h 90\nth e</w> 7\nh a 2\nha t</w> 2\n", encoding="utf-8")
     assert b"subword-nmt: 2 of 2" in run("import codes t.txt -o v.volt --check").stdout

@@ -105,7 +105,7 @@ UNSTEADY = re.compile(
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two texts, a vocabulary of one, ids, and configurations of sources and of a task."""
+    """Write two texts, a vocabulary, ids, and two configurations."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     few = "the low cat\nthat had\n\nthe hat zoo\nso\tmad\nhe had a mat\n"
@@ -138,7 +138,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_command_takes_its_options_and_prints_its_figures(
     command: str, folder: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """Options with their defaults and bounds, and the text on stdout and stderr, are the stored ones; times aside."""
+    """Options, defaults, bounds and printed text, except times, equal the stored values."""
     shown = {} if " --" in command else {"options": _options(command)}
     for line in LINES[command]:
         status = status_of(line.split())
@@ -150,7 +150,7 @@ def test_a_command_takes_its_options_and_prints_its_figures(
 
 
 def _steady(text: str) -> str:
-    """Return what a command has printed, without times; a long text as its digest."""
+    """Return the printed text without times; a digest of a long text."""
     text = re.sub(r'"seconds": \{[^}]*\}|version:[\d.]+', "_", text)
     text = re.sub(r"^compiling, .*\n|^seconds .*\n(?: {10}.*\n)*", "", text, flags=re.MULTILINE)
     text = re.sub(

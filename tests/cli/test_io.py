@@ -82,7 +82,7 @@ OWN = {
 
 
 def parameters(command: str) -> dict[str, Any]:
-    """The parameters of a command that name files, by their names."""
+    """Return the parameters of a command that name files."""
     return {
         parameter.name: parameter
         for parameter in COMMANDS[command].params
@@ -103,7 +103,7 @@ def pairs() -> Iterator[tuple[str, str, str]]:
 
 @pytest.fixture
 def folder(run: Run, tmp_path: Path) -> Path:
-    """A corpus, a vocabulary, codes, and a configuration."""
+    """Write a vocabulary, codes, and a configuration."""
     VOCABULARY.save("m.volt")
     (tmp_path / "codes").write_text("#version: 0.2\nt h\nth e</w>\n")
     (tmp_path / "stream.yaml").write_text(
@@ -157,7 +157,7 @@ def test_no_output_is_an_input_or_another_output(
 
 
 def _spelled_otherwise(target: str, *, charts: bool) -> str:
-    """Another way to the same file: through a hard link, or, where there is no file, a folder's link."""
+    """Return another path of a file: a hard link, or a path through a link to the folder."""
     if charts:
         Path("charts").mkdir()
         Path("charts/entropy.png").symlink_to(f"../{target}")
@@ -176,7 +176,7 @@ def _content(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("place", ["encoded/", "./"])
 def test_outputs_in_a_folder_are_no_inputs(place: str, run: Run, folder: Path) -> None:
-    """`encode -o FOLDER` looks at all that it would write: outputs, their offsets, the list of both."""
+    """`encode -o FOLDER` checks all its outputs: arrays, offsets and the list of outputs."""
     os.makedirs(place, exist_ok=True)
     for name in ("corpus.txt.npy", "corpus.txt.npy.offsets.npy", ".volt-encoded.json"):
         os.replace("m.volt", Path(place, name))
@@ -196,7 +196,7 @@ def test_outputs_in_a_folder_are_no_inputs(place: str, run: Run, folder: Path) -
 
 
 def test_a_folder_can_be_encoded_into_itself(run: Run, folder: Path) -> None:
-    """`encode FOLDER -o FOLDER`, run again, says that its outputs are no input; with no other input it fails."""
+    """A second run leaves out the outputs of the first; without other inputs, it fails."""
     os.mkdir("texts")
     shutil.copy("corpus.txt", "texts/a.txt")
     command = "encode", "-m", "m.volt", "texts", "-o", "texts/"
@@ -213,7 +213,7 @@ def test_a_folder_can_be_encoded_into_itself(run: Run, folder: Path) -> None:
 
 
 def test_what_belongs_to_a_model_is_no_output(run: Run, folder: Path) -> None:
-    """The vocabulary beside codes, and the files of a folder, are read with the one that is named."""
+    """Files that are read together with MODEL are not replaced."""
     run("export -m m.volt --to huggingface -o hf -q")
     config = "hf/tokenizer_config.json"
     for model, out in (
@@ -241,7 +241,7 @@ def test_what_belongs_to_a_model_is_no_output(run: Run, folder: Path) -> None:
     ],
 )
 def test_a_pipe_takes_what_stdout_takes(line: str, run: Run, folder: Path) -> None:
-    """A named pipe, and a link to a file, get the bytes that - prints; both stay what they are; nothing is left."""
+    """A named pipe or a link gets the bytes that - prints, and stays a pipe or link."""
     run("encode -m m.volt corpus.txt -q -o pieces.txt")
     printed = run(*line.split(), "-").stdout
     with pipe("pipe") as reader:
@@ -256,7 +256,7 @@ def test_a_pipe_takes_what_stdout_takes(line: str, run: Run, folder: Path) -> No
 
 
 def test_arrays_need_a_file(run: Run, folder: Path) -> None:
-    """npy and bin are two files: a pipe is refused in one line, before anything waits for its reader."""
+    """npy and bin are two files, so a pipe is refused at once."""
     with pipe("pipe"):
         for form in ("npy", "bin"):
             message = run(f"encode -m m.volt corpus.txt --form {form} -o pipe", status=2).stderr
@@ -265,7 +265,7 @@ def test_arrays_need_a_file(run: Run, folder: Path) -> None:
 
 
 def test_dev_stdout_is_stdout(run: Run, folder: Path) -> None:
-    """/dev/stdout is one more name of -: one thing goes there, and what is said goes to stderr."""
+    """/dev/stdout means -, so it holds one thing, and messages go to stderr."""
     assert b"wrote stdout" in run("import m.volt -o /dev/stdout").stderr
     assert (
         b"more than one file"
@@ -284,7 +284,7 @@ def test_dev_stdout_is_stdout(run: Run, folder: Path) -> None:
 
 @pytest.mark.parametrize("place", ["", ".", "made", "loop", "n" * 300, "none/x", "/proc/x"])
 def test_a_place_that_cannot_be_is_reported_in_one_line(place: str, run: Run, folder: Path) -> None:
-    """A folder, no name, a loop of links, a name too long, no folder, no permission: status 1, nothing made."""
+    """Impossible places end with status 1 and one line; nothing is written."""
     Path("made").mkdir()
     Path("loop").symlink_to("loop")
     before = listed(folder)
@@ -304,7 +304,7 @@ def test_a_place_that_cannot_be_is_reported_in_one_line(place: str, run: Run, fo
 
 
 def test_stdin_is_an_input_too(run: Run, folder: Path) -> None:
-    """A file that the shell opened as stdin is not written over, nor one that it opened as stdout read."""
+    """The file that the shell opened as stdin is not replaced, and stdout's file is not read."""
     from volt_cli.io import check_places
 
     with Path("corpus.txt").open("ab") as file:
@@ -332,7 +332,7 @@ def test_stdin_is_an_input_too(run: Run, folder: Path) -> None:
 def test_an_unnamed_vocabulary_makes_way_for_that_of_the_same_corpus(
     run: Run, tmp_path: Path
 ) -> None:
-    """Whatever the options, a rerun replaces corpus.volt; another corpus of that name, or another file, does not."""
+    """A rerun replaces corpus.volt only if it was made from the same corpus."""
     run("search corpus.txt -q")
     first = Path("corpus.volt").read_bytes()
     run(
@@ -360,7 +360,7 @@ def test_an_unnamed_vocabulary_makes_way_for_that_of_the_same_corpus(
 def test_a_file_that_no_search_made_is_refused_before_any_work(
     content: bytes | None, run: Run, folder: Path
 ) -> None:
-    """Notes, a damaged vocabulary, and one of another origin stay what they are."""
+    """Notes, damaged and imported vocabularies with the default name are not replaced."""
     if content is None:
         shutil.copy("m.volt", "corpus.volt")
     else:
@@ -374,7 +374,8 @@ def test_a_file_that_no_search_made_is_refused_before_any_work(
 
 
 def test_signals_end_a_command_and_leave_nothing_behind(folder: Path) -> None:
-    """SIGTERM: 143; SIGHUP: 129; one line is said and the part is gone. A signal that is ignored stays so."""
+    """SIGTERM ends with 143 and SIGHUP with 129, without a partial file; ignored signals stay
+    ignored."""
     running = {number: _start(number, ignored=False) for number in (signal.SIGTERM, signal.SIGHUP)}
     ignoring = _start(0, ignored=True)
     try:
@@ -397,7 +398,7 @@ def test_signals_end_a_command_and_leave_nothing_behind(folder: Path) -> None:
 
 
 def _start(number: int, *, ignored: bool) -> subprocess.Popen[bytes]:
-    """A command that waits for its stdin, behind the start of its output."""
+    """Start a command that has written a part of its output, and waits for stdin."""
     handler = signal.SIG_IGN if ignored else signal.SIG_DFL
     return subprocess.Popen(
         [*VOLT, "decode", "-m", "m.volt", "-o", f"out{number:d}"],
@@ -409,13 +410,13 @@ def _start(number: int, *, ignored: bool) -> subprocess.Popen[bytes]:
 
 @pytest.fixture
 def model(run: Run) -> Path:
-    """v.volt, from corpus.txt."""
+    """Search v.volt from corpus.txt."""
     run("search corpus.txt -q -o v.volt")
     return Path("v.volt")
 
 
 def test_a_vocabulary_can_go_to_stdout(run: Run, model: Path, tmp_path: Path) -> None:
-    """`volt search -o -` prints the file that it would have written; the report goes to stderr."""
+    """`volt search -o -` prints the vocabulary on stdout, and the report on stderr."""
     done = run("search corpus.txt -o -")
     assert done.stdout == model.read_bytes()
     assert b"signature volt|corpus:" in done.stderr
@@ -424,7 +425,7 @@ def test_a_vocabulary_can_go_to_stdout(run: Run, model: Path, tmp_path: Path) ->
 
 
 def test_encode_and_decode_take_a_dash(run: Run, model: Path, tmp_path: Path) -> None:
-    """-o - is what they do anyway."""
+    """-o - is the default of encode and decode."""
     pieces = run(f"encode -m {model} corpus.txt -o -").stdout
     assert pieces == run(f"encode -m {model} corpus.txt").stdout
     assert run(f"decode -m {model} -o -", stdin=pieces).stdout.decode() == TEXT
@@ -432,7 +433,7 @@ def test_encode_and_decode_take_a_dash(run: Run, model: Path, tmp_path: Path) ->
 
 
 def test_import_and_export_take_a_dash(run: Run, model: Path, tmp_path: Path) -> None:
-    """A list of tokens, and the vocabulary made of it, are printed as they would be written."""
+    """Exports and imports print on stdout the bytes that a file would have."""
     run(f"export -m {model} --to tokens -o list")
     done = run(f"export -m {model} --to tokens -o -")
     assert done.stdout == Path("list").read_bytes()
@@ -448,7 +449,7 @@ def test_import_and_export_take_a_dash(run: Run, model: Path, tmp_path: Path) ->
 def test_what_is_more_than_one_file_needs_a_place(
     format: str, options: list[str], run: Run, model: Path
 ) -> None:
-    """stdout takes one file: status 2 whatever the vocabulary is, nothing on stdout."""
+    """Formats of several files are refused on stdout with status 2."""
     done = run(f"export -m {model} --to {format}", *options, "-o", "-", status=2)
     assert (
         f"-o -: {format} writes more than one file, but stdout takes only one; name a file or folder"
@@ -480,7 +481,7 @@ def test_formats_of_several_files_are_known(run: Run, tmp_path: Path) -> None:
 
 
 def test_messages_on_stdout_name_no_temporary_path(run: Run, model: Path) -> None:
-    """Refusals and notes about an export to stdout say "stdout" instead of a temporary path."""
+    """Errors and notes name stdout instead of a temporary path."""
     refused = run(f"export -m {model} --to tiktoken -o -", status=1).stderr.decode()
     assert "stdout: tiktoken needs the pre-tokenizer bytes" in refused
     run("search corpus.txt -q -o b.volt --level bytes")
@@ -491,12 +492,12 @@ def test_messages_on_stdout_name_no_temporary_path(run: Run, model: Path) -> Non
 
 
 def test_an_example_needs_a_folder(run: Run) -> None:
-    """So does an example of a stream."""
+    """`volt stream example -o -` is refused."""
     assert b"name a folder" in run("stream example mixing -o -", status=2).stderr
 
 
 def test_a_comparison_can_go_to_stdout(run: Run) -> None:
-    """The page or the Markdown takes the place of the tables, which go to stderr; two of them are too many."""
+    """The page or the Markdown may go to stdout, but not both; the tables then go to stderr."""
     done = run("compare corpus.txt --with bpe:14 --markdown -")
     assert done.stdout.startswith(b"#")
     assert b"volt knee" in done.stderr
@@ -510,7 +511,7 @@ def test_a_comparison_can_go_to_stdout(run: Run) -> None:
 def test_json_of_a_search_and_its_vocabulary_cannot_both_be_stdout(
     run: Run, tmp_path: Path
 ) -> None:
-    """Status 2 before any work, nothing written."""
+    """The status is 2 before any work; nothing is written."""
     assert (
         b"give one of them another place" in run("search corpus.txt -o - --json", status=2).stderr
     )
@@ -518,7 +519,7 @@ def test_json_of_a_search_and_its_vocabulary_cannot_both_be_stdout(
 
 
 def test_preview_prints_json_too(run: Run) -> None:
-    """`volt stream preview --json` prints one JSON document: an array of the lines, also of one."""
+    """`volt stream preview --json` prints one array of lines."""
     run("stream example case-noise -o noise")
     for n in (3, 1):
         rows = json.loads(run(f"stream preview noise/stream.yaml -n {n} --json").stdout)
@@ -584,7 +585,7 @@ def test_no_command_replaces_half_of_another_output(run: Run, pair_folder: Path,
 
 
 def test_a_folder_of_texts_is_not_taken_for_a_trial(run: Run, pair_folder: Path) -> None:
-    """A trial writes train.txt only beside its own results, and reads no results as text."""
+    """A trial does not replace a foreign train.txt, and does not read its results as text."""
     (pair_folder / "train.txt").write_text("mine\n")
     message = run("trial corpus.txt --hours 0.1 -o . -q", status=2).stderr.decode()
     assert "train.txt: exists, but trial.jsonl does not" in message
@@ -634,7 +635,7 @@ def test_json_lines_are_refused(run: Run, command: str) -> None:
 
 @pytest.mark.usefixtures("model")
 def test_python_refuses_json_lines() -> None:
-    """`encode_file` too."""
+    """`Encoder.encode_file` refuses JSON lines."""
     Path("a.jsonl").write_text(JSON)
     with pytest.raises(CorpusError, match=r"a\.jsonl: JSON lines"):
         Encoder(Vocabulary.load("v.volt")).encode_file("a.jsonl")

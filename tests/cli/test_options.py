@@ -38,7 +38,7 @@ def options(command: Any) -> Iterator[str]:
 
 
 def test_hints_exist() -> None:
-    """A hint of an error names an argument of some function in Python, and an option of some command."""
+    """Each hint names an argument of a function and an option of a command."""
     modules = [
         ast.parse(path.read_text(encoding="utf-8"))
         for path in Path(volt.__file__).parent.rglob("*.py")
@@ -58,7 +58,7 @@ def test_hints_exist() -> None:
 
 
 def test_the_library_speaks_python() -> None:
-    """No message of volt names an option of the command line; other programs' options may be named."""
+    """Messages of volt/ name no option of volt's command line."""
     foreign = r"--(model_type|treat_whitespace|split_by|remove_extra|escape_whitespaces|vocabulary|glossaries|compress|head)"
     for path in Path(volt.__file__).parent.rglob("*.py"):
         if path.name == "example_streams.py":  # it shows command lines
@@ -70,7 +70,7 @@ def test_the_library_speaks_python() -> None:
 
 
 def test_errors_name_options(run: Run, tmp_path: Path) -> None:
-    """An error on the command line names the option that fixes it."""
+    """On the command line, an error names the option that fixes it."""
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     assert b"pass --encoding-errors replace" in run("search latin.txt", status=1).stderr
     assert (
@@ -85,7 +85,7 @@ def test_errors_name_options(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_normalizer_is_named_in_any_case(run: Run) -> None:
-    """NFKC is nfkc: the vocabulary stores the canonical name, and the file is the same."""
+    """NFKC means nfkc, which the vocabulary stores."""
     run("search corpus.txt -q --normalizer NFKC+Lowercase -o a.volt")
     run("search corpus.txt -q --normalizer nfkc+lowercase -o b.volt")
     assert Path("a.volt").read_bytes() == Path("b.volt").read_bytes()

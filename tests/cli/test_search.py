@@ -184,7 +184,7 @@ def found(options: Options, files: Sequence[str], *, named: bool) -> tuple[objec
 def test_options_together_do_what_each_says(
     way: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The vocabulary and the report are the library's; without one of the options, they would be others."""
+    """The result equals the library's, and leaving out any option changes it."""
     options, named = WAYS[way], way in NAMED
     if way == "until decided":
         monkeypatch.setattr("volt.learn.bpe.N_SURE", 9)
@@ -219,7 +219,7 @@ CLOCK_TEXT = "It's 12345 o'clock,\tIT'S late!\n" * 20
 @pytest.mark.parametrize("level", ["characters", "bytes"])
 @pytest.mark.parametrize("pattern", ["gpt2", "deepseek3", r" ?\w+|\W"])
 def test_a_vocabulary_holds_the_pattern(run: Run, tmp_path: Path, pattern: str, level: str) -> None:
-    """It is found on words of that pattern, saved with it, and gives every text back."""
+    """A vocabulary of a pattern stores it, and gives every text back."""
     (tmp_path / "c.txt").write_text(CLOCK_TEXT)
     run("search c.txt -q -o v.volt --pattern", pattern, "--level", level)
     assert volt.Vocabulary.load(tmp_path / "v.volt").pretokenizer == PreTokenizer.of_pattern(
@@ -230,7 +230,7 @@ def test_a_vocabulary_holds_the_pattern(run: Run, tmp_path: Path, pattern: str, 
 
 
 def test_an_export_agrees_with_the_library(run: Run, tmp_path: Path) -> None:
-    """--check finds tokenizers and tiktoken cutting by the same pattern; a format of marked words is refused."""
+    """--check finds that tokenizers and tiktoken split by the same pattern."""
     pytest.importorskip("tokenizers")
     pytest.importorskip("tiktoken")
     (tmp_path / "c.txt").write_text(CLOCK_TEXT)
@@ -261,20 +261,20 @@ def test_an_export_agrees_with_the_library(run: Run, tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_pattern_ends_in_one_message(run: Run, options: list[str], message: str) -> None:
-    """What was found, and what to do."""
+    """The message states the fault and the remedy."""
     assert message in " ".join(
         run("search corpus.txt -q", *options, status=2).stderr.decode().split()
     )
 
 
 def test_an_empty_pattern_is_none_that_was_meant(run: Run) -> None:
-    """--pattern '' is refused, as everywhere, and does not count as left out."""
+    """--pattern '' is refused."""
     error_text = run("search corpus.txt -o v.volt --pattern", "", status=2).stderr.decode()
     assert "pattern '' could match the empty text" in error_text
 
 
 def test_what_is_left_out_is_reported_and_recorded(run: Run) -> None:
-    """The report, the JSON, the signature and the vocabulary's file say what the share leaves out."""
+    """Report, JSON, signature and file state the characters that --coverage drops."""
     with open("corpus.txt", "a", encoding="utf-8") as file:
         file.write("\x1b€\n")
     shown = run("search corpus.txt --coverage 0.99 -o x.volt").stdout.decode()
@@ -303,7 +303,7 @@ def test_what_is_left_out_is_reported_and_recorded(run: Run) -> None:
     ],
 )
 def test_impossible_shares_are_refused(given: list[str], found: str, run: Run) -> None:
-    """A value out of range, or in conflict with another option, is refused in one line that names the option."""
+    """Shares out of range or in conflict with an option are refused in one line."""
     assert found in run("search corpus.txt", *given, status=2).stderr.decode()
 
 
@@ -327,7 +327,7 @@ LANGUAGE_MODEL = ("--model-params", "1e6", "--model-width", "3000000")
     ],
 )
 def test_half_a_model_is_refused(given: list[str], found: str, run: Run) -> None:
-    """What is missing or impossible is one line that names the option, for both commands, before anything is read."""
+    """One line names the missing or impossible option before anything is read."""
     for command in ("search", "compare"):
         message = run(command, "corpus.txt", *given, status=2).stderr.decode()
         assert found in message
@@ -335,8 +335,7 @@ def test_half_a_model_is_refused(given: list[str], found: str, run: Run) -> None
 
 
 def test_the_report_shows_the_rule_and_the_cost(run: Run) -> None:
-    """With a model there is one rule more and one column more; tokens per byte are always there, and all is in the
-    JSON."""
+    """A language model adds a rule and a column; tokens per byte are always reported."""
     plain, shown = (
         run("search corpus.txt -o x.volt", *more).stdout.decode() for more in ([], LANGUAGE_MODEL)
     )
@@ -355,14 +354,14 @@ def test_the_report_shows_the_rule_and_the_cost(run: Run) -> None:
 
 
 def test_stdin_is_the_corpus_that_is_not_named(run: Run) -> None:
-    """`volt search < corpus.txt` finds what `volt search corpus.txt` finds."""
+    """`volt search < corpus.txt` equals `volt search corpus.txt`."""
     run("search corpus.txt -q -o named.volt")
     run("search -q -o read.volt", stdin=TEXT.encode())
     assert Vocabulary.load("read.volt") == Vocabulary.load("named.volt")
 
 
 def test_a_terminal_is_no_corpus(tmp_path: Path) -> None:
-    """At a terminal, `volt search` says what is missing, with 2, and does not wait."""
+    """At a terminal, `volt search` without CORPUS ends with status 2."""
     ours, theirs = pty.openpty()
     done = subprocess.run(
         [*VOLT, "search"], stdin=theirs, capture_output=True, cwd=tmp_path, timeout=60
@@ -389,14 +388,14 @@ def test_a_terminal_is_no_corpus(tmp_path: Path) -> None:
 def test_numbers_below_1_are_refused(
     line: str, run: Run, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """Wrong usage, reported with the option's name before anything is read."""
+    """The error names the option before anything is read."""
     assert status_of(line.split()) == 2
     option = next(word for word in line.split() if word.startswith("--"))
     assert f"Invalid value for '{option}'".encode() in capsysbinary.readouterr().err
 
 
 def test_counting_refuses_them_too(run: Run) -> None:
-    """In Python, min_count is 1 or more; an error speaks of one time, or of several."""
+    """`count_words` refuses min_count below 1."""
     with pytest.raises(ConfigError, match="min_count is 0; give 1 or more"):
         volt.count_words("corpus.txt", min_count=0)
     Path("once.txt").write_text("low\n", encoding="utf-8")

@@ -20,7 +20,7 @@ SIZES = ("--sizes", "36:44:4")
 
 @pytest.fixture
 def folder(run: Run, tmp_path: Path) -> Path:
-    """Two texts in two scripts, one ten times as long, and both beside each other as columns."""
+    """Write two texts in two scripts, one ten times as long, and both as columns of a table."""
     (tmp_path / "el.txt").write_text(GREEK * 4)
     (tmp_path / "en=a:2.txt").write_text(TEXT)
     rows = zip(TEXT.splitlines(), (GREEK * 40).splitlines(), strict=True)
@@ -34,7 +34,7 @@ def folder(run: Run, tmp_path: Path) -> Path:
 def test_arguments_are_paths_names_and_columns(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """NAME=FILE:N names a column, a path that exists as it is written is a path, and names come out sorted."""
+    """NAME=FILE:N names a column; an existing path is a path; names are sorted."""
     assert named_files(["en=a:2.txt", "corpus.txt"]) == {}
     found = named_files(
         ["y=both.tsv:2", "x=en=a:2.txt", "w=corpus.txt", "v=folder/*.gz:12", "u=-:1"]
@@ -66,14 +66,14 @@ def test_arguments_are_paths_names_and_columns(
     ],
 )
 def test_names_that_cannot_be_are_reported(arguments: list[str], message: str) -> None:
-    """Some names, a name for two, none, and a column 0 are refused before anything is read."""
+    """Missing or repeated names and column 0 are refused before anything is read."""
     with pytest.raises(ConfigError) as found:
         named_files(arguments)
     assert str(found.value).startswith(message)
 
 
 def test_columns_are_counted_and_reported(run: Run, folder: Path) -> None:
-    """FILE:N reads one column; where columns are not named, those of the first line are shown, shortened."""
+    """FILE:N reads one column; without N, a warning shows the columns of the first line."""
     run("search en=both.tsv:1 el=both.tsv:2", *SIZES, "-q", "-o", "named.volt")
     message = run("search both.tsv", *SIZES, "-o", "joined.volt").stderr.decode()
     assert (
@@ -104,7 +104,7 @@ def test_columns_are_counted_and_reported(run: Run, folder: Path) -> None:
 
 
 def test_the_place_is_called_after_all_sources(run: Run, folder: Path) -> None:
-    """In the order of names, not of arguments; it makes way for a vocabulary of the same texts only."""
+    """The default name joins the sorted names; another corpus's file is not replaced."""
     done = run("search en=corpus.txt el=el.txt --temperature 5", *SIZES, "--json")
     assert json.loads(done.stdout)["output"] == "el+en.volt"
     provenance = Vocabulary.load("el+en.volt").provenance
@@ -118,7 +118,7 @@ def test_the_place_is_called_after_all_sources(run: Run, folder: Path) -> None:
 
 
 def test_parity_is_that_of_the_library_and_measured(run: Run, folder: Path) -> None:
-    """Merges are those of `learn_parity`; JSON and a table say how evenly they compress, and plain BPE's beside."""
+    """Merges equal `learn_parity`'s; the report compares them with plain BPE."""
     line = (
         "search",
         "en=corpus.txt",
@@ -156,7 +156,7 @@ def test_parity_is_that_of_the_library_and_measured(run: Run, folder: Path) -> N
 
 
 def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run: Run, folder: Path) -> None:
-    """--per-source writes into a folder what a search of each text alone writes, and prints a line for each."""
+    """--per-source writes the vocabularies that a search of each text writes."""
     line = ("search", "en=corpus.txt", "el=el.txt", "--per-source")
     shown = run(*line, "-o", "new/each").stdout.decode()
     assert listed(folder / "new/each") == ["el.volt", "en.volt"]
@@ -243,7 +243,7 @@ def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run: Run, folder:
 def test_what_contradicts_is_reported_with_status_2(
     line: str, message: str, run: Run, folder: Path
 ) -> None:
-    """One line says what was found and what to do; nothing is written."""
+    """One line states the contradiction and the remedy; nothing is written."""
     before = listed(folder)
     said = run("search", *line.split(), status=2).stderr.decode()
     assert message in said
@@ -265,7 +265,7 @@ def test_what_contradicts_is_reported_with_status_2(
 def test_texts_that_cannot_be_counted_are_reported_with_status_1(
     line: str, message: str, run: Run, folder: Path
 ) -> None:
-    """An empty text, a missing one and a missing column are named."""
+    """Empty texts, missing texts and missing columns are named."""
     (folder / "empty.txt").touch()
     assert message in run("search", *line.split(), status=1).stderr.decode()
 
@@ -274,7 +274,7 @@ def test_texts_that_cannot_be_counted_are_reported_with_status_1(
     "line", ["en=corpus.txt x=x.volt -o ./x.volt", "en=corpus.txt x=x.volt:1 --per-source -o ."]
 )
 def test_named_sources_are_inputs(line: str, run: Run, folder: Path) -> None:
-    """No vocabulary is written over a text that has a name, or a column."""
+    """No vocabulary replaces a named text."""
     (folder / "x.volt").write_text(GREEK)
     assert (
         b"x.volt: would be written over x.volt, which is read"
@@ -284,7 +284,7 @@ def test_named_sources_are_inputs(line: str, run: Run, folder: Path) -> None:
 
 
 def test_an_error_of_a_source_names_it_and_leaves_nothing(run: Run) -> None:
-    """With a vocabulary for each, the one that cannot be made is named, and no empty folder stays behind."""
+    """With --per-source, an error names the source; no folder is left."""
     Path("one.txt").write_text("hello\n")
     said = run(
         "search en=corpus.txt one=one.txt --per-source -o each/deep", status=1
@@ -294,7 +294,7 @@ def test_an_error_of_a_source_names_it_and_leaves_nothing(run: Run) -> None:
 
 
 def test_parity_keeps_all_characters(run: Run) -> None:
-    """Options that contradict each other are refused before a text is read."""
+    """--parity and --coverage contradict each other."""
     asked = (
         "search",
         "a=corpus.txt",
@@ -309,19 +309,19 @@ def test_parity_keeps_all_characters(run: Run) -> None:
 
 
 def test_stdin_is_read_once(run: Run) -> None:
-    """Two sources of stdin, and stdin named twice, are refused before anything is read."""
+    """stdin as two sources is refused before anything is read."""
     for corpus in (["en=-:1", "de=-:2"], ["-", "-"]):
         assert b"can be read only once" in run("search", *corpus, "-o", "n.volt", status=2).stderr
 
 
 @pytest.mark.parametrize("source", ["de=", "..=corpus.txt"])
 def test_odd_sources_are_named(run: Run, source: str) -> None:
-    """A source without a file, and a name that would hide its vocabulary, are refused as they were written."""
+    """A source without a file, or whose name would hide its vocabulary, is refused."""
     assert source.encode() in run("search en=corpus.txt", source, "-o", "n.volt", status=2).stderr
 
 
 def test_warnings_name_options(run: Run) -> None:
-    """What a search warns of names the option that helps, not Python's argument."""
+    """Warnings of a search name the option that helps."""
     said = run("search corpus.txt --candidates 3 -o few.volt").stdout.decode()
     assert "Learn more merges" in " ".join(said.split())
 
@@ -330,7 +330,7 @@ def test_warnings_name_options(run: Run) -> None:
 def test_memory_must_suffice_for_every_corpus(
     n_words: int, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first of two sources, the second, or both together may have too many words to learn from."""
+    """--memory is checked for each source, and for both together."""
     monkeypatch.setattr("volt.count.bounded_sums.learning_bytes", lambda n, _: (n == n_words) << 40)
     each = ["--per-source"] * (n_words < 17)
     said = run("search en=corpus.txt el=el.txt --memory 1G", *each, *SIZES, status=1).stderr

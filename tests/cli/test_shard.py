@@ -24,7 +24,7 @@ tasks:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, the current one, with a configuration and its inputs."""
+    """Write a configuration and its inputs in an empty folder."""
     monkeypatch.chdir(tmp_path)
     for name, n in (("a", 30), ("b", 5)):
         for side in ("src", "tgt"):
@@ -34,7 +34,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_tasks_are_sharded_and_read(folder: Path, run: Run) -> None:
-    """Shards go to the folder in the configuration, later runs read them, and existing shards are reported."""
+    """Shards go to the configured folder, where later runs read them and report them as
+    existing."""
     done = run("shard stream.yaml --set b=b --lines", 10, "--workers", 1)
     message = ["shards/de_en: 4 shards, 35 lines", "shards/auto_en: 2 shards, 30 lines"]
     assert (done.stdout, done.stderr.decode().splitlines()[-2:]) == (b"", message)
@@ -49,7 +50,7 @@ def test_tasks_are_sharded_and_read(folder: Path, run: Run) -> None:
 
 
 def test_options_say_what_is_made(folder: Path, run: Run) -> None:
-    """Of one task, elsewhere, packed otherwise, with lines that are not UTF-8; its words are a table for a search."""
+    """--task, -o and --compress select the shards; the words can be searched."""
     write(folder / "a.tgt", b"low \xff\n" + numbered("a", 29))
     done = run("shard stream.yaml --set b=b -o out --task other --compress gz")
     assert listed(folder / "out") == ["auto_en"]
@@ -66,7 +67,7 @@ def test_options_say_what_is_made(folder: Path, run: Run) -> None:
 
 
 def test_what_may_not_be_meant_is_reported(folder: Path, run: Run) -> None:
-    """More shards than there are lines, and tabs in what is one field; a task alone needs no files of others."""
+    """Notes report too few lines for the shards, and tabs in a field."""
     (folder / "b.src").unlink()
     write(folder / "a.tgt", b"low\nlow\tlower\nnew\n")
     (folder / "stream.yaml").write_text(CONFIG.replace("n_shards: 2", "n_shards: 7"))
@@ -85,7 +86,7 @@ def test_what_may_not_be_meant_is_reported(folder: Path, run: Run) -> None:
 
 
 def test_what_is_wrong_is_reported(folder: Path, run: Run) -> None:
-    """Wrong usage is status 2, bad inputs 1; the words are those of the command line, and nothing is written."""
+    """The status is 2 for wrong usage and 1 for bad inputs; nothing is written."""
     (folder / "sources.yaml").write_text("sources: {a: {path: a.src}}")
     (folder / "here.yaml").write_text(CONFIG.replace("shards: shards\n", ""))
     (folder / "a.tgt").write_bytes(numbered("a", 29))

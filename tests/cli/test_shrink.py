@@ -20,7 +20,7 @@ def _model(run: Run) -> str:
 
 
 def test_a_vocabulary_grows_and_shrinks_again(run: Run, model: str, tmp_path) -> None:
-    """Extended, all pieces keep their ids; shrunk, the map gives the new id of each old one, as .npy and as .json."""
+    """An extended vocabulary keeps all ids; the map of a shrunk one has each old id's new id."""
     old, german = volt.read_vocabulary(model), tmp_path / "de.txt"
     german.write_text(GERMAN)
     run("search", german, "--extend", model, "--select", "fixed:45", "-q", "-o", "both.volt")
@@ -88,7 +88,7 @@ def test_a_vocabulary_grows_and_shrinks_again(run: Run, model: str, tmp_path) ->
 def test_what_can_neither_grow_nor_shrink_is_refused(
     run: Run, model: str, options: str, message: str
 ) -> None:
-    """Options that contradict the vocabulary, sizes out of range and places that collide end in a sentence."""
+    """Contradicting options, sizes out of range and colliding places are refused."""
     command = ["shrink", model, "--on"] if "--to" in options else ["search", "--extend", model]
     status = 1 if message.startswith(("to is 10", "ids must", "size 1")) else 2
     assert message in run(*command, "corpus.txt", *options.split(), status=status).stderr.decode()

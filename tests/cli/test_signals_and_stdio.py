@@ -14,7 +14,7 @@ from volt.vocabulary import Vocabulary
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A vocabulary and a text of 200 kB."""
+    """Write a vocabulary and a text of 200 kB."""
     Vocabulary(
         merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>")
     ).save(tmp_path / "m")
@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def shell(folder: Path, line: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a line of bash, in which `volt` is the command."""
+    """Run a line of bash in which `volt` is the command."""
     prelude = f'volt() {{ "{sys.executable}" -m volt_cli "$@"; }}; '
     return subprocess.run(
         ["bash", "-c", prelude + line],
@@ -36,7 +36,7 @@ def shell(folder: Path, line: str, **environment: str) -> subprocess.CompletedPr
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_output_that_does_not_fit_is_an_error(folder: Path, unbuffered: str) -> None:
-    """Where only a part of the output can be written, the status is 1, whether Python has buffers or not."""
+    """If output cannot be written whole, the status is 1, with or without Python's buffers."""
     done = shell(folder, "ulimit -f 100; volt encode -m m text > out", PYTHONUNBUFFERED=unbuffered)
     assert (done.returncode, done.stderr.count("\n"), "File too large" in done.stderr) == (
         1,
@@ -46,7 +46,7 @@ def test_output_that_does_not_fit_is_an_error(folder: Path, unbuffered: str) -> 
 
 
 def test_what_is_closed_is_missed_only_where_it_is_needed(folder: Path) -> None:
-    """Without stdin, stdout and stderr a file is encoded; without stdout its pieces have no place, in one line."""
+    """A file can be encoded without stdin, stdout and stderr; pieces need stdout."""
     assert shell(folder, "volt encode -m m text -o pieces <&- >&- 2>&-").returncode == 0
     assert (folder / "pieces").read_text() == "the</w> the</w> the</w> the</w>\n" * 12_500
     for line in ("volt encode -m m text >&-", "volt encode -m m <&-"):

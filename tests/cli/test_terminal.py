@@ -32,12 +32,12 @@ class Terminal(io.TextIOWrapper):
         super().__init__(io.BytesIO(), encoding="utf-8", write_through=True)
 
     def isatty(self) -> bool:
-        """It is one."""
+        """Return true."""
         return True
 
     @property
     def shown(self) -> str:
-        """What has been written."""
+        """Return the written text."""
         buffer = self.buffer
         assert isinstance(buffer, io.BytesIO)
         return buffer.getvalue().decode()
@@ -45,7 +45,7 @@ class Terminal(io.TextIOWrapper):
 
 @pytest.fixture
 def screen(run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
-    """What volt shows on a terminal of some width, stdout and stderr together, in a folder that holds corpus.txt."""
+    """Return a function that returns what volt prints on a terminal of some width."""
 
     def shown(*arguments: object, width: int, term: str = "dumb", **environment: str) -> str:
         messages.cache_clear()
@@ -70,13 +70,13 @@ def screen(run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
 
 
 def plain(text: str) -> str:
-    """A report without the seconds that it took, which are others every time."""
+    """Return a report without seconds."""
     return re.sub(r"^seconds .*\n( {10}.*\n)*", "", text, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_help_fits_and_breaks_no_word(command: list[str], screen: Screen) -> None:
-    """At every width the help holds the same words, so no option, metavar or path is cut."""
+    """At every width, the help has the same words."""
     wide = screen(*command, "--help", width=WIDE)
     for width in (60, 80) if DRAWS_ALL else (60,):
         shown = screen(*command, "--help", width=width)
@@ -103,7 +103,7 @@ def test_help_fits_and_breaks_no_word(command: list[str], screen: Screen) -> Non
 def test_what_is_shown_fits_and_breaks_no_word(
     arguments: list[str], screen: Screen, run: Run
 ) -> None:
-    """No line that could be broken is too wide, no number is cut, no word broken inside; a long path stays whole."""
+    """No line is too wide, and no number or word is broken."""
     if "corpus.volt" in arguments:
         run("search corpus.txt --sizes 15:20:1")
     wide = plain(screen(*arguments, width=WIDE))
@@ -116,7 +116,7 @@ def test_what_is_shown_fits_and_breaks_no_word(
 
 
 def test_lines_of_a_stream_are_shown_with_what_became_of_them(screen: Screen) -> None:
-    """preview, trace, plan and audit of an example fit; the sources' names and every number stay whole."""
+    """Outputs of preview, trace, plan and audit fit; names and numbers are not broken."""
     screen("stream", "example", "case-noise", "-o", "noise", width=80)
     for command in (["preview", "-n", "2"], ["audit", "--turns", "1e3"], ["trace", "42"]):
         arguments = ["stream", command[0], "noise/stream.yaml", *command[1:]]
@@ -132,7 +132,7 @@ def test_lines_of_a_stream_are_shown_with_what_became_of_them(screen: Screen) ->
 
 
 def test_colours_are_for_terminals_that_take_them(screen: Screen) -> None:
-    """A terminal gets colours; with NO_COLOR none, and a dumb one no escape codes at all."""
+    """Only terminals get colours; NO_COLOR and dumb terminals suppress them."""
     for command in (["stream", "--help"], ["search", "nothing-there.txt"]):
         assert "\x1b[" in screen(*command, width=80, term="xterm-256color")
         assert not re.search(
@@ -142,7 +142,7 @@ def test_colours_are_for_terminals_that_take_them(screen: Screen) -> None:
 
 
 def test_a_file_or_pipe_gets_plain_lines(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No escape codes, a line for each message and each entry however long it is, tables as wide as COLUMNS."""
+    """Files and pipes get no escape codes; each message is one line."""
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     reports = []
     for columns in ("60", "200"):
@@ -170,14 +170,14 @@ UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]")
 
 @pytest.fixture
 def model(run):
-    """A vocabulary whose tokens, provenance and name hold what a terminal obeys."""
+    """Write a vocabulary whose tokens, provenance and name contain control characters."""
     name = f"m{EVIL}\n.volt"
     VOCABULARY.save(name)
     return name
 
 
 def test_inspect_prints_no_control_character(run, model):
-    """inspect shows tokens, provenance and the file's name as escapes, cut where they are long."""
+    """inspect escapes tokens, provenance and names, and shortens long ones."""
     shown = run("inspect", "-m", model, f"a{EVIL}").stdout.decode()
     assert not UNSEEN.search(shown)
     for part in (
@@ -193,7 +193,7 @@ def test_inspect_prints_no_control_character(run, model):
 
 
 def test_errors_print_no_control_character(run, model, tmp_path):
-    """Errors show names of files and what stands in them as escapes."""
+    """Errors escape the names and contents of files."""
     (tmp_path / "a\x1b[2J\n.txt").write_bytes(b"a\xff\n")
     for arguments in (
         ["encode", "-m", model, "a\x1b[2J\n.txt"],
@@ -209,7 +209,7 @@ def test_errors_print_no_control_character(run, model, tmp_path):
 
 
 def test_data_on_stdout_stay_exact(run, model):
-    """Pieces and decoded text are the bytes that they stand for."""
+    """Pieces and decoded text are not escaped."""
     text = "a\x1b\u202eb a\0\x9bb\n".encode()
     pieces = run("encode", "-m", model, stdin=text).stdout
     assert b"\x1b \xe2\x80\xae b</w>" in pieces
@@ -237,7 +237,7 @@ READERS = {  # every command that reads lines of text, with each place for a tex
 
 @pytest.fixture
 def readers(run, tmp_path):
-    """The command lines by command; what they read besides t.txt is there."""
+    """Return a command line for each command that reads text."""
     merges = (("a", "b</w>"), ("a", "b"))  # "ab" is a piece, for decode
     Vocabulary(merges, ("a", "b", "a</w>", "b</w>", "ab</w>", "ab")).save("m.volt")
     (tmp_path / "codes").write_text("#version: 0.2\na b</w>\n")
@@ -246,7 +246,7 @@ def readers(run, tmp_path):
 
 
 def with_option(name):
-    """The commands that have an option."""
+    """Return the commands that have an option."""
     return {
         command
         for command, found in all_commands().items()
@@ -255,7 +255,7 @@ def with_option(name):
 
 
 def test_max_line_of_every_command_that_reads_text(run, readers, tmp_path):
-    """--max-line is the longest line in bytes that is read; one more is refused with the line and the option."""
+    """Lines longer than --max-line are refused; the error names line and option."""
     assert readers.keys() == {
         name for name in with_option("max-line") if not name.startswith("stream")
     }
@@ -275,7 +275,7 @@ def test_max_line_of_every_command_that_reads_text(run, readers, tmp_path):
 
 
 def test_encoding_errors_of_every_command_that_reads_text(run, readers, tmp_path):
-    """--encoding-errors says what becomes of a line that is not UTF-8, wherever the text stands on the command line."""
+    """--encoding-errors applies to lines that are not UTF-8."""
     able = with_option("encoding-errors") - {"trial"}  # see tests/trial
     assert able == readers.keys() - {"compare", "shard"}
     (tmp_path / "t.txt").write_bytes(b"ab ab ab\nb\xff ab\n")

@@ -31,7 +31,7 @@ DEADLINE = 60  # seconds
 
 @pytest.fixture
 def config(run: Run, tmp_path: Path) -> Path:
-    """A configuration whose inputs are not there, in the current folder."""
+    """Write a configuration whose inputs do not exist."""
     tokens = ("l", "o", "w", "l</w>", "o</w>", "w</w>", "low</w>", "lo")
     Vocabulary((("l", "o"), ("lo", "w</w>")), tokens).save(tmp_path / "small.volt")
     (tmp_path / "tasks.yaml").write_text(CONFIG)
@@ -39,7 +39,7 @@ def config(run: Run, tmp_path: Path) -> Path:
 
 
 def test_text_goes_in_and_comes_out(config: Path, run: Run) -> None:
-    """From stdin or files, to stdout or a file; "\\r" and a byte order mark go, empty lines stay."""
+    """stdin or files go to stdout or a file; carriage returns and byte order marks are removed."""
     text = b"\xef\xbb\xbflow lo\r\n\nlow"
     given = run(*INPUT, "de_en", stdin=text)
     assert given.lines == [
@@ -106,7 +106,7 @@ FAULTS = {
 def test_what_cannot_be_done_is_reported(
     config: Path, run: Run, arguments: list[str], status: int, message: str
 ) -> None:
-    """With status, file, line and remedy; nothing is written, and on stdout are but the lines before a bad one."""
+    """The error has status, file, line and remedy; stdout has only the earlier lines."""
     before = listed(config.parent)
     done = run(*arguments, stdin=b"long\n\xff\n", status=status)
     assert message in " ".join(done.stderr.decode().split())
@@ -115,7 +115,7 @@ def test_what_cannot_be_done_is_reported(
 
 
 def test_lines_before_a_refused_one_are_given(config: Path, run: Run) -> None:
-    """The error names the line; a file that was to be written is not there."""
+    """The error names the line; an incomplete file is not written."""
     done = run(*INPUT, "de_en", stdin=b"low\nlo\tw\nlow\n", status=1)
     assert done.stdout == b"<FROM_de> <TO_en> low</w>\n"
     assert b"stdin:2: contains a tab, which separates fields; write a space instead" in done.stderr
@@ -124,7 +124,7 @@ def test_lines_before_a_refused_one_are_given(config: Path, run: Run) -> None:
 
 
 def test_python_files_run_only_when_trusted(config: Path, run: Run) -> None:
-    """--trust is what the message says."""
+    """The error suggests --trust, which works."""
     Path("own.py").write_text("def twice(fields):\n    return [f'{fields[0]} {fields[0]}']\n")
     Path("own.yaml").write_text(
         "tasks: {t: {type: mono, inputs: {i: {mono: a}}, transforms: "
@@ -138,7 +138,7 @@ def test_python_files_run_only_when_trusted(config: Path, run: Run) -> None:
 
 
 def test_a_line_comes_back_through_open_pipes(config: Path) -> None:
-    """A line passes both filters while all pipes stay open. When nobody reads any more, both end in silence with 0."""
+    """A line passes both filters while pipes stay open; both end when the reader ends."""
     compile_kernels("encode", "stream", "decode")
     before = subprocess.Popen([*VOLT, *INPUT, "de_en"], bufsize=0, stdin=-1, stdout=-1, stderr=-1)
     behind = subprocess.Popen([*VOLT, *OUTPUT, "de_en"], bufsize=0, stdin=-1, stdout=-1, stderr=-1)
@@ -163,7 +163,7 @@ def test_a_line_comes_back_through_open_pipes(config: Path) -> None:
 
 
 def answer(process: subprocess.Popen[bytes], text: bytes) -> bytes:
-    """What a process says within the deadline to some lines."""
+    """Return the lines that a process prints before the deadline."""
     assert process.stdin
     assert process.stdout
     process.stdin.write(text)

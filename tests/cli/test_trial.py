@@ -16,7 +16,7 @@ COMMAND = ("trial", "corpus.txt", "--hours", "1", "--read", "50K", "--jobs", "1"
 
 @pytest.fixture(autouse=True)
 def trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, run: Run) -> None:
-    """A text, and trainings whose bits are a function of size and seed, in a process that only prints."""
+    """Write a text, and replace trainings by a function of size and seed."""
     from volt.trial.running import ChildProcesses, Ended
 
     def answer(self: ChildProcesses, command: list[str], **_: object) -> Ended:
@@ -40,7 +40,7 @@ def trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, run: Run) -> None:
 
 
 def test_a_trial_reports_the_best_size_and_the_losses_of_rules(run: Run, tmp_path: Path) -> None:
-    """The report goes to stdout, progress to stderr; a second call trains nothing, and --json holds the same."""
+    """The report goes to stdout; a second call trains nothing, and --json has the same values."""
     done = run(*COMMAND)
     report, said = done.stdout.decode(), done.stderr.decode()
     assert said.splitlines()[-1] == "wrote corpus.trial/trial.html"
@@ -63,7 +63,7 @@ def test_a_trial_reports_the_best_size_and_the_losses_of_rules(run: Run, tmp_pat
 
 
 def test_a_trial_reads_stdin(run: Run, tmp_path: Path) -> None:
-    """And then needs no name."""
+    """A trial of stdin needs no name."""
     text = (tmp_path / "corpus.txt").read_bytes()
     run("trial", *COMMAND[2:], "-o", "a", "-q", stdin=text)
     run(*COMMAND, "-o", "b", "-q")
@@ -96,12 +96,12 @@ def test_a_trial_reads_stdin(run: Run, tmp_path: Path) -> None:
 def test_wrong_use_is_answered_in_one_line(
     arguments: tuple[str, ...], status: int, message: str, run: Run
 ) -> None:
-    """And nothing is trained."""
+    """One line states the fault; nothing is trained."""
     assert message in run(*arguments, status=status).stderr.decode()
 
 
 def test_a_folder_of_texts_is_not_its_own_input(run: Run) -> None:
-    """The text that a trial would write over is not read."""
+    """A text that a trial would replace is not read."""
     run(*COMMAND, "-q")
     arguments = ("trial", "corpus.trial/train.txt", "--hours", "1", "-o", "corpus.trial")
     assert b"would be written over" in run(*arguments, status=2).stderr
@@ -110,7 +110,7 @@ def test_a_folder_of_texts_is_not_its_own_input(run: Run) -> None:
 def test_without_torch_a_trial_says_what_to_install(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one line, with status 1."""
+    """Without torch, one line names the package, with status 1."""
     for name in [name for name in sys.modules if name.startswith("volt.trial.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)

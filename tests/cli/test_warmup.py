@@ -29,14 +29,14 @@ compiles = pytest.mark.skipif(
 
 
 def misses() -> int:
-    """How often a loop has been compiled, not loaded, in this process."""
+    """Count the loops compiled in this process."""
     places = {place for places in JOBS.values() for place in places}
     return sum(sum(kernel(place).stats.cache_misses.values()) for place in places)
 
 
 @compiles
 def test_after_warmup_no_command_compiles(run: Run) -> None:
-    """All loops are there, for the types that commands give them, and a second warmup says so."""
+    """All loops are compiled for the types that commands use; a second warmup reports this."""
     run("warmup")
     assert "already compiled: " in run("warmup").stderr.decode()
     assert not missing(*JOBS)
@@ -57,13 +57,13 @@ def test_after_warmup_no_command_compiles(run: Run) -> None:
 
 
 def test_warmup_fails_where_nothing_can_be_kept(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The status is 1, and the message names the setting that helps."""
+    """The status is 1, and the message names NUMBA_CACHE_DIR."""
     monkeypatch.setattr(jit, "code_folder", lambda: None)
     assert b"NUMBA_CACHE_DIR" in run("warmup", status=1).stderr
 
 
 def test_every_loop_is_compiled_by_warmup() -> None:
-    """No loop that Python calls is left out of all jobs."""
+    """Every loop that Python calls belongs to a job of warmup."""
     places = {place for places in JOBS.values() for place in places}
     for path in Path(volt.__file__).parent.glob("kernels/*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -149,7 +149,7 @@ def train(kind: str) -> None:
 def seen(
     monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]
 ) -> dict[str, set[tuple[Any, ...]]]:
-    """The types of what each loop of streams was called with during an act."""
+    """Return the types with which loops of streams are called during a function."""
     found = defaultdict[str, set[tuple[Any, ...]]](set)
 
     def watched(place: str, loop: Any) -> Callable[..., Any]:
@@ -172,7 +172,7 @@ def seen(
 def test_after_warmup_no_step_of_a_stream_compiles(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever steps a stream has, its loops are called with the types that they have been compiled for."""
+    """Loops of streams are called only with compiled types."""
     run("search corpus.txt -o c.volt --candidates 10")
     for kind in ("unigram", "bpe"):
         train(kind)

@@ -36,7 +36,7 @@ ray = pytest.importorskip("ray", reason="needs ray: make ray")
 
 from volt.ext import ray as volt_ray  # noqa: E402
 from volt.ext import ray_cluster  # noqa: E402
-from volt.ext.ray import RayMap, RayWriter  # noqa: E402
+from volt.ext.ray import RayMap, RayWriter, encode  # noqa: E402
 from volt.ext.ray_cluster import connected  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning:ray")
@@ -425,6 +425,10 @@ def test_a_job_of_kubernetes_searches_and_encodes(cluster: None, tmp_path: Path)
         (lambda: RayMap(report=1), "report is 1 (int); give a function, or None"),  # type: ignore[arg-type]
         (lambda: RayWriter(report=1), "report is 1 (int); give a function, or None"),  # type: ignore[arg-type]
         (lambda: RayWriter(address=3), "address is 3 (int); give a str"),  # type: ignore[arg-type]
+        (
+            lambda: encode(None, None),  # type: ignore[arg-type]
+            "dataset is None; give a dataset of Ray, such as ray.data.read_text(paths)",
+        ),
     ],
 )
 def test_options_are_checked_at_once(make: Callable[[], object], message: str) -> None:

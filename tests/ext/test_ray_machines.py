@@ -204,7 +204,8 @@ def test_a_server_that_refuses_a_task_is_asked_by_another(cluster: Path) -> None
 
 def _counted(url: str) -> list[tuple[str, Any]]:
     """Counts of a URL that only the workers look at."""
-    return list(finished(ShardCounter(as_normalizer("none"), as_pretokenizer("whitespace")), [url]))
+    counter = ShardCounter(as_normalizer("none"), as_pretokenizer("whitespace"))
+    return list(finished(counter, [url], tally=Counter()))
 
 
 @pytest.mark.campaign

@@ -54,7 +54,7 @@ def case(kind, normalizer="none", user=(), byte_fallback=False):
             vocabulary,
             Encoder(vocabulary),
             notes,
-            huggingface.peer(path),
+            huggingface.peer(path, vocabulary),
             huggingface.read(path),
             path.read_text(),
         )
@@ -170,7 +170,7 @@ def test_byte_fallback_at_a_word_s_end():
         other = Vocabulary((), ("l", "l</w>"), special=vocabulary.special, byte_fallback=True)
         assert "'w' is not a token" in beyond(huggingface.write(other, path))[0]
         assert huggingface.read(path) == other
-        assert_agree(Encoder(other), huggingface.peer(path), ["wl ll l"])
+        assert_agree(Encoder(other), huggingface.peer(path, other), ["wl ll l"])
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,9 @@ def test_a_pruned_vocabulary_is_closed(tmp_path):
         f"{len(pruned.scaffolding):,} tokens are added, with ids from {len(pruned):,}:"
     )
     assert notes[1:] == huggingface.write(pruned.closed(), tmp_path / "closed")
-    assert_agree(Encoder(pruned.closed()), huggingface.peer(tmp_path / "out"), LINES)
+    assert_agree(
+        Encoder(pruned.closed()), huggingface.peer(tmp_path / "out", pruned.closed()), LINES
+    )
     assert check(pruned.closed(), tmp_path / "out", "huggingface", LINES).is_complete
     assert not check(pruned, tmp_path / "out", "huggingface", LINES).is_complete
     assert f"needs {len(pruned.closed()):,} rows" in note
@@ -296,6 +298,6 @@ def test_real_text_encodes_alike(kind, lines, tmp_path):
         [line for text in texts.values() for line in text[::23]], *KINDS[kind], n_merges=4000
     )
     huggingface.write(vocabulary, tmp_path / "m")
-    encoder, peer = Encoder(vocabulary), huggingface.peer(tmp_path / "m")
+    encoder, peer = Encoder(vocabulary), huggingface.peer(tmp_path / "m", vocabulary)
     for text in texts.values():
         assert_agree(encoder, peer, text)

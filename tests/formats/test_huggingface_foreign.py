@@ -432,7 +432,8 @@ def test_a_folder_of_merges_and_ids(tmp_path: Path) -> None:
     (tmp_path / "merges.txt").write_text("\n".join(rows) + "\n", encoding="utf-8")
     (tmp_path / "added_tokens.json").write_text(json.dumps({"<mask>": len(pieces)}))
     (tmp_path / "special_tokens_map.json").write_text(json.dumps({"eos_token": "<|end|>"}))
-    vocabulary, peer = huggingface.read(tmp_path), huggingface.peer(tmp_path)
+    vocabulary = huggingface.read(tmp_path)
+    peer = huggingface.peer(tmp_path, vocabulary)
     assert [vocabulary.ids[piece] for piece in (*pieces, "<mask>")] == [*range(len(pieces) + 1)]
     assert (vocabulary.special.eos, vocabulary.special.control) == ("<|end|>", ("<s>",))
     lines = [*LINES, "a<mask> b <|end|>", " <mask>"]

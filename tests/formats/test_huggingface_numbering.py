@@ -159,7 +159,9 @@ def test_words_of_bytes_may_be_marked(marker, tmp_path):
     notes = huggingface.write(vocabulary, tmp_path / "m")
     assert beyond(notes) == []
     assert_agree(
-        Encoder(vocabulary), huggingface.peer(tmp_path / "m"), [*LINES, " 私は  x\t", "▁ </w> low"]
+        Encoder(vocabulary),
+        huggingface.peer(tmp_path / "m", vocabulary),
+        [*LINES, " 私は  x\t", "▁ </w> low"],
     )
     real = tokenizers.Tokenizer.from_file(str(tmp_path / "m" / "tokenizer.json"))
     assert real.decode(real.encode("größer 私は, low").ids) == "größer 私は, low"

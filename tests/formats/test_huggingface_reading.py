@@ -16,6 +16,7 @@ from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats import huggingface
 from volt.text.byte_alphabet import ALPHABET
+from volt.vocabulary import Vocabulary
 
 pytest.importorskip("tokenizers")
 
@@ -52,7 +53,7 @@ def test_bytes_behind_a_pattern(tmp_path):
         path.write_text(json.dumps(data))
         vocabulary = huggingface.read(path)
         assert (vocabulary.pretokenizer.name == "bytes") == (pattern == gpt2)
-        assert_agree(Encoder(vocabulary), huggingface.peer(path), LINES)
+        assert_agree(Encoder(vocabulary), huggingface.peer(path, vocabulary), LINES)
 
 
 def _train(kind):
@@ -88,7 +89,7 @@ def test_trained_files_are_read_and_agree(kind, tmp_path):
     data = json.loads((tmp_path / "tokenizer.json").read_text())
     data["model"]["merges"] = [" ".join(pair) for pair in data["model"]["merges"]]
     (tmp_path / "old.json").write_text(json.dumps(data))
-    peer = huggingface.peer(tmp_path)
+    peer = huggingface.peer(tmp_path, huggingface.read(tmp_path))
     new = ["other words: newlow wideest Größe 😀 Ж", "the [MASK] is", "the", "a  <|end|>b <|end|>"]
     lines = [*LINES, *new]
     for path in (tmp_path, tmp_path / "old.json"):
@@ -271,7 +272,7 @@ def test_the_first_word_keeps_its_space_beside_user_tokens(level, tmp_path):
         "<url><url>",
         "  ",
     ]
-    assert_agree(Encoder(vocabulary), huggingface.peer(tmp_path / "m"), lines)
+    assert_agree(Encoder(vocabulary), huggingface.peer(tmp_path / "m", vocabulary), lines)
     assert huggingface.read(tmp_path / "m").fingerprint == vocabulary.fingerprint
 
 
@@ -284,15 +285,21 @@ def test_of_equal_merges_the_last_counts(tmp_path):
     path.write_text(
         json.dumps({"version": "1.0", "model": model, "pre_tokenizer": {"type": "WhitespaceSplit"}})
     )
-    pieces = Encoder(huggingface.read(path)).encode_lines(["abc ab"])
-    assert pieces == huggingface.peer(path).pieces(["abc ab"]) == [["a", "bc", "ab"]]
+    vocabulary = huggingface.read(path)
+    pieces = Encoder(vocabulary).encode_lines(["abc ab"])
+    assert pieces == huggingface.peer(path, vocabulary).pieces(["abc ab"]) == [["a", "bc", "ab"]]
     (folder := tmp_path / "m").mkdir()
     (folder / "vocab.json").write_text(
         json.dumps({token: n for n, token in enumerate([*ALPHABET, "ab", "bc", "Ġt"])})
     )
     (folder / "merges.txt").write_text("#version: 0.2\na b\nb c\nĠ t\na b\n", encoding="utf-8")
-    pieces = Encoder(huggingface.read(folder)).encode_lines(["abc ab"])
-    assert pieces == huggingface.peer(folder).pieces(["abc ab"]) == [["a", "bc", "Ġ", "ab"]]
+    vocabulary = huggingface.read(folder)
+    pieces = Encoder(vocabulary).encode_lines(["abc ab"])
+    assert (
+        pieces
+        == huggingface.peer(folder, vocabulary).pieces(["abc ab"])
+        == [["a", "bc", "Ġ", "ab"]]
+    )
 
 
 def _join(model, left, right):
@@ -364,4 +371,4 @@ def test_files_that_are_no_json_are_refused(tmp_path):
     with pytest.raises(VocabularyError, match="cannot be read"):
         huggingface.read(tmp_path / "none.json")
     with pytest.raises(VocabularyError, match="cannot load"):
-        huggingface.peer(tmp_path / "none.json")
+        huggingface.peer(tmp_path / "none.json", Vocabulary((), ("a",)))

@@ -50,8 +50,9 @@ def written(folder, merges):
 def test_ids_are_the_library_s(merges, tmp_path_factory):
     """Whatever the order of merges, ids of all short texts are those of tokenizers."""
     path = written(tmp_path_factory.mktemp("merges"), merges)
-    encoded = Encoder(huggingface.read(path)).encode_batch(TEXTS)
-    theirs = huggingface.peer(path).ids(TEXTS)
+    vocabulary = huggingface.read(path)
+    encoded = Encoder(vocabulary).encode_batch(TEXTS)
+    theirs = huggingface.peer(path, vocabulary).ids(TEXTS)
     assert [line.tolist() for line in encoded] == theirs
 
 

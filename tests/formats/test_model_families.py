@@ -22,7 +22,7 @@ from exports import LINES
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats import huggingface
-from volt.formats.check import check_import
+from volt.formats.check import check
 from volt.formats.huggingface.pipeline_writing import replace_step
 from volt.formats.registry import write_vocabulary
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
@@ -437,8 +437,8 @@ def test_a_check_sees_tokens_that_only_the_library_finds(tmp_path: Path) -> None
         vocabulary := huggingface.read(path),
         special=replace(vocabulary.special, user=(), control=("<t>",)),
     )
-    assert check_import(vocabulary, path, "huggingface", ["a<t>b"]).is_complete
-    assert not check_import(blind, path, "huggingface", ["a<t>b"]).is_complete
+    assert check(vocabulary, path, "huggingface", ["a<t>b"]).is_complete
+    assert not check(blind, path, "huggingface", ["a<t>b"]).is_complete
 
 
 @pytest.mark.parametrize(

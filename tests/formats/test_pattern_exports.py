@@ -39,7 +39,7 @@ def case(pattern, level, user=()):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "tokenizer.json")
         huggingface.write(vocabulary, path)
-        return Encoder(vocabulary), huggingface.peer(path)
+        return Encoder(vocabulary), huggingface.peer(path, vocabulary)
 
 
 def assert_alike(encoder, peer, lines):

@@ -14,7 +14,7 @@ from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError, MissingLibraryError, VocabularyError
 from volt.formats import check
 from volt.formats.check import Agreement, probe_lines
-from volt.formats.protocol import Format, LoadPeer, Peer
+from volt.formats.protocol import Format, Peer
 from volt.formats.registry import (
     FORMATS,
     files_read,
@@ -82,7 +82,7 @@ def test_every_format_fulfils_the_protocol(name: str) -> None:
     for part in ("write", "read", "recognises"):
         assert parameters(getattr(module, part)) == parameters(getattr(Format, part))[1:]
     assert (load is None) == (name in LISTS)
-    assert load is None or parameters(load) == parameters(LoadPeer.__call__)[1:]
+    assert load is None or [*signature(load).parameters] == ["path", "vocabulary"]
 
 
 def parameters(function: Callable[..., object]) -> list[tuple[object, ...]]:
@@ -200,7 +200,7 @@ def test_differences_have_lines_and_both_sides(
         return [["lo", "o</w>"], ["l", "o", "o</w>"], ["lo", "o</w>"]]
 
     peer = Peer("someone", cut, lambda lines: [[6, 7], [4, 5, 7], [6, 5]])
-    monkeypatch.setattr(check, "load_peer", lambda path, format, special: peer)
+    monkeypatch.setattr(check, "peer_loader", lambda format: lambda path, vocabulary: peer)
     found = check.check(vocabulary, "x", "subword-nmt", ["loo"] * 3)
     assert (found.n_equal_pieces, found.n_equal_ids, found.is_complete) == (2, 1, False)
     assert [(row.line, row.ours, row.theirs) for row in found.differences] == [
@@ -226,4 +226,4 @@ def test_a_missing_library_gives_the_pip_command(
     for library in LIBRARIES[name]:
         monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingLibraryError, match="pip install"):
-        check.load_peer(path, name)
+        check.check(fitting(name), path, name, [])

@@ -106,7 +106,7 @@ def written(vocabulary: Vocabulary):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "a.model")
         said = module.write(vocabulary, path)
-        return said, module.read(path), module.peer(path)
+        return said, module.read(path), module.peer(path, vocabulary)
 
 
 def assert_agree(vocabulary: Vocabulary, peer, lines) -> None:
@@ -266,7 +266,8 @@ def test_models_of_the_library_are_read(tmp_path, options, lost):
     path = tmp_path / "a.model"
     path.write_bytes(trained(**options))
     assert module.recognises(path, path.read_bytes()[:4096])
-    vocabulary, peer = module.read(path), module.peer(path)
+    vocabulary = module.read(path)
+    peer = module.peer(path, vocabulary)
     said = others(vocabulary.provenance["lost"])
     assert any(lost in sentence for sentence in said) if lost else said == []
     lines = [
@@ -289,7 +290,8 @@ def test_a_special_token_that_volt_cannot_have_is_left_out(tmp_path, symbol, kin
     options = {"user_defined_symbols": ["\b"]}
     options[f"{kind}_symbols"] = [symbol, *options.get(f"{kind}_symbols", ())]
     path.write_bytes(trained(**options))
-    vocabulary, peer = module.read(path), module.peer(path)
+    vocabulary = module.read(path)
+    peer = module.peer(path, vocabulary)
     note = f"{symbol!r} is a special token that VOLT cannot have: left out, its id not used."
     assert note in vocabulary.notes
     assert vocabulary.pieces.count("") == 1

@@ -90,7 +90,7 @@ def written(vocabulary: Vocabulary):
     """What write says, what read gives back, and the library with the file."""
     with TemporaryDirectory() as folder:
         said = module.write(vocabulary, Path(folder, "a"))
-        return said, module.read(Path(folder, "a")), module.peer(Path(folder, "a"))
+        return said, module.read(Path(folder, "a")), module.peer(Path(folder, "a"), vocabulary)
 
 
 CASES = {

@@ -76,7 +76,7 @@ def written(vocabulary: Vocabulary):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "codes")
         said = module.write(vocabulary, path)
-        return said, module.read(path), module.peer(path)
+        return said, module.read(path), module.peer(path, vocabulary)
 
 
 def assert_agree(vocabulary: Vocabulary, peer, lines) -> None:
@@ -148,7 +148,7 @@ def test_files_of_the_library_are_read(tmp_path, filtered):
     vocabulary = module.read(path)
     assert module.recognises(path, path.read_bytes()[:4096])
     assert bool(vocabulary.scaffolding) == filtered
-    assert_agree(vocabulary, module.peer(path), lines)
+    assert_agree(vocabulary, module.peer(path, vocabulary), lines)
     if filtered:
         assert module.read(tmp_path / "codes.vocab", merges=path) == vocabulary
 
@@ -189,7 +189,8 @@ def old(n_merges, header):
         path = Path(folder, "codes")
         path.write_text(header + old_codes(CORPUS[:-1] * 2, n_merges), "utf-8")
         assert module.recognises(path, path.read_bytes()[:4096])
-        return module.read(path), module.peer(path)
+        vocabulary = module.read(path)
+        return vocabulary, module.peer(path, vocabulary)
 
 
 @pytest.mark.parametrize(("n_merges", "header"), [(30, ""), (90, "#version: 0.1\n"), (250, "")])
@@ -217,11 +218,9 @@ def test_any_codes_of_version_01_cut_alike(choices, data):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "codes")
         path.write_text("#version: 0.1\n" + "".join(f"{left} {right}\n" for left, right in rows))
-        assert_agree(
-            module.read(path),
-            module.peer(path),
-            ["".join(word) for word in product("ab", repeat=4)],
-        )
+        vocabulary = module.read(path)
+        words = ["".join(word) for word in product("ab", repeat=4)]
+        assert_agree(vocabulary, module.peer(path, vocabulary), words)
 
 
 @cache
@@ -232,7 +231,7 @@ def with_users():
     )
     with tempfile.TemporaryDirectory() as folder:
         module.write(vocabulary, Path(folder, "codes"))
-        return vocabulary, module.peer(Path(folder, "codes"), special=vocabulary.special)
+        return vocabulary, module.peer(Path(folder, "codes"), vocabulary)
 
 
 @FEW
@@ -325,8 +324,6 @@ def test_damage_is_named_with_its_place(tmp_path, codes, listing, named):
         (tmp_path / "codes.vocab").write_bytes(listing)
     with pytest.raises(VocabularyError, match=named):
         module.read(tmp_path / "codes")
-    with pytest.raises(VocabularyError):
-        module.peer(tmp_path / "codes")
 
 
 def test_a_missing_file_is_named(tmp_path):

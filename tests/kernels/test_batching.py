@@ -10,7 +10,7 @@ from flat import ends_of, flat, ints, longs, read_only
 
 from volt.kernels import batching, decode
 from volt.kernels.intrinsics import PADDING
-from volt.kernels.word_types import Types, find_words
+from volt.kernels.word_types import N_LINES, N_TOKENS, Types, find_words
 
 
 def text(data: bytes) -> np.ndarray:
@@ -65,6 +65,7 @@ def test_rows_are_looked_up_and_framed() -> None:
         longs([0]),
         longs([len(known)]),
         types,
+        True,
         np.zeros(3, np.int32),
         longs([0]),
         state,
@@ -80,7 +81,8 @@ def test_rows_are_looked_up_and_framed() -> None:
             longs([0, *ends_of(lines)]),
         )
         sizes = longs([*map(len, lines), -1])
-        batching.look_up(text(b"".join(lines)), offsets, sizes, types, ids, ends)
+        state[[N_LINES, N_TOKENS]] = 0
+        find_words(text(b"".join(lines)), offsets[:4], sizes, types, False, ids, ends, state)
         expected = [
             [words.index(word) if word in words else -1 for word in line.split()]
             for line in [*lines, b""]
@@ -171,31 +173,6 @@ def test_rows_are_cut_into_steps_and_dealt() -> None:
         ]
         assert order[: len(flat(batches))].tolist() == flat(batches)
         assert dealt.tolist() == ends_of(batches)
-
-
-def test_numbers_are_expanded() -> None:
-    """Each number is replaced by its values; in text, a line end replaces the last space or stands alone."""
-    rng, values = Random(5), ["", "a ", "bc ", "d"]
-    starts = longs([0, *ends_of(values)])
-    for _ in range(40):
-        lines = [rng.choices(range(4), k=rng.randint(0, 3)) for _ in range(rng.randint(0, 4))]
-        for is_text in (False, True):
-            expected = ["".join(values[number] for number in line) for line in lines]
-            if is_text:
-                expected = [line[:-1] + "\n" for line in expected]
-            out, ends = np.zeros(60, np.uint8), np.zeros(len(lines), np.int64)
-            numbers, line_ends = ints(flat(lines)), longs(ends_of(lines))
-            n = decode.expand(
-                numbers,
-                line_ends,
-                starts,
-                text("".join(values).encode()).copy(),
-                out,
-                ends,
-                is_text,
-            )
-            assert bytes(out[:n]).decode() == "".join(expected)
-            assert ends.tolist() == ends_of(expected)
 
 
 def test_lines_are_decoded_until_the_buffer_is_full() -> None:

@@ -82,46 +82,48 @@ def test_values_are_cut_at_tabs() -> None:
             ]
 
 
-def test_values_are_joined() -> None:
-    """Values with a byte after each, columns with tabs between them, values in other places, and runs of lines."""
+def bytes_of(data: bytes) -> np.ndarray:
+    return np.frombuffer(data, np.uint8)
+
+
+def test_values_are_written_one_after_the_other() -> None:
+    """A byte follows each value; a missing value is empty."""
     for rng, values in drawn(3, "abc"):
-        row, n = views(values, rng), len(values)
-        out, ends = (
-            room(size := sum(len(value or b"") + 1 for value in values)),
-            np.zeros(n, np.int64),
+        expected = [(value or b"") + b"\7" for value in values]
+        out, ends = room(sum(map(len, expected))), np.zeros(len(values), np.int64)
+        columns.write_values(*views(values, rng), 7, out, ends)
+        assert written(out, len(out) - 9) == b"".join(expected)
+        assert ends.tolist() == ends_of(expected)
+
+
+def test_values_are_put_in_their_places() -> None:
+    """Each value is written between the same bytes, nothing else is, and its place becomes the place after it."""
+    for rng, values in drawn(3, "abc"):
+        before, after = rng.choice([(b"", b""), (b"<b>", b"/"), (b"\t", b"")])
+        around = [b"" if value is None else before + value + after for value in values]
+        gaps = [rng.randint(0, 2) for _ in values]
+        starts = np.cumsum(
+            [0, *(len(value) + gap for value, gap in zip(around, gaps, strict=True))]
         )
-        columns.write_values(*row, 7, out, ends)
-        assert written(out, size) == b"".join((value or b"") + b"\7" for value in values)
-        assert ends.tolist() == np.cumsum([len(value or b"") + 1 for value in values]).tolist()
-        both = [values, [value and value[::-1] for value in values]]
-        lengths = [sum(len(column[i] or b"") + 1 for column in both) for i in range(n)]
-        out, places = room(sum(lengths)), np.cumsum([0, *lengths])[:n]
-        first = places.tolist()
-        for k, column in enumerate(both):
-            columns.put_values(*views(column, rng), k == 0, out, places)
-        for i, (one, other) in enumerate(zip(*both, strict=True)):
-            expected = b"" if one is None or other is None else one + b"\t" + other
-            assert bytes(out[first[i] : places[i]]) == expected
-            assert bytes(out[places[i] : first[i] + lengths[i]]) == bytes([GUARD]) * (
-                first[i] + lengths[i] - places[i]
-            )
-        whole = [value or b"" for value in values]
-        at, out = longs([0, *ends_of(whole)]), room(sum(map(len, whole)))
-        columns.scatter(*views(list(whole), rng), at[:n], out)
-        assert written(out, at[-1]) == b"".join(whole)
+        out, places = room(starts[-1]), starts[:-1].copy()
+        columns.put_values(*views(values, rng), bytes_of(before), bytes_of(after), out, places)
+        padded = [value + bytes([GUARD]) * gap for value, gap in zip(around, gaps, strict=True)]
+        assert written(out, starts[-1]) == b"".join(padded)
+        assert places.tolist() == [start + len(v) for start, v in zip(starts, around, strict=False)]
+
+
+def test_runs_of_values_are_joined() -> None:
+    """The values of each run are written with the same bytes between them."""
+    for rng, values in drawn(3, "abc"):
+        n = len(values)
         bounds = sorted({0, n, *rng.choices(range(n + 1), k=2)})
         for between in (b"", b" - "):
-            runs = [between.join(whole[a:b]) for a, b in pairwise(bounds)]
+            runs = [
+                between.join(value or b"" for value in values[a:b]) for a, b in pairwise(bounds)
+            ]
             out = room(len(b"".join(runs)))
-            columns.write_runs(*row, longs(bounds), np.frombuffer(between, np.uint8), out)
+            columns.write_runs(*views(values, rng), longs(bounds), bytes_of(between), out)
             assert written(out, len(out) - 9) == b"".join(runs)
-        around = [None if value is None else b"<b>" + value + b"/" for value in values]
-        at = np.cumsum([0, *(len(value or b"") for value in around)])
-        out = room(at[-1])
-        string_functions.surround(
-            *row, np.frombuffer(b"<b>", np.uint8), np.frombuffer(b"/", np.uint8), out, at[:n]
-        )
-        assert written(out, at[-1]) == b"".join(filter(None, around))
 
 
 def test_numbers_are_written_as_text() -> None:
@@ -307,7 +309,7 @@ def test_word_types_are_numbered_as_they_come() -> None:
             np.zeros(4, np.int64),
         )
         types = tables(*rng.choice([(9, 60, 16), (70, 40, 256)]))
-        while not word_types.find_words(*row, types, out, ends, state):
+        while not word_types.find_words(*row, types, True, out, ends, state):
             line, n_types, n_bytes = (
                 int(state[word_types.N_LINES]),
                 int(state[word_types.N_TYPES]),

@@ -48,7 +48,7 @@ assert ready == {place: list(kernel.signatures) for place, kernel in kernels.ite
 def test_annotations_of_loops_are_exact() -> None:
     """Each loop of a job is annotated with types of numba, or named tuples of such; it has one signature or two."""
     for place in {place for places in JOBS.values() for place in places}:
-        assert len(signatures(place)) == 1 + (place in ("decode.expand", "batching.lay_out"))
+        assert len(signatures(place)) == 1 + (place == "batching.lay_out")
 
 
 @pytest.mark.skipif(

@@ -19,7 +19,7 @@ from volt.batches.argument_checks import WIDEST, Longs, check_option
 from volt.batches.numbering import Numbering
 from volt.batches.samples import MOST_ID, SampleFormat, Samples
 from volt.encode.batch_encoder import Encoded
-from volt.errors import ConfigError, StreamError, missing, quoted
+from volt.errors import ArgumentError, ConfigError, StreamError, missing, quoted
 
 Arrays = dict[str, Any]
 
@@ -256,9 +256,15 @@ def to_torch(collated: Any) -> Any:
     def converted(value: Any) -> Any:
         if isinstance(value, dict):
             return {name: converted(item) for name, item in value.items()}
-        return from_numpy(value) if isinstance(value, np.ndarray) else value
+        if not isinstance(value, np.ndarray):
+            return value
+        if value.dtype.kind not in "biuf":
+            remedy = "give arrays of numbers, as collate returns them"
+            raise ArgumentError(f"collated contains an array of {value.dtype}; {remedy}")
+        return from_numpy(value)
 
-    return converted(collated)
+    remedy = "give the result of collate or collate_packed"
+    return converted(dict(arguments.mapping(collated, "collated", remedy=remedy)))
 
 
 def _sides(fields: Iterable[str]) -> tuple[str, str]:

@@ -73,14 +73,15 @@ class Numbering:
 
         column: lines of pieces separated by spaces
         """
-        from volt.kernels.batching import look_up
+        from volt.kernels.word_types import find_words
 
         types, ids_of = self._table
         sizes = np.maximum(column.sizes, 0)
         most_pieces = int((sizes + 1).sum() // 2 + len(sizes))
         numbers = np.empty(most_pieces, np.int32)
         ends = np.empty(len(sizes), np.int64)
-        look_up(column.data, column.starts, column.sizes, types, numbers, ends)
+        state = np.zeros(4, np.int64)
+        find_words(column.data, column.starts, column.sizes, types, False, numbers, ends, state)
         offsets = np.append(0, ends)
         return Column.of_ids(ids_of[numbers[: offsets[-1]]], offsets)
 
@@ -100,9 +101,8 @@ class Numbering:
         )
         numbers = np.empty(len(column.data) + len(ids), np.int32)
         ends = np.empty(len(ids), np.int64)
-        find_words(
-            column.data, column.starts, column.sizes, types, numbers, ends, np.zeros(4, np.int64)
-        )
+        state = np.zeros(4, np.int64)
+        find_words(column.data, column.starts, column.sizes, types, True, numbers, ends, state)
         return types, np.array([*ids, self.unknown], np.int32)
 
 

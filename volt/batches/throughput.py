@@ -95,6 +95,9 @@ class Counted(Generic[T]):
     """
 
     def __init__(self, steps: Iterable[T], *, start: int | None = None) -> None:
+        if not hasattr(steps, "__iter__"):
+            remedy = "give an iterable, such as volt.batches.Steps"
+            raise arguments.refusal(steps, "steps", remedy)
         self.steps = steps
         self.n = int(getattr(steps, "n", 0))
         start = self.n if start is None else arguments.whole(start, "start", low=0)

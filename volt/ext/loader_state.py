@@ -60,20 +60,20 @@ class Position:
         """Return the position at which a reader starts or continues an iteration."""
         if self.worker is not None:
             return self
-        is_new = self.until is None or self.is_over
-        until = self.until if not is_new else None if length is None else self.n + length
-        world = (
-            self.world if self.skip else world
-        )  # the steps to skip belong to the former number of ranks
-        return replace(
-            self, skip=self.skip + (worker or (0, 1))[0], world=world, until=until, worker=worker
-        )
+        until = self.until
+        if until is None or self.is_over:
+            until = None if length is None else self.n + length
+        if self.skip:
+            world = self.world  # the steps to skip belong to the former number of ranks
+        number, _ = worker or (0, 1)
+        return replace(self, skip=self.skip + number, world=world, until=until, worker=worker)
 
     def to_json(self) -> dict[str, Any]:
-        result = {"version": VERSION, **asdict(self)}
-        if (worker := result.pop("worker")) is not None:
-            result["worker"], result["of"] = worker
-        return {**result, "checksum": checksum(result)}
+        state = {"version": VERSION, **asdict(self)}
+        del state["worker"]
+        if self.worker is not None:
+            state["worker"], state["of"] = self.worker
+        return {**state, "checksum": checksum(state)}
 
     @classmethod
     def from_json(cls, state: Any) -> Self:
@@ -103,19 +103,15 @@ class Position:
 def consumed(positions: Sequence[Position], *, since: int = 0) -> Position:
     """Return the position of the process that consumes workers' steps. since: steps it consumed after `positions`"""
     n = min(position.n for position in positions) + since
-    near = max(
-        (position for position in positions if position.known <= n),
-        key=lambda position: position.known,
-    )
+    passed = [position for position in positions if position.known <= n]
+    nearest = max(passed, key=lambda position: position.known)
     ended = all(position.ended for position in positions)
-    return replace(near, skip=n - near.known, ended=ended, worker=None)
+    return replace(nearest, skip=n - nearest.known, ended=ended, worker=None)
 
 
-_MARK, _ENDED, _HEIR, _SIZE, _LOADED = range(5)
-_MOST_WORKERS, _MOST_BYTES = (
-    256,
-    1 << 18,
-)  # largest number of workers, and of bytes in a state, to note
+_MARK, _ENDED, _HEIR, _SIZE, _LOADED = range(5)  # places in `WorkerNotes.numbers`
+_MOST_WORKERS = 256  # to note
+_MOST_BYTES = 1 << 18  # of a state
 
 
 def _number(place: int) -> Any:
@@ -155,17 +151,21 @@ class WorkerNotes:
             import torch
 
             self._text[: len(text)] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
-            self.numbers[_SIZE], self.heir = len(text), 0
+            self.numbers[_SIZE] = len(text)
+            self.heir = 0
         self.numbers[_LOADED + info.id] = mark_of(info)
 
     def left(self, mark: int) -> Position | None:
         """Return the position after an iteration that earlier workers loaded; None unless workers `mark` may use it."""
-        size, loaded = int(self.numbers[_SIZE]), self.numbers[_LOADED:]
+        size = int(self.numbers[_SIZE])
         if not size or self.heir not in (0, mark):
             return None
         position = Position.from_json(json.loads(bytes(self._text[:size].numpy())))
-        of = 0 if position.worker is None else position.worker[1]
-        if not of or not bool((loaded[:of] == self.mark).all()) or position.until is None:
+        if position.worker is None or position.until is None:
+            return None
+        _, n_workers = position.worker
+        loaded = self.numbers[_LOADED : _LOADED + n_workers]
+        if not bool((loaded == self.mark).all()):
             return None
         return replace(position, skip=position.until - position.known, worker=None)
 

@@ -10,16 +10,17 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from itertools import chain, islice
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -42,11 +43,8 @@ from volt.files.retries import VARIABLE, ServerError
 from volt.files.small_files import is_compressed
 from volt.files.temporary import sweep_beside
 from volt.kernels import jit, warmup
-
-if TYPE_CHECKING:
-    from volt.kernels.warmup import Job as KernelJob
-    from volt.vocabulary import Vocabulary
-
+from volt.kernels.warmup import Job as KernelJob
+from volt.vocabulary import Vocabulary
 
 try:
     import ray
@@ -70,35 +68,37 @@ def finished(
     function: Callable[[Item], object],
     items: Iterable[Item],
     *,
-    jobs: Iterable[warmup.Job] = (),
+    tally: Counter[str],
+    jobs: Iterable[KernelJob] = (),
     n_cores: int = 1,
-    tally: Counter[str] | None = None,
 ) -> Generator[tuple[Item, Ref]]:
     """Apply a function to items. Yield each finished item with a reference to its result, in any order.
 
     tally: gets the numbers of finished tasks ("done"), and of repetitions, because a worker died or failed ("repeated")
     """
-    tally = Counter() if tally is None else tally
     context = [ray.put(function)], os.getcwd(), tuple(jobs), os.environ.get(VARIABLE)
-    waiting, running = enumerate(items), dict[Ref, tuple[int, Item, Ref]]()
-    failed: tuple[int, VoltError] | None = None
-    n_failures, failing = Counter[int](), set[str]()
+    waiting = enumerate(items)
+    running = dict[Ref, tuple[int, Item, Ref]]()
+    n_failures = Counter[int]()
+    failing_nodes = set[str]()
+    first_failed = sys.maxsize
+    error: VoltError | None = None
 
     def start(number: int, item: Item) -> None:
-        where = _elsewhere(failing, number, n_cores=n_cores) if n_failures[number] else "DEFAULT"
-        outcome, result = _apply.options(num_cpus=n_cores, scheduling_strategy=where).remote(
-            item, *context
-        )
+        where = "DEFAULT"
+        if n_failures[number]:
+            where = _elsewhere(failing_nodes, number, n_cores=n_cores)
+        task = _apply.options(num_cpus=n_cores, scheduling_strategy=where)
+        outcome, result = task.remote(item, *context)
         running[outcome] = number, item, result
 
     try:
         while True:
-            n_ahead = max(
-                _LEAST_AHEAD, _AHEAD * int(ray.cluster_resources().get("CPU", 1))
-            )  # machines may come and go
-            for number, item in islice(waiting, 0 if failed else max(0, n_ahead - len(running))):
-                start(number, item)
-            if not any(failed is None or number < failed[0] for number, _, _ in running.values()):
+            if error is None:
+                n_ahead = max(_LEAST_AHEAD, _AHEAD * _cluster_cores())  # machines may come and go
+                for number, item in islice(waiting, max(0, n_ahead - len(running))):
+                    start(number, item)
+            if not any(number < first_failed for number, _, _ in running.values()):
                 break
             outcome = ray.wait(list(running), num_returns=1)[0][0]
             number, item, result = running.pop(outcome)
@@ -109,28 +109,33 @@ def finished(
             elif failure.may_pass and n_failures[number] < _ELSEWHERE:
                 n_failures[number] += 1
                 tally["repeated"] += 1
-                failing.add(failure.node_id)
+                failing_nodes.add(failure.node_id)
                 start(number, item)
-            elif failed is None or number < failed[0]:
-                failed = number, failure.located()
-        if failed:
-            raise failed[1]
+            elif number < first_failed:
+                first_failed = number
+                error = failure.located()
+        if error is not None:
+            raise error
     finally:
         for outcome in running:
             ray.cancel(outcome, force=True)
 
 
+def _cluster_cores() -> int:
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
 def _elsewhere(failing: Collection[str], number: int, *, n_cores: int) -> Any:
     """Return where Ray should run a task that failed on some machines: on one of the others, if there is one."""
-    nodes = (
-        node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= n_cores
-    )
-    others = sorted({node["NodeID"] for node in nodes} - {*failing})
-    return (
-        NodeAffinitySchedulingStrategy(others[number % len(others)], soft=True)
-        if others
-        else "DEFAULT"
-    )
+    able = {
+        node["NodeID"]
+        for node in ray.nodes()
+        if node["Alive"] and node["Resources"].get("CPU", 0) >= n_cores
+    }
+    others = sorted(able - {*failing})
+    if not others:
+        return "DEFAULT"
+    return NodeAffinitySchedulingStrategy(others[number % len(others)], soft=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,18 +160,12 @@ class _Failure:
         for cause in causes(error):
             if isinstance(cause, OSError) and cause.errno:
                 path = str(cause.filename or "")
-                is_final = isinstance(cause, _FINAL) or (
-                    cause.errno == errno.ENOENT and not path
-                )  # a server's 404
+                is_not_found = cause.errno == errno.ENOENT and not path  # a server's 404
+                is_final = isinstance(cause, _FINAL) or is_not_found
+                may_pass = cause.errno == errno.ETIMEDOUT or not is_final
                 folder = os.path.dirname(path) or "."
                 absent = path if os.path.isdir(folder) else folder
-                return cls(
-                    error,
-                    *node,
-                    cause.errno,
-                    absent,
-                    cause.errno == errno.ETIMEDOUT or not is_final,
-                )
+                return cls(error, *node, cause.errno, absent, may_pass)
         return cls(error, *node)
 
     def located(self) -> VoltError:
@@ -198,18 +197,17 @@ def _apply(
     item: Any,
     functions: list[Ref],
     folder: str,
-    jobs: tuple[warmup.Job, ...],
+    jobs: tuple[KernelJob, ...],
     retry_for: str | None,
 ) -> tuple[_Failure | int, Any]:
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # there is a worker for each core
-    os.environ |= {VARIABLE: retry_for} if retry_for else {}
+    if retry_for:
+        os.environ[VARIABLE] = retry_for
     try:
         _enter(folder)
         _prepare(jobs)
-        n_repetitions = (
-            ray._private.worker.global_worker.core_worker.get_current_task_attempt_number()
-        )
-        return n_repetitions, _function(functions[0])(item)
+        worker = ray._private.worker.global_worker.core_worker
+        return worker.get_current_task_attempt_number(), _function(functions[0])(item)
     except VoltError as error:
         return _Failure.of(error), None
 
@@ -230,12 +228,12 @@ def _function(ref: Ref) -> Any:
 
 
 @cache
-def _prepare(jobs: tuple[warmup.Job, ...]) -> None:
+def _prepare(jobs: tuple[KernelJob, ...]) -> None:
     """Compile and cache kernels in one process of each machine, while its other processes wait."""
-    place = jit.code_folder()
-    if not (place and warmup.missing(*jobs)):
+    folder = jit.code_folder()
+    if not folder or not warmup.missing(*jobs):
         return
-    handle = os.open(place, os.O_RDONLY)
+    handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         warmup.compile_kernels(*jobs)
@@ -248,12 +246,6 @@ _FAN = 8  # tables that a worker adds up at a time
 _MOST_PARTS = 8  # of a compressed file, which each worker must decompress from the start
 _THREADS = 4  # of a task: one that decompresses keeps three others busy
 _BUSY = 2  # cores that a task occupies while it decompresses ahead and counts
-
-
-def _added(each: Iterator[WordCounts]) -> WordCounts:
-    first = next(each)
-    parts = chain([first.part], (counts.part for counts in each))
-    return WordCounts(*summed(parts), first.normalizer, first.pretokenizer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,30 +278,21 @@ class RayMap:
         self, function: Callable[[Shard], WordCounts], paths: Iterable[str]
     ) -> Iterator[WordCounts]:
         paths = check_files(paths, WHY)
+        sizes, total = sizes_of(paths)
         counter = cast(ShardCounter, function)
         jobs: tuple[KernelJob, ...] = ("count",) if counter.is_by_units else ()
-        (sizes, total), done, sums, tally = sizes_of(paths), 0, _Sums(), Counter[str]()
-
         silent = replace(counter.silent(), limits=counter.limits._replace(n_threads=_THREADS))
 
         def count(group: list[tuple[Shard, int]]) -> WordCounts:
             return silent(tuple(shard for shard, _ in group))
 
+        done = 0
+        sums = _Sums()
+        tally = Counter[str]()
         with connected(self.address):
-            n_cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
-            shards = shards_of(paths, size=self.range_size)
-            if total and not (counter.is_by_units or counter.store):
-                shards = list(
-                    chain.from_iterable(
-                        self._parts(shard, sizes, n_cores / total) for shard in shards
-                    )
-                )
-            share = (total or self.range_size) // (_AHEAD * n_cores)
-            most = self.range_size if counter.store else max(1, min(self.range_size, share))
+            groups = self._groups(paths, sizes, total, counter)
             start = time.monotonic()
-            for group, counts in finished(
-                count, grouped(shards, sizes, most=most), jobs=jobs, tally=tally
-            ):
+            for group, counts in finished(count, groups, jobs=jobs, tally=tally):
                 if self.add_up:
                     sums.add(counts)
                 else:
@@ -321,15 +304,35 @@ class RayMap:
                 yield sums.fetched()
             _summarize(self.report, tally, done, start)
 
+    def _groups(
+        self,
+        paths: Sequence[str],
+        sizes: Mapping[str, int | None],
+        total: int | None,
+        counter: ShardCounter,
+    ) -> Iterator[list[tuple[Shard, int]]]:
+        """Return groups of shards that tasks count, each shard with its size."""
+        n_cores = _cluster_cores()
+        shards = shards_of(paths, size=self.range_size)
+        if counter.store:
+            return grouped(shards, sizes, most=self.range_size)
+        if total and not counter.is_by_units:
+            divided = (self._parts(shard, sizes, n_cores / total) for shard in shards)
+            shards = list(chain.from_iterable(divided))
+        share = (total or self.range_size) // (_AHEAD * n_cores)
+        return grouped(shards, sizes, most=max(1, min(self.range_size, share)))
+
     def _parts(
         self, shard: Shard, sizes: Mapping[str, int | None], cores_per_byte: float
     ) -> list[Shard]:
         """Divide a large compressed file if one task would need longer for it than the cluster for its share."""
-        size = sizes[shard] or 0 if isinstance(shard, str) else 0
+        size = (sizes[shard] if isinstance(shard, str) else None) or 0
         n = min(
             _MOST_PARTS, ceil(size * cores_per_byte / _BUSY), _MOST_PARTS * size // self.range_size
         )
-        return [*(packed_ranges(str(shard), n) if n > 1 else ())] or [shard]
+        if n <= 1:
+            return [shard]
+        return [*packed_ranges(str(shard), n)] or [shard]
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,24 +377,27 @@ class RayWriter:
         if not outputs:
             return
         check_files(outputs, WHY)
-        n_cores, done, tally = job.n_threads or 1, 0, Counter[str]()
-        jobs: tuple[KernelJob, ...] = (
-            ("encode", "words", "dropout") if job.dropout else ("encode", "words")
-        )
+        done = 0
+        tally = Counter[str]()
+        n_cores = job.n_threads or 1
+        jobs: list[KernelJob] = ["encode", "words"]
+        if job.dropout:
+            jobs.append("dropout")
         work = partial(_written, write=write, job=replace(job, n_threads=n_cores), files=files)
         tasks = finished(work, outputs.items(), jobs=jobs, n_cores=n_cores, tally=tally)
         with connected(self.address), _parts_removed(outputs.values(), files), closing(tasks):
             start = time.monotonic()
             for (path, output), result in tasks:
                 written, marks, node = fetched(result)
-                if marks != (own := [*map(mark_of, files(output))]):
-                    problem = (
-                        "is missing on the driver"
-                        if None in own
-                        else "differs from the driver's file"
+                own = [*map(mark_of, files(output))]
+                if marks != own:
+                    problem = "differs from the driver's file"
+                    if None in own:
+                        problem = "is missing on the driver"
+                    raise OutputError(
+                        f"{shown_path(output)}: written on node {node}, but {problem}; "
+                        "choose a folder that all machines share"
                     )
-                    message = f"{shown_path(output)}: written on node {node}, but {problem}"
-                    raise OutputError(f"{message}; choose a folder that all machines share")
                 done += size_of(path) or 0
                 progress(done)
                 yield path, written
@@ -409,52 +415,45 @@ class RayWriter:
         """Encode ranges of files, and small files, on workers; yield encoded lines in order, as `encoded_parts` does.
         This process encodes large compressed files, which cannot be divided and would fill a worker's memory."""
         if job.dropout:
-            problem = (
-                "dropout into one output needs the numbers of lines, which workers do not know"
+            raise ConfigError(
+                "dropout into one output needs the numbers of lines, which workers do not know; "
+                "encode each file into a folder, or without Ray"
             )
-            raise ConfigError(f"{problem}; encode each file into a folder, or without Ray")
-        paths, ready, tally, n, done = (
-            check_files(paths, WHY),
-            dict[int, Ref](),
-            Counter[str](),
-            0,
-            0,
-        )
+        shards = shards_of(check_files(paths, WHY), size=RANGE_SIZE)
+        own = {number for number, shard in enumerate(shards) if _is_large(shard)}
+        items = [item for item in enumerate(shards) if item[0] not in own]
         work = partial(_encoded, encoder=encoder, job=replace(job, n_threads=1))
+        ready = dict[int, Ref]()
+        tally = Counter[str]()
+        done = 0
         with connected(self.address):
-            start, shards = time.monotonic(), list(enumerate(shards_of(paths, size=RANGE_SIZE)))
-            own = {
-                number: shard for number, shard in shards if _is_large(shard)
-            }  # read here, even before any result
-            items = (item for item in shards if item[0] not in own)
+            start = time.monotonic()
             with closing(finished(work, items, jobs=("encode", "words"), tally=tally)) as tasks:
-                for number, result in chain(
-                    [(-1, None)], ((item[0], result) for item, result in tasks)
-                ):
-                    ready[number] = result
-                    while n in ready or n in own:
-                        for n_bytes, part in (
-                            _read(encoder, own[n], job) if n in own else [fetched(ready.pop(n))]
-                        ):
-                            done += n_bytes
-                            if progress:
-                                progress(done)
-                            yield Chunk(b""), part
-                        shard = shards[n][1]
-                        ends_file = isinstance(shard, str) or shard.stop == shard.size
-                        yield (
-                            Chunk(b"", ends_file=ends_file),
-                            EncodedPart(part.values[:0], part.ends[:0]),
-                        )
-                        n += 1
+                for number, shard in enumerate(shards):
+                    if number in own:
+                        parts = _read(encoder, shard, job)
+                    else:
+                        while number not in ready:
+                            (finished_number, _), result = next(tasks)
+                            ready[finished_number] = result
+                        parts = iter([fetched(ready.pop(number))])
+                    for n_bytes, part in parts:
+                        done += n_bytes
+                        if progress:
+                            progress(done)
+                        yield Chunk(b""), part
+                    ends_file = isinstance(shard, str) or shard.stop == shard.size
+                    nothing = EncodedPart(part.values[:0], part.ends[:0])
+                    yield Chunk(b"", ends_file=ends_file), nothing
             _summarize(self.report, tally, done, start)
 
 
 def _is_large(shard: Shard) -> bool:
     """Check whether a shard could fill a worker's memory, because it cannot be divided."""
-    return isinstance(shard, str) and (size_of(shard) or 0) > RANGE_SIZE // (
-        4 if is_compressed(shard) else 1
-    )
+    if not isinstance(shard, str):
+        return False
+    most = RANGE_SIZE // 4 if is_compressed(shard) else RANGE_SIZE
+    return (size_of(shard) or 0) > most
 
 
 def _read(encoder: Encoder, shard: Shard, job: EncodeJob) -> Iterator[tuple[int, EncodedPart]]:
@@ -466,24 +465,29 @@ def _encoded(
     shard: tuple[int, Shard], *, encoder: Encoder, job: EncodeJob
 ) -> tuple[int, EncodedPart]:
     """Encode a file or a range. Return the number of bytes of its text, and its lines."""
-    if isinstance(part := shard[1], str):
-        each = [*_read(encoder, part, job)]
+    _, text = shard
+    if isinstance(text, str):
+        each = [*_read(encoder, text, job)]
     else:
-        each = numbered(part, lambda one: [*_read(encoder, one, job)])
-    firsts = np.cumsum([0, *(len(part.values) for _, part in each)])
-    ends = [part.ends + first for (_, part), first in zip(each, firsts, strict=False)]
+        each = numbered(text, lambda one: [*_read(encoder, one, job)])
     values = np.concatenate([part.values for _, part in each])
-    return sum(n for n, _ in each), EncodedPart(values, np.concatenate(ends))
+    n_bytes = 0
+    first = 0
+    ends = []
+    for size, part in each:
+        n_bytes += size
+        ends.append(part.ends + first)
+        first += len(part.values)
+    return n_bytes, EncodedPart(values, np.concatenate(ends))
 
 
 def _summarize(
     report: Callable[[str], object] | None, tally: Counter[str], n_bytes: int, start: float
 ) -> None:
     if report:
+        tasks = counted(tally["done"], "task")
         speed = n_bytes / 1e6 / (time.monotonic() - start)
-        report(
-            f"Ray: {counted(tally['done'], 'task')}, {tally['repeated']} repeated, {speed:,.1f} MB/s"
-        )
+        report(f"Ray: {tasks}, {tally['repeated']} repeated, {speed:,.1f} MB/s")
 
 
 @contextmanager
@@ -535,7 +539,7 @@ class _Sums:
             self.add(whole, level + 1)
 
     def fetched(self) -> WordCounts:
-        left = [counts for level in self.levels for counts in level]
+        left = [*chain.from_iterable(self.levels)]
         while len(left) > 1:
             left = [_sum.remote(*left[start : start + _FAN]) for start in range(0, len(left), _FAN)]
         whole: WordCounts | VoltError = fetched(left[0])
@@ -545,12 +549,15 @@ class _Sums:
 
 
 @ray.remote(max_retries=RETRIES)
-def _sum(*parts: Any) -> Any:
-    for error in parts:
+def _sum(*tables: Any) -> Any:
+    """Return the sum of tables, or the error of one of them, or of adding."""
+    for error in tables:
         if isinstance(error, VoltError):
             return error
+    first = tables[0]
     try:
-        return _added(iter(parts))
+        parts = (counts.part for counts in tables)
+        return WordCounts(*summed(parts), first.normalizer, first.pretokenizer)
     except VoltError as error:
         return error
 
@@ -569,6 +576,10 @@ def encode(
     Each worker process makes the encoder once, and reads Arrow's memory. A missing column, or a text that is null, is
     an error when the dataset is executed.
     """
+    if not hasattr(dataset, "map_batches"):
+        remedy = "give a dataset of Ray, such as ray.data.read_text(paths)"
+        raise arguments.refusal(dataset, "dataset", remedy)
+    vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary")
     work = partial(
         _with_ids,
         vocabulary=ray.put(vocabulary),
@@ -585,10 +596,12 @@ def _with_ids(
     import pyarrow as pa
 
     names = table.column_names
-    if column not in names or ids in names:
-        problem = (
-            f"has no column {column!r}" if column not in names else f"already has a column {ids!r}"
-        )
+    problem = ""
+    if column not in names:
+        problem = f"has no column {column!r}"
+    elif ids in names:
+        problem = f"already has a column {ids!r}"
+    if problem:
         raise ConfigError(
             f"the dataset {problem}; set column and ids; its columns are: {', '.join(names)}"
         )

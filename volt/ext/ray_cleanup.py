@@ -34,36 +34,38 @@ def watched(folder: str) -> Iterator[None]:
 
 def cluster_of(folder: str) -> set[Process]:
     """Return the processes whose command contains a folder, and their descendants, except this process."""
-    parents, starts, result = dict[int, int](), dict[int, str](), set[int]()
+    parents = dict[int, int]()
+    starts = dict[int, str]()
+    numbers = set[int]()
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # the process has ended
-            number, values = (
-                int(place.name),
-                (place / "stat").read_text(errors="replace").rpartition(")")[2].split(),
-            )
-            parents[number], starts[number] = int(values[1]), values[19]
+            number = int(place.name)
+            parents[number], starts[number] = _parent_and_start(number)
             if folder.encode() in (place / "cmdline").read_bytes():
-                result.add(number)
-    result.discard(os.getpid())
-    while more := {number for number, parent in parents.items() if parent in result} - result:
-        result |= more
-    return {(number, starts[number]) for number in result - {os.getpid()}}
+                numbers.add(number)
+    numbers.discard(os.getpid())
+    while more := {number for number, parent in parents.items() if parent in numbers} - numbers:
+        numbers |= more
+    return {(number, starts[number]) for number in numbers - {os.getpid()}}
+
+
+def _parent_and_start(number: int) -> tuple[int, str]:
+    """Return the parent and the start time of a process. Raises OSError if it has ended."""
+    stat = Path(f"/proc/{number}/stat").read_text(errors="replace")
+    values = stat.rpartition(")")[2].split()
+    return int(values[1]), values[19]
 
 
 def main() -> None:
-    folder, known = sys.argv[1], set[Process]()
-    while not select.select([sys.stdin], [], [], _STEP)[0]:
+    folder = sys.argv[1]
+    known = set[Process]()
+    is_closed: list[object] = []
+    while not is_closed:
+        is_closed = select.select([sys.stdin], [], [], _STEP)[0]
         known |= cluster_of(folder)
-    known |= cluster_of(folder)
     for number, start in known:
         with suppress(OSError, IndexError):
-            if (
-                Path(f"/proc/{number}/stat")
-                .read_text(errors="replace")
-                .rpartition(")")[2]
-                .split()[19]
-                == start
-            ):
+            if _parent_and_start(number)[1] == start:
                 os.kill(number, signal.SIGKILL)
 
 

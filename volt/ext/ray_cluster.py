@@ -31,9 +31,9 @@ _SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # otherwise Ray warns of a future change
 }
 _PATIENCE = 10  # seconds
-_JOINED: list[
+_JOINED = list[
     str
-] = []  # the address of the cluster that `connected` has joined, as its caller spelt it
+]()  # the address of the cluster that `connected` has joined, as its caller spelt it
 
 
 @contextmanager
@@ -55,21 +55,24 @@ def connected(address: str | None = None) -> Iterator[None]:
 def _check_in_use(address: str | None) -> None:
     if address in (None, "auto", *_JOINED):
         return
-    used = ray.get_runtime_context().gcs_address
-    if not _is_same(str(address), used):
-        message = f"Ray is connected to the cluster at {shown(used)}, but the address is {quoted(str(address))}"
-        raise ConfigError(f"{message}; remove the address, or call ray.shutdown() first")
+    current = ray.get_runtime_context().gcs_address
+    if not _is_same(str(address), current):
+        raise ConfigError(
+            f"Ray is connected to the cluster at {shown(current)}, but the address is {quoted(str(address))}; "
+            "remove the address, or call ray.shutdown() first"
+        )
 
 
-def _is_same(address: str, used: str) -> bool:
-    """Check whether `address`, HOST:PORT, means the current cluster, whose numeric address is `used`."""
-    (host, _, port), (known, _, known_port) = (one.rpartition(":") for one in (address, used))
+def _is_same(address: str, current: str) -> bool:
+    """Check whether `address`, HOST:PORT, means the current cluster, whose numeric address is `current`."""
+    host, _, port = address.rpartition(":")
+    current_host, _, current_port = current.rpartition(":")
     try:
         number = socket.gethostbyname(host.strip("[]"))
     except (OSError, UnicodeError):
-        return address == used
-    is_local = number.startswith("127.") and known == ray.util.get_node_ip_address()
-    return port == known_port and (number == known or is_local)
+        return address == current
+    is_local = number.startswith("127.") and current_host == ray.util.get_node_ip_address()
+    return port == current_port and (number == current_host or is_local)
 
 
 @contextmanager
@@ -88,10 +91,10 @@ def _started() -> Iterator[None]:
                 finally:
                     ray.shutdown()
     except _StartError as error:
-        remedy = (
-            "set TMPDIR to a folder with room and a short name, or give the address of a cluster"
-        )
-        raise ConfigError(f"Ray cannot start: {error}; {remedy}") from error
+        raise ConfigError(
+            f"Ray cannot start: {error}; set TMPDIR to a folder with room and a short name, "
+            "or give the address of a cluster"
+        ) from error
 
 
 @contextmanager
@@ -100,9 +103,9 @@ def _joined(address: str) -> Iterator[None]:
         _look_for(address)
         _init(address, {})
     except _StartError as error:
-        remedy = "start one with `ray start --head`, or remove the address"
         raise ConfigError(
-            f"no cluster of Ray at address {quoted(address)}: {error}; {remedy}"
+            f"no cluster of Ray at address {quoted(address)}: {error}; "
+            "start one with `ray start --head`, or remove the address"
         ) from error
     _JOINED.append(address)
     try:
@@ -120,10 +123,10 @@ def _look_for(address: str) -> None:
         return
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
-    except (OSError, OverflowError) as error:
-        raise _StartError(
-            reason(error) if isinstance(error, OSError) else "no such port"
-        ) from error
+    except OverflowError as error:
+        raise _StartError("no such port") from error
+    except OSError as error:
+        raise _StartError(reason(error)) from error
 
 
 class _StartError(Exception):
@@ -171,9 +174,7 @@ def _init(address: str, options: dict[str, Any]) -> None:
         ray.init(address=address, **options, **_QUIET)
     except (OSError, ValueError) as error:  # includes ConnectionError
         raise _StartError(first_sentence(reason(error))) from error
-    except (
-        RuntimeError
-    ) as error:  # the cluster has other versions of Ray or Python, or Ray's processes have ended
+    except RuntimeError as error:  # other versions of Ray or Python, or its processes have ended
         raise _StartError(first_sentence(str(error))) from error
     except SystemExit as error:  # only Ray's handler of SIGTERM raises it
         if is_main and before is not None:

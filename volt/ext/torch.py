@@ -76,18 +76,17 @@ class _Packer(pickle.Pickler):
     """Pickle a step with the bytes of its tensors, because a file descriptor for each tensor costs much more."""
 
     def reducer_override(self, value: Any) -> Any:
+        if type(value) is not torch.Tensor:
+            return NotImplemented
         try:
-            return (
-                (torch.from_numpy, (value.numpy(),))
-                if type(value) is torch.Tensor
-                else NotImplemented
-            )
+            return torch.from_numpy, (value.numpy(),)
         except (TypeError, RuntimeError):  # a tensor of another device, layout or type
             return NotImplemented
 
 
 def _packed(step: Step) -> tuple[Callable[[bytes], Step], tuple[bytes]]:
-    _Packer(file := io.BytesIO(), protocol=5).dump(dict(step))
+    file = io.BytesIO()
+    _Packer(file, protocol=5).dump(dict(step))
     return _unpacked, (file.getvalue(),)
 
 
@@ -96,9 +95,7 @@ def _unpacked(data: bytes) -> Step:
 
 
 ForkingPickler.register(Step, _packed)  # for the workers of loaders
-_HELD: WeakKeyDictionary[Steps, ReferenceType[Any]] = (
-    WeakKeyDictionary()
-)  # the dataset that reads each Steps
+_READERS = WeakKeyDictionary[Steps, ReferenceType[Any]]()  # the dataset that reads each Steps
 
 
 class StreamDataset(IterableDataset[dict[str, Any]]):
@@ -125,38 +122,43 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         **options: Any,
     ) -> None:
         super().__init__()
-        self._lock = threading.RLock()
-        remedy = "give the path of a YAML file, or a function that returns Steps"
-        self.config = (
-            config if callable(config) else arguments.path(config, "config", remedy=remedy)
-        )
+        if not callable(config):
+            remedy = "give the path of a YAML file, or a function that returns Steps"
+            config = arguments.path(config, "config", remedy=remedy)
+        self.config = config
         if (rank is None) != (world is None):
             raise ConfigError(f"rank={rank}, world={world}; give both, or neither")
         self._is_detected = rank is None or world is None
-        self.rank, self.world = (
-            _detected_rank() if rank is None or world is None else check_rank(rank, world)
-        )
+        if rank is None or world is None:
+            self.rank, self.world = _detected_rank()
+        else:
+            self.rank, self.world = check_rank(rank, world)
         self.epoch = None if epoch is None else arguments.whole(epoch, "epoch", low=1)
-        self.repeat, self.tell = arguments.flag(repeat, "repeat"), arguments.flag(tell, "tell")
-        self.options = _known_options(self.config, options)
+        self.repeat = arguments.flag(repeat, "repeat")
+        self.tell = arguments.flag(tell, "tell")
+        self.options = _known_options(config, options)
         self._notes = WorkerNotes()
-        self._position, self._is_loaded, self._run = Position(world=self.world), False, 0
+        self._position = Position(world=self.world)  # of the next iteration, or of the current one
+        self._is_loaded = False  # whether a state was loaded since the last iteration
+        self._run = 0  # the number of the current iteration; older iterators are stale
         self._forget()
 
     def _forget(self) -> None:
+        """Reset everything that belongs to one process."""
         self._steps: Steps | None = None
         self._first: Mapping[str, Any] = {}  # the state of the steps at their beginning
         self._is_placed = False  # whether the steps are at the position
-        self._reading = self._skip = (
-            0  # the run that reads the steps, and how many it skips before its next step
-        )
+        self._reading = 0  # the iteration that reads the steps
+        self._skip = 0  # how many steps it skips before its next step
         self._has_begun = self._is_over = False  # the last iteration of this process
-        self._process, self._lock = os.getpid(), threading.RLock()
+        self._process = os.getpid()
+        self._lock = threading.RLock()
 
     def __repr__(self) -> str:
         name = getattr(self.config, "__qualname__", None) or str(self.config)
-        rank = f", rank {self.rank} of {self.world}" * (self.world > 1)
-        return f"<StreamDataset: {name}{rank}>"
+        if self.world > 1:
+            name += f", rank {self.rank} of {self.world}"
+        return f"<StreamDataset: {name}>"
 
     # an iteration
 
@@ -172,82 +174,68 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 self._stop_reading()
                 start = self._start()
                 self._is_placed &= start.steps is self._position.steps
-                self._position, self._is_loaded, self._has_begun, self._is_over = (
-                    start,
-                    False,
-                    False,
-                    False,
-                )
+                self._position = start
+                self._is_loaded = self._has_begun = self._is_over = False
                 self._run += 1
         except VoltError as error:
             if get_worker_info() is None:
                 raise
-            return self._read(
-                self._run, error
-            )  # a loader passes an error of the first step on to its process
+            return _raising(error)  # a loader passes an error of the first step on to its process
         return self._read(self._run)
 
     def _enter_process(self) -> None:
         """Reset the dataset if another process opened the steps. Raises ConfigError if the rank has changed."""
-        if (
-            self._is_detected
-            and _is_distributed()
-            and (now := _detected_rank()) != (self.rank, self.world)
-        ):
-            message = f"rank {self.rank} of {self.world} when the dataset was made, but now rank {now[0]} of {now[1]}"
-            raise ConfigError(
-                f"{message}; make it after torch.distributed is initialised, or give rank and world"
-            )
+        if self._is_detected and _is_distributed():
+            rank, world = _detected_rank()
+            if (rank, world) != (self.rank, self.world):
+                raise ConfigError(
+                    f"rank {self.rank} of {self.world} when the dataset was made, but now rank {rank} of {world}; "
+                    "make it after torch.distributed is initialised, or give rank and world"
+                )
         if self._process == os.getpid():
             return
         if self._reading:
             raise StreamError(
                 "the process that started this worker is reading the dataset; end that iteration first"
             )
-        self._inherited = (
-            self._steps
-        )  # a fork lacks the steps' threads, and their locks may be held: never touch them
+        # A fork lacks the steps' threads, and their locks may be held: never touch them.
+        self._inherited = self._steps
         self._forget()
 
     def _start(self) -> Position:
-        info = get_worker_info()
-        mark = mark_of(info)
-        is_elsewhere = self._notes.mark not in (
-            0,
-            mark,
-        )  # workers of an earlier iteration read the dataset
-        is_broken_off = info is not None and self._has_begun and not self._is_over
-        current = replace(self._position, worker=None) if self._is_over else self._position
-        left = (
-            self._notes.left(mark)
-            if info is not None and is_elsewhere and not self.repeat
-            else None
-        )
-        if self.repeat:
-            current = (
-                current if self._is_loaded and not is_elsewhere else Position(world=self.world)
-            )
-        elif is_elsewhere and self._notes.ended:
-            current = replace(current, ended=True)
-        elif left is not None:
-            current, self._notes.heir = left, mark
-            self._is_placed = False
-        elif is_broken_off:
-            message = "an iteration was stopped early, after its workers had read ahead"
-            raise StreamError(
-                f"{message}; set epoch=… to end iterations after a number of steps, or {_RELOAD}"
-            )
-        elif is_elsewhere:
-            message = "the workers that read this dataset have ended; set persistent_workers=True, or repeat=True to"
-            raise StreamError(f"{message} start again each time, or {_RELOAD}; {_STATE_OF}")
-        if info is not None and not is_elsewhere:
+        """Return the position at which a new iteration starts. Raises StreamError if it is unknown."""
+        mark = mark_of(get_worker_info())  # 0 outside of workers
+        was_elsewhere = self._notes.mark not in (0, mark)  # in workers of an earlier iteration
+        position = self._position_after(mark, was_elsewhere)
+        if mark and not was_elsewhere:
             self._notes.mark = mark
-        worker = None if info is None else (info.id, info.num_workers)
-        return current.begun(worker=worker, world=self.world, length=self.epoch)
+        return position.begun(worker=_worker(), world=self.world, length=self.epoch)
 
-    def _read(self, run: int, error: VoltError | None = None) -> Iterator[dict[str, Any]]:
-        if error is not None:
-            raise error
+    def _position_after(self, mark: int, was_elsewhere: bool) -> Position:
+        position = replace(self._position, worker=None) if self._is_over else self._position
+        if self.repeat:
+            is_loaded = self._is_loaded and not was_elsewhere
+            return position if is_loaded else Position(world=self.world)
+        if was_elsewhere and self._notes.ended:
+            return replace(position, ended=True)
+        left = self._notes.left(mark) if mark and was_elsewhere else None
+        if left is not None:
+            self._notes.heir = mark
+            self._is_placed = False
+            return left
+        if mark and self._has_begun and not self._is_over:
+            raise StreamError(
+                "an iteration was stopped early, after its workers had read ahead; "
+                f"set epoch=… to end iterations after a number of steps, or {_RELOAD}"
+            )
+        if was_elsewhere:
+            raise StreamError(
+                "the workers that read this dataset have ended; set persistent_workers=True, or repeat=True to "
+                f"start again each time, or {_RELOAD}; {_STATE_OF}"
+            )
+        return position
+
+    def _read(self, run: int) -> Iterator[dict[str, Any]]:
         with self._lock:
             self._check_run(run)
             start = self._position
@@ -271,8 +259,11 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 if self._has_begun:
                     raise StreamError(_STALE)
                 self._opened()
-                self._reading, self._skip, self._has_begun = run, self._position.skip, True
-            if (steps := self._steps) is None:
+                self._reading = run
+                self._skip = self._position.skip
+                self._has_begun = True
+            steps = self._steps
+            if steps is None:
                 raise StreamError(_STALE)
             if start.until is not None and steps.n + self._skip >= start.until:
                 self._skip = start.until - steps.n
@@ -284,9 +275,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 self._position = replace(self._position, ended=True)
                 return None
             if self.tell:
-                arrays["state"] = json.dumps(
-                    replace(self._current(), worker=None).to_json(), separators=(",", ":")
-                )
+                state = replace(self._current(), worker=None).to_json()
+                arrays["state"] = json.dumps(state, separators=(",", ":"))
             self._skip = 0 if start.worker is None else start.worker[1] - 1
             return arrays
 
@@ -304,9 +294,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         try:
             self._bring_over()
             if not self._is_placed:
-                self._steps.restore(
-                    self._first if self._position.steps is None else self._position.steps
-                )
+                self._steps.restore(self._position.steps or self._first)
         except VoltError:
             self.close()
             raise
@@ -317,30 +305,29 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         options = {"rank": rank, "world": world, **self.options}
         if not callable(self.config):
             return Steps.from_config(self.config, **options)
-        steps = arguments.instance(
-            self.config(**options), Steps, "what config returns", remedy="return a Steps"
-        )
-        holder = _HELD.get(steps, lambda: None)()
+        made = self.config(**options)
+        steps = arguments.instance(made, Steps, "what config returns", remedy="return a Steps")
         if (steps.rank, steps.world) != (rank, world):
-            actual = f"rank {steps.rank} of {steps.world}, not rank {rank} of {world}"
             raise ConfigError(
-                f"config returned Steps of {actual}; give Steps the rank and world that config received"
+                f"config returned Steps of rank {steps.rank} of {steps.world}, not rank {rank} of {world}; "
+                "give Steps the rank and world that config received"
             )
-        if steps.n or holder is not None:
-            message = (
-                "that another dataset reads"
-                if holder not in (None, self)
-                else "that have been read"
+        reader = _READERS.get(steps, lambda: None)()
+        if reader not in (None, self):
+            raise ConfigError(
+                "config returned Steps that another dataset reads; make new Steps each time"
             )
-            raise ConfigError(f"config returned Steps {message}; make new Steps each time")
-        _HELD[steps] = ref(self)
+        if steps.n or reader is self:
+            raise ConfigError("config returned Steps that have been read; make new Steps each time")
+        _READERS[steps] = ref(self)
         return steps
 
     def _bring_over(self) -> None:
+        """Turn a position of another number of ranks into a position of this number."""
         current = self._position
         if current.world == self.world:
             return
-        own = 0 if current.worker is None else current.worker[0]
+        own, _ = current.worker or (0, 1)
         with self._new_steps(0, current.world) as steps:
             if current.steps is not None:
                 steps.restore(current.steps)
@@ -359,7 +346,9 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             return
         with self._lock:
             if self._reading and self._steps is not None and run in (None, self._reading):
-                self._position, self._is_placed, self._reading = self._current(), True, 0
+                self._position = self._current()
+                self._is_placed = True
+                self._reading = 0
                 self._steps.close()
 
     def close(self) -> None:
@@ -370,7 +359,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             self._stop_reading()
             if self._steps is not None:
                 self._steps.close()
-            self._steps, self._is_placed = None, False
+            self._steps = None
+            self._is_placed = False
             self._run += 1
 
     def __getstate__(self) -> dict[str, Any]:
@@ -393,9 +383,9 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         In a worker, it is the state of this worker. Raises StreamError in the main process if workers read the steps.
         """
         if get_worker_info() is None and self._notes.mark:
-            remedy = "take StreamDataset.state_of(loader.state_dict()) of a StatefulDataLoader, or set tell=True"
             raise StreamError(
-                f"workers read this dataset, so only the loader knows how many steps it gave; {remedy}"
+                "workers read this dataset, so only the loader knows how many steps it gave; "
+                "take StreamDataset.state_of(loader.state_dict()) of a StatefulDataLoader, or set tell=True"
             )
         with self._lock:
             return self._current().to_json()
@@ -413,28 +403,29 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 raise StreamError(
                     "state is a string that is not JSON; give the state of a batch"
                 ) from None
-        position, info = Position.from_json(state), get_worker_info()
-        worker = None if info is None else (info.id, info.num_workers)
-        if position.worker is not None and (position.worker, position.world) != (
-            worker,
-            self.world,
-        ):
-            (number, of), ranks = position.worker, counted(position.world, "rank")
-            message = f"this is the state of worker {number} of {of} of a loader, for {ranks}"
+        position = Position.from_json(state)
+        is_own = position.worker == _worker() and position.world == self.world
+        if position.worker is not None and not is_own:
+            number, n_workers = position.worker
             raise StreamError(
-                f"{message}; take StreamDataset.state_of(loader's state), and load it before you iterate"
+                f"this is the state of worker {number} of {n_workers} of a loader, for "
+                f"{counted(position.world, 'rank')}; "
+                "take StreamDataset.state_of(loader's state), and load it before you iterate"
             )
+        info = get_worker_info()
         with self._lock:
             self._stop_reading()
-            self._position, self._is_placed, self._is_loaded = position, False, True
-            self._has_begun = self._is_over = False
+            self._position = position
+            self._is_loaded = True
+            self._is_placed = self._has_begun = self._is_over = False
             self._run += 1
             if info is None:
                 self._notes.numbers.zero_()
             else:
                 self._notes.note_loaded(position, info)
                 self._look_ahead()
-            self._notes.mark, self._notes.ended = mark_of(info), int(self._position.ended)
+            self._notes.mark = mark_of(info)
+            self._notes.ended = int(self._position.ended)
 
     def _look_ahead(self) -> None:
         """In a worker, check whether a step follows the loaded state. The loader may start other workers first."""
@@ -442,7 +433,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             return
         steps = self._opened()
         is_last = steps.skip(self._position.skip + 1) <= self._position.skip
-        self._position, self._is_placed = replace(self._position, ended=is_last), False
+        self._position = replace(self._position, ended=is_last)
+        self._is_placed = False
 
     @staticmethod
     def state_of(loader_state: Mapping[str, Any]) -> dict[str, Any]:
@@ -457,13 +449,22 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             if "_snapshot" not in values:
                 return Position.from_json(values["dataset_state"]).to_json()
             workers = values["_snapshot"]["_worker_snapshots"].values()
-            since = values["_steps_since_snapshot"]
-            return consumed(
-                [Position.from_json(one["dataset_state"]) for one in workers], since=since
-            ).to_json()
+            positions = [Position.from_json(worker["dataset_state"]) for worker in workers]
+            return consumed(positions, since=values["_steps_since_snapshot"]).to_json()
         except (KeyError, TypeError, AttributeError):
-            message = "this is not the state of a StatefulDataLoader over a StreamDataset"
-            raise StreamError(f"{message}; give loader.state_dict()") from None
+            raise StreamError(
+                "this is not the state of a StatefulDataLoader over a StreamDataset; give loader.state_dict()"
+            ) from None
+
+
+def _raising(error: VoltError) -> Iterator[Any]:
+    raise error
+    yield
+
+
+def _worker() -> tuple[int, int] | None:
+    info = get_worker_info()
+    return None if info is None else (info.id, info.num_workers)
 
 
 def _is_distributed() -> bool:

@@ -15,9 +15,8 @@ from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.files.small_files import is_compressed, read_bytes
 from volt.files.temporary import scratch_folder
-from volt.formats.protocol import USUAL, Peer, hook
-from volt.formats.registry import FORMATS, format_module, peer_loader
-from volt.text.special_tokens import SpecialTokens
+from volt.formats.protocol import Peer
+from volt.formats.registry import FORMATS, peer_loader
 from volt.vocabulary import Vocabulary
 
 N_SHOWN = 5
@@ -68,37 +67,22 @@ class Agreement:
 
 
 def check(vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence[str]) -> Agreement:
-    """Compare our encoder with the library that loads the file exported to `path`, on these lines.
+    """Compare our encoder with the library that loads a file, on these lines.
+
+    vocabulary: the vocabulary that was written to the file, or read from it
 
     Tokens that only the library finds in text, such as "</s>", are taken out of our lines, too.
     Raises ConfigError if the format has no library that encodes text.
     """
-    if load := hook(format_module(format), "peer_of"):
-        peer = load(Path(path), vocabulary)
-    else:
-        peer = load_peer(path, format, special=vocabulary.special)
-    return compared(vocabulary, peer, lines)
-
-
-def check_import(
-    vocabulary: Vocabulary,
-    path: str | Path,
-    format: str,
-    lines: Sequence[str],
-    *,
-    pattern: str | None = None,
-) -> Agreement:
-    """Compare our encoder, on these lines, with the library, set up as the imported file's publisher does it.
-
-    vocabulary: the vocabulary read from the file
-    pattern: the publisher's pattern, if the file does not name it
-    """
+    load = peer_loader(format)
+    if load is None:
+        able = ", ".join(name for name in FORMATS if peer_loader(name))
+        raise ConfigError(
+            f"{format} only lists tokens, so that no library can encode with it; "
+            f"check one of: {able}"
+        )
     with plain_file(path) as plain:
-        if load := hook(format_module(format), "original"):
-            peer = load(plain, vocabulary, pattern=pattern)
-        else:
-            peer = load_peer(plain, format, special=vocabulary.special)
-        return compared(vocabulary, peer, lines)
+        return compared(vocabulary, load(plain, vocabulary), lines)
 
 
 @contextmanager
@@ -165,16 +149,6 @@ def encoded(
             pieces = [piece if piece in ids else str(unk) for piece in pieces]
         result.append(pieces)
     return result
-
-
-def load_peer(path: str | Path, format: str, *, special: SpecialTokens = USUAL) -> Peer:
-    """Load an exported file in its real library. Raises ConfigError if the format has no library."""
-    if load := peer_loader(format):
-        return load(Path(path), special=special)
-    able = ", ".join(name for name in FORMATS if peer_loader(name))
-    raise ConfigError(
-        f"{format} only lists tokens, so that no library can encode with it; check one of: {able}"
-    )
 
 
 def probe_lines(vocabulary: Vocabulary) -> list[str]:

@@ -14,17 +14,15 @@ from pathlib import Path
 
 from volt.errors import VocabularyError
 from volt.files.small_files import read_text
-from volt.formats.huggingface import tokens as huggingface
+from volt.formats.huggingface import tokens
 from volt.formats.huggingface.folder import folder_tokens
 from volt.formats.huggingface.pipeline_reading import added_losses, letter_notes
-from volt.formats.huggingface.pipeline_writing import Json
+from volt.formats.huggingface.pipeline_writing import Json, Scheme
 from volt.formats.protocol import Pair
 from volt.text.atoms import SUFFIX
 from volt.text.byte_alphabet import ALPHABET, to_bytes, whole_characters
 from volt.text.patterns.cut_tokens import cut_tokens
 from volt.text.patterns.published import NAMED
-from volt.text.pretokenizer import PreTokenizer
-from volt.text.special_tokens import ROLES, SpecialTokens
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.add_special_tokens import END, FINDS_END, FINDS_OTHERS, control_notes
 from volt.vocabulary.file_format import parsed_json
@@ -36,15 +34,15 @@ _CONTROLS = set(map(chr, (*range(9), 11, 12, *range(14, 32), 127)))
 
 def spells_bytes(pairs: Sequence[Pair]) -> bool:
     """Check whether merges join bytes in GPT-2's spelling, and some spell a space or a character of several bytes."""
-    tokens = list(map("".join, pairs))
-    if not set("".join(tokens)) <= set(ALPHABET):
+    results = list(map("".join, pairs))
+    if not set("".join(results)) <= set(ALPHABET):
         return False
-    if any("Ġ" in token for token in tokens):
+    if any("Ġ" in token for token in results):
         return True
-    texts = [whole_characters(to_bytes(token)) for token in tokens]
+    texts = [whole_characters(to_bytes(token)) for token in results]
     text = "".join(filter(None, texts))
     is_text = None not in texts and _CONTROLS.isdisjoint(text)
-    return is_text and not text.isascii() and not any(token.endswith(SUFFIX) for token in tokens)
+    return is_text and not text.isascii() and not any(token.endswith(SUFFIX) for token in results)
 
 
 def merges_in(folder: Path) -> Path | None:
@@ -62,10 +60,10 @@ def ids_beside(path: Path) -> Path | None:
 def read(path: Path, pairs: Sequence[Pair]) -> Vocabulary:
     """Return the vocabulary of merges over bytes and of further files in their folder."""
     results = dict.fromkeys(map("".join, pairs))
-    known = {*ALPHABET, *results}
     ids_file = ids_beside(path)
-    ids = _listed(ids_file) if ids_file else {}
-    ids = ids or {token: number for number, token in enumerate((*sorted(ALPHABET), *results))}
+    ids = {token: number for number, token in enumerate((*sorted(ALPHABET), *results))}
+    if ids_file:
+        ids = _listed(ids_file) or ids
     for token in (*ALPHABET, *results):
         if token not in ids:
             raise VocabularyError(
@@ -73,22 +71,13 @@ def read(path: Path, pairs: Sequence[Pair]) -> Vocabulary:
             )
     roles, added, flags = folder_tokens(path.parent)
     ids = dict(sorted((ids | added).items(), key=itemgetter(1)))
-    special = _special(ids, roles, flags, known)
-    named = set(special.all)
-    tokens = tuple(token for token in ids if token in known and token not in named)
-    _refuse_cut_tokens(path, tokens)
-
-    merges = huggingface.last_of_equal(pairs)
+    users = [token for token in ids if token in flags]
+    scheme = Scheme("none", "none", "bytes", users=())
+    fields = tokens.read_tokens(scheme, {"vocab": ids}, ids, pairs, roles, users, is_own=False)
+    fields["special"] = tokens.with_flags(fields["special"], flags.values(), strips=True)
+    _refuse_cut_tokens(path, fields["tokens"])
     try:
-        vocabulary = Vocabulary(
-            merges=merges,
-            tokens=tokens,
-            marker="none",
-            pretokenizer=PreTokenizer("bytes"),
-            special=special,
-            merging=huggingface.merging_of(merges),
-            order=huggingface.order_of(ids, special.all, tokens),
-        )
+        vocabulary = Vocabulary(**fields)
     except VocabularyError as error:
         section, index = error.place or ("", 0)
         line = f":{index + 2}" if section == "merges" else ""
@@ -97,33 +86,12 @@ def read(path: Path, pairs: Sequence[Pair]) -> Vocabulary:
     return replace(vocabulary, provenance={"format": "merges over bytes", "lost": lost})
 
 
-def _special(
-    ids: Mapping[str, int], roles: Mapping[str, str], flags: Mapping[str, Json], known: set[str]
-) -> SpecialTokens:
-    """Return the special tokens. flags: added token → its flags;  known: bytes and results of merges"""
-    named = {
-        role: token
-        for role, token in roles.items()
-        if token in ids and huggingface.can_have_role(token)
-    }
-    user = list[str]()
-    control = list[str]()
-    for token in ids:
-        if token in flags:
-            user.append(token)
-        elif token not in known and huggingface.can_be_special(token):
-            control.append(token)
-    unk, bos, eos, pad = map(named.get, ROLES)
-    special = SpecialTokens(unk, bos, eos, pad, tuple(user), tuple(control))
-    return huggingface.with_flags(special, flags.values(), strips=True)
-
-
-def _refuse_cut_tokens(path: Path, tokens: Sequence[str]) -> None:
-    cut = cut_tokens(list(map(to_bytes, tokens)), NAMED["gpt2"])
+def _refuse_cut_tokens(path: Path, names: Sequence[str]) -> None:
+    cut = cut_tokens(list(map(to_bytes, names)), NAMED["gpt2"])
     if cut:
         raise VocabularyError(
             f"{path}: GPT-2's pattern, which VOLT assumes, cuts {len(cut):,} of its "
-            f"{len(tokens):,} tokens, such as {cut[0].decode(errors='backslashreplace')!r}; "
+            f"{len(names):,} tokens, such as {cut[0].decode(errors='backslashreplace')!r}; "
             "choose a file for GPT-2's pattern, such as r50k_base"
         )
 
@@ -134,7 +102,7 @@ def _listed(path: Path) -> dict[str, int]:
         raise VocabularyError(
             f"{path}:1: not an object of tokens with their ids; fix it, or move it elsewhere"
         )
-    return huggingface.checked_ids(data, str(path))
+    return tokens.checked_ids(data, str(path))
 
 
 def _losses(

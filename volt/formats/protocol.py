@@ -46,25 +46,14 @@ class Format(Protocol):
         """Check whether a file or folder is likely of this format. head: the file's first bytes; b"" for a folder"""
 
 
-class LoadPeer(Protocol):
-    """The type of the hook `peer`: it loads a file in a library that can encode text."""
-
-    def __call__(self, path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-        """Load the file in the library. special: special tokens, for formats whose files do not name them"""
-
-
 def only_path(path: Path) -> tuple[Path, ...]:
     return (path,)
 
 
 # What a format may also define, and the default. A function that no format needs to define is None by default.
 HOOKS: dict[str, Any] = {
-    # a `LoadPeer`, if a library encodes text with the format's files
+    # `LoadPeer`, if a library encodes text with the format's files
     "peer": None,
-    # imported file, its vocabulary, pattern → `Peer`, loaded as the file's publisher loads it
-    "original": None,
-    # exported file, its vocabulary → `Peer`, for libraries that need more than the file
-    "peer_of": None,
     # path, content → `MergeList`, candidates for a search, if they are not the merges of the vocabulary
     "read_merges": None,
     # `read` with an argument `pattern`, if files do not name the pattern that splits text
@@ -134,6 +123,10 @@ class Peer:
     ids: Callable[[Sequence[str]], list[list[int]]] | None = None
     added: tuple[str, ...] = ()
     unk: str | None = None
+
+
+# A file, and the vocabulary that was written to it or read from it → the library with this file loaded.
+LoadPeer: TypeAlias = "Callable[[Path, Vocabulary], Peer]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,9 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     counts = vocabulary.counts or (1,) * vocabulary.size
     listing = ""
     for token, count in zip(vocabulary.tokens, counts, strict=True):
-        piece = token.removesuffix(SUFFIX) if token.endswith(SUFFIX) else token + _JOINED
+        piece = token.removesuffix(SUFFIX)
+        if piece == token:
+            piece += _JOINED
         listing += f"{piece} {count}\n"
     write_together({_beside(path): listing.encode(), path: f"{VERSION}\n{codes}".encode()})
     return list(_differences(vocabulary))
@@ -230,13 +232,15 @@ def _refuse_01(codes: Path, listing: Path) -> None:
         )
 
 
-def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
+def peer(path: Path, vocabulary: Vocabulary) -> Peer:
+    """Load codes in the library; merges over bytes, which only look like them, in `tokenizers`."""
+    if vocabulary.pretokenizer.is_bytes:
+        from volt.formats.huggingface.reference_tokenizer import peer_of_merges
+
+        return peer_of_merges(path, vocabulary)
     with needs("subword-nmt"):
         from subword_nmt.apply_bpe import BPE, read_vocabulary  # type: ignore[import-untyped]
-    if read(path).pretokenizer.is_bytes:
-        raise VocabularyError(
-            f"{path}: subword-nmt does not support merges over bytes; give its own codes"
-        )
+    special = vocabulary.special
     listing = _beside(path)
     retained = None
     if listing.exists():
@@ -262,15 +266,6 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
         return [list(chain.from_iterable(map(word_pieces, line))) for line in words]
 
     return Peer("subword-nmt", pieces)
-
-
-def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) -> Peer:
-    """Load an imported file; merges over bytes, which only look like subword-nmt's, in `tokenizers`."""
-    if vocabulary.pretokenizer.is_bytes:
-        from volt.formats.huggingface.reference_tokenizer import peer_of_merges
-
-        return peer_of_merges(path, vocabulary)
-    return peer(path, special=vocabulary.special)
 
 
 def glossaries(special: SpecialTokens) -> list[str]:

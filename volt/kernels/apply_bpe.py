@@ -20,7 +20,7 @@ from volt.kernels.arrays import (
     Words,
     copy_into,
     fraction_of,
-    grown_longs,
+    grown,
     longs,
     mixed,
 )
@@ -39,7 +39,6 @@ from volt.kernels.bpe_tables import (
 )
 from volt.kernels.jit import borrowing, inlined, loop, releasing
 
-NO_MERGE = -1
 LONG = 100  # symbols; for longer words a heap is faster than a scan of all pairs; at most 125, as a position has 7 bits
 NO_PLACE = NO_RANK << 7  # this place and greater ones have no merge
 _POSITION_BITS, _POSITIONS = 7, 127  # below the rank in a place
@@ -47,7 +46,7 @@ _POSITION_BITS, _POSITIONS = 7, 127  # below the rank in a place
 _U0, _U1, _U2, _U3, _U4, _U5 = (np.uint64(i) for i in range(6))
 _FIRST = np.uint64(N_FIRST)
 _SHIFT = np.uint64(_POSITION_BITS)
-_MOST, _ONE_RANK, _TWO_RANKS = np.uint64(MOST), np.uint64(21), np.uint64(42)  # of `Merges.rivals`
+_MOST, _ONE_RANK, _TWO_RANKS = (np.uint64(i) for i in (MOST, 21, 42))  # of `Merges.rivals`
 
 
 class Word(NamedTuple):
@@ -56,7 +55,7 @@ class Word(NamedTuple):
     symbols: IntArray  # tokens
     follows: IntArray  # links to the neighbours; at the ends −1 in a long word, 0 or n + 1 in a short one
     precedes: IntArray
-    heap: LongArray  # the pairs of a long word
+    heap: LongArray  # rank << 32 | position of each pair of a long word, from index 1 on; heap[0] is their number
     aside: LongArray  # the pairs in the heap that dropout skips
 
 
@@ -73,126 +72,132 @@ class WordBuffers(NamedTuple):
 
 def room_of(n: int) -> WordBuffers:
     symbols, follows, precedes, positions = (np.empty(n + 4, np.int32) for _ in range(4))
-    heap, aside = np.empty(3 * n + 12, np.int64), np.empty(3 * n + 12, np.int64)
+    heap, aside = (np.empty(3 * n + 12, np.int64) for _ in range(2))
     word = Word(symbols, follows, precedes, heap, aside)
     return WordBuffers(word, positions, np.empty(n + 1, np.uint8), np.empty(2 * n + 2, np.int32))
 
 
 @borrowing
-def _push(heap: LongArray, size: int, entry: int) -> int:
-    i = size
-    while i > 0 and entry < heap[(i - 1) >> 1]:
-        heap[i] = heap[(i - 1) >> 1]
-        i = (i - 1) >> 1
+def push(heap: LongArray, entry: int) -> None:
+    heap[0] += 1
+    i = heap[0]
+    while i > 1 and entry < heap[i >> 1]:
+        heap[i] = heap[i >> 1]
+        i >>= 1
     heap[i] = entry
-    return size + 1
 
 
 @borrowing
-def _pop(heap: LongArray, size: int) -> int:
-    entry, i, child = heap[size - 1], 0, 1
-    while child < size - 1:
-        if child + 2 < size and heap[child + 1] < heap[child]:
+def pop(heap: LongArray) -> int:
+    """Remove the least entry, and return it."""
+    least = heap[1]
+    size = heap[0] - 1
+    entry = heap[size + 1]
+    heap[0] = size
+    i = 1
+    child = 2
+    while child <= size:
+        if child < size and heap[child + 1] < heap[child]:
             child += 1
         if entry <= heap[child]:
             break
         heap[i] = heap[child]
-        i, child = child, 2 * child + 1
+        i = child
+        child *= 2
     heap[i] = entry
-    return size - 1
+    return int(least)
 
 
 @borrowing
-def _push_pair(p: int, size: int, word: Word, merges: Merges) -> int:
+def rank_at(p: int, word: Word, pairs: LongArray) -> Any:
     if p < 0 or word.follows[p] < 0:
-        return size
-    rank = rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs)
-    return (
-        size
-        if rank == NO_RANK
-        else _push(word.heap, size, int((np.int64(rank) << 32) | np.int64(p)))
-    )
+        return np.int64(NO_RANK)
+    return rank_of(word.symbols[p], word.symbols[word.follows[p]], pairs)
 
 
 @borrowing
-def _random(state: LongArray) -> float:
+def _push_pair(p: int, word: Word, merges: Merges) -> None:
+    rank = rank_at(p, word, merges.pairs)
+    if rank != NO_RANK:
+        push(word.heap, rank << 32 | p)
+
+
+@borrowing
+def random(state: LongArray) -> float:
     state[0] += np.int64(-7046029254386353131)
     return fraction_of(mixed(np.uint64(state[0])))
 
 
 @borrowing
 def link_word(symbols: IntArray, word: Word) -> None:
-    for p in range(len(symbols)):
-        word.symbols[p], word.precedes[p], word.follows[p] = symbols[p], p - 1, p + 1
-    if len(symbols) > 0:
-        word.follows[len(symbols) - 1] = -1
+    n = len(symbols)
+    word.heap[0] = 0
+    for p in range(n):
+        word.symbols[p] = symbols[p]
+        word.precedes[p] = p - 1
+        word.follows[p] = p + 1
+    if n > 0:
+        word.follows[n - 1] = -1
 
 
 @borrowing
-def load_word(symbols: IntArray, word: Word, merges: Merges) -> int:
-    size = 0
+def load_word(symbols: IntArray, word: Word, merges: Merges) -> None:
     link_word(symbols, word)
     for p in range(len(symbols) - 1):
-        size = _push_pair(p, size, word, merges)
-    return size
+        _push_pair(p, word, merges)
 
 
 @borrowing
 def next_merge(
-    size: int, word: Word, merges: Merges, dropout: float, state: LongArray, positions: IntArray
-) -> tuple[int, int, int]:
-    """Write the positions of the next merge. Return its rank (or NO_MERGE), their number, and the heap's size."""
-    rank, n, n_aside = NO_MERGE, 0, 0
-    while size > 0 and (n == 0 or (word.heap[0] >> 32 == rank and not merges.one_by_one)):
-        entry = word.heap[0]
-        size = _pop(word.heap, size)
+    word: Word, merges: Merges, dropout: float, state: LongArray, positions: IntArray
+) -> tuple[int, int]:
+    """Write the positions of the next merge. Return its rank, and their number, 0 if no merge is left."""
+    rank = -1
+    n = n_aside = 0
+    heap = word.heap
+    while heap[0] > 0 and (n == 0 or (heap[1] >> 32 == rank and not merges.one_by_one)):
+        entry = pop(heap)
         p = entry & 0xFFFFFFFF
-        if (
-            word.follows[p] < 0
-            or rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) != entry >> 32
-        ):
+        if rank_at(p, word, merges.pairs) != entry >> 32:
             continue
-        if dropout > 0.0 and _random(state) < dropout:
+        if dropout > 0.0 and random(state) < dropout:
             word.aside[n_aside] = entry
             n_aside += 1
             continue
-        rank, positions[n], n = entry >> 32, p, n + 1
+        rank = entry >> 32
+        positions[n] = p
+        n += 1
     for entry in word.aside[:n_aside]:
-        size = _push(word.heap, size, entry)
-    return rank, n, size
+        push(heap, entry)
+    return rank, n
 
 
 @borrowing
-def _merge_at(p: int, result: int, word: Word) -> None:
+def merge_at(p: int, result: int, word: Word) -> None:
     second = word.follows[p]
     after = word.follows[second]
-    word.symbols[p], word.follows[p] = result, after
-    word.symbols[second], word.follows[second] = -1, -1
+    word.symbols[p] = result
+    word.follows[p] = after
+    word.symbols[second] = word.follows[second] = -1
     if after >= 0:
         word.precedes[after] = p
 
 
 @borrowing
-def apply_merge(
-    rank: int, size: int, positions: IntArray, word: Word, merges: Merges
-) -> tuple[int, int]:
-    """Merge the pair of this rank at `positions` if still there. Return how often it was, and the heap's size."""
+def apply_merge(rank: int, positions: IntArray, word: Word, merges: Merges) -> int:
+    """Merge the pair of this rank at `positions` if still there. Return how often it was."""
     n_done = 0
     for p in positions:
-        if (
-            word.follows[p] >= 0
-            and rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) == rank
-        ):
-            _merge_at(p, token_of(rank, merges), word)
+        if rank_at(p, word, merges.pairs) == rank:
+            merge_at(p, token_of(rank, merges), word)
             positions[n_done] = p
             n_done += 1
     for i in range(n_done):
-        if (
-            i == 0 or word.precedes[positions[i]] != positions[i - 1]
-        ):  # otherwise the previous position has pushed it
-            size = _push_pair(word.precedes[positions[i]], size, word, merges)
-        size = _push_pair(positions[i], size, word, merges)
-    return n_done, size
+        before = word.precedes[positions[i]]
+        if i == 0 or before != positions[i - 1]:  # otherwise the previous position has pushed it
+            _push_pair(before, word, merges)
+        _push_pair(positions[i], word, merges)
+    return n_done
 
 
 def line_state(seed: int, line: int) -> int:
@@ -204,9 +209,9 @@ def line_state(seed: int, line: int) -> int:
 @releasing
 def start_line(state: LongArray, seed: int, line: int) -> None:
     state[0] = seed
-    _random(state)
+    random(state)
     state[0] ^= line * np.int64(-4417276706812531889)
-    _random(state)
+    random(state)
 
 
 @inlined
@@ -218,25 +223,27 @@ def _place(left: int, right: int, p: Any, pairs: LongArray) -> Any:
 @inlined
 def _least(places: IntArray, n: Any) -> Any:
     """Return the least of places[1:n]. Reads up to places[n + 2]."""
-    one, two, three, four, p = places[_U1], places[_U2], places[_U3], places[_U4], _U5
+    one, two, three, four = places[_U1], places[_U2], places[_U3], places[_U4]
+    p = _U5
     while p < n:
-        one, two = min(one, places[p]), min(two, places[p + _U1])
-        three, four = min(three, places[p + _U2]), min(four, places[p + _U3])
+        one = min(one, places[p])
+        two = min(two, places[p + _U1])
+        three = min(three, places[p + _U2])
+        four = min(four, places[p + _U3])
         p += _U4
     return np.int64(min(min(one, two), min(three, four)))
 
 
 @borrowing
-def _least_drawn(
-    places: IntArray, passed: ByteArray, n: Any, dropout: float, state: LongArray
-) -> Any:
-    result: Any = NO_PLACE
+def _least_drawn(n: int, room: WordBuffers, dropout: float, state: LongArray) -> Any:
+    least: Any = NO_PLACE
     for p in range(1, n):
-        if places[p] < NO_PLACE:
-            passed[p] = _random(state) < dropout
-            if passed[p] == 0:
-                result = min(result, np.int64(places[p]))
-    return result
+        place = room.positions[p]
+        if place < NO_PLACE:
+            room.passed[p] = random(state) < dropout
+            if room.passed[p] == 0:
+                least = min(least, np.int64(place))
+    return least
 
 
 @inlined
@@ -244,19 +251,20 @@ def _merge_place(
     p: Any, rank: Any, n: Any, places: IntArray, word: Word, merges: Merges
 ) -> tuple[Any, Any]:
     """Merge the pair at a position. Return the least of the other places[1:n], and of the two new places."""
-    second, before, output = (
-        np.uint64(word.follows[p]),
-        np.uint64(word.precedes[p]),
-        token_of(rank, merges),
-    )
+    second = np.uint64(word.follows[p])
+    before = np.uint64(word.precedes[p])
     after = np.uint64(word.follows[second])
-    word.symbols[p], word.follows[p], word.precedes[after] = output, np.int64(after), np.int64(p)
-    current = _place(output, word.symbols[after], p, merges.pairs)
-    stored = _place(word.symbols[before], output, before, merges.pairs)
+    token = token_of(rank, merges)
+    word.symbols[p] = token
+    word.follows[p] = np.int64(after)
+    word.precedes[after] = np.int64(p)
+    place = _place(token, word.symbols[after], p, merges.pairs)
+    place_before = _place(word.symbols[before], token, before, merges.pairs)
     places[second] = places[p] = places[before] = NO_PLACE
     rest = _least(places, n)  # does not wait for the two look-ups
-    places[p], places[before] = current, stored
-    return rest, min(current, stored)
+    places[p] = place
+    places[before] = place_before
+    return rest, min(place, place_before)
 
 
 @inlined
@@ -273,83 +281,81 @@ def _merge_unrivalled(n: int, symbols: IntArray, merges: Merges) -> int:
     Every merge that could take one of their atoms has a higher rank, so their turn need not be awaited.
     """
     symbols[n + 1] = symbols[n + 2] = -1
-    p, at, was_merged, left_rival = _U1, _U1, _U0, _MOST
-    left, right = np.uint64(symbols[_U1]), np.uint64(symbols[_U2])
+    p = at = _U1
+    was_merged = _U0
+    left_rival = _MOST
+    left = np.uint64(symbols[_U1])
+    right = np.uint64(symbols[_U2])
     pair = _rivals_of(left, right, merges)
     while p <= np.uint64(n):
         after = np.uint64(symbols[p + _U2])
-        next_pair, rank = _rivals_of(right, after, merges), pair >> _TWO_RANKS
+        next_pair = _rivals_of(right, after, merges)
+        rank = pair >> _TWO_RANKS
         # No branches, because no processor could predict them.
         is_merged = np.uint64(rank < left_rival) & np.uint64(rank < next_pair & _MOST)
         symbols[at] = np.int64(left + is_merged * (rank + np.uint64(merges.first) - left))
-        at, was_merged, left_rival = at + _U1 - was_merged, is_merged, pair >> _ONE_RANK & _MOST
-        pair, left, right, p = next_pair, right, after, p + _U1
+        at += _U1 - was_merged
+        was_merged = is_merged
+        left_rival = pair >> _ONE_RANK & _MOST
+        pair, left, right = next_pair, right, after
+        p += _U1
     return int(np.int64(at - _U1))
+
+
+@inlined
+def _least_place(n: int, room: WordBuffers, dropout: float, state: LongArray) -> Any:
+    if dropout > 0.0:
+        return _least_drawn(n, room, dropout, state)
+    return _least(room.positions, np.uint64(n + 1))
 
 
 @borrowing
 def _merge_short(
     n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray
 ) -> None:
-    places, word, after = room.positions, room.word, np.uint64(n + 1)
+    places = room.positions
+    word = room.word
+    after = np.uint64(n + 1)
+    n_scanned = after if dropout == 0.0 else _U0
     word.symbols[_U0] = word.symbols[after] = -1
     p = _U1
     while p < after:
-        word.precedes[p], word.follows[p] = np.int64(p - _U1), np.int64(p + _U1)
+        word.precedes[p] = np.int64(p - _U1)
+        word.follows[p] = np.int64(p + _U1)
         places[p] = _place(word.symbols[p], word.symbols[p + _U1], p, merges.pairs)
         p += _U1
     places[p] = places[p + _U1] = places[p + _U2] = NO_PLACE
-    result = (
-        _least_drawn(places, room.passed, n, dropout, state)
-        if dropout > 0.0
-        else _least(places, after)
-    )
-    while result < NO_PLACE:
-        rank, first = np.uint64(result >> _POSITION_BITS), np.uint64(result & _POSITIONS)
-        rest, new = _merge_place(
-            first, rank, after if dropout == 0.0 else _U0, places, word, merges
-        )
+
+    least = _least_place(n, room, dropout, state)
+    while least < NO_PLACE:
+        rank = np.uint64(least >> _POSITION_BITS)
+        first = np.uint64(least & _POSITIONS)
+        rest, new = _merge_place(first, rank, n_scanned, places, word, merges)
         # Otherwise the merge's other positions are the next least places, because no token is a part of itself.
-        if (new < result or dropout > 0.0) and not merges.one_by_one:
+        if (new < least or dropout > 0.0) and not merges.one_by_one:
             p = first + _U1
             while p < after:
-                if places[p] >> _POSITION_BITS == result >> _POSITION_BITS and (
+                if places[p] >> _POSITION_BITS == least >> _POSITION_BITS and (
                     dropout == 0.0 or room.passed[p] == 0
                 ):
                     _merge_place(p, rank, _U0, places, word, merges)
                 p += _U1
             rest = new = _least(places, after)
-        result = (
-            _least_drawn(places, room.passed, n, dropout, state)
-            if dropout > 0.0
-            else min(rest, new)
-        )
+        least = min(rest, new)
+        if dropout > 0.0:
+            least = _least_drawn(n, room, dropout, state)
 
 
 @borrowing
 def _merge_long(
     n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray
 ) -> None:
-    size = load_word(room.word.symbols[1 : n + 1], room.word, merges)
-    while size > 0:
-        rank, n, size = next_merge(size, room.word, merges, dropout, state, room.positions)
-        if rank == NO_MERGE:
-            break
-        n, size = apply_merge(rank, size, room.positions[:n], room.word, merges)
-
-
-@inlined
-def merge_word(
-    n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray
-) -> tuple[int, int]:
-    """Merge the n symbols from index 1 on. Return the first position of the result, and the link of its last."""
-    if dropout == 0.0 and merges.first > 0:
-        n = _merge_unrivalled(n, room.word.symbols, merges)
-    if n > LONG:
-        _merge_long(n, room, merges, dropout, state)
-        return 0, -1
-    _merge_short(n, room, merges, dropout, state)
-    return 1, n + 1
+    word = room.word
+    load_word(word.symbols[1 : n + 1], word, merges)
+    rank, n = next_merge(word, merges, dropout, state, room.positions)
+    while n > 0:
+        apply_merge(rank, room.positions[:n], word, merges)
+        rank, n = next_merge(word, merges, dropout, state, room.positions)
 
 
 class PieceRule(NamedTuple):
@@ -361,10 +367,11 @@ class PieceRule(NamedTuple):
 
 
 @borrowing
-def _split_back(
+def split_back(
     token: int, retained: ByteArray, parts: LongArray, out: IntArray, n_out: int, stack: IntArray
 ) -> int:
-    stack[0], depth = token, 1
+    stack[0] = token
+    depth = 1
     while depth > 0:
         depth -= 1
         token = stack[depth]
@@ -390,18 +397,32 @@ def encode_word(
     n_out: int,
 ) -> int:
     """Write the pieces of the n symbols that start at index 1 in the working memory. Return the new n_out."""
+    word = room.word
     if n <= rule.words.longest and dropout == 0.0:
-        token = token_spelled(room.word.symbols, 1, n, rule.words)
+        token = token_spelled(word.symbols, 1, n, rule.words)
         if token != NO_TOKEN and rule.retained[token]:
             out[n_out] = token
             return n_out + 1
-    p, end = merge_word(n, room, merges, dropout, state)
+
+    if dropout == 0.0 and merges.first > 0:
+        n = _merge_unrivalled(n, word.symbols, merges)
+    if n > LONG:
+        _merge_long(n, room, merges, dropout, state)
+        p = 0
+        end = -1
+    else:
+        _merge_short(n, room, merges, dropout, state)
+        p = 1
+        end = n + 1
+
     while p != end:
-        symbol, p = room.word.symbols[p], room.word.follows[p]
+        symbol = word.symbols[p]
+        p = word.follows[p]
         if symbol < 0 or rule.retained[symbol]:
-            out[n_out], n_out = symbol, n_out + 1
+            out[n_out] = symbol
+            n_out += 1
         else:
-            n_out = _split_back(symbol, rule.retained, rule.parts, out, n_out, room.stack)
+            n_out = split_back(symbol, rule.retained, rule.parts, out, n_out, room.stack)
     return n_out
 
 
@@ -413,11 +434,9 @@ def encode_words(
     dropout: float,
     state: LongArray,
 ) -> tuple[IntArray, LongArray]:
-    out, piece_ends, room = (
-        np.empty(len(symbols), np.int32),
-        np.empty(len(ends), np.int64),
-        room_of(longest(ends)),
-    )
+    out = np.empty(len(symbols), np.int32)
+    piece_ends = np.empty(len(ends), np.int64)
+    room = room_of(longest(ends))
     n_out = encode_each(symbols, ends, merges, rule, dropout, state, room, out, piece_ends)
     return out[:n_out], piece_ends
 
@@ -444,7 +463,8 @@ def encode_each(
         if end > start:
             copy_into(room.word.symbols, 1, symbols, start, end)
             n_out = encode_word(end - start, room, merges, rule, dropout, state, out, n_out)
-        piece_ends[i], start = n_out, end
+        piece_ends[i] = n_out
+        start = end
     return n_out
 
 
@@ -462,8 +482,10 @@ def encode_sampled(
     atoms: 2 · symbol for each atom, plus 1 for the last atom of a word
     Returns the pieces, and where each line's pieces end.
     """
-    out, piece_ends = np.empty(len(atoms), np.int32), np.empty(len(ends), np.int64)
-    room, state = room_of(longest(np.flatnonzero(atoms & 1) + 1)), np.zeros(1, np.int64)
+    out = np.empty(len(atoms), np.int32)
+    piece_ends = np.empty(len(ends), np.int64)
+    room = room_of(longest(np.flatnonzero(atoms & 1) + 1))
+    state = np.zeros(1, np.int64)
     n_out = sample_each(
         atoms, ends, merges, rule, dropout, seed, numbers, state, room, out, piece_ends
     )
@@ -493,7 +515,8 @@ def sample_each(
             if atoms[place] & 1:
                 n_out = encode_word(n, room, merges, rule, dropout, state, out, n_out)
                 n = 0
-        done, piece_ends[line] = ends[line], n_out
+        done = ends[line]
+        piece_ends[line] = n_out
     return n_out
 
 
@@ -507,9 +530,8 @@ def trace(
     keys step << 32 | rank, and the weights.
     """
     regular = np.zeros(len(merges.results), np.int64)
-    late, late_counts = trace_each(
-        words, merges, room_of(longest(words.ends)), np.zeros(1, np.int64), regular, progress
-    )
+    room = room_of(longest(words.ends))
+    late, late_counts = trace_each(words, merges, room, np.zeros(1, np.int64), regular, progress)
     return regular, late, late_counts
 
 
@@ -522,31 +544,30 @@ def trace_each(
     regular: LongArray,
     progress: LongArray,
 ) -> tuple[LongArray, LongArray]:
-    late, late_counts, n_late = longs(16), longs(16), 0
-    word, positions, start = room.word, room.positions, 0
+    word = room.word
+    positions = room.positions
+    late = longs(16)
+    late_counts = longs(16)
+    n_late = start = 0
     for i in range(len(words.ends)):
         end = words.ends[i]
-        step, size = 0, load_word(words.symbols[start:end], word, merges) if end > start else 0
-        while size > 0:
-            rank, n, size = next_merge(size, word, merges, 0.0, no_state, positions)
-            if rank == NO_MERGE:
-                break
-            n, size = apply_merge(rank, size, positions[:n], word, merges)
+        load_word(words.symbols[start:end], word, merges)
+        start = end
+        step = 0
+        rank, n = next_merge(word, merges, 0.0, no_state, positions)
+        while n > 0:
+            weight = apply_merge(rank, positions[:n], word, merges) * words.counts[i]
             step = max(step, rank)
             if step == rank:
-                regular[rank] += n * words.counts[i]
-                continue
-            if n_late == len(late):
-                late, late_counts = (
-                    grown_longs(late, 2 * n_late),
-                    grown_longs(late_counts, 2 * n_late),
-                )
-            late[n_late], late_counts[n_late], n_late = (
-                (np.int64(step) << 32) | rank,
-                n * words.counts[i],
-                n_late + 1,
-            )
-        start = end
+                regular[rank] += weight
+            else:
+                if n_late == len(late):
+                    late = grown(late, 2 * n_late)
+                    late_counts = grown(late_counts, 2 * n_late)
+                late[n_late] = (np.int64(step) << 32) | rank
+                late_counts[n_late] = weight
+                n_late += 1
+            rank, n = next_merge(word, merges, 0.0, no_state, positions)
         progress[0] = i + 1
         if progress[1] != 0:
             break

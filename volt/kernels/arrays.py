@@ -113,15 +113,8 @@ def long_table(n_rows: int, n_columns: int) -> LongArray:
 
 
 @compiled
-def grown_ints(array: IntArray, length: int) -> IntArray:
-    longer = ints(length)
-    copy_into(longer, 0, array, 0, len(array))
-    return longer
-
-
-@compiled
-def grown_longs(array: LongArray, length: int) -> LongArray:
-    longer = longs(length)
+def grown(array: LongArray, length: int) -> LongArray:
+    longer = np.empty(length, array.dtype)
     copy_into(longer, 0, array, 0, len(array))
     return longer
 
@@ -133,11 +126,13 @@ class TokenStrings(NamedTuple):
     starts: LongArray  # (room + 1,)
 
 
-@compiled
+@borrowing
 def compare_texts(texts: TokenStrings, a: int, b: int) -> int:
     """Return −1, 0 or 1 as token a's string sorts before, with, or after token b's."""
-    i, a_end = texts.starts[a], texts.starts[a + 1]
-    j, b_end = texts.starts[b], texts.starts[b + 1]
+    i = texts.starts[a]
+    j = texts.starts[b]
+    a_end = texts.starts[a + 1]
+    b_end = texts.starts[b + 1]
     while i < a_end and j < b_end:
         if texts.chars[i] != texts.chars[j]:
             return 1 if texts.chars[i] > texts.chars[j] else -1
@@ -148,19 +143,20 @@ def compare_texts(texts: TokenStrings, a: int, b: int) -> int:
 
 @compiled
 def append_text(texts: TokenStrings, token: int, left: int, right: int) -> TokenStrings:
-    starts, chars = texts.starts, texts.chars
+    starts = texts.starts
+    chars = texts.chars
     start = starts[token]
     middle = start + starts[left + 1] - starts[left]
     end = middle + starts[right + 1] - starts[right]
     if end > len(chars):
-        chars = grown_ints(chars, 2 * end)
+        chars = grown(chars, 2 * end)
     copy_into(chars, start, chars, starts[left], starts[left + 1])
     copy_into(chars, middle, chars, starts[right], starts[right + 1])
     starts[token + 1] = end
     return TokenStrings(chars, starts)
 
 
-@compiled
+@borrowing
 def ends_with(texts: TokenStrings, token: int, ending: IntArray) -> bool:
     offset = texts.starts[token + 1] - len(ending)
     if len(ending) == 0 or offset < texts.starts[token]:

@@ -1,6 +1,4 @@
-"""Build batches: choose sources, group and pack rows, look up ids, add special ids, write padded arrays."""
-
-from __future__ import annotations
+"""Build batches: choose sources, group and pack rows, add special ids, write padded arrays."""
 
 from typing import Any
 
@@ -13,10 +11,9 @@ from volt.kernels.arrays import (
     IntArray,
     LongArray,
     LongTable,
-    TextArray,
+    copy_into,
 )
 from volt.kernels.jit import borrowing, inlined, loop, releasing
-from volt.kernels.word_types import Types, read_word, type_slot
 
 NEVER = 1 << 62
 
@@ -34,10 +31,14 @@ def apportion(
     units: (n_stretches, n_sources), each source's share of a sample
     lengths: (n_stretches,), the number of samples in each stretch
     """
-    n, stretch, left = len(lags), 0, lengths[0]
-    firsts, deadlines, since = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n, np.int64)
+    n = len(lags)
+    stretch = 0
+    left = lengths[0]
+    firsts = np.empty(n, np.int64)
+    deadlines = np.empty(n, np.int64)
+    since = np.zeros(n, np.int64)
     for source in range(n):
-        set_times(
+        _set_times(
             lags[source], units, lengths, source, stretch, left + 1, -1, whole, firsts, deadlines
         )
     for sample in range(len(turns)):
@@ -47,17 +48,17 @@ def apportion(
                 since[source] = sample
             stretch += 1
             left = lengths[stretch]
-        earliest, chosen = NEVER + 1, 0
-        for source in range(
-            n
-        ):  # compiled to vector instructions, which a search for the source itself prevents
+        # Compiled to vector instructions, which a search for the source itself prevents.
+        earliest = NEVER + 1
+        for source in range(n):
             earliest = min(earliest, deadlines[source] if firsts[source] <= sample else NEVER + 1)
+        chosen = 0
         while firsts[chosen] > sample or deadlines[chosen] != earliest:
             chosen += 1
         turns[sample] = chosen
         lags[chosen] += units[stretch, chosen] * (sample + 1 - since[chosen]) - whole
         since[chosen] = sample + 1
-        set_times(
+        _set_times(
             lags[chosen], units, lengths, chosen, stretch, left, sample, whole, firsts, deadlines
         )
         left -= 1
@@ -66,7 +67,7 @@ def apportion(
 
 
 @inlined
-def set_times(
+def _set_times(
     lag: int,
     units: LongTable,
     lengths: LongArray,
@@ -79,17 +80,20 @@ def set_times(
     deadlines: LongArray,
 ) -> None:
     """Set the first sample after `sample` at which a source may come, and its deadline."""
-    first = max(sample + 1, sample + samples_until(1 - lag, units, lengths, source, stretch, left))
-    wait = samples_until(whole - lag, units, lengths, source, stretch, left)
-    firsts[source] = first
-    deadlines[source] = max(first, min(sample + wait, NEVER)) if wait < NEVER else NEVER
+    delay = _samples_until(1 - lag, units, lengths, source, stretch, left)
+    wait = _samples_until(whole - lag, units, lengths, source, stretch, left)
+    firsts[source] = sample + max(delay, 1)
+    deadlines[source] = NEVER
+    if wait < NEVER:
+        deadlines[source] = max(firsts[source], min(sample + wait, NEVER))
 
 
 @borrowing
-def samples_until(
+def _samples_until(
     need: int, units: LongArray, lengths: LongArray, source: int, stretch: int, left: int
 ) -> int:
-    samples, left = 0, left - 1
+    samples = 0
+    left -= 1
     while need > 0:
         share = units[stretch, source]
         if share > 0:
@@ -106,29 +110,6 @@ def samples_until(
 
 
 @releasing
-def look_up(
-    data: TextArray,
-    starts: LongArray,
-    sizes: LongArray,
-    types: Types,
-    ids: IntArray,
-    ends: LongArray,
-) -> None:
-    """Look up the id of each space-separated piece; −1 for an unknown piece."""
-    at = 0
-    for line in range(len(starts)):
-        place, end = starts[line], starts[line] + max(sizes[line], 0)
-        while place < end:
-            first = place
-            place, code = read_word(data, first, end)
-            if place > first:
-                ids[at] = types.slots[type_slot(data, first, place - first, code, types)] - 1
-                at += 1
-            place += 1
-        ends[line] = at
-
-
-@releasing
 def frame_ids(
     data: IdArray,
     starts: LongArray,
@@ -139,10 +120,10 @@ def frame_ids(
     out: IntArray,
 ) -> int:
     """Write each value between `head` and `tail`. Return the first value with an id not in range(n_ids), or -1."""
-    at, bad = 0, -1
+    at = 0
+    bad = -1
     for i in range(len(starts)):
-        for k in range(len(head)):
-            out[at + k] = head[k]
+        copy_into(out, at, head, 0, len(head))
         at += len(head)
         for k in range(sizes[i]):
             number = data[starts[i] + k]
@@ -150,8 +131,7 @@ def frame_ids(
                 bad = i
             out[at + k] = number
         at += sizes[i]
-        for k in range(len(tail)):
-            out[at + k] = tail[k]
+        copy_into(out, at, tail, 0, len(tail))
         at += len(tail)
     return bad
 
@@ -183,39 +163,59 @@ def lay_out(
     Returns the first i whose sample must end in EOS but does not (checked only with `before`), or -1, and the number of
     starts.
     """
-    bad, n_starts, first, has_before, has_positions = -1, 0, 0, len(before) > 0, len(positions) > 0
+    bad = -1
+    n_starts = first = 0
     for row in range(len(row_ends)):
         n = 0
         for i in range(first, row_ends[row]):
             n += offsets[samples[i] + 1] - offsets[samples[i]]
         at = row * width
-        gap = at if pads_left else at + n
-        for k in range(gap, gap + width - n):
-            out[k], mask[k] = pad, False
-            if has_before:
-                before[k] = pad
-            if has_positions:
-                positions[k] = k - gap
-        at += width - n if pads_left else 0
+        gap = at + n
+        if pads_left:
+            gap = at
+            at += width - n
+        _put_padding(gap, gap + width - n, pad, out, before, mask, positions)
         for i in range(first, row_ends[row]):
-            start, size = offsets[samples[i]], offsets[samples[i] + 1] - offsets[samples[i]]
+            start = offsets[samples[i]]
+            size = offsets[samples[i] + 1] - start
+            copy_into(out, at, ids, start, start + size)
             for k in range(size):
-                out[at + k], mask[at + k] = ids[start + k], True
-            if has_before and size > 0:
+                mask[at + k] = True
+            if len(before) > 0 and size > 0:
                 before[at] = firsts[i]
-                for k in range(1, size):
-                    before[at + k] = ids[start + k - 1]
+                copy_into(before, at + 1, ids, start, start + size - 1)
                 if bad < 0 and is_last[i] and ids[start + size - 1] != eos:
                     bad = i
-            if has_positions and size > 0:
-                starts[n_starts], n_starts = at, n_starts + 1
+            if len(positions) > 0 and size > 0:
+                starts[n_starts] = at
+                n_starts += 1
                 for k in range(size):
                     positions[at + k] = k
             at += size
-        if has_positions and n < width:
-            starts[n_starts], n_starts = gap, n_starts + 1
+        if len(positions) > 0 and n < width:
+            starts[n_starts] = gap
+            n_starts += 1
         first = row_ends[row]
     return bad, n_starts
+
+
+@inlined
+def _put_padding(
+    start: int,
+    end: int,
+    pad: int,
+    out: LongArray,
+    before: LongArray,
+    mask: FlagArray,
+    positions: LongArray,
+) -> None:
+    for k in range(start, end):
+        out[k] = pad
+        mask[k] = False
+        if len(before) > 0:
+            before[k] = pad
+        if len(positions) > 0:
+            positions[k] = k - start
 
 
 @releasing
@@ -231,14 +231,14 @@ def cut_steps(
 
     longest: (n,), the longest side of each row;  ends: (n // world,), set to where each step ends
     """
-    n, n_steps, start = len(longest), 0, 0
+    n = len(longest)
+    n_steps = start = 0
     while n - start >= world:
-        top, end = np.int64(0), start
+        top = np.int64(0)
+        end = start
         while end < n:
-            top, share = (
-                max(top, longest[end]),
-                (end - start) // world + 1,
-            )  # the rows of a rank, rounded up
+            top = max(top, longest[end])
+            share = (end - start) // world + 1  # the rows of a rank, rounded up
             if share > max_sentences or share * top > max_tokens:
                 break
             end += 1
@@ -248,7 +248,8 @@ def cut_steps(
         short = world - (n - end)  # the rows that one more step lacks
         if 0 < short < world and end - start - short >= world:
             end -= short
-        ends[n_steps], n_steps, start = end, n_steps + 1, end
+        ends[n_steps] = start = end
+        n_steps += 1
     return n_steps
 
 
@@ -318,15 +319,19 @@ def fit_best(
     for i in range(len(sizes)):
         free: Any = _least_from(tree, sizes[i])
         if free < 0:
-            free, pack, n_packs = space, n_packs, n_packs + 1
+            free = space
+            pack = n_packs
+            n_packs += 1
         else:
             pack = tops[free]
             tops[free] = below[pack]
             if tops[free] < 0:
                 _mark(tree, free, 0)
-        packs[i], free = pack, free - sizes[i]
+        packs[i] = pack
+        free -= sizes[i]
         if free > 0:
             if tops[free] < 0:
                 _mark(tree, free, 1)
-            below[pack], tops[free] = tops[free], pack
+            below[pack] = tops[free]
+            tops[free] = pack
     return n_packs

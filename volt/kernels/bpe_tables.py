@@ -16,8 +16,9 @@ from volt.kernels.arrays import IntArray, KeyArray, LongArray, table_size
 from volt.kernels.jit import borrowing, inlined, releasing
 
 NO_TOKEN = -1
-_BASE, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
-_U0, _U1, _HALF = np.uint64(0), np.uint64(1), np.uint64(32)
+_BASE = np.uint64(0x9E3779B97F4A7C15)
+_MIX = np.uint64(0xC2B2AE3D27D4EB4F)
+_U0, _U1, _HALF = (np.uint64(i) for i in (0, 1, 32))
 
 
 class Spellings(NamedTuple):
@@ -31,21 +32,23 @@ class Spellings(NamedTuple):
 
 @inlined
 def _added(hashed: Any, symbol: Any) -> Any:
-    return (hashed + np.uint64(np.int64(symbol)) + np.uint64(1)) * _BASE
+    return (hashed + np.uint64(np.int64(symbol)) + _U1) * _BASE
 
 
 @borrowing
 def _find(symbols: IntArray, start: Any, n: Any, hashed: Any, table: Spellings) -> Any:
-    slot = (((hashed ^ hashed >> _HALF) * _MIX) >> _HALF) & np.uint64(len(table.slots) - 1)
+    mask = np.uint64(len(table.slots) - 1)
+    slot = (((hashed ^ hashed >> _HALF) * _MIX) >> _HALF) & mask
     while table.slots[slot] != 0:
-        first = table.starts[table.slots[slot] - 1]
-        if table.starts[table.slots[slot]] - first == n:
+        token = table.slots[slot] - 1
+        first = table.starts[token]
+        if table.starts[token + 1] - first == n:
             i = 0
             while i < n and table.symbols[first + i] == symbols[start + i]:
                 i += 1
             if i == n:
                 return slot
-        slot = (slot + np.uint64(1)) & np.uint64(len(table.slots) - 1)
+        slot = (slot + _U1) & mask
     return slot
 
 
@@ -63,9 +66,8 @@ def spellings(symbols: IntArray, ends: LongArray) -> Spellings:
     starts = np.append(0, ends).astype(np.int64)
     sizes = np.diff(starts)
     slots = np.zeros(table_size(int(np.count_nonzero(sizes))), np.int32)
-    table = Spellings(
-        slots, np.ascontiguousarray(symbols, np.int32), starts, int(sizes.max(initial=0))
-    )
+    symbols = np.ascontiguousarray(symbols, np.int32)
+    table = Spellings(slots, symbols, starts, int(sizes.max(initial=0)))
     enter(table)
     return table
 
@@ -77,7 +79,8 @@ def no_spellings() -> Spellings:
 @releasing
 def enter(table: Spellings) -> None:
     for token in range(len(table.starts) - 1):
-        start, end = table.starts[token], table.starts[token + 1]
+        start = table.starts[token]
+        end = table.starts[token + 1]
         hashed = _U0
         for i in range(start, end):
             hashed = _added(hashed, table.symbols[i])
@@ -97,12 +100,14 @@ def cuts(table: Spellings) -> tuple[IntArray, IntArray, IntArray]:
 def find_cuts(
     table: Spellings, hashes: KeyArray, lefts: IntArray, rights: IntArray, wholes: IntArray
 ) -> int:
-    result = 0
+    n_cuts = 0
     for token in range(len(table.starts) - 1):
-        start, n, power = table.starts[token], table.starts[token + 1] - table.starts[token], _BASE
+        start = table.starts[token]
+        n = table.starts[token + 1] - start
         hashes[0] = _U0
         for i in range(n):
             hashes[i + 1] = _added(hashes[i], table.symbols[start + i])
+        power = _BASE
         for i in range(n - 1, 0, -1):
             rest = hashes[n] - hashes[i] * power
             power *= _BASE
@@ -111,18 +116,20 @@ def find_cuts(
                 continue
             right = table.slots[_find(table.symbols, start + i, n - i, rest, table)]
             if right != 0:
-                lefts[result], rights[result], wholes[result] = left - 1, right - 1, token
-                result += 1
-    return result
+                lefts[n_cuts] = left - 1
+                rights[n_cuts] = right - 1
+                wholes[n_cuts] = token
+                n_cuts += 1
+    return n_cuts
 
 
 NO_RANK = (1 << 22) - 1  # above every rank
 MOST = (1 << 21) - 1  # tokens, and merges
 N_FIRST = 256  # atoms whose pairs are in `Merges.rivals`
 # Unsigned indices need no check for negative values.
-_TOKEN_BITS, _RANK_BITS, _RANKS = np.uint64(21), np.uint64(22), np.uint64(NO_RANK)
+_TOKEN_BITS, _RANK_BITS, _RANKS = (np.uint64(i) for i in (21, 22, NO_RANK))
+_UPPER, _MIDDLE = np.uint64(40), np.uint64(24)
 _EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
-_GOLDEN, _UPPER, _MIDDLE = np.uint64(0x9E3779B97F4A7C15), np.uint64(40), np.uint64(24)
 NO_MERGES = np.uint64((1 << 63) - 1)  # rivals of a pair with a character that has no merges
 UNKNOWN = np.uint64(MOST << 42)  # rivals of a pair outside the table, which may have any rank
 _NO_PAIRS = np.full(N_FIRST * N_FIRST, UNKNOWN)
@@ -153,7 +160,8 @@ def _pair(left: int, right: int) -> Any:
 
 @inlined
 def _slots(pair: Any, pairs: LongArray) -> tuple[Any, Any]:
-    mixed, mask = pair * _GOLDEN, np.uint64(len(pairs) - 1)
+    mixed = pair * _BASE
+    mask = np.uint64(len(pairs) - 1)
     return mixed >> _UPPER & mask, mixed >> _MIDDLE & mask
 
 
@@ -162,7 +170,8 @@ def rank_of(left: int, right: int, pairs: LongArray) -> Any:
     """Return the rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) have no merge."""
     # Both slots are read without a branch, because no processor could predict it.
     pair = _pair(left, right)
-    (one, other), key = _slots(pair, pairs), pair << _RANK_BITS
+    key = pair << _RANK_BITS
+    one, other = _slots(pair, pairs)
     return np.int64(min(min(pairs[one] ^ key, pairs[other] ^ key), _RANKS))
 
 
@@ -178,11 +187,12 @@ def ranked_merges(
 
     results: the token that the merge of each rank makes;  ranks: the rank of each pair, by default 0, 1, 2, …
     """
-    lefts, rights = (np.ascontiguousarray(side, np.int32) for side in (lefts, rights))
-    ranks = np.ascontiguousarray(np.arange(len(lefts)) if ranks is None else ranks, np.int32)
+    if ranks is None:
+        ranks = np.arange(len(lefts))
+    pairs = [np.ascontiguousarray(column, np.int32) for column in (lefts, rights, ranks)]
 
     def enter(merges: Merges) -> bool:
-        return bool(fill(merges.pairs, lefts, rights, ranks))
+        return bool(fill(merges.pairs, *pairs))
 
     return filled(len(lefts), results, enter, one_by_one=one_by_one)
 
@@ -190,8 +200,10 @@ def ranked_merges(
 def filled(
     n_pairs: int, results: IntArray, enter: Callable[[Merges], bool], *, one_by_one: bool
 ) -> Merges:
-    n_slots, results = table_size(n_pairs), results.astype(np.int32)
-    first = int(results[0]) if len(results) and (np.diff(results) == 1).all() else -1
+    results = results.astype(np.int32)
+    is_run = len(results) > 0 and bool((np.diff(results) == 1).all())
+    first = int(results[0]) if is_run else -1
+    n_slots = table_size(n_pairs)
     for _ in range(_MOST_DOUBLINGS):
         merges = Merges(np.full(n_slots, _EMPTY), results, _NO_PAIRS, one_by_one, first)
         if enter(merges):
@@ -210,41 +222,41 @@ def _rivals(merges: Merges) -> KeyArray:
     3. The lowest rank of the merges of a with a token that starts with b.
     """
     lefts, rights, ranks = pairs_met(merges)
-    results, n_atoms = merges.results[ranks], min(N_FIRST, merges.first)
-    first_atoms = np.arange(
-        1 + max(int(tokens.max(initial=0)) for tokens in (lefts, rights, results))
-    )
-    last_atoms, uses = first_atoms.copy(), np.full(len(first_atoms), MOST)
-    first_atoms[results], last_atoms[results] = lefts, rights
+    results = merges.results[ranks]
+    n_atoms = min(N_FIRST, merges.first)
+    n_tokens = 1 + max(int(tokens.max(initial=0)) for tokens in (lefts, rights, results))
+    first_atoms = np.arange(n_tokens)
+    last_atoms = np.arange(n_tokens)
+    first_atoms[results] = lefts
+    last_atoms[results] = rights
     for _ in range(MOST.bit_length()):  # each step doubles how many merges are undone
-        first_atoms, last_atoms = first_atoms[first_atoms], last_atoms[last_atoms]
+        first_atoms = first_atoms[first_atoms]
+        last_atoms = last_atoms[last_atoms]
+    uses = np.full(n_tokens, MOST)
     np.minimum.at(uses, lefts, ranks)
     np.minimum.at(uses, rights, ranks)
-    output = np.zeros((N_FIRST, N_FIRST), np.uint64)
+
+    rivals = np.zeros((N_FIRST, N_FIRST), np.uint64)
     for left, right, most in (
         (lefts, rights, uses[results]),
         (last_atoms[lefts], rights, MOST),
         (lefts, first_atoms[rights], MOST),
     ):
-        chosen, lowest = (
-            (left < n_atoms) & (right < n_atoms) & (ranks < most),
-            np.full((N_FIRST, N_FIRST), MOST),
-        )
+        chosen = (left < n_atoms) & (right < n_atoms) & (ranks < most)
+        lowest = np.full((N_FIRST, N_FIRST), MOST)
         np.minimum.at(lowest, (left[chosen], right[chosen]), ranks[chosen])
-        output = output << _TOKEN_BITS | lowest.astype(np.uint64)
-    output[n_atoms:] = output[:, n_atoms:] = UNKNOWN
-    return output.ravel()
+        rivals = rivals << _TOKEN_BITS | lowest.astype(np.uint64)
+    rivals[n_atoms:] = rivals[:, n_atoms:] = UNKNOWN
+    return rivals.ravel()
 
 
 def pairs_met(merges: Merges) -> tuple[IntArray, IntArray, IntArray]:
     """Return the left tokens, right tokens and ranks of the table's pairs, in any order."""
-    pairs = merges.pairs[merges.pairs != _EMPTY] >> _RANK_BITS
-    lefts, rights = (pairs >> _TOKEN_BITS) - _U1, pairs & ((_U1 << _TOKEN_BITS) - _U1)
-    return np.asarray(lefts, np.int64), np.asarray(rights, np.int64), ranks_met(merges)
-
-
-def ranks_met(merges: Merges) -> IntArray:
-    return np.asarray(merges.pairs[merges.pairs != _EMPTY] & _RANKS, np.int64)
+    entries = merges.pairs[merges.pairs != _EMPTY]
+    pairs = entries >> _RANK_BITS
+    lefts = (pairs >> _TOKEN_BITS) - _U1
+    rights = pairs & ((_U1 << _TOKEN_BITS) - _U1)
+    return lefts.astype(np.int64), rights.astype(np.int64), (entries & _RANKS).astype(np.int64)
 
 
 @releasing
@@ -253,7 +265,8 @@ def fill(pairs: KeyArray, lefts: IntArray, rights: IntArray, ranks: IntArray) ->
     for i in range(len(lefts)):
         if rank_of(lefts[i], rights[i], pairs) != NO_RANK:
             continue
-        entry, slot = _pair(lefts[i], rights[i]) << _RANK_BITS | np.uint64(ranks[i]), _U0
+        entry = _pair(lefts[i], rights[i]) << _RANK_BITS | np.uint64(ranks[i])
+        slot = _U0
         for _ in range(_MOST_MOVES):
             one, other = _slots(entry >> _RANK_BITS, pairs)
             slot = other if slot == one else one  # an evicted pair moves to its other slot

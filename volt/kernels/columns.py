@@ -3,8 +3,6 @@
 A value is given by its start in `data` and its size in bytes; the size is -1 if the line lacks the field.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -25,19 +23,20 @@ from volt.kernels.jit import inlined, releasing
 
 TAB, END = 9, 10
 _AHEAD = 8  # values that are prefetched into the cache
+_U0, _U1 = np.uint64(0), np.uint64(1)
 
 
 @releasing
 def line_ends(data: TextArray, ends: LongArray) -> int:
     """Write the positions of line feeds into `ends` until it is full. Return how many there are in all."""
-    n, place = 0, 0
+    n = place = 0
     while place + BLOCK <= len(data):
-        result = within(data, place, END, 0)
-        while result != 0:
+        bits = within(data, place, END, 0)
+        while bits != _U0:
             if n < len(ends):
-                ends[n] = place + np.int64(trailing_zeros(result))
+                ends[n] = place + np.int64(trailing_zeros(bits))
             n += 1
-            result &= result - np.uint64(1)
+            bits &= bits - _U1
         place += BLOCK
     for last in range(place, len(data)):
         if data[last] == END:
@@ -50,14 +49,13 @@ def line_ends(data: TextArray, ends: LongArray) -> int:
 @inlined
 def next_tab(data: ByteArray, place: int, end: int) -> Any:
     while place < end and place + BLOCK <= len(data):
-        result = within(data, place, TAB, 0)
-        if result != 0:
-            tab = place + np.int64(trailing_zeros(result))
-            return tab if tab < end else end
+        bits = within(data, place, TAB, 0)
+        if bits != _U0:
+            return min(place + np.int64(trailing_zeros(bits)), end)
         place += BLOCK
     while place < end and data[place] != TAB:
         place += 1
-    return place if place < end else end
+    return min(place, end)
 
 
 @inlined
@@ -78,25 +76,35 @@ def cut(
 
     Returns whether any value has more than n_fields fields.
     """
-    last, more = len(cut_starts) - 1, False
+    last = len(cut_starts) - 1
+    has_rest = False
     for i in range(len(starts)):
         prefetch_ahead(data, starts, i)
-        row, begin, end = 0, starts[i], starts[i] + sizes[i]
+        row = 0
+        begin = starts[i]
+        end = begin + sizes[i]
         is_open = sizes[i] >= 0
         while is_open and row < last:
             tab = next_tab(data, begin, end)
-            cut_starts[row, i], cut_sizes[row, i] = begin, tab - begin
-            row, begin, is_open = row + 1, tab + 1, tab < end
+            cut_starts[row, i] = begin
+            cut_sizes[row, i] = tab - begin
+            row += 1
+            begin = tab + 1
+            is_open = tab < end
         if is_open:
-            cut_starts[last, i], cut_sizes[last, i] = begin, end - begin
-            more, row = True, last + 1
+            cut_starts[last, i] = begin
+            cut_sizes[last, i] = end - begin
+            has_rest = True
+            row = last + 1
         for k in range(row, last + 1):
-            cut_starts[k, i], cut_sizes[k, i] = end, -1
-    return more
+            cut_starts[k, i] = end
+            cut_sizes[k, i] = -1
+    return has_rest
 
 
 @inlined
-def copy_bytes(data: ByteArray, start: int, out: IntArray, at: int, size: int) -> None:
+def copy_bytes(data: ByteArray, start: int, out: IntArray, at: int, size: int) -> int:
+    """Copy data[start:start + size] to out[at:]. Return the place after the copy."""
     done = 0
     while done + 8 <= size:
         store64(out, at + done, load64(data, start + done))
@@ -104,6 +112,7 @@ def copy_bytes(data: ByteArray, start: int, out: IntArray, at: int, size: int) -
     while done < size:
         out[at + done] = data[start + done]
         done += 1
+    return at + size
 
 
 @releasing
@@ -114,10 +123,9 @@ def write_values(
     at = 0
     for i in range(len(starts)):
         prefetch_ahead(data, starts, i)
-        size = max(sizes[i], 0)
-        copy_bytes(data, starts[i], out, at, size)
-        out[at + size] = end
-        at += size + 1
+        at = copy_bytes(data, starts[i], out, at, max(sizes[i], 0))
+        out[at] = end
+        at += 1
         ends[i] = at
 
 
@@ -126,34 +134,42 @@ def put_values(
     data: TextArray,
     starts: LongArray,
     sizes: LongArray,
-    is_first: bool,
+    before: TextArray,
+    after: TextArray,
     out: ByteArray,
     places: LongArray,
 ) -> None:
-    """Append one value to each line, after a tab unless it is the first."""
+    """Write each value that is not missing, with the same bytes before and after it, to its place.
+
+    places: where each value goes; set to the place after it
+    """
     for i in range(len(starts)):
         prefetch_ahead(data, starts, i)
         if sizes[i] >= 0:
             at = places[i]
-            if not is_first:
-                out[at] = TAB
+            for byte in before:
+                out[at] = byte
                 at += 1
-            copy_bytes(data, starts[i], out, at, sizes[i])
-            places[i] = at + sizes[i]
+            at = copy_bytes(data, starts[i], out, at, sizes[i])
+            for byte in after:
+                out[at] = byte
+                at += 1
+            places[i] = at
 
 
 @releasing
 def number_sizes(ids: IdArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
     """Compute the size in bytes of each value's numbers as text; a size of -1 stays."""
     for i in range(len(starts)):
-        total = sizes[i] - 1
+        total = sizes[i] - 1  # spaces
         for place in range(starts[i], starts[i] + max(sizes[i], 0)):
-            number, total = np.int64(ids[place]), total + 1
-            if number < 0:
-                number, total = -number, total + 1
-            while number >= 10:
-                number, total = number // 10, total + 1
-        out[i] = max(total, 0) if sizes[i] >= 0 else -1
+            number = np.int64(ids[place])
+            total += 1 + int(number < 0)
+            left = abs(number)
+            while left >= 10:
+                left //= 10
+                total += 1
+        out[i] = max(total, min(sizes[i], 0))
 
 
 @releasing
@@ -163,8 +179,8 @@ def write_numbers(
     """Write the numbers of each value as text, backwards from its end at ends[i]."""
     for i in range(len(starts)):
         at = ends[i]
-        for back in range(max(sizes[i], 0)):
-            number = np.int64(ids[starts[i] + sizes[i] - 1 - back])
+        for place in range(starts[i] + sizes[i] - 1, starts[i] - 1, -1):
+            number = np.int64(ids[place])
             left = abs(number)
             while True:
                 at -= 1
@@ -175,7 +191,7 @@ def write_numbers(
             if number < 0:
                 at -= 1
                 out[at] = 45
-            if back < sizes[i] - 1:
+            if place > starts[i]:
                 at -= 1
                 out[at] = 32
 
@@ -217,19 +233,12 @@ def permuted(
 @releasing
 def draw(first: np.uint64, second: np.uint64, origins: LongArray, out: KeyArray) -> None:
     """Draw a random number per line, from the key (first, second), the line's origin, and its index in this origin."""
-    copy = np.uint64(0)
+    copy = _U0
     for i in range(len(origins)):
-        copy = copy + np.uint64(1) if i > 0 and origins[i] == origins[i - 1] else np.uint64(0)
+        is_copy = i > 0 and origins[i] == origins[i - 1]
+        copy = copy + _U1 if is_copy else _U0
         word = mixed(first ^ mixed(np.uint64(origins[i]) * np.uint64(0x9E3779B97F4A7C15) + second))
         out[i] = mixed(word ^ (second + copy * np.uint64(0xD1B54A32D192ED03)))
-
-
-@releasing
-def scatter(
-    data: TextArray, starts: LongArray, sizes: LongArray, places: LongArray, out: ByteArray
-) -> None:
-    for i in range(len(starts)):
-        copy_bytes(data, starts[i], out, places[i], sizes[i])
 
 
 @inlined
@@ -267,18 +276,17 @@ def find_starts(
     joins: whether more lines may follow in a document that starts at this line
     limits: the maximum tokens of each field in a document that starts at this line
     """
-    n, start = 0, 0
+    n = start = 0
     for i in range(len(starts)):
-        is_next = (
-            n > 0
-            and joins[start]
-            and sizes[i] > 0
-            and sizes[i] == sizes[start]
-            and i - start < max_lines
-        )
-        is_next = is_next and same_bytes(ids, starts[start], ids, starts[i], sizes[i])
-        if not (is_next and _fits(n_tokens, totals, i, limits[start])):
-            out[n], start = i, i
+        may_join = n > 0 and joins[start] and i - start < max_lines
+        has_id = sizes[i] > 0 and sizes[i] == sizes[start]
+        if not (
+            may_join
+            and has_id
+            and same_bytes(ids, starts[start], ids, starts[i], sizes[i])
+            and _fits(n_tokens, totals, i, limits[start])
+        ):
+            out[n] = start = i
             n += 1
             for field in range(len(totals)):
                 totals[field] = 0
@@ -301,7 +309,5 @@ def write_runs(
     for run in range(len(bounds) - 1):
         for i in range(bounds[run], bounds[run + 1]):
             if i > bounds[run]:
-                copy_bytes(between, 0, out, at, len(between))
-                at += len(between)
-            copy_bytes(data, starts[i], out, at, sizes[i])
-            at += max(sizes[i], 0)
+                at = copy_bytes(between, 0, out, at, len(between))
+            at = copy_bytes(data, starts[i], out, at, max(sizes[i], 0))

@@ -30,7 +30,23 @@ from volt.kernels.pretokenize import (
     Cutter,
     cut_unit,
 )
-from volt.kernels.unit_table import FIRST, UnitRows, find_row, home_slot, slot_shift, unit_key
+from volt.kernels.unit_table import (
+    EIGHT,
+    FIRST,
+    HALF,
+    LOW_HALF,
+    U0,
+    U1,
+    U2,
+    U3,
+    Unit,
+    UnitRows,
+    enter_row,
+    find_row,
+    home_slot,
+    slot_shift,
+    unit_of,
+)
 
 
 class LoopState(NamedTuple):
@@ -58,22 +74,16 @@ class LoopState(NamedTuple):
 
 
 # The index of each field in the array.
-(
-    N_UNITS,
-    N_VALUES,
-    N_PENDING,
-    POSITION,
-    START,
-    AFTER_BREAK,
-    IS_INSIDE,
-    WRITTEN,
-    LINE,
-    HOLDS_IRREGULAR,
-    N_LEFT,
-) = range(len(LoopState._fields))
+N_UNITS, N_VALUES, N_PENDING, POSITION, START, AFTER_BREAK = range(6)
+IS_INSIDE, WRITTEN, LINE, HOLDS_IRREGULAR, N_LEFT = range(6, 11)
 
 ID_SIZE = 4  # bytes of an id, an atom or a number
 _FINAL = 256  # offset of the atoms for word-final bytes in `byte_symbols`
+# Stand in place of the size of a row's values; sizes are below these numbers.
+PENDING, IRREGULAR, OPEN_ENDED = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD
+NO_ROW = np.uint64(0xFFFFFFFFFFFFFFFF)
+_SLACK = 64  # additional bytes that may be written: the size before an open unit's values, the rest of the last store
+_PENDING, _NO_ROOM = -1, -2
 
 
 class UnitEncoder(NamedTuple):
@@ -94,37 +104,41 @@ class UnitEncoder(NamedTuple):
 
     def for_thread(self) -> UnitEncoder:
         """Return a copy with its own working memory."""
-        starts, ends, pieces = (
-            np.empty(LONGEST + 2, dtype) for dtype in (np.int64, np.int64, np.int32)
+        starts, ends = np.empty((2, LONGEST + 2), np.int64)
+        return self._replace(
+            cutter=self.cutter._replace(starts=starts, ends=ends),
+            room=room_of(LONGEST + 2),
+            pieces=np.empty(LONGEST + 2, np.int32),
         )
-        cutter = self.cutter._replace(starts=starts, ends=ends)
-        return self._replace(cutter=cutter, room=room_of(LONGEST + 2), pieces=pieces)
 
 
 def numbering() -> UnitEncoder:
     """Return an encoder that writes, as the value of a unit, the unit's number (int32)."""
-    classes, ints, longs = np.zeros(1, np.uint8), np.zeros(1, np.int32), np.zeros(2, np.int64)
+    bytes_ = np.zeros(1, np.uint8)
+    ints = np.zeros(1, np.int32)
+    longs = np.zeros(2, np.int64)
+    keys = np.zeros(8, np.uint64)
     cutter = Cutter(
-        NUMBER,
-        NO_MARKER,
-        classes,
-        ints,
-        ints,
-        longs,
-        longs,
-        ints,
-        0,
-        longs,
-        classes,
-        0,
-        0,
-        0,
-        classes[:0],
+        cut=NUMBER,
+        marker=NO_MARKER,
+        classes=bytes_,
+        symbol_of=ints,
+        byte_symbols=ints,
+        starts=longs,
+        ends=longs,
+        moves=ints,
+        end=0,
+        splits=longs,
+        kinds=bytes_,
+        breaks=0,
+        alone=0,
+        matches_only=0,
+        user_starts=bytes_[:0],
     )
-    keys, rule = np.zeros(8, np.uint64), PieceRule(classes, longs, no_spellings())
     merges = Merges(keys, ints, keys, False, -1)
+    rule = PieceRule(bytes_, longs, no_spellings())
     encoder = UnitEncoder(
-        cutter, False, merges, rule, room_of(1), ints, longs, classes, ID_SIZE, 0, ints[:0]
+        cutter, False, merges, rule, room_of(1), ints, longs, bytes_, ID_SIZE, 0, ints[:0]
     )
     return encoder.for_thread()
 
@@ -133,24 +147,37 @@ def numbering() -> UnitEncoder:
 def _put_atoms(
     data: ByteArray, p: int, end: int, marked: bool, cutter: Cutter, symbols: IntArray
 ) -> int:
-    n, code = 0, np.int64(0)
+    n = 0
+    code = np.int64(0)
     if marked or cutter.marker == PREFIX:
-        symbols[0], n = cutter.symbol_of[2 * SPACE_CODE], 1
+        symbols[0] = cutter.symbol_of[2 * SPACE_CODE]
+        n = 1
+
     while p < end:
         code = np.int64(data[p])
         if code < 0x80 or cutter.cut >= BYTES:
-            symbols[n], n, p = cutter.byte_symbols[code], n + 1, p + 1
-            continue
-        code, p = character(data, p, end)
-        if code < 0 or code >= PRIVATE or (code == SPACE_CODE and cutter.cut >= METASPACE):
-            return LEFT_TO_PYTHON
-        symbols[n], n = cutter.symbol_of[2 * code], n + 1
+            symbols[n] = cutter.byte_symbols[code]
+            p += 1
+        else:
+            code, p = character(data, p, end)
+            if code < 0 or code >= PRIVATE or (code == SPACE_CODE and cutter.cut >= METASPACE):
+                return LEFT_TO_PYTHON
+            symbols[n] = cutter.symbol_of[2 * code]
+        n += 1
+
     if cutter.marker == SUFFIX:
-        in_table = code < 0x80 or cutter.cut >= BYTES
-        symbols[n - 1] = (
-            cutter.byte_symbols[_FINAL + code] if in_table else cutter.symbol_of[2 * code + 1]
-        )
+        if code < 0x80 or cutter.cut >= BYTES:
+            symbols[n - 1] = cutter.byte_symbols[_FINAL + code]
+        else:
+            symbols[n - 1] = cutter.symbol_of[2 * code + 1]
     return n
+
+
+@inlined
+def _copy(source: IntArray, start: Any, size: int, values: IntArray, at: int) -> int:
+    for i in range(0, size, 8):
+        store64(values, at + i, load64(source, start + i))
+    return at + size
 
 
 @borrowing
@@ -169,37 +196,37 @@ def write_word(
         return ID_SIZE
     symbols = encoder.room.word.symbols[1:]
     n = _put_atoms(data, start, end, marked, encoder.cutter, symbols)
-    if n <= 0 or encoder.sampled:
+    if n <= 0:
+        return n
+    if encoder.sampled:
         return _mark_last(n, symbols, values, at)
+
     no_state = encoder.cutter.ends  # not read: nothing is drawn
     n = encode_word(n, encoder.room, encoder.merges, encoder.rule, 0.0, no_state, encoder.pieces, 0)
-    began = at
+    first = at
     for symbol in encoder.pieces[:n]:
-        if symbol < 0 and len(encoder.byte_ids) == 0:
-            return LEFT_TO_PYTHON
         if symbol < 0:
+            if len(encoder.byte_ids) == 0:
+                return LEFT_TO_PYTHON
             at = _write_byte_ids((-1 - np.int64(symbol)) >> 1, encoder.byte_ids, values, at)
-            continue
-        if encoder.width == ID_SIZE:
+        elif encoder.width == ID_SIZE:
             store64(values, at, load64(encoder.rendered, ID_SIZE * np.int64(symbol)))
             at += ID_SIZE
-            continue
-        source, n_bytes = (
-            encoder.starts[symbol],
-            encoder.starts[symbol + 1] - encoder.starts[symbol],
-        )
-        for i in range(0, n_bytes, 8):
-            store64(values, at + i, load64(encoder.rendered, source + i))
-        at += n_bytes
-    return at - began
+        else:
+            source = encoder.starts[symbol]
+            at = _copy(encoder.rendered, source, encoder.starts[symbol + 1] - source, values, at)
+    return at - first
 
 
 @inlined
 def _write_byte_ids(code: Any, byte_ids: IntArray, values: IntArray, at: int) -> int:
-    n = 1 if code < 0x80 else 2 if code < 0x800 else 3 if code < 0x10000 else 4
-    byte = code if n == 1 else (0xF00 >> n & 0xFF) | code >> 6 * (n - 1)
+    n = 1 + int(code >= 0x80) + int(code >= 0x800) + int(code >= 0x10000)
     for i in range(n):
-        byte = byte if i == 0 else 0x80 | (code >> 6 * (n - 1 - i) & 0x3F)
+        byte = code >> 6 * (n - 1 - i)
+        if i > 0:
+            byte = 0x80 | (byte & 0x3F)
+        elif n > 1:
+            byte |= 0xF00 >> n & 0xFF
         store64(values, at + ID_SIZE * i, np.uint64(byte_ids[byte]))
     return at + ID_SIZE * n
 
@@ -207,45 +234,31 @@ def _write_byte_ids(code: Any, byte_ids: IntArray, values: IntArray, at: int) ->
 @borrowing
 def _mark_last(n: int, symbols: IntArray, values: IntArray, at: int) -> int:
     for i in range(n):
-        store64(
-            values,
-            at + ID_SIZE * i,
-            np.uint64(2 * np.int64(symbols[i]) + (i == n - 1) & 0xFFFFFFFF),
-        )
-    return max(ID_SIZE * n, n)
+        atom = 2 * np.int64(symbols[i]) + int(i == n - 1)
+        store64(values, at + ID_SIZE * i, np.uint64(atom & 0xFFFFFFFF))
+    return ID_SIZE * n
 
 
 @borrowing
 def write_words(
     data: ByteArray, first: bool, n_words: int, encoder: UnitEncoder, values: IntArray, at: int
 ) -> int:
-    cutter, began = encoder.cutter, at
+    starts = encoder.cutter.starts
+    ends = encoder.cutter.ends
+    size = 0
     for word in range(n_words):
-        n = write_word(
-            data, cutter.starts[word], cutter.ends[word], first and word == 0, encoder, values, at
-        )
+        marked = first and word == 0
+        n = write_word(data, starts[word], ends[word], marked, encoder, values, at + size)
         if n < 0:
             return LEFT_TO_PYTHON
-        at += n
-    return at - began
-
-
-PENDING, IRREGULAR, OPEN_ENDED = (
-    0xFFFFFFFF,
-    0xFFFFFFFE,
-    0xFFFFFFFD,
-)  # stand in place of the size of a row's values
-NO_ROW = np.uint64(0xFFFFFFFFFFFFFFFF)
-_SLACK = 64  # additional bytes that may be written: the size before an open unit's values, the rest of the last store
-_PENDING, _NO_ROOM = -1, -2
-_UNUSABLE = np.uint64(OPEN_ENDED)  # sizes are below this number
-_U0, _U1, _U2, _U3 = (np.uint64(i) for i in range(4))
-_EIGHT, _HALF, _SIZE = np.uint64(8), np.uint64(32), np.uint64(0xFFFFFFFF)
+        size += n
+    return size
 
 
 @inlined
 def _has_room(length: int, table: UnitRows, encoder: UnitEncoder, state: LongArray) -> Any:
-    number, n_values = state[N_UNITS], (2 * min(length, LONGEST) + 2) * encoder.widest
+    number = state[N_UNITS]
+    n_values = (2 * min(length, LONGEST) + 2) * encoder.widest
     return (
         number < len(table.firsts)
         and table.starts[number] + length + PADDING <= len(table.bytes)
@@ -254,12 +267,14 @@ def _has_room(length: int, table: UnitRows, encoder: UnitEncoder, state: LongArr
 
 
 @inlined
+def _row_of(data: ByteArray, unit: Unit, table: UnitRows) -> Any:
+    return find_row(data, unit, home_slot(unit.low, unit.high, slot_shift(table.rows)), table)
+
+
+@inlined
 def _enter(
     data: ByteArray,
-    start: Any,
-    length: int,
-    low: Any,
-    high: Any,
+    unit: Unit,
     row: Any,
     n: int,
     is_open: bool,
@@ -270,49 +285,40 @@ def _enter(
 
     An open unit's values start with their size.
     """
-    number, used = state[N_UNITS], state[N_VALUES]
-    at = table.starts[number]
-    for i in range(0, length, 8):
-        store64(table.bytes, at + i, load64(data, start + np.uint64(i)))
-    table.starts[number + 1], table.firsts[number], table.value_starts[number] = (
-        at + length,
-        high >= FIRST,
-        used,
-    )
+    number = state[N_UNITS]
+    used = state[N_VALUES]
+    enter_row(data, unit, row, table, state)
+    table.value_starts[number] = used
+    size = OPEN_ENDED if is_open else n
     if n < 0:
         table.pending[state[N_PENDING]] = number
         state[N_PENDING] += 1
-    rows, size = table.rows, np.uint64(PENDING if n < 0 else OPEN_ENDED if is_open else n)
-    rows[row], rows[row + _U1], rows[row + _U2] = low, high, np.uint64(number + 1) << _HALF | size
-    rows[row + _U3] = load64(table.values, np.uint64(used))
-    state[N_UNITS], state[N_VALUES] = number + 1, used + max(n, 0)
+        size = PENDING
+    table.rows[row + U2] |= np.uint64(size)
+    table.rows[row + U3] = load64(table.values, np.uint64(used))
+    state[N_VALUES] = used + max(n, 0)
 
 
 @borrowing
 def _word_row(
     data: ByteArray,
-    start: Any,
-    length: Any,
+    start: int,
+    end: int,
     marked: bool,
     table: UnitRows,
     encoder: UnitEncoder,
     state: LongArray,
 ) -> Any:
     """Return the row of a word, an empty row if Python must encode it, or NO_ROW if the table is full."""
-    low, high = unit_key(data, start, length)
-    high |= FIRST if marked else _U0
-    row = find_row(
-        data, start, length, low, high, home_slot(low, high, slot_shift(table.rows)), table
-    )
-    if table.rows[row + _U2] == _U0:
-        if not _has_room(int(np.int64(length)), table, encoder, state):
+    flag = FIRST if marked else U0
+    unit = unit_of(data, np.uint64(start), np.uint64(end - start), flag)
+    row = _row_of(data, unit, table)
+    if table.rows[row + U2] == U0:
+        if not _has_room(end - start, table, encoder, state):
             return NO_ROW
-        end = int(np.int64(start + length))
-        n = write_word(
-            data, int(np.int64(start)), end, marked, encoder, table.values, state[N_VALUES]
-        )
+        n = write_word(data, start, end, marked, encoder, table.values, state[N_VALUES])
         if n >= 0:
-            _enter(data, start, int(np.int64(length)), low, high, row, n, False, table, state)
+            _enter(data, unit, row, n, False, table, state)
     return row
 
 
@@ -326,14 +332,16 @@ def _join_words(
     encoder: UnitEncoder,
     state: LongArray,
 ) -> int:
-    starts, ends, is_pending = encoder.cutter.starts, encoder.cutter.ends, False
+    starts = encoder.cutter.starts
+    is_pending = False
     for word in range(n_words):
-        start, end = np.uint64(starts[word]), np.uint64(ends[word])
-        row = _word_row(data, start, end - start, first and word == 0, table, encoder, state)
+        marked = first and word == 0
+        end = encoder.cutter.ends[word]
+        row = _word_row(data, starts[word], end, marked, table, encoder, state)
         if row == NO_ROW:
             return _NO_ROOM
-        entry = table.rows[row + _U2]
-        if entry & _SIZE >= _UNUSABLE or entry == _U0:
+        entry = table.rows[row + U2]
+        if entry & LOW_HALF >= np.uint64(OPEN_ENDED) or entry == U0:
             is_pending = True
             break
         starts[word] = np.int64(row)
@@ -341,54 +349,49 @@ def _join_words(
         return _NO_ROOM
     if is_pending:
         return _PENDING
+
     used = at = np.uint64(state[N_VALUES])
     for word in range(n_words):
         row = np.uint64(starts[word])
-        entry = table.rows[row + _U2]
-        store64(table.values, at, table.rows[row + _U3])
-        source, i = np.uint64(table.value_starts[(entry >> _HALF) - _U1]), _EIGHT
-        while i < entry & _SIZE:
+        entry = table.rows[row + U2]
+        source = np.uint64(table.value_starts[(entry >> HALF) - U1])
+        store64(table.values, at, table.rows[row + U3])
+        i = EIGHT
+        while i < entry & LOW_HALF:
             store64(table.values, at + i, load64(table.values, source + i))
-            i += _EIGHT
-        at += entry & _SIZE
+            i += EIGHT
+        at += entry & LOW_HALF
     return int(np.int64(at - used))
 
 
 @borrowing
 def enter_unit(
     data: ByteArray,
-    start: Any,
-    length: Any,
-    low: Any,
-    high: Any,
+    unit: Unit,
     row: Any,
     table: UnitRows,
     encoder: UnitEncoder,
     state: LongArray,
 ) -> Any:
     """Add a new unit with its values, or as pending. Return its row, or NO_ROW if the table is full."""
-    size, begin, first, cutter = (
-        int(np.int64(length)),
-        int(np.int64(start)),
-        high >= FIRST,
-        encoder.cutter,
-    )
+    start = int(np.int64(unit.start))
+    size = int(np.int64(unit.length))
+    first = unit.high >= FIRST
     if not _has_room(size, table, encoder, state):
         return NO_ROW
-    shape, n_words = cut_unit(data, begin, begin + size, first, cutter)
-    n, used = n_words, state[N_VALUES]
-    if shape == APART and n_words > 1 and not encoder.sampled:
-        n = _join_words(data, first, n_words, size, table, encoder, state)
+
+    shape, n = cut_unit(data, start, start + size, first, encoder.cutter)
+    if shape == APART and n > 1 and not encoder.sampled:
+        n = _join_words(data, first, n, size, table, encoder, state)
         if n == _NO_ROOM:
             return NO_ROW
-        row = find_row(
-            data, start, length, low, high, home_slot(low, high, slot_shift(table.rows)), table
-        )
-    elif n_words > 0:
-        head = 8 * int(shape == OPEN)
-        n = write_words(data, first, n_words, encoder, table.values, used + head)
+        row = _row_of(data, unit, table)
+    elif n > 0:
+        used = state[N_VALUES]
+        head = 8 if shape == OPEN else 0
+        n = write_words(data, first, n, encoder, table.values, used + head)
         if shape == OPEN and n >= 0:
             store64(table.values, used, np.uint64(n))
             n += head
-    _enter(data, start, size, low, high, row, n, shape == OPEN, table, state)
+    _enter(data, unit, row, n, shape == OPEN, table, state)
     return row

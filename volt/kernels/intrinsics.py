@@ -3,8 +3,6 @@
 Bounds are not checked: the caller leaves `PADDING` bytes after the last position.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,7 @@ def character(data: ByteArray, p: int, end: int) -> tuple[Any, int]:
     first = np.int64(data[p])
     if first < 0x80:
         return first, p + 1
-    n = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+    n = 2 + int(first >= 0xE0) + int(first >= 0xF0)
     if first < 0xC2 or first > 0xF4 or p + n > end:
         return -1, p
     code = first & (0x7F >> n)
@@ -30,8 +28,19 @@ def character(data: ByteArray, p: int, end: int) -> tuple[Any, int]:
         if data[i] & 0xC0 != 0x80:
             return -1, p
         code = code << 6 | (np.int64(data[i]) & 0x3F)
-    overlong = (n == 3 and code < 0x800) or (n == 4 and code < 0x10000)
-    return (-1 if overlong or code > 0x10FFFF or 0xD800 <= code < 0xE000 else code), p + n
+    is_overlong = (n == 3 and code < 0x800) or (n == 4 and code < 0x10000)
+    if is_overlong or code > 0x10FFFF or 0xD800 <= code < 0xE000:
+        code = np.int64(-1)
+    return code, p + n
+
+
+@borrowing
+def code_before(data: ByteArray, place: int) -> int:
+    """Return the character that ends before a place, or −1 for invalid UTF-8."""
+    first = place - 1
+    while first > 0 and data[first] & 0xC0 == 0x80:
+        first -= 1
+    return int(character(data, first, place)[0])
 
 
 @borrowing
@@ -85,20 +94,16 @@ else:
     @intrinsic
     def load64(typing: Any, data: Any, position: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.load(
-                _address(context, builder, signature, arguments, ir.IntType(64)), align=1
-            )
+            address = _address(context, builder, signature, arguments, ir.IntType(64))
+            return builder.load(address, align=1)
 
         return types.uint64(data, position), generate
 
     @intrinsic
     def store64(typing: Any, data: Any, position: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            builder.store(
-                arguments[2],
-                _address(context, builder, signature, arguments, ir.IntType(64)),
-                align=1,
-            )
+            address = _address(context, builder, signature, arguments, ir.IntType(64))
+            builder.store(arguments[2], address, align=1)
             return context.get_dummy_value()
 
         return types.void(data, position, value), generate
@@ -106,18 +111,19 @@ else:
     @intrinsic
     def within(typing: Any, data: Any, position: Any, first: Any, span: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            byte, bytes_ = ir.IntType(8), ir.VectorType(ir.IntType(8), BLOCK)
+            byte = ir.IntType(8)
+            block_type = ir.VectorType(byte, BLOCK)
+            nothing = ir.Constant(block_type, ir.Undefined)
             zeros = ir.Constant(ir.VectorType(ir.IntType(32), BLOCK), [0] * BLOCK)
 
             def everywhere(number: Any) -> Any:
                 one = builder.insert_element(
-                    ir.Constant(bytes_, ir.Undefined),
-                    builder.trunc(number, byte),
-                    ir.IntType(32)(0),
+                    nothing, builder.trunc(number, byte), ir.IntType(32)(0)
                 )
                 return builder.shuffle_vector(one, one, zeros)
 
-            block = builder.load(_address(context, builder, signature, arguments, bytes_), align=1)
+            address = _address(context, builder, signature, arguments, block_type)
+            block = builder.load(address, align=1)
             above = builder.sub(block, everywhere(arguments[2]))
             result = builder.icmp_unsigned("<=", above, everywhere(arguments[3]))
             return builder.bitcast(result, ir.IntType(BLOCK))
@@ -126,30 +132,24 @@ else:
 
     @intrinsic
     def ones(typing: Any, word: Any) -> Any:
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.ctpop(arguments[0])
-
-        return types.int64(word), generate
+        return types.int64(word), lambda _, builder, __, words: builder.ctpop(words[0])
 
     @intrinsic
     def trailing_zeros(typing: Any, word: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.cttz(arguments[0], ir.IntType(1)(1))
-
-        return types.uint64(word), generate
+        is_never_0 = ir.IntType(1)(1)
+        return types.uint64(word), lambda _, builder, __, words: builder.cttz(words[0], is_never_0)
 
     @intrinsic
     def prefetch(typing: Any, data: Any, position: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            place, number = (
-                _address(context, builder, signature, arguments, ir.IntType(8)),
-                ir.IntType(32),
-            )
-            takes = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
-            to_read, everywhere, data_not_code = number(0), number(3), number(1)
-            function = builder.module.declare_intrinsic("llvm.prefetch", [place.type], takes)
-            builder.call(function, [place, to_read, everywhere, data_not_code])
+            address = _address(context, builder, signature, arguments, ir.IntType(8))
+            number = ir.IntType(32)
+            takes = ir.FunctionType(ir.VoidType(), [address.type, number, number, number])
+            function = builder.module.declare_intrinsic("llvm.prefetch", [address.type], takes)
+            to_read = number(0)
+            into_all_caches = number(3)
+            data_not_code = number(1)
+            builder.call(function, [address, to_read, into_all_caches, data_not_code])
             return context.get_dummy_value()
 
         return types.void(data, position), generate

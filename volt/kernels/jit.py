@@ -45,6 +45,12 @@ from volt.own_files import find_shared, is_own
 UNUSED = (
     24 * 3600
 )  # seconds since a process last started with a folder, after which it may be removed
+SILENT = 2.0  # seconds that compiling may take without a message
+UNSAFE = (
+    "{}: other users can change this folder, so compiled loops are neither loaded nor stored there, and every process "
+    "compiles them again; set NUMBA_CACHE_DIR to a folder that only you can change"
+)
+MESSAGE = "volt compiles its loops, once on this machine, which takes some 10 s; run `volt warmup` to do it in advance"
 _PREFIX = "loops-"
 _deciding = Lock()
 
@@ -57,16 +63,18 @@ def in_code_folder() -> Iterator[bool]:
     """
     settings = vars(config)
     with _deciding:
-        folder, users = code_folder(), settings["CACHE_DIR"]
-        settings["CACHE_DIR"] = folder or users
+        folder = code_folder()
+        users_folder = settings["CACHE_DIR"]
+        settings["CACHE_DIR"] = folder or users_folder
         try:
             yield folder is not None
         finally:
-            settings["CACHE_DIR"] = users
+            settings["CACHE_DIR"] = users_folder
 
 
 def is_on_disk(kernel: Any) -> bool:
-    folder, function = kernel.stats.cache_path, kernel.py_func
+    folder = kernel.stats.cache_path
+    function = kernel.py_func
     name = f"{Path(function.__code__.co_filename).stem}.{function.__qualname__}"
     return folder is not None and any(Path(folder).glob(f"{name}-*.nbi"))
 
@@ -78,21 +86,18 @@ def code_folder() -> str | None:
     Code on disk can do anything, so a folder that other users can change is not used, with one warning.
     """
     try:
-        chosen = njit(cache=True)(
-            _example
-        ).stats.cache_path  # as numba 0.68 reports the folder of this file
+        chosen = njit(cache=True)(_example).stats.cache_path  # as numba 0.68 reports it
     except AttributeError:  # loops run as plain Python, or this numba does not report it
         return "" if vars(config)["DISABLE_JIT"] else None
     except RuntimeError:  # numba has found no folder that can be written to
         return None
+    folder = Path(os.path.realpath(str(chosen)))
     sources = sorted(Path(__file__).parent.glob("*.py"))
     is_frozen = hasattr(sys, "frozen")  # numba looks at the whole program, which holds all loops
-    if (
-        not sources and not is_frozen
-    ):  # for example in a zip file: compile every time, rather than run old code
-        return None
-    place = Path(os.path.realpath(str(chosen)))
-    folder = place if is_frozen else place / (_PREFIX + _digest(sources))
+    if not is_frozen:
+        if not sources:  # for example in a zip file: compile every time, rather than run old code
+            return None
+        folder /= _PREFIX + _digest(sources)
     is_new = not folder.exists()
     try:
         folder.mkdir(0o700, parents=True, exist_ok=True)
@@ -118,9 +123,8 @@ def _example() -> None:
 
 
 def _digest(sources: list[Path]) -> str:
-    digest = sha256(
-        repr((sys.implementation.cache_tag, numba.__version__, llvmlite.__version__)).encode()
-    )
+    versions = sys.implementation.cache_tag, numba.__version__, llvmlite.__version__
+    digest = sha256(repr(versions).encode())
     for path in sources:
         content = path.read_bytes()
         digest.update(f"\n{path.name} {len(content)}\n".encode() + content)
@@ -129,9 +133,8 @@ def _digest(sources: list[Path]) -> str:
 
 def _remove_unsafe(folder: Path) -> None:
     """Remove what others can have changed, and pickles that a full disk cut short, which make numba fail."""
-    is_hidden = (
-        not folder.stat().st_mode & 0o077
-    )  # others cannot enter it, so the modes of its files do not matter
+    # Others cannot enter a hidden folder, so the modes of its files do not matter.
+    is_hidden = not folder.stat().st_mode & 0o077
     for index in folder.iterdir():
         if not is_own(index, any_mode=is_hidden):
             rmtree(index)
@@ -167,12 +170,6 @@ PARTS_DIFFER = _have(
     (CPUDispatcher, "add_overload get_call_template"),
     (Compiler, "compile_extra"),
 )
-SILENT = 2.0  # seconds that compiling may take without a message
-UNSAFE = (
-    "{}: other users can change this folder, so compiled loops are neither loaded nor stored there, and every process "
-    "compiles them again; set NUMBA_CACHE_DIR to a folder that only you can change"
-)
-MESSAGE = "volt compiles its loops, once on this machine, which takes some 10 s; run `volt warmup` to do it in advance"
 
 
 class CompilingWarning(VoltWarning):
@@ -188,7 +185,9 @@ class _Notice:
     """Reports compilation once per process: at once if stderr is a terminal, otherwise later, by a warning."""
 
     def __init__(self) -> None:
-        self.is_due, self._start, self._spent, self._timer = True, 0.0, 0.0, Timer(0, self._print)
+        self.is_due = True
+        self._start = self._spent = 0.0
+        self._timer = Timer(0, self._print)
 
     def begin(self) -> None:
         self._start = monotonic()
@@ -217,7 +216,8 @@ _notice = _Notice()
 @contextmanager
 def announced() -> Iterator[None]:
     """Compile without a notice, for callers that show their own."""
-    was_due, _notice.is_due = _notice.is_due, False
+    was_due = _notice.is_due
+    _notice.is_due = False
     try:
         yield
     finally:
@@ -234,11 +234,12 @@ class StoredCode(FunctionCache):
         cache: Any = self
         if self._allocates:
             rtsys.initialize(target_context)
+        code = None
         with cache._guard_against_spurious_io_errors():
-            if (result := cache._load_overload(sig, target_context)) is not None:
-                return result
-        _notice.begin()
-        return None
+            code = cache._load_overload(sig, target_context)
+        if code is None:
+            _notice.begin()
+        return code
 
     def save_overload(self, sig: Any, data: Any) -> None:
         save: Any = super().save_overload
@@ -281,25 +282,15 @@ class _PartCompiler(Compiler):
         local: Any,
     ):
         flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
-        make, compiler = _untyped(_Code), _untyped(super())
-        compiler.__init__(
-            typing,
-            target,
-            library or make(target.codegen(), "part"),
-            arguments,
-            result,
-            flags,
-            local,
-        )
+        library = library or _untyped(_Code)(target.codegen(), "part")
+        compiler = _untyped(super())
+        compiler.__init__(typing, target, library, arguments, result, flags, local)
 
     def compile_extra(self, function: Callable[..., Any]) -> Any:
-        result = (
-            _untyped(super()).compile_extra(function)._replace(entry_point=(function, object()))
-        )
-        self.state.targetctx.insert_user_function(
-            result.entry_point, result.fndesc, [result.library]
-        )
-        return result
+        compiled_part = _untyped(super()).compile_extra(function)
+        part = compiled_part._replace(entry_point=(function, object()))
+        self.state.targetctx.insert_user_function(part.entry_point, part.fndesc, [part.library])
+        return part
 
 
 class _Part(CPUDispatcher):
@@ -326,7 +317,6 @@ class Decorator(Protocol):
 
 
 def _loop(**options: Any) -> Decorator:
-
     def decorate(function: F) -> F:
         settings: dict[str, Any] = {"no_cfunc_wrapper": True, "nogil": True, **options}
         decorated: F = njit(**settings)(function)

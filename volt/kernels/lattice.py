@@ -15,12 +15,13 @@ import numpy as np
 from volt.kernels.apply_bpe import (
     Word,
     WordBuffers,
-    _merge_at,
-    _pop,
-    _push,
-    _random,
-    _split_back,
     link_word,
+    merge_at,
+    pop,
+    push,
+    random,
+    rank_at,
+    split_back,
 )
 from volt.kernels.arrays import (
     ByteArray,
@@ -33,7 +34,7 @@ from volt.kernels.arrays import (
     LongArray,
 )
 from volt.kernels.bpe_tables import NO_RANK, rank_of
-from volt.kernels.jit import borrowing, releasing
+from volt.kernels.jit import borrowing, inlined, releasing
 
 
 class JoinTable(NamedTuple):
@@ -44,35 +45,29 @@ class JoinTable(NamedTuple):
 
 
 @borrowing
-def _push_join(p: int, size: int, word: Word, joins: JoinTable, parts: LongArray) -> int:
-    if p < 0 or word.follows[p] < 0:
-        return size
-    left, right = word.symbols[p], word.symbols[word.follows[p]]
-    row = rank_of(left, right, joins.pairs)
+def _push_join(p: int, word: Word, joins: JoinTable, parts: LongArray) -> None:
+    row = rank_at(p, word, joins.pairs)
     if row == NO_RANK:
-        return size
-    if joins.retained[joins.results[row]] == 0:
-        parts[joins.results[row]] = (np.int64(left) << 32) | np.int64(right)
-    return _push(word.heap, size, int((np.int64(joins.orders[row]) << 32) | np.int64(p)))
+        return
+    piece = joins.results[row]
+    if joins.retained[piece] == 0:
+        right = word.symbols[word.follows[p]]
+        parts[piece] = (np.int64(word.symbols[p]) << 32) | np.int64(right)
+    push(word.heap, int((np.int64(joins.orders[row]) << 32) | np.int64(p)))
 
 
 @borrowing
-def _join(
-    word: Word, size: int, joins: JoinTable, parts: LongArray, dropout: float, state: LongArray
-) -> None:
+def _join(word: Word, joins: JoinTable, parts: LongArray, dropout: float, state: LongArray) -> None:
     """Join the symbols of a line. Each pair is drawn once, so a skipped pair joins only if it forms anew."""
-    while size > 0:
-        entry = word.heap[0]
-        size = _pop(word.heap, size)
+    while word.heap[0] > 0:
+        entry = pop(word.heap)
         p = entry & 0xFFFFFFFF
-        if word.follows[p] < 0:
+        row = rank_at(p, word, joins.pairs)
+        if row == NO_RANK or joins.orders[row] != entry >> 32 or random(state) < dropout:
             continue
-        row = rank_of(word.symbols[p], word.symbols[word.follows[p]], joins.pairs)
-        if row == NO_RANK or joins.orders[row] != entry >> 32 or _random(state) < dropout:
-            continue
-        _merge_at(p, joins.results[row], word)
-        size = _push_join(word.precedes[p], size, word, joins, parts)
-        size = _push_join(p, size, word, joins, parts)
+        merge_at(p, joins.results[row], word)
+        _push_join(word.precedes[p], word, joins, parts)
+        _push_join(p, word, joins, parts)
 
 
 @releasing
@@ -92,18 +87,21 @@ def join_lines(
     parts: overwritten with the parts of joined pieces
     states: the initial state of each line's random generator, overwritten
     """
-    n_out, start, word = 0, 0, room.word
+    word = room.word
+    n_out = start = 0
     for line in range(len(ends)):
-        n, size = ends[line] - start, 0
+        n = ends[line] - start
         link_word(symbols[start : ends[line]], word)
         for p in range(n - 1):
-            size = _push_join(p, size, word, joins, parts)
-        _join(word, size, joins, parts, dropout, states[line : line + 1])
+            _push_join(p, word, joins, parts)
+        _join(word, joins, parts, dropout, states[line : line + 1])
+
         p = 0 if n > 0 else -1
         while p >= 0:
-            n_out = _split_back(word.symbols[p], joins.retained, parts, out, n_out, room.stack)
+            n_out = split_back(word.symbols[p], joins.retained, parts, out, n_out, room.stack)
             p = word.follows[p]
-        start, out_ends[line] = ends[line], n_out
+        start = ends[line]
+        out_ends[line] = n_out
     return n_out
 
 
@@ -117,6 +115,25 @@ class Trie(NamedTuple):
     unknown: float  # the score of a character that is not a piece
 
 
+@borrowing
+def _longer_piece(
+    symbols: IntArray, place: int, end: int, state: int, trie: Trie
+) -> tuple[int, int, int]:
+    """Return the next longer piece, −1 if there is none, and the place and the state after it.
+
+    place, state: those after the piece found before
+    """
+    while place < end:
+        row = rank_of(state, symbols[place], trie.steps)
+        if row == NO_RANK:
+            break
+        state = row + 1
+        place += 1
+        if trie.pieces[state] >= 0:
+            return int(trie.pieces[state]), place, state
+    return -1, place, state
+
+
 class Lattice(NamedTuple):
     sums: FloatArray  # (n + 1,) float64, the logarithm of the sum over all paths up to a position
     heads: IntArray  # (n + 1,), the last node that ends at a position, or −1
@@ -127,15 +144,14 @@ class Lattice(NamedTuple):
 
 @borrowing
 def _add_score(node: int, begin: int, end: int, piece: int, score: float, lattice: Lattice) -> int:
-    lattice.nexts[node], lattice.begins[node], lattice.pieces[node] = (
-        lattice.heads[end],
-        begin,
-        piece,
-    )
+    lattice.nexts[node] = lattice.heads[end]
+    lattice.begins[node] = begin
+    lattice.pieces[node] = piece
     lattice.heads[end] = node
-    one, other = lattice.sums[end], lattice.sums[begin] + score
-    low, high = min(one, other), max(one, other)
-    lattice.sums[end] = high + log1p(exp(low - high))
+    before = lattice.sums[end]
+    added = lattice.sums[begin] + score
+    high = max(before, added)
+    lattice.sums[end] = high + log1p(exp(min(before, added) - high))
     return node + 1
 
 
@@ -145,34 +161,33 @@ def _build(
 ) -> None:
     node = 0
     for place in range(n + 1):
-        lattice.sums[place], lattice.heads[place] = -inf, -1
+        lattice.sums[place] = -inf
+        lattice.heads[place] = -1
     lattice.sums[0] = 0.0
     for begin in range(n):
-        state, single, end = 0, False, begin
-        while end < n:
-            row = rank_of(state, symbols[start + end], trie.steps)
-            if row == NO_RANK:
-                break
-            state, end = row + 1, end + 1
-            piece = trie.pieces[state]
-            if piece >= 0:
-                node = _add_score(node, begin, end, piece, trie.scores[piece], lattice)
-                single = single or end == begin + 1
-        if not single:
-            node = _add_score(
-                node, begin, begin + 1, -1 - codes[start + begin], trie.unknown, lattice
-            )
+        is_known = False
+        piece, end, state = _longer_piece(symbols, start + begin, start + n, 0, trie)
+        while piece >= 0:
+            is_known = is_known or end == start + begin + 1
+            node = _add_score(node, begin, end - start, piece, trie.scores[piece], lattice)
+            piece, end, state = _longer_piece(symbols, end, start + n, state, trie)
+        if not is_known:
+            unknown = -1 - codes[start + begin]
+            node = _add_score(node, begin, begin + 1, unknown, trie.unknown, lattice)
 
 
 @borrowing
 def _drawn(end: int, trie: Trie, lattice: Lattice, state: LongArray) -> int:
-    left, node, result = _random(state), lattice.heads[end], 0
+    left = random(state)
+    node = lattice.heads[end]
+    chosen = 0
     while node >= 0 and left >= 0.0:
-        piece, result = lattice.pieces[node], node
+        chosen = node
+        piece = lattice.pieces[node]
         score = trie.scores[piece] if piece >= 0 else trie.unknown
         left -= exp(lattice.sums[lattice.begins[node]] + score - lattice.sums[end])
         node = lattice.nexts[node]
-    return int(result)
+    return int(chosen)
 
 
 @releasing
@@ -197,10 +212,13 @@ def draw_paths(
         first = n_out
         while n > 0:
             node = _drawn(n, trie, lattice, states[line : line + 1])
-            out[n_out], n_out, n = lattice.pieces[node], n_out + 1, lattice.begins[node]
+            out[n_out] = lattice.pieces[node]
+            n_out += 1
+            n = lattice.begins[node]
         for i in range((n_out - first) // 2):
             out[first + i], out[n_out - 1 - i] = out[n_out - 1 - i], out[first + i]
-        start, out_ends[line] = ends[line], n_out
+        start = ends[line]
+        out_ends[line] = n_out
     return n_out
 
 
@@ -213,42 +231,47 @@ class Paths(NamedTuple):
     ranks: IntTable
 
 
+@inlined
+def _set(end: int, k: int, cost: float, start: int, rank: int, paths: Paths) -> None:
+    paths.costs[end, k] = cost
+    paths.starts[end, k] = start
+    paths.ranks[end, k] = rank
+
+
 @borrowing
 def _add(start: int, end: int, cost: float, paths: Paths) -> None:
-    most = paths.costs.shape[1]
+    """Add the paths to `start` and then a piece to the paths to `end`."""
+    costs = paths.costs[end]
+    most = len(costs)
     for rank in range(paths.sizes[start]):
-        total, k = paths.costs[start, rank] + cost, paths.sizes[end]
-        if k == most and total >= paths.costs[end, most - 1]:
-            return
-        k = min(k, most - 1)
-        while k > 0 and paths.costs[end, k - 1] > total:
-            paths.costs[end, k], paths.starts[end, k] = (
-                paths.costs[end, k - 1],
-                paths.starts[end, k - 1],
-            )
-            paths.ranks[end, k] = paths.ranks[end, k - 1]
+        total = paths.costs[start, rank] + cost
+        k = paths.sizes[end]
+        if k == most:
+            if total >= costs[k - 1]:
+                return
             k -= 1
-        paths.costs[end, k], paths.starts[end, k], paths.ranks[end, k] = total, start, rank
-        paths.sizes[end] = min(paths.sizes[end] + 1, most)
+        else:
+            paths.sizes[end] += 1
+        while k > 0 and costs[k - 1] > total:
+            _set(end, k, costs[k - 1], paths.starts[end, k - 1], paths.ranks[end, k - 1], paths)
+            k -= 1
+        _set(end, k, total, start, rank, paths)
 
 
 @borrowing
 def _find(symbols: IntArray, first: int, n: int, trie: Trie, paths: Paths) -> None:
     for place in range(n + 1):
         paths.sizes[place] = 0
-    paths.sizes[0], paths.costs[0, 0] = 1, 0.0
+    paths.sizes[0] = 1
+    paths.costs[0, 0] = 0.0
     for start in range(n):
-        state, single, end = 0, False, start
-        while end < n:
-            row = rank_of(state, symbols[first + end], trie.steps)
-            if row == NO_RANK:
-                break
-            state, end = row + 1, end + 1
-            piece = trie.pieces[state]
-            if piece >= 0:
-                _add(start, end, trie.scores[piece], paths)
-                single = single or end == start + 1
-        if not single:
+        is_known = False
+        piece, end, state = _longer_piece(symbols, first + start, first + n, 0, trie)
+        while piece >= 0:
+            is_known = is_known or end == first + start + 1
+            _add(start, end - first, trie.scores[piece], paths)
+            piece, end, state = _longer_piece(symbols, end, first + n, state, trie)
+        if not is_known:
             _add(start, start + 1, trie.unknown, paths)
 
 
@@ -277,7 +300,10 @@ def best_paths(
             place, rank, before = size, path, at
             while place > 0:
                 place, rank = paths.starts[place, rank], paths.ranks[place, rank]
-                cuts[at], at = place, at + 1
-            costs[n], sizes[n], n = paths.costs[size, path], at - before, n + 1
+                cuts[at] = place
+                at += 1
+            costs[n] = paths.costs[size, path]
+            sizes[n] = at - before
+            n += 1
         start = ends[word]
     return n

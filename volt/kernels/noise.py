@@ -4,8 +4,6 @@ Each value has its own random generator, and remains valid UTF-8 that is not emp
 ends[i - 1]:ends[i].
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -20,20 +18,18 @@ from volt.kernels.arrays import (
     fraction_of,
     mixed,
 )
-from volt.kernels.columns import copy_bytes
+from volt.kernels.columns import copy_bytes, same_bytes
 from volt.kernels.intrinsics import load64
 from volt.kernels.jit import inlined, releasing
 from volt.kernels.string_functions import code_at
 
 SWAP, DROP, INSERT, REPLACE = 0, 1, 2, 3  # kinds of change to a character
 MOST_GROWTH = 5  # the output has at most 5 times the bytes: one inserted character of four bytes before each byte
-MARK, INNER, FINAL, WIDE = (
-    1,
-    2,
-    4,
-    8,
-)  # bits: the properties of a character that `change_marks` needs
-_SPACE, _STOP, _WIDE_STOP = 0x20, 0x2E, (0xE3, 0x80, 0x82)  # "。" is three bytes
+# Bits: the properties of a character that `change_marks` needs.
+MARK, INNER, FINAL, WIDE = 1, 2, 4, 8
+_SPACE, _STOP = 0x20, 0x2E
+_WIDE_STOP = np.frombuffer("。".encode(), np.uint8)
+_TOKEN_MARK = np.frombuffer("▁".encode(), np.uint8)
 _TRIES = 64
 
 
@@ -67,9 +63,9 @@ def put(data: ByteArray, place: int, end: int, out: IntArray, at: int) -> int:
 def drawn_place(data: ByteArray, begin: int, end: int, place: int, state: Any) -> int:
     for _ in range(_TRIES):
         state = stepped(state)
-        result = begin + int(fraction(state) * (end - begin))
-        if data[result] > _SPACE and data[result] & 0xC0 != 0x80:
-            return result
+        drawn = begin + int(fraction(state) * (end - begin))
+        if data[drawn] > _SPACE and data[drawn] & 0xC0 != 0x80:
+            return drawn
     return place
 
 
@@ -90,18 +86,22 @@ def edited(
     has_next = after < end and data[after] > _SPACE
     if kind == SWAP and has_next:
         next_end = next_place(data, after, end)
-        return next_end, put(data, place, after, out, put(data, after, next_end, out, at))
+        at = put(data, after, next_end, out, at)
+        return next_end, put(data, place, after, out, at)
     if kind == DROP and (has_next or not is_bare):
         return after, at
     if kind >= INSERT:
         other = drawn_place(data, begin, end, place, mixed(state))
         at = put(data, other, next_place(data, other, end), out, at)
-    return after, at if kind == REPLACE else put(data, place, after, out, at)
+    if kind != REPLACE:
+        at = put(data, place, after, out, at)
+    return after, at
 
 
 @inlined
-def n_spared(powers: IntArray, limit: float) -> int:
-    low, high = 0, len(powers)
+def n_spared(powers: FloatArray, limit: float) -> int:
+    low = 0
+    high = len(powers)
     while low < high:
         middle = (low + high) >> 1
         if powers[middle] > limit:
@@ -114,7 +114,8 @@ def n_spared(powers: IntArray, limit: float) -> int:
 @inlined
 def n_letters(word: Any) -> int:
     """Count the characters, other than spaces, that start in the eight bytes of a word."""
-    ones, high = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+    ones = np.uint64(0x0101010101010101)
+    high = np.uint64(0x8080808080808080)
     low_bits = word & np.uint64(0x7F7F7F7F7F7F7F7F)
     is_big = (low_bits + np.uint64(0x80 - _SPACE - 1) * ones) | word
     is_first = ~word | (word << np.uint64(1))
@@ -127,10 +128,11 @@ def after_letters(data: ByteArray, place: int, end: int, n: int) -> int:
     if n >= end - place:
         return end
     while place + 8 <= end:
-        result = n_letters(load64(data, place))
-        if result > n:
+        n_here = n_letters(load64(data, place))
+        if n_here > n:
             break
-        place, n = place + 8, n - result
+        place += 8
+        n -= n_here
     while place < end:
         if data[place] > _SPACE and data[place] & 0xC0 != 0x80:
             if n == 0:
@@ -158,14 +160,17 @@ def misspell(
     """
     at = 0
     for i in range(len(starts)):
-        begin, end, first, state = starts[i], starts[i] + max(sizes[i], 0), at, seeds[i]
+        begin = starts[i]
+        end = begin + max(sizes[i], 0)
+        state = seeds[i]
+        first = at
         place = begin
         while place < end:
             state = stepped(state)
             spared = n_spared(powers, fraction(state))
             hit = after_letters(data, place, end, spared)
-            copy_bytes(data, place, out, at, hit - place)
-            place, at = hit, at + hit - place
+            at = copy_bytes(data, place, out, at, hit - place)
+            place = hit
             if hit < end and spared < len(powers):
                 state = stepped(state)
                 kind = kinds[int(fraction(state) * len(kinds))]
@@ -217,24 +222,24 @@ def thinned(
 
     A space beside a dropped mark is dropped, too, if it would otherwise follow another space, or be at an end.
     """
-    first, place, is_inside = at, begin, False
+    first = at
+    place = begin
+    is_inside = False
     while place < stop:
         kind, width = kind_at(data, place, end, kinds)
         after = place + width
+        is_dropped = False
         if kind & MARK and not (kind & INNER and is_inside and is_letter(data, after, end, kinds)):
-            state, is_inside = stepped(state), False
-            if fraction(state) < drop:
-                if (
-                    after < stop
-                    and data[after] == _SPACE
-                    and (at == first or out[at - 1] == _SPACE)
-                ):
-                    after += 1
-                place = after
-                continue
+            state = stepped(state)
+            is_inside = False
+            is_dropped = fraction(state) < drop
         else:
             is_inside = data[place] > _SPACE
-        at, place = put(data, place, after, out, at), after
+        if not is_dropped:
+            at = put(data, place, after, out, at)
+        elif after < stop and data[after] == _SPACE and (at == first or out[at - 1] == _SPACE):
+            after += 1
+        place = after
     while at > first and out[at - 1] == _SPACE and data[end - 1] != _SPACE:
         at -= 1
     return at
@@ -273,25 +278,24 @@ def change_marks(
     """
     at = 0
     for i in range(len(starts)):
-        begin, end, first, state = starts[i], starts[i] + max(sizes[i], 0), at, stepped(seeds[i])
-        stop, last = end, MARK
+        begin = starts[i]
+        end = begin + max(sizes[i], 0)
+        state = stepped(seeds[i])
+        first = at
+        stop = end
+        last = MARK
         if fraction(state) < final and begin < end:
             stop = final_place(data, begin, end, kinds)
             last = kind_at(data, last_place(data, begin, end), end, kinds)[0]
         at = thinned(data, begin, stop, end, state, drop, kinds, out, at)
         if is_blank(out, first, at):
-            copy_bytes(data, begin, out, first, end - begin)
-            at = first + end - begin
+            at = copy_bytes(data, begin, out, first, end - begin)
         elif last & WIDE:
-            out[at], out[at + 1], out[at + 2] = _WIDE_STOP
-            at += 3
+            at = put(_WIDE_STOP, 0, len(_WIDE_STOP), out, at)
         elif last & MARK == 0:
             out[at] = _STOP
             at += 1
         ends[i] = at
-
-
-TOKEN_MARK = (0xE2, 0x96, 0x81)  # "▁" in UTF-8
 
 
 @inlined
@@ -302,12 +306,11 @@ def below(state: Any, n: int) -> Any:
 @releasing
 def count_hits(counts: LongArray, rate: float, seeds: KeyArray, out: LongArray) -> None:
     for i in range(len(counts)):
-        state, total = seeds[i], 0
+        state = seeds[i]
+        out[i] = 0
         for _ in range(counts[i]):
             state = stepped(state)
-            if fraction(state) < rate:
-                total += 1
-        out[i] = total
+            out[i] += int(fraction(state) < rate)
 
 
 @releasing
@@ -315,18 +318,19 @@ def hit_tokens(
     ends: LongArray, numbers: LongArray, n_choices: int, seeds: KeyArray, hits: LongArray
 ) -> None:
     """Choose numbers[i] tokens of value i; all sets are equally likely (selection sampling, Knuth 3.4.2)."""
-    place = 0
+    start = 0
     for i in range(len(ends)):
-        state, left = seeds[i], numbers[i]
-        while place < ends[i]:
-            hits[place] = -1
+        state = seeds[i]
+        left = numbers[i]
+        for token in range(start, ends[i]):
+            hits[token] = -1
             if left > 0:
                 state = stepped(state)
-                if below(state, ends[i] - place) < left:
+                if below(state, ends[i] - token) < left:
                     state = stepped(state)
-                    hits[place] = below(state, n_choices)
+                    hits[token] = below(state, n_choices)
                     left -= 1
-            place += 1
+        start = ends[i]
 
 
 @releasing
@@ -334,27 +338,20 @@ def reorder_tokens(
     ends: LongArray, distance: float, seeds: KeyArray, keys: FloatArray, order: LongArray
 ) -> None:
     """Sort the tokens of each value, stably, by their place plus a random number from 0 to `distance`."""
-    token = 0
+    first = 0
     for i in range(len(ends)):
-        state, first = seeds[i], token
-        while token < ends[i]:
+        state = seeds[i]
+        for token in range(first, ends[i]):
             state = stepped(state)
-            key, at = token - first + distance * fraction(state), token
+            key = token - first + distance * fraction(state)
+            at = token
             while at > first and keys[at - 1] > key:
-                keys[at], order[at] = keys[at - 1], order[at - 1]
+                keys[at] = keys[at - 1]
+                order[at] = order[at - 1]
                 at -= 1
-            keys[at], order[at] = key, token
-            token += 1
-
-
-@inlined
-def is_marked(data: ByteArray, start: int, size: int) -> bool:
-    return (
-        size >= 3
-        and data[start] == TOKEN_MARK[0]
-        and data[start + 1] == TOKEN_MARK[1]
-        and data[start + 2] == TOKEN_MARK[2]
-    )
+            keys[at] = key
+            order[at] = token
+        first = ends[i]
 
 
 @inlined
@@ -407,26 +404,24 @@ def toggle_marks(
 ) -> None:
     """Choose, for each hit token, the same token with "▁" added or removed, if it is one of the sorted `others`.
 
+    low, high: the range of the others that start with "▁"
     chosen: set to the token's own index or, if it is replaced, to `-1 - index` in `others`
     """
+    n_mark = len(_TOKEN_MARK)
     for token in range(len(hits)):
         chosen[token] = token
         if hits[token] < 0:
             continue
-        start, size = starts[token], sizes[token]
-        if is_marked(data, start, size):
-            other = text_place(
-                data,
-                start + 3,
-                size - 3,
-                others,
-                other_starts,
-                other_sizes,
-                0,
-                0,
-                len(other_starts),
-            )
-        else:
-            other = text_place(data, start, size, others, other_starts, other_sizes, 3, low, high)
+        start = starts[token]
+        size = sizes[token]
+        skip = n_mark
+        first = low
+        stop = high
+        if size >= n_mark and same_bytes(data, start, _TOKEN_MARK, 0, n_mark):
+            start += n_mark
+            size -= n_mark
+            skip = first = 0
+            stop = len(other_starts)
+        other = text_place(data, start, size, others, other_starts, other_sizes, skip, first, stop)
         if other >= 0:
             chosen[token] = -1 - other

@@ -30,13 +30,11 @@ NEVER, NUMBER, WORD, SPLIT, METASPACE, RUNS, UNICODE, GPT2, PATTERN, BYTES, BYTE
 NO_CLASS, OTHER, LETTER, NUMBER_CLASS, MARK, WHITE = range(6)  # classes of characters
 NO_MARKER, SUFFIX, PREFIX = range(3)
 APART, TOGETHER, OPEN = range(3)  # shapes of a unit
-PARTS, CARRIES, JOINS, LASTS, DEPENDS = range(
-    5
-)  # effects of a class before a break: volt.text.patterns.split_points
+# Effects of a class before a break: volt.text.patterns.split_points
+PARTS, CARRIES, JOINS, LASTS, DEPENDS = range(5)
 LONGEST = 1024  # bytes of a unit; Python cuts longer ones
 SPACE_CODE, PRIVATE = 0x2581, 0x10C000
 LEFT_TO_PYTHON = -1  # returned instead of a number
-_QUOTE = ord("'")
 
 
 class Cutter(NamedTuple):
@@ -70,32 +68,33 @@ def _is_hidden(code: Any, cutter: Cutter) -> bool:
 @inlined
 def _kind(data: ByteArray, p: int, end: int, cutter: Cutter) -> tuple[Any, int]:
     """Return the pattern's class of the character at p, or NO_CLASS, and the place of the next character."""
-    code = np.int64(data[p])
-    if code < 0x80:
-        result, p = cutter.classes[code], p + 1
-    else:
-        code, p = character(data, p, end)
-        if code < 0 or _is_hidden(code, cutter) or (code == SPACE_CODE and cutter.cut != BYTES):
-            return NO_CLASS, p
-        result = cutter.classes[code]
-    if result == WHITE and cutter.cut == UNICODE:
-        result = OTHER if code < 0x80 else NO_CLASS
-    elif result == MARK:
-        result = LETTER if cutter.cut == UNICODE else OTHER
-    return result, p
+    code, p = character(data, p, end)
+    if code >= 0x80 and (_is_hidden(code, cutter) or (code == SPACE_CODE and cutter.cut != BYTES)):
+        code = np.int64(-1)
+    if code < 0:
+        return NO_CLASS, p
+    kind = np.int64(cutter.classes[code])
+    if kind == WHITE and cutter.cut == UNICODE:
+        kind = np.int64(OTHER if code < 0x80 else NO_CLASS)
+    elif kind == MARK:
+        kind = np.int64(LETTER if cutter.cut == UNICODE else OTHER)
+    return kind, p
 
 
 @inlined
 def _add(start: int, end: int, n_words: int, cutter: Cutter) -> int:
-    cutter.starts[n_words], cutter.ends[n_words] = start, end
+    cutter.starts[n_words] = start
+    cutter.ends[n_words] = end
     return n_words + 1
 
 
 @borrowing
 def _split(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
-    p, n_words = start, 0
+    p = start
+    n_words = 0
     while p < end:
-        byte, before = data[p], p
+        byte = data[p]
+        before = p
         p += 1
         if byte == 0xC2 or 0xE1 <= byte <= 0xE3:
             code, p = character(data, before, end)
@@ -110,55 +109,61 @@ def _split(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
 
 @borrowing
 def _metaspace(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
-    p, n_words, has_marker = start, 0, first
+    p = start
+    n_words = 0
+    has_marker = first
     while p < end and data[p] == 32:
         if has_marker:
-            n_words, start = _add(start, p, n_words, cutter), p
-        has_marker, p = True, p + 1
+            n_words = _add(start, p, n_words, cutter)
+            start = p
+        has_marker = True
+        p += 1
     return _add(start, end, n_words, cutter)
 
 
 @borrowing
 def _run(data: ByteArray, p: int, end: int, cutter: Cutter) -> int:
     kind, p = _kind(data, p, end, cutter)
-    result = kind
-    while p < end and result != NO_CLASS:
-        result, after = _kind(data, p, end, cutter)
-        if result != kind:
+    next_kind = kind
+    while p < end and next_kind != NO_CLASS:
+        next_kind, after = _kind(data, p, end, cutter)
+        if next_kind != kind:
             break
         p = after
-    return p if result != NO_CLASS else LEFT_TO_PYTHON
+    return p if next_kind != NO_CLASS else LEFT_TO_PYTHON
 
 
 @borrowing
 def _unicode(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
-    p, n_words, n_spaces = start, 0, int(first)
+    p = start
+    n_words = 0
     while p < end and data[p] == 32:
-        n_spaces, p = n_spaces + 1, p + 1
-    if n_spaces > 1 or p == end:
-        n_words, start = _add(start, p, 0, cutter), p
+        p += 1
+    if p - start + int(first) > 1 or p == end:
+        n_words = _add(start, p, 0, cutter)
+        start = p
     while p < end:
         p = _run(data, p, end, cutter)
         if p < 0:
             return LEFT_TO_PYTHON
-        n_words, start = _add(start, p, n_words, cutter), p
+        n_words = _add(start, p, n_words, cutter)
+        start = p
     return n_words
 
 
 @borrowing
 def _contraction(data: ByteArray, p: int, end: int) -> int:
-    if data[p] != _QUOTE or p + 1 >= end:
+    """Return the size of the contraction at p: 's, 't, 'm, 'd, 're, 've or 'll; else 0."""
+    if data[p] != ord("'") or p + 1 >= end:
         return 0
     second = data[p + 1]
     if second == ord("s") or second == ord("t") or second == ord("m") or second == ord("d"):
         return 2
-    if p + 2 < end:
-        third = data[p + 2]
-        if (third == ord("e") and (second == ord("r") or second == ord("v"))) or (
-            second == ord("l") and third == ord("l")
-        ):
-            return 3
-    return 0
+    if p + 2 >= end:
+        return 0
+    third = data[p + 2]
+    is_verb = third == ord("e") and (second == ord("r") or second == ord("v"))
+    return 3 if is_verb or (second == ord("l") and third == ord("l")) else 0
 
 
 @borrowing
@@ -168,36 +173,45 @@ def _gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, i
     Each iteration yields up to three words: (1) a run of white space minus its last character, (2) that last
     character, unless it is a space, (3) a contraction, or a run of one class with an optional space before it.
     """
-    p, n_words, shape = start, 0, APART
+    p = start
+    n_words = 0
+    shape = APART
     while p < end:
         last = p
         kind, after = _kind(data, p, end, cutter)
         while kind == WHITE:
-            shape = TOGETHER if data[p] >= 0x80 else shape
-            last, p = p, after
-            if p == end:
-                if (
-                    data[last] >= 0x80 and len(cutter.user_starts) > 0
-                ):  # a user token may end the white space
+            is_wide = data[p] >= 0x80
+            last = p
+            p = after
+            if is_wide:
+                shape = TOGETHER
+            if p == end and is_wide:
+                if len(cutter.user_starts) > 0:  # a user token may end the white space
                     return TOGETHER, LEFT_TO_PYTHON
-                shape = OPEN if data[last] >= 0x80 else shape
+                shape = OPEN
+            if p == end:
                 return shape, _add(start, end, n_words, cutter)
             kind, after = _kind(data, p, end, cutter)
         if last > start:
-            n_words, start = _add(start, last, n_words, cutter), last
+            n_words = _add(start, last, n_words, cutter)
+            start = last
         if last < p and data[last] != 32:
-            n_words, start = _add(last, p, n_words, cutter), p
+            n_words = _add(last, p, n_words, cutter)
+            start = p
+
         length = _contraction(data, p, end) if start == p else 0
         p = p + length if length > 0 else _run(data, p, end, cutter)
         if p < 0:
             return shape, LEFT_TO_PYTHON
-        n_words, start = _add(start, p, n_words, cutter), p
+        n_words = _add(start, p, n_words, cutter)
+        start = p
     return shape, n_words
 
 
 @borrowing
 def _pattern_shape(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
-    p, shape = start, APART if cutter.alone else TOGETHER
+    p = start
+    shape = APART if cutter.alone else TOGETHER
     while p < end:
         code = np.int64(data[p])
         if code > 32 and code < 0x80:
@@ -206,24 +220,12 @@ def _pattern_shape(data: ByteArray, start: int, end: int, cutter: Cutter) -> int
         code, p = character(data, p, end)
         if code < 0 or _is_hidden(code, cutter) or (code == SPACE_CODE and cutter.cut < BYTES):
             return LEFT_TO_PYTHON
-        if cutter.kinds[cutter.classes[code]] >= LASTS and (
-            code > 32 or (cutter.breaks >> code) & 1 == 0
-        ):
+        kind = cutter.kinds[cutter.classes[code]]
+        if kind >= LASTS and (code > 32 or (cutter.breaks >> code) & 1 == 0):
             shape = TOGETHER
             if p == end:
-                return OPEN if cutter.kinds[cutter.classes[code]] == LASTS else LEFT_TO_PYTHON
+                return OPEN if kind == LASTS else LEFT_TO_PYTHON
     return shape
-
-
-@borrowing
-def _by_pattern(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, int]:
-    shape = _pattern_shape(data, start, end, cutter)
-    if shape == LEFT_TO_PYTHON:
-        return TOGETHER, LEFT_TO_PYTHON
-    tables = SplitTables(cutter.classes, cutter.moves, cutter.end, cutter.splits)
-    return shape, find_words(
-        data, start, end, tables, cutter.matches_only, cutter.starts, cutter.ends
-    )
 
 
 @borrowing
@@ -233,20 +235,29 @@ def cut_unit(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter)
     The shape is APART if each word, cut alone, stays one word; OPEN if the next unit decides how the last word ends;
     else TOGETHER.
     """
-    if cutter.cut == NEVER or (end - start > LONGEST and cutter.cut != NUMBER):
+    cut = cutter.cut
+    if cut == NEVER or (end - start > LONGEST and cut != NUMBER):
         return TOGETHER, LEFT_TO_PYTHON
     if len(cutter.user_starts) > 0:
         for p in range(start, end):
             if cutter.user_starts[data[p]]:
                 return TOGETHER, LEFT_TO_PYTHON
-    if cutter.cut <= WORD or cutter.cut == RUNS:
+
+    if cut <= WORD or cut == RUNS:
         return TOGETHER, _add(start, end, 0, cutter)
-    if cutter.cut == SPLIT:
+    if cut == SPLIT:
         return APART, _split(data, start, end, cutter)
-    if cutter.cut == METASPACE:
+    if cut == METASPACE:
         return TOGETHER, _metaspace(data, start, end, first, cutter)
-    if cutter.cut == UNICODE:
+    if cut == UNICODE:
         return APART, _unicode(data, start, end, first, cutter)
-    if cutter.cut == PATTERN or cutter.cut == BYTE_PATTERN:
-        return _by_pattern(data, start, end, cutter)
-    return _gpt2(data, start, end, cutter)
+    if cut != PATTERN and cut != BYTE_PATTERN:
+        return _gpt2(data, start, end, cutter)
+
+    shape = _pattern_shape(data, start, end, cutter)
+    if shape == LEFT_TO_PYTHON:
+        return TOGETHER, LEFT_TO_PYTHON
+    tables = SplitTables(cutter.classes, cutter.moves, cutter.end, cutter.splits)
+    return shape, find_words(
+        data, start, end, tables, cutter.matches_only, cutter.starts, cutter.ends
+    )

@@ -7,8 +7,6 @@ Each split cuts the spans of the previous split. A split can read its spans back
 and 345. Invalid UTF-8 counts as U+FFFD, as in Python's errors="replace".
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +32,7 @@ def _kind_at(data: ByteArray, p: int, end: int, tables: SplitTables) -> tuple[An
         return tables.classes[data[p]], p + 1
     code, after = character(data, p, end)
     if code < 0:
-        code, after = REPLACEMENT, end_of_replaced(data, p, end)
+        return tables.classes[REPLACEMENT], end_of_replaced(data, p, end)
     return tables.classes[code], after
 
 
@@ -42,12 +40,24 @@ def _kind_at(data: ByteArray, p: int, end: int, tables: SplitTables) -> tuple[An
 def end_of_replaced(data: ByteArray, p: int, end: int) -> int:
     """Return the end of the invalid bytes at p that one U+FFFD replaces."""
     first = data[p]
-    n = 1 if first < 0xC2 or first > 0xF4 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
-    low = 0xA0 if first == 0xE0 else 0x90 if first == 0xF0 else 0x80
-    high = 0x9F if first == 0xED else 0x8F if first == 0xF4 else 0xBF
+    if first < 0xC2 or first > 0xF4:
+        return p + 1
+    n = 2 + int(first >= 0xE0) + int(first >= 0xF0)
+    low = 0x80
+    high = 0xBF
+    if first == 0xE0:
+        low = 0xA0
+    elif first == 0xED:
+        high = 0x9F
+    elif first == 0xF0:
+        low = 0x90
+    elif first == 0xF4:
+        high = 0x8F
     after = p + 1
     while after < min(p + n, end) and low <= data[after] <= high:
-        low, high, after = 0x80, 0xBF, after + 1
+        low = 0x80
+        high = 0xBF
+        after += 1
     return after
 
 
@@ -68,29 +78,39 @@ def _move(row: Any, kind: Any, tables: SplitTables) -> Any:
 
 
 @inlined
-def _match_end(
-    data: ByteArray, result: int, p: int, end: int, row: Any, tables: SplitTables
-) -> int:
+def _match_end(data: ByteArray, p: int, end: int, row: Any, tables: SplitTables) -> tuple[int, int]:
+    """Return where the match that starts at p ends, p if there is none; and where the next character starts."""
+    result = p
+    kind, second = _kind_at(data, p, end, tables)
+    row = _move(row, kind, tables) >> _U1
+    p = second
     while row != _U0:
         kind, after = _kind_at(data, p, end, tables) if p < end else (tables.end, p)
         move = _move(row, kind, tables)
         if move & _U1:
             result = p
-        row, p = move >> _U1, after
-    return result
+        row = move >> _U1
+        p = after
+    return result, second
 
 
 @inlined
 def _match_start(
-    data: ByteArray, start: int, p: int, result: int, row: Any, tables: SplitTables
-) -> int:
+    data: ByteArray, start: int, p: int, row: Any, tables: SplitTables
+) -> tuple[int, int]:
+    """Do the same backwards, from p to `start`."""
+    result = p
+    kind, second = _before(data, start, p, tables)
+    row = _move(row, kind, tables) >> _U1
+    p = second
     while row != _U0:
         kind, before = _before(data, start, p, tables) if p > start else (tables.end, p)
         move = _move(row, kind, tables)
         if move & _U1:
             result = p
-        row, p = move >> _U1, before
-    return result
+        row = move >> _U1
+        p = before
+    return result, second
 
 
 @borrowing
@@ -99,17 +119,19 @@ def _split(
 ) -> int:
     p = start
     while p < end:
-        kind, after = _kind_at(data, p, end, tables)
-        result = _match_end(data, p, after, end, _move(row, kind, tables) >> _U1, tables)
-        if result == p:
+        match_end, after = _match_end(data, p, end, row, tables)
+        if match_end == p:
             p = after
             continue
         if start < p:
-            ends[n], n = p, n + 1
-        ends[n], n = result, n + 1
-        start = p = result
+            ends[n] = p
+            n += 1
+        ends[n] = match_end
+        n += 1
+        start = p = match_end
     if start < end:
-        ends[n], n = end, n + 1
+        ends[n] = end
+        n += 1
     return n
 
 
@@ -117,19 +139,22 @@ def _split(
 def _split_from_end(
     data: ByteArray, start: int, end: int, row: Any, tables: SplitTables, ends: LongArray, n: int
 ) -> int:
-    first, p = n, end
+    first = n
+    p = end
     while p > start:
-        kind, before = _before(data, start, p, tables)
-        result = _match_start(data, start, before, p, _move(row, kind, tables) >> _U1, tables)
-        if result == p:
+        match_start, before = _match_start(data, start, p, row, tables)
+        if match_start == p:
             p = before
             continue
         if p < end:
-            ends[n], n = end, n + 1
-        ends[n], n = p, n + 1
-        end = p = result
+            ends[n] = end
+            n += 1
+        ends[n] = p
+        n += 1
+        end = p = match_start
     if start < end:
-        ends[n], n = end, n + 1
+        ends[n] = end
+        n += 1
     for i in range((n - first) // 2):
         ends[first + i], ends[n - 1 - i] = ends[n - 1 - i], ends[first + i]
     return n
@@ -146,42 +171,30 @@ def cut_span(
     n: int,
 ) -> int:
     """Apply all splits to a text. Write the ends of its words after the first n `ends`; return the new n."""
-    n_splits, n_words = len(tables.splits), 1
+    n_splits = len(tables.splits)
     if n_splits == 1 and tables.splits[0] & 1 == 0:
         return _split(data, start, end, np.uint64(tables.splits[0] >> 1), tables, ends, n)
     if start == end:
         return n
+
     ends[n] = end
+    stop = n + 1
     for k in range(n_splits):
+        n_words = stop - n
         for i in range(
             n_words
-        ):  # slice assignment would allocate: numba cannot see that the slices do not overlap
+        ):  # a slice would allocate: numba cannot see that the two do not overlap
             spare[i] = ends[n + i]
-        output, before, row = n, start, np.uint64(tables.splits[k] >> 1)
+        row = np.uint64(tables.splits[k] >> 1)
+        before = start
+        stop = n
         for i in range(n_words):
             if tables.splits[k] & 1:
-                output = _split_from_end(data, before, spare[i], row, tables, ends, output)
+                stop = _split_from_end(data, before, spare[i], row, tables, ends, stop)
             else:
-                output = _split(data, before, spare[i], row, tables, ends, output)
+                stop = _split(data, before, spare[i], row, tables, ends, stop)
             before = spare[i]
-        n_words = output - n
-    return n + n_words
-
-
-@borrowing
-def find_matches(
-    data: ByteArray, start: int, end: int, tables: SplitTables, starts: LongArray, ends: LongArray
-) -> int:
-    n, p, row = 0, start, np.uint64(tables.splits[0] >> 1)
-    while p < end:
-        kind, after = _kind_at(data, p, end, tables)
-        result = _match_end(data, p, after, end, _move(row, kind, tables) >> _U1, tables)
-        if result == p:
-            p = after
-            continue
-        starts[n], ends[n], n = p, result, n + 1
-        p = result
-    return n
+    return stop
 
 
 @borrowing
@@ -194,12 +207,26 @@ def find_words(
     starts: LongArray,
     ends: LongArray,
 ) -> int:
-    if matches_only:
-        return find_matches(data, start, end, tables, starts, ends)
-    n_words = cut_span(data, start, end, tables, ends, starts, 0)
-    for word in range(n_words):
-        starts[word], start = start, ends[word]
-    return n_words
+    """Write the starts and ends of a text's words, or of its matches. Return their number."""
+    if not matches_only:
+        n_words = cut_span(data, start, end, tables, ends, starts, 0)
+        for word in range(n_words):
+            starts[word] = start
+            start = ends[word]
+        return n_words
+
+    n = 0
+    row = np.uint64(tables.splits[0] >> 1)
+    while start < end:
+        match_end, after = _match_end(data, start, end, row, tables)
+        if match_end == start:
+            start = after
+            continue
+        starts[n] = start
+        ends[n] = match_end
+        n += 1
+        start = match_end
+    return n
 
 
 @releasing
@@ -214,16 +241,15 @@ def cut_texts(
     n = 0
     for text in range(len(bounds) - 1):
         after = cut_span(data, bounds[text], bounds[text + 1], tables, ends, spare, n)
-        n_words[text], n = after - n, after
+        n_words[text] = after - n
+        n = after
     return n
 
 
 LINE_END, SPACE = 0xFF, 0x20
 _WIDTH = 4
-WIDEST, MORE = (
-    4,
-    4,
-)  # maximum bytes for one byte, with the space after its word; spare bytes at the end
+WIDEST = 4  # maximum bytes for one byte, with the space after its word
+MORE = 4  # spare bytes at the end
 
 
 class WordSpelling(NamedTuple):
@@ -245,8 +271,8 @@ def _write(
 ) -> int:
     if spelling.keeps_hidden and _is_hidden(data, start, end):
         for p in range(start, end):
-            out[n], n = data[p], n + 1
-        return n
+            out[n + p - start] = data[p]
+        return n + end - start
     for p in range(start, end):  # always writing three bytes takes half the time of a branch
         row = _WIDTH * np.uint64(data[p])
         for i in range(_WIDTH - 1):
@@ -274,7 +300,9 @@ def write_words(
         )
         for i in range(n_words):
             n = _write(data, starts[i], ends[i], spelling, out, n)
-            out[n], n = SPACE, n + 1
+            out[n] = SPACE
+            n += 1
         n -= n_words > 0
-        out[n], n = LINE_END, n + 1
+        out[n] = LINE_END
+        n += 1
     return n

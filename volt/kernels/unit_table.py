@@ -3,10 +3,8 @@
 The table uses open addressing. A row is four 64-bit words: two for the key; one for the unit's number + 1 and the size
 of its values; one for the first eight bytes of the values, or for the unit's count. A unit of at most 15 bytes is its
 own key; a longer one is hashed, and its bytes are compared too. Rows are prefetched when the unit's end is found, and
-read `_LAG` units later.
+read `LAG` units later: meanwhile, units wait in a ring.
 """
-
-from __future__ import annotations
 
 from typing import Any, NamedTuple
 
@@ -15,7 +13,7 @@ import numpy as np
 from volt.kernels.arrays import ByteArray, KeyArray, LongArray, TextArray
 from volt.kernels.intrinsics import (
     PADDING,
-    character,
+    code_before,
     is_white,
     load64,
     prefetch,
@@ -27,19 +25,27 @@ from volt.kernels.jit import borrowing, inlined, releasing
 from volt.kernels.regex_cutting import SplitTables, find_words
 
 # Unsigned indices need no check for negative values.
-_U0, _U1, _U2, _U3, _U4 = (np.uint64(i) for i in range(5))
-_EIGHT, _SIXTEEN, _WORD_BITS, _HALF = (np.uint64(i) for i in (8, 16, 64, 32))
-_MIX, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+U0, U1, U2, U3, U4 = (np.uint64(i) for i in range(5))
+EIGHT, HALF, LAST_BIT, BLOCK_SIZE = (np.uint64(i) for i in (8, 32, 63, 64))
+LOW_HALF = np.uint64(0xFFFFFFFF)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_MIX2 = np.uint64(0xC2B2AE3D27D4EB4F)
+_SIXTEEN = np.uint64(16)
+_LENGTH_BITS = np.uint64(56)  # below the length in a key
 _LONG = np.uint64(0x7F << 56)  # replaces the length in the key of a long unit
-FIRST = np.uint64(
-    0x80 << 56
-)  # set in the key of a unit that starts its line, if first units are marked
-_LOW_MASKS = np.array(
-    [(1 << 8 * min(n, 8)) - 1 for n in range(16)], np.uint64
-)  # of the first eight bytes
-_HIGH_MASKS = np.array(
-    [(1 << 8 * max(n - 8, 0)) - 1 for n in range(16)], np.uint64
-)  # of those that follow
+FIRST = np.uint64(0x80 << 56)  # set in the key of a unit that starts its line, if such are marked
+# Masks of the first eight bytes of a unit, and of the bytes that follow, by the unit's length.
+_LOW_MASKS = np.array([(1 << 8 * min(n, 8)) - 1 for n in range(16)], np.uint64)
+_HIGH_MASKS = np.array([(1 << 8 * max(n - 8, 0)) - 1 for n in range(16)], np.uint64)
+
+N_UNITS, POSITION, START, IS_INSIDE = range(4)  # indices of the state of `count_units`
+UNIT, WORD = 1, 2  # indices of the state of `add_words`, after the number of words that have a row
+# Numbers in the ring: four for each unit, its key (two), slot << 32 | length, and start << 2 | kind. Bit 0 of the kind
+# is set if there is a unit, bit 1 if a line ends after it.
+RING = 4 * 128
+RING_MASK = np.uint64(RING - 1)
+LAG = np.uint64(4 * 32)  # numbers in the ring between the prefetch of a row and its use
+_WHITE = sum(1 << byte for byte in (*range(9, 14), 32))
 
 
 class UnitRows(NamedTuple):
@@ -54,25 +60,43 @@ class UnitRows(NamedTuple):
     pending: LongArray  # the numbers of the units that Python must encode
 
 
+class Unit(NamedTuple):
+    """A unit of a text, in numbers of uint64."""
+
+    start: Any
+    length: Any
+    low: Any  # the key
+    high: Any
+
+
 @borrowing
 def _long_key(data: ByteArray, start: Any, length: Any) -> tuple[Any, Any]:
-    low, high, i = _MIX, _MIX2, _U0
-    while i + _EIGHT <= length:
+    low = _MIX
+    high = _MIX2
+    i = U0
+    while i + EIGHT <= length:
         word = load64(data, start + i)
-        low, high = (low ^ word) * _MIX, (high + word) * _MIX2
-        low, high, i = low ^ (low >> np.uint64(32)), high ^ (high >> np.uint64(29)), i + _EIGHT
+        low = (low ^ word) * _MIX
+        high = (high + word) * _MIX2
+        low ^= low >> HALF
+        high ^= high >> np.uint64(29)
+        i += EIGHT
     if i < length:
-        word = load64(data, start + i) << (_WORD_BITS - _EIGHT * (length - i))
-        low, high = (low ^ word) * _MIX, (high + word) * _MIX2
-    return low ^ (low >> np.uint64(32)) ^ length, (high ^ (high >> np.uint64(29))) >> _EIGHT | _LONG
+        word = load64(data, start + i) << (BLOCK_SIZE - EIGHT * (length - i))
+        low = (low ^ word) * _MIX
+        high = (high + word) * _MIX2
+    return low ^ (low >> HALF) ^ length, (high ^ (high >> np.uint64(29))) >> EIGHT | _LONG
 
 
 @inlined
-def unit_key(data: ByteArray, start: Any, length: Any) -> tuple[Any, Any]:
+def unit_of(data: ByteArray, start: Any, length: Any, flag: Any) -> Unit:
+    """Return a unit with its key. flag: FIRST or 0"""
     if length >= _SIXTEEN:
-        return _long_key(data, start, length)
-    high = load64(data, start + _EIGHT) & _HIGH_MASKS[length]
-    return load64(data, start) & _LOW_MASKS[length], high | length << np.uint64(56)
+        low, high = _long_key(data, start, length)
+    else:
+        low = load64(data, start) & _LOW_MASKS[length]
+        high = load64(data, start + EIGHT) & _HIGH_MASKS[length] | length << _LENGTH_BITS
+    return Unit(start, length, low, high | flag)
 
 
 @inlined
@@ -81,59 +105,60 @@ def home_slot(low: Any, high: Any, shift: Any) -> Any:
 
 
 @borrowing
-def same_bytes(data: ByteArray, start: Any, length: Any, table: UnitRows, number: Any) -> bool:
+def _same_bytes(data: ByteArray, unit: Unit, table: UnitRows, number: Any) -> bool:
     at = np.uint64(table.starts[number])
-    if np.uint64(table.starts[number + _U1]) - at != length:
+    if np.uint64(table.starts[number + U1]) - at != unit.length:
         return False
-    for i in range(length):
-        if data[start + i] != table.bytes[at + i]:
+    for i in range(unit.length):
+        if data[unit.start + i] != table.bytes[at + i]:
             return False
     return True
 
 
 @inlined
-def find_row(
-    data: ByteArray, start: Any, length: Any, low: Any, high: Any, slot: Any, table: UnitRows
-) -> Any:
-    """Return the row of the unit with this key, or the free row for it."""
+def find_row(data: ByteArray, unit: Unit, slot: Any, table: UnitRows) -> Any:
+    """Return the unit's row, or the free row for it. slot: the unit's home slot"""
     rows = table.rows
     while True:
-        row = slot << _U2
-        entry = rows[row + _U2]
-        if rows[row] == low and rows[row + _U1] == high:
-            if length < _SIXTEEN or same_bytes(data, start, length, table, (entry >> _HALF) - _U1):
+        row = slot << U2
+        entry = rows[row + U2]
+        if rows[row] == unit.low and rows[row + U1] == unit.high:
+            if unit.length < _SIXTEEN or _same_bytes(data, unit, table, (entry >> HALF) - U1):
                 return row
-        elif entry == _U0:
+        elif entry == U0:
             return row
-        slot = (slot + _U1) & np.uint64(len(rows) // 4 - 1)
+        slot = (slot + U1) & np.uint64(len(rows) // 4 - 1)
 
 
 @borrowing
 def slot_shift(rows: LongArray) -> Any:
     """Return the shift that turns a hash into a slot's number: 64 minus the bits of the number."""
-    shift, n_slots = 64, len(rows) // 4
+    shift = 64
+    n_slots = len(rows) // 4
     while n_slots > 1:
-        shift, n_slots = shift - 1, n_slots // 2
+        shift -= 1
+        n_slots //= 2
     return np.uint64(shift)
 
 
 @borrowing
-def row_of(rows: LongArray, low: Any, high: Any, entry: Any) -> Any:
-    """Return the row with this key and number, or the free row for it."""
-    mask, slot = np.uint64(len(rows) // 4 - 1), home_slot(low, high, slot_shift(rows))
+def _row_of(rows: LongArray, low: Any, high: Any, number: Any) -> Any:
+    """Return the row with this key and number + 1, or the free row for it."""
+    mask = np.uint64(len(rows) // 4 - 1)
+    slot = home_slot(low, high, slot_shift(rows))
     while True:
-        row = slot << _U2
-        result = rows[row + _U2]
-        if result == _U0 or result >> _HALF == entry >> _HALF:
+        row = slot << U2
+        entry = rows[row + U2]
+        if entry == U0 or entry >> HALF == number:
             return row
-        slot = (slot + _U1) & mask
+        slot = (slot + U1) & mask
 
 
 @releasing
 def rebuild(rows: KeyArray, old: KeyArray) -> None:
     for at in range(0, len(old), 4):
         if old[at + 2] != 0:
-            row = row_of(rows, old[at], old[at + 1], old[at + 2])
+            row = _row_of(rows, old[at], old[at + 1], old[at + 2] >> HALF)
             for i in range(4):
                 rows[row + np.uint64(i)] = old[at + i]
 
@@ -143,25 +168,12 @@ def complete(table: UnitRows, numbers: LongArray, sizes: LongArray) -> None:
     """Enter the sizes of the encoded values of units that were pending; a size is in bytes, or IRREGULAR."""
     for i in range(len(numbers)):
         number = numbers[i]
-        start, length = (
-            np.uint64(table.starts[number]),
-            np.uint64(table.starts[number + 1] - table.starts[number]),
-        )
-        low, high = unit_key(table.bytes, start, length)
-        high |= FIRST if table.firsts[number] else _U0
-        entry = np.uint64(number + 1) << _HALF | np.uint64(sizes[i])
-        row = row_of(table.rows, low, high, entry)
-        table.rows[row + _U2] = entry
-        table.rows[row + _U3] = load64(table.values, np.uint64(table.value_starts[number]))
-
-
-N_UNITS, POSITION, START, IS_INSIDE = range(4)  # indices of the loop's state
-_BLOCK, _LAG = 64, 32  # bytes read together; units between the prefetch of a row and its use
-RING = 4 * 128  # four numbers for each waiting unit: its key (two), slot << 32 | length, start
-_WHITE = sum(1 << byte for byte in (*range(9, 14), 32))
-# Unsigned indices need no check for negative values.
-_SIZE, _LAST = np.uint64(0xFFFFFFFF), np.uint64(63)
-_STEP, _MASK, _LATE = np.uint64(_BLOCK), np.uint64(RING - 1), np.uint64(4 * _LAG)
+        start = np.uint64(table.starts[number])
+        length = np.uint64(table.starts[number + 1]) - start
+        unit = unit_of(table.bytes, start, length, FIRST if table.firsts[number] else U0)
+        row = _row_of(table.rows, unit.low, unit.high, np.uint64(number + 1))
+        table.rows[row + U2] = np.uint64(number + 1) << HALF | np.uint64(sizes[i])
+        table.rows[row + U3] = load64(table.values, np.uint64(table.value_starts[number]))
 
 
 class Ends(NamedTuple):
@@ -174,19 +186,18 @@ class Ends(NamedTuple):
 
 @borrowing
 def _follows_white(data: ByteArray, place: Any) -> bool:
-    first = int(place) - 1
-    if data[first] < 0x80:
-        return bool(data[first] <= 32 and (_WHITE >> np.int64(data[first])) & 1 != 0)
-    while data[first] & 0xC0 == 0x80:
-        first -= 1
-    return is_white(character(data, first, int(place))[0])
+    code = code_before(data, int(place))
+    if code > 32:
+        return is_white(code)
+    return code >= 0 and (_WHITE >> code) & 1 != 0
 
 
 @inlined
 def wait_for_row(
     data: ByteArray,
     start: Any,
-    length: Any,
+    end: Any,
+    kind: Any,
     flag: Any,
     rows: LongArray,
     shift: Any,
@@ -194,13 +205,29 @@ def wait_for_row(
     head: Any,
 ) -> Any:
     """Prefetch a unit's row, and queue the unit in the ring. Return the new head."""
-    low, high = unit_key(data, start, length)
-    high |= flag
-    slot = home_slot(low, high, shift)
-    prefetch(rows, slot << _U2)
-    ring[head], ring[head + _U1] = low, high
-    ring[head + _U2], ring[head + _U3] = slot << _HALF | length, start
-    return (head + _U4) & _MASK
+    unit = unit_of(data, start, end - start, flag)
+    slot = home_slot(unit.low, unit.high, shift)
+    prefetch(rows, slot << U2)
+    ring[head] = unit.low
+    ring[head + U1] = unit.high
+    ring[head + U2] = slot << HALF | unit.length
+    ring[head + U3] = start << U2 | kind
+    return (head + U4) & RING_MASK
+
+
+@inlined
+def waiting_unit(ring: LongArray, tail: Any) -> Unit:
+    length = ring[tail + U2] & LOW_HALF
+    return Unit(ring[tail + U3] >> U2, length, ring[tail], ring[tail + U1])
+
+
+@inlined
+def breaks_in(data: ByteArray, base: Any, stop: Any, separator: int) -> Any:
+    """Return which of the 64 bytes at base may be breaks: bit i is set for the byte at base + i, if before stop."""
+    result = within(data, base, 0, 32) | within(data, base, separator, 0)
+    if base + BLOCK_SIZE > stop:
+        result &= (U1 << (stop - base)) - U1
+    return result
 
 
 @inlined
@@ -220,57 +247,46 @@ def _find_units(
 
     Returns the ring's new head, where the next unit starts, and its flag: FIRST or 0.
     """
-    separator, breaks = np.uint64(ends.separator), np.uint64(ends.breaks)
-    result = within(data, base, 0, 32) | within(data, base, ends.separator, 0)
-    if base + _STEP > stop:
-        result &= (_U1 << (stop - base)) - _U1
-    while result != _U0:
-        place = base + trailing_zeros(result)
-        result &= result - _U1
+    separator = np.uint64(ends.separator)
+    breaks = np.uint64(ends.breaks)
+    bits = breaks_in(data, base, stop, ends.separator)
+    while bits != U0:
+        place = base + trailing_zeros(bits)
+        bits &= bits - U1
         byte = np.uint64(data[place])
         if byte == separator:
             end = place
-            if ends.strips_return and start < place and data[place - _U1] == 13:
-                end = place - _U1
+            if ends.strips_return and start < place and data[place - U1] == 13:
+                end = place - U1
             if start < end:
-                head = wait_for_row(data, start, end - start, flag, rows, shift, ring, head)
-            start, flag = place + _U1, FIRST if ends.marks_first else _U0
-        elif (breaks >> (byte & _LAST)) & _U1 != _U0:
+                head = wait_for_row(data, start, end, U1, flag, rows, shift, ring, head)
+            start = place + U1
+            flag = FIRST if ends.marks_first else U0
+        elif (breaks >> (byte & LAST_BIT)) & U1 != U0:
             if start < place and not (ends.keeps_breaks and _follows_white(data, place)):
-                head, flag = (
-                    wait_for_row(data, start, place - start, flag, rows, shift, ring, head),
-                    _U0,
-                )
+                head = wait_for_row(data, start, place, U1, flag, rows, shift, ring, head)
+                flag = U0
                 start = place
             if not ends.keeps_breaks:
-                start = place + _U1
+                start = place + U1
     return head, start, flag
 
 
 @borrowing
-def enter_row(
-    data: ByteArray,
-    start: Any,
-    length: Any,
-    low: Any,
-    high: Any,
-    row: Any,
-    table: UnitRows,
-    state: LongArray,
-) -> bool:
-    """Fill the row of a new unit, or word. Return whether there was room."""
-    number, size = state[N_UNITS], int(np.int64(length))
+def enter_row(data: ByteArray, unit: Unit, row: Any, table: UnitRows, state: LongArray) -> bool:
+    """Fill the row of a new unit, or word, without values. Return whether there was room."""
+    number = state[N_UNITS]
+    size = int(np.int64(unit.length))
     at = table.starts[number]
     if number >= len(table.firsts) or at + size + PADDING > len(table.bytes):
         return False
     for i in range(0, size, 8):
-        store64(table.bytes, at + i, load64(data, start + np.uint64(i)))
-    table.starts[number + 1], table.firsts[number] = at + size, high >= FIRST
-    table.rows[row], table.rows[row + _U1], table.rows[row + _U2] = (
-        low,
-        high,
-        np.uint64(number + 1) << _HALF,
-    )
+        store64(table.bytes, at + i, load64(data, unit.start + np.uint64(i)))
+    table.starts[number + 1] = at + size
+    table.firsts[number] = unit.high >= FIRST
+    table.rows[row] = unit.low
+    table.rows[row + U1] = unit.high
+    table.rows[row + U2] = np.uint64(number + 1) << HALF
     state[N_UNITS] = number + 1
     return True
 
@@ -287,37 +303,41 @@ def count_units(
     state: the number of units that have a row; then, all 0 for a new text: the byte to continue from, where the next
         unit starts, and 1 if it is not the first of its line
     """
-    shift, mark = slot_shift(table.rows), FIRST if ends.marks_first else _U0
-    base, end_of_all, start = np.uint64(state[POSITION]), np.uint64(stop), np.uint64(state[START])
-    flag = mark if state[IS_INSIDE] == 0 else _U0
-    head = tail = _U0
+    shift = slot_shift(table.rows)
+    mark = FIRST if ends.marks_first else U0
+    flag = mark if state[IS_INSIDE] == 0 else U0
+    base = np.uint64(state[POSITION])
+    start = np.uint64(state[START])
+    end_of_all = np.uint64(stop)
+    head = tail = U0
     has_room = True
+
     while has_room and (base < end_of_all or tail != head):
         if base < end_of_all:
             head, start, flag = _find_units(
                 data, base, end_of_all, ends, table.rows, shift, ring, head, start, flag
             )
-            base += _STEP
-        lag = _LATE if base < end_of_all else _U0
-        while (head - tail) & _MASK > lag:
-            low, high, begin = ring[tail], ring[tail + _U1], ring[tail + _U3]
-            length = ring[tail + _U2] & _SIZE
-            row = find_row(data, begin, length, low, high, ring[tail + _U2] >> _HALF, table)
-            if table.rows[row + _U2] == _U0:
-                has_room = enter_row(data, begin, length, low, high, row, table, state)
+            base += BLOCK_SIZE
+        lag = LAG if base < end_of_all else U0
+        while (head - tail) & RING_MASK > lag:
+            unit = waiting_unit(ring, tail)
+            row = find_row(data, unit, ring[tail + U2] >> HALF, table)
+            if table.rows[row + U2] == U0:
+                has_room = enter_row(data, unit, row, table, state)
                 if not has_room:
                     break
-            table.rows[row + _U3] += _U1
-            tail = (tail + _U4) & _MASK
+            table.rows[row + U3] += U1
+            tail = (tail + U4) & RING_MASK
+
     if tail != head:  # continue with the first unit that is not counted yet
-        start, flag = ring[tail + _U3], mark & ring[tail + _U1]
-        base = start + (ring[tail + _U2] & _SIZE)
-    state[POSITION], state[START], state[IS_INSIDE] = base, start, flag != mark
+        unit = waiting_unit(ring, tail)
+        start = unit.start
+        base = start + unit.length
+        flag = mark & unit.high
+    state[POSITION] = base
+    state[START] = start
+    state[IS_INSIDE] = flag != mark
     return has_room
-
-
-UNIT, WORD = 1, 2  # indices of the loop's state, after the number of words that have a row
-_U2, _U3 = np.uint64(2), np.uint64(3)
 
 
 @releasing
@@ -341,19 +361,18 @@ def add_words(
     state: the number of words that have a row; the unit, and the word in that unit, to continue from
     """
     shift = slot_shift(table.rows)
-    for unit in range(state[UNIT], len(ends)):
+    for number in range(state[UNIT], len(ends)):
         n_words = find_words(
-            data, starts[unit], ends[unit], tables, matches_only, word_starts, word_ends
+            data, starts[number], ends[number], tables, matches_only, word_starts, word_ends
         )
         for word in range(state[WORD], n_words):
-            start, end = np.uint64(word_starts[word]), np.uint64(word_ends[word])
-            low, high = unit_key(data, start, end - start)
-            row = find_row(data, start, end - start, low, high, home_slot(low, high, shift), table)
-            if table.rows[row + _U2] == 0 and not enter_row(
-                data, start, end - start, low, high, row, table, state
-            ):
-                state[UNIT], state[WORD] = unit, word
+            start = np.uint64(word_starts[word])
+            unit = unit_of(data, start, np.uint64(word_ends[word]) - start, U0)
+            row = find_row(data, unit, home_slot(unit.low, unit.high, shift), table)
+            if table.rows[row + U2] == 0 and not enter_row(data, unit, row, table, state):
+                state[UNIT] = number
+                state[WORD] = word
                 return False
-            table.rows[row + _U3] += np.uint64(counts[unit])
+            table.rows[row + U3] += np.uint64(counts[number])
         state[WORD] = 0
     return True

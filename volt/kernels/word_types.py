@@ -3,8 +3,6 @@
 In a 64-bit mask whose set bits are spaces, a token starts where an unset bit follows a set one.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +23,10 @@ from volt.kernels.intrinsics import BLOCK, load64, ones, store64, trailing_zeros
 from volt.kernels.jit import inlined, releasing
 
 SPACE = 0x20
+_U0, _U1 = np.uint64(0), np.uint64(1)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 SPARE = 8  # bytes after the output that may be overwritten
-N_TYPES, N_BYTES, N_LINES, N_TOKENS = 0, 1, 2, 3  # indices of the state's counts
+N_TYPES, N_BYTES, N_LINES, N_TOKENS = range(4)  # indices of the state's counts
 
 
 class Types(NamedTuple):
@@ -47,7 +47,9 @@ def read_word(data: ByteArray, place: int, end: int) -> tuple[Any, Any]:
 
 
 @inlined
-def type_slot(data: ByteArray, start: int, size: int, code: Any, types: Types) -> int:
+def _number(
+    data: ByteArray, start: int, size: int, code: Any, types: Types, adds: bool, state: LongArray
+) -> int:
     mask = len(types.slots) - 1
     slot = slot_of(code, mask)
     while types.slots[slot] != 0:
@@ -55,23 +57,17 @@ def type_slot(data: ByteArray, start: int, size: int, code: Any, types: Types) -
         first = types.starts[number]
         has_size = types.hashes[number] == code and types.starts[number + 1] - first == size
         if has_size and same_bytes(data, start, types.bytes, first, size):
-            break
+            return int(number)
         slot = (slot + 1) & mask
-    return slot
-
-
-@inlined
-def _number(
-    data: ByteArray, start: int, size: int, code: Any, types: Types, state: LongArray
-) -> int:
-    slot = type_slot(data, start, size, code, types)
-    if types.slots[slot] != 0:
-        return int(types.slots[slot]) - 1
-    number, at = state[N_TYPES], state[N_BYTES]
-    for k in range(size):
-        types.bytes[at + k] = data[start + k]
-    types.slots[slot], types.hashes[number], types.starts[number + 1] = number + 1, code, at + size
-    state[N_TYPES], state[N_BYTES] = number + 1, at + size
+    if not adds:
+        return -1
+    number = state[N_TYPES]
+    end = copy_bytes(data, start, types.bytes, state[N_BYTES], size)
+    types.hashes[number] = code
+    types.starts[number + 1] = end
+    types.slots[slot] = number + 1
+    state[N_TYPES] = number + 1
+    state[N_BYTES] = end
     return int(number)
 
 
@@ -81,28 +77,34 @@ def find_words(
     starts: LongArray,
     sizes: LongArray,
     types: Types,
+    adds: bool,
     numbers: IntArray,
     ends: LongArray,
     state: LongArray,
 ) -> bool:
-    """Write the number of each word's type, starting at line state[N_LINES]. Return False if the table is too small."""
+    """Write the number of each word's type, starting at line state[N_LINES]. Return False if the table is too small.
+
+    adds: whether new types are added; otherwise, their number is −1
+    """
     for line in range(state[N_LINES], len(starts)):
         size = max(sizes[line], 0)
         n_most = state[N_TYPES] + (size + 1) // 2
-        if (
+        if adds and (
             state[N_BYTES] + size > len(types.bytes)
             or n_most > len(types.hashes)
             or 2 * n_most > len(types.slots)
         ):
             return False
-        place, end = starts[line], starts[line] + size
-        while place < end:
-            first = place
+        first = starts[line]
+        end = first + size
+        while first < end:
             place, code = read_word(data, first, end)
             if place > first:
-                numbers[state[N_TOKENS]] = _number(data, first, place - first, code, types, state)
+                numbers[state[N_TOKENS]] = _number(
+                    data, first, place - first, code, types, adds, state
+                )
                 state[N_TOKENS] += 1
-            place += 1
+            first = place + 1
         ends[line] = state[N_TOKENS]
         state[N_LINES] = line + 1
     return True
@@ -139,13 +141,12 @@ def choose(
     for line in range(len(ends)):
         for place in range(start, ends[line]):
             number = numbers[place]
-            by = (
-                hashes[number]
-                if by_type
-                else np.uint64(place - start + 1) * np.uint64(0x9E3779B97F4A7C15)
-            )
-            share = fraction_of(mixed(words[line] ^ mixed(by)))
-            choice, last = choice_starts[number], choice_starts[number + 1] - 1
+            key = np.uint64(place - start + 1) * np.uint64(0x9E3779B97F4A7C15)
+            if by_type:
+                key = hashes[number]
+            share = fraction_of(mixed(words[line] ^ mixed(key)))
+            choice = choice_starts[number]
+            last = choice_starts[number + 1] - 1
             while choice < last and share >= bounds[choice]:
                 choice += 1
             out[place] = choice
@@ -155,27 +156,31 @@ def choose(
 @inlined
 def spaces(data: ByteArray, place: int, end: int) -> Any:
     """Return a 64-bit mask: bit i is set if the byte at `place + i` is a space or past the end."""
-    result, n = ~np.uint64(0), end - place
+    n = end - place
     if place + BLOCK <= len(data):
-        result = within(data, place, SPACE, 0)
+        bits = within(data, place, SPACE, 0)
         if n < BLOCK:
-            result |= ~np.uint64(0) << np.uint64(n)
-        return result
+            bits |= _ALL << np.uint64(n)
+        return bits
+    bits = _ALL
     for k in range(n):
         if data[place + k] != SPACE:
-            result ^= np.uint64(1) << np.uint64(k)
-    return result
+            bits ^= _U1 << np.uint64(k)
+    return bits
 
 
 @releasing
 def count_tokens(data: TextArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
     for i in range(len(starts)):
         prefetch_ahead(data, starts, i)
-        place, end, total, before = starts[i], starts[i] + sizes[i], 0, np.uint64(1)
+        place = starts[i]
+        end = place + sizes[i]
+        total = 0
+        before = _U1
         while place < end:
-            result = spaces(data, place, end)
-            total += ones(~result & ((result << np.uint64(1)) | before))
-            before = result >> np.uint64(BLOCK - 1)
+            bits = spaces(data, place, end)
+            total += ones(~bits & ((bits << _U1) | before))
+            before = bits >> np.uint64(BLOCK - 1)
             place += BLOCK
         out[i] = total
 
@@ -192,14 +197,17 @@ def cut_tokens(
     at = 0
     for i in range(len(starts)):
         prefetch_ahead(data, starts, i)
-        place, end, before, is_open = starts[i], starts[i] + sizes[i], np.uint64(1), False
+        place = starts[i]
+        end = place + sizes[i]
+        before = _U1
+        is_open = False
         while place < end:
-            result = spaces(data, place, end)
-            edges = result ^ ((result << np.uint64(1)) | before)
-            before = result >> np.uint64(BLOCK - 1)
-            while edges != np.uint64(0):
+            bits = spaces(data, place, end)
+            edges = bits ^ ((bits << _U1) | before)
+            before = bits >> np.uint64(BLOCK - 1)
+            while edges != _U0:
                 edge = place + np.int64(trailing_zeros(edges))
-                edges &= edges - np.uint64(1)
+                edges &= edges - _U1
                 if is_open:
                     token_sizes[at] = edge - token_starts[at]
                     at += 1
@@ -213,15 +221,13 @@ def cut_tokens(
 
 
 @inlined
-def copy_over(data: ByteArray, start: int, out: IntArray, at: int, size: int) -> None:
+def copy_over(data: ByteArray, start: int, out: IntArray, at: int, size: int) -> int:
     """Copy data[start:start + size] to out[at:]; up to seven bytes after the copy may be overwritten."""
     if start + size + 8 > len(data):
-        copy_bytes(data, start, out, at, size)
-        return
-    done = 0
-    while done < size:
+        return copy_bytes(data, start, out, at, size)
+    for done in range(0, size, 8):
         store64(out, at + done, load64(data, start + done))
-        done += 8
+    return at + size
 
 
 @releasing
@@ -241,19 +247,17 @@ def write_tokens(
 
     chosen: the numbers of tokens; a negative number `-1 - i` stands for token i of `others`
     """
-    at = place = 0
+    at = first = 0
     for i in range(len(ends)):
-        first = place
-        while place < ends[i]:
+        for place in range(first, ends[i]):
             if place > first:
                 out[at] = SPACE
                 at += 1
             token = chosen[place]
             if token >= 0:
-                copy_over(data, starts[token], out, at, sizes[token])
-                at += sizes[token]
+                at = copy_over(data, starts[token], out, at, sizes[token])
             else:
-                copy_over(others, other_starts[-1 - token], out, at, other_sizes[-1 - token])
-                at += other_sizes[-1 - token]
-            place += 1
+                other = -1 - token
+                at = copy_over(others, other_starts[other], out, at, other_sizes[other])
+        first = ends[i]
         out_ends[i] = at

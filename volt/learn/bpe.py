@@ -119,14 +119,19 @@ def learn_merges(
         until = Until(min(n_merges, most), min_pair_count, n_merges, min_pair_count)
     texts = token_strings(tokens, until.n_merges)
     ending = ending_of(marker)
-    parts, replaced, left = run_watched(
-        lambda progress: learn(words, texts, final, ending, until, progress), report=report
+    one_source = np.ones(1, np.int64)
+    learned, left = run_watched(
+        lambda progress: learn(
+            words, texts, final, ending, until, progress, units=one_source, pieces=one_source
+        ),
+        report=report,
     )
+    parts = learned.merges
     if n_merges is not None and n_merges > len(parts) == MOST - len(tokens) and left:
         raise CandidateError(
             f"n_merges is {n_merges:,}; at most {len(parts):,} merges can be learned; ask for fewer"
         )
-    return parts, replaced, left
+    return parts, learned.replacements, left
 
 
 def spelled_atoms(codes: Sequence[int]) -> tuple[list[str], Flags]:
@@ -191,7 +196,7 @@ def numbered(
         if atom_code(part, marker=marker) is not None:
             numbers.setdefault(part, len(numbers))
     atoms = list(numbers)
-    rows = list[tuple[int, int, int]]()
+    rows = []
     for rank, (left, right) in enumerate(merges):
         for part in (left, right):
             if part not in numbers:
@@ -212,7 +217,9 @@ class Replacements(NamedTuple):
 
 def as_marker(marker: Marker | None, counts: WordCounts) -> Marker:
     if marker is None:
-        return "none" if counts.pretokenizer.keeps_spaces else "suffix"
+        if counts.pretokenizer.keeps_spaces:
+            return "none"
+        return "suffix"
     check_marker(marker)
     return marker
 
@@ -225,7 +232,7 @@ def _words(
 
     codes, ends, word_counts = atoms_of(counts, marker, coverage)
     code_counts = np.repeat(word_counts, np.diff(ends, prepend=0)).astype(float)
-    always = list[int]()
+    always = []
     if counts.pretokenizer.is_bytes:
         always = [2 * ord(character) for character in ALPHABET]
     n_by_code = np.bincount(codes, code_counts, minlength=max(always, default=0) + 1)

@@ -77,7 +77,7 @@ def learn_parity(
     (<Candidates: 14 tokens, 11 atoms, 3 merges, suffix, from 73 words>, [('l', 'o'), ('u', 'u')])
     """
     from volt.kernels.bpe_tables import MOST
-    from volt.kernels.learn_parity import learn_parity as kernel
+    from volt.kernels.learn import Until, learn
 
     named, mixture = _several(sources, temperature)
     requested, min_pair_count = checked_limits(n_merges, min_pair_count)
@@ -94,15 +94,16 @@ def learn_parity(
     texts = token_strings(labelled_tokens, len(order) * (n_merges + 1))
     ending = ending_of(marker)
     lengths = np.array([units[name] for name in order], np.int64)
-    parts, _ = run_watched(
-        lambda progress: kernel(
-            words, texts, final, ending, lengths, n_pieces, n_merges, min_pair_count, progress
+    until = Until(n_merges, min_pair_count, n_merges, min_pair_count)
+    learned, _ = run_watched(
+        lambda progress: learn(
+            words, texts, final, ending, until, progress, units=lengths, pieces=n_pieces
         ),
         report=arguments.function(report, "report"),
     )
 
-    merges = list[tuple[str, str]]()
-    for first, second in parts.tolist():
+    merges = []
+    for first, second in learned.merges.tolist():
         merges.append((tokens[first], tokens[second]))
         tokens.append(tokens[first] + tokens[second])
     left = 0 if len(merges) < n_merges else None
@@ -244,7 +245,7 @@ class _Joined(NamedTuple):
     n_words: list[int]  # of each source
 
     def labelled(self) -> Words:
-        """Return the words with different symbols for different sources; see volt.kernels.learn_parity."""
+        """Return the words with different symbols for different sources; see volt.kernels.learn."""
         n_sources = len(self.n_words)
         sources = np.repeat(np.arange(n_sources), self.n_words)
         labels = np.repeat(sources, np.diff(self.words.ends, prepend=0))

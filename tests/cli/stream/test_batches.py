@@ -35,7 +35,7 @@ LONG = 4  # lines that are too long
 
 @pytest.fixture
 def config(stream_folder: Path) -> Path:
-    """A configuration with batches, and its files."""
+    """Write a configuration with batches, and its files."""
     lines = ["\t".join([" ".join("a" * (1 + n % 9)), "b b"]) for n in range(200)]
     lines[7::50] = ["a " * 20 + "\tb"] * LONG
     write_lines(stream_folder / "pairs.tsv", lines)
@@ -46,13 +46,13 @@ def config(stream_folder: Path) -> Path:
 
 
 def error_text(volt_stream: Run, *arguments: object) -> Any:
-    """What the command says in JSON."""
+    """Return the JSON report of the command."""
     return json.loads(volt_stream("batches b.yaml", *SET, *arguments, "--json", "-q").stdout)
 
 
 @pytest.mark.parametrize("world", [1, 3])
 def test_it_says_what_a_trainer_gets(volt_stream: Run, config: Path, world: int) -> None:
-    """The numbers are those of the steps from Python, of the same rank."""
+    """The reported numbers equal the steps that Python gives the same rank."""
     found = error_text(volt_stream, "-n", 9, "--world", world, "--rank", world - 1, "--seed", 0)
     with Steps.from_config(
         config, rank=world - 1, world=world, values={"tag": "a"}, seed=0
@@ -75,7 +75,8 @@ def test_it_says_what_a_trainer_gets(volt_stream: Run, config: Path, world: int)
 
 
 def test_ranks_have_the_same_number_of_steps(volt_stream: Run, config: Path) -> None:
-    """To the end of the stream, which is said; together they have each line once, but for those it tells of."""
+    """Together, all ranks read each line once, except the reported ones; the end of the stream is
+    reported."""
     ranks = [error_text(volt_stream, "-n", 1000, "--world", 2, "--rank", rank) for rank in (0, 1)]
     assert ranks[0]["steps"] == ranks[1]["steps"] > 5
     assert sum(rank["sentences"] for rank in ranks) + ranks[0]["left"] + LONG == 200
@@ -93,7 +94,8 @@ def test_ranks_have_the_same_number_of_steps(volt_stream: Run, config: Path) -> 
 
 
 def test_a_state_goes_on(volt_stream: Run, config: Path) -> None:
-    """Two runs are one, with other ranks, too; --force writes the state anew, and without either it is kept."""
+    """Two runs equal one run, also with other ranks; --force replaces the state, which is otherwise
+    kept."""
     whole = error_text(volt_stream, "-n", 12)
     first = error_text(volt_stream, "-n", 5, "--state", "s.json", "--resume")
     second = error_text(volt_stream, "-n", 7, "--state", "s.json", "--resume")
@@ -113,7 +115,7 @@ def test_a_state_goes_on(volt_stream: Run, config: Path) -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_report_fits_a_terminal(width: int) -> None:
-    """No line is wider, with large numbers and long places."""
+    """No line is wider than the terminal, even with large numbers and long places."""
     report = Report(
         step=10**9,
         rank=7,
@@ -146,7 +148,7 @@ def test_the_report_fits_a_terminal(width: int) -> None:
 
 
 def refused(volt_stream: Run, *arguments: object, status: int = 2) -> str:
-    """What the command says, in one line, when it refuses."""
+    """Return the one-line error of a refused command."""
     done = volt_stream("batches", *arguments, status=status)
     assert done.stdout == b""
     assert b"Traceback" not in done.stderr
@@ -183,7 +185,7 @@ WRONG: dict[str, tuple[tuple[str, str], str]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_configuration_is_refused(volt_stream: Run, config: Path, name: str) -> None:
-    """With its line and what to do, before anything runs."""
+    """The error names the line and the remedy before anything runs."""
     (before, after), message = WRONG[name]
     vocabulary = (config.parent / "v.volt").read_text()
     (config.parent / "bad.volt").write_text(vocabulary[: len(vocabulary) // 2])
@@ -220,14 +222,14 @@ def test_a_wrong_configuration_is_refused(volt_stream: Run, config: Path, name: 
 def test_wrong_options_are_refused(
     volt_stream: Run, config: Path, arguments: list[object], message: str
 ) -> None:
-    """By name, and nothing is overwritten."""
+    """The error names the option; nothing is overwritten."""
     before = {path: path.read_bytes() for path in config.parent.glob("*.*")}
     assert message in refused(volt_stream, *arguments)
     assert {path: path.read_bytes() for path in before} == before
 
 
 def test_a_state_of_other_steps_is_refused(volt_stream: Run, config: Path) -> None:
-    """What differs is named, with the file; so is what is no state."""
+    """The error names the difference and the file, also for a file that is not a state."""
     error_text(volt_stream, "-n", 2, "--state", "s.json")
     config.write_text(CONFIG.replace("max_tokens: 40", "max_tokens: 50"))
     resume = ("b.yaml", *SET, "--state", "s.json", "--resume")
@@ -248,7 +250,7 @@ def test_a_state_of_other_steps_is_refused(volt_stream: Run, config: Path) -> No
 
 
 def test_lines_that_do_not_fit_have_a_place(volt_stream: Run, config: Path) -> None:
-    """Fields that are missing, and samples that are too long; keys are those of the file."""
+    """Missing fields and overlong samples are reported with their place and the file's keys."""
     text = CONFIG.replace("{{tag}}", "a")
     config.write_text(text.replace("on_long: report", "on_long: raise"))
     found = refused(volt_stream, "b.yaml", status=1)
@@ -270,7 +272,7 @@ def test_lines_that_do_not_fit_have_a_place(volt_stream: Run, config: Path) -> N
 
 
 def test_ids_of_a_larger_vocabulary_are_refused(volt_stream: Run, config: Path) -> None:
-    """Binary shards that another vocabulary made: the id, the line and the size of the one that is named."""
+    """The error names the id, its line, and the size of the vocabulary."""
     for end, data in zip(("bin", "idx"), packed([[4, 2], [4, 5, 99, 2]], "u16"), strict=True):
         (config.parent / f"ids.{end}").write_bytes(data)
     section = "{fields: {text: v.volt}, eos: false, max_tokens: 40}"
@@ -287,14 +289,14 @@ def test_ids_of_a_larger_vocabulary_are_refused(volt_stream: Run, config: Path) 
 def test_an_example_says_the_command_that_shows_it(
     volt_stream: Run, name: str, command: str
 ) -> None:
-    """`volt stream batches` where the configuration is of batches; the command runs."""
+    """An example with batches names a `volt stream batches` command, which runs."""
     error_text = volt_stream("example", name, "-o", "x").stderr.decode()
     assert f"next: volt stream {command} x/stream.yaml" in error_text
     volt_stream(*error_text.rstrip().split("volt stream ")[-1].split())
 
 
 def test_it_reports_on_the_way(volt_stream: Run, config: Path) -> None:
-    """After every so many steps, in JSON and in lines; the sum comes last."""
+    """--every prints totals after every N steps, as JSON or as rows, before the final totals."""
     found = error_text(volt_stream, "-n", 10, "--every", 4)
     assert [one["step"] for one in found["every"]] == [4, 8]
     assert found["every"][0]["tokens"] < found["every"][1]["tokens"] < found["tokens"]
@@ -316,7 +318,7 @@ N_LINES, UNFIT = 200, 8
 
 @pytest.fixture
 def faulty_config(stream_folder: Path) -> Path:
-    """A configuration of batches, some of whose lines are unfit: they are no UTF-8."""
+    """Write a configuration with batches, some of whose lines are not UTF-8."""
     lines = [b"\t".join([b" ".join([b"a"] * (1 + n % 9)), b"b b"]) for n in range(N_LINES)]
     lines[7 :: N_LINES // UNFIT] = [b"a\t\xff"] * UNFIT
     (stream_folder / "pairs.tsv").write_bytes(b"".join(line + b"\n" for line in lines))
@@ -326,12 +328,12 @@ def faulty_config(stream_folder: Path) -> Path:
 
 
 def message(volt_stream: Run, *arguments: object, status: int = 0) -> Any:
-    """What the command says in JSON."""
+    """Return the JSON report of the command."""
     return json.loads(volt_stream("batches b.yaml", *arguments, "--json", status=status).stdout)
 
 
 def test_unfit_lines_are_reported(volt_stream: Run, faulty_config: Path) -> None:
-    """How many, and why, as the stream's summary has them, in the table and in JSON; without any there is no row."""
+    """The table and the JSON count unfit lines by reason; without unfit lines, there is no row."""
     faulty_config.write_text(
         faulty_config.read_text().replace("block_lines", "epochs: 1, block_lines")
     )
@@ -354,7 +356,7 @@ def test_unfit_lines_are_reported(volt_stream: Run, faulty_config: Path) -> None
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.usefixtures("faulty_config")
 def test_what_was_read_counts_over_all_runs(volt_stream: Run, workers: int) -> None:
-    """Runs that go on from each other tell of as many lines, epochs and faults as one, and never of fewer."""
+    """Resumed runs report as many lines, epochs and faults as one run."""
     options = ("--state", "s.json", "--resume", "--workers", workers)
     several = [message(volt_stream, "-n", n, *options) for n in (3, 1, 20, 1, 40)]
     whole = message(volt_stream, "-n", 65, "--workers", 2 - workers)
@@ -374,7 +376,7 @@ def test_what_was_read_counts_over_all_runs(volt_stream: Run, workers: int) -> N
 
 @pytest.mark.usefixtures("faulty_config")
 def test_speed_is_that_of_making_windows(volt_stream: Run) -> None:
-    """Tokens of the run by its seconds, from the second window on; before that there is none, in rows neither."""
+    """The speed is tokens per second from the second window on; before that, none is reported."""
     found = message(volt_stream, "-n", 60, "--every", 1)
     for one in [*found["every"], found]:
         if one["windows"] < 2:
@@ -393,14 +395,14 @@ def test_speed_is_that_of_making_windows(volt_stream: Run) -> None:
 
 @pytest.mark.usefixtures("faulty_config")
 def test_quiet_prints_no_table(volt_stream: Run) -> None:
-    """Errors only, as elsewhere; JSON is what is asked for by its name."""
+    """With --quiet, only errors and requested JSON are printed."""
     done = volt_stream("batches b.yaml -n", 4, "--every", 2, "-q")
     assert done == (b"", b"")
     assert json.loads(volt_stream("batches b.yaml -n", 4, "-q", "--json").stdout)["steps"] == 4
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, number: int, at: int) -> None:
-    """Let a signal come while the step behind this one is made."""
+    """Send a signal while the next step is computed."""
     made = Steps.__iter__
 
     def steps(self: Steps) -> Iterator[dict[str, Any]]:
@@ -422,7 +424,7 @@ def test_a_signal_leaves_the_summary_and_the_state(
     number: int,
     options: tuple[str, ...],
 ) -> None:
-    """What the steps came to so far, rows as they were reached, and a state from which the others follow."""
+    """After a signal, the totals are printed, and the state continues with the next step."""
     whole = message(volt_stream, "-n", 40)
     with monkeypatch.context() as patch:
         interrupted(patch, number, at=25)
@@ -449,7 +451,7 @@ def test_a_signal_leaves_the_summary_and_the_state(
 
 @pytest.mark.usefixtures("faulty_config")
 def test_rows_come_when_they_are_reached(volt_stream: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is on stdout before the next step is made."""
+    """Each row is on stdout before the next step is computed."""
     seen = list[tuple[int, int]]()
     made = Steps.__iter__
 
@@ -469,7 +471,7 @@ def test_rows_come_when_they_are_reached(volt_stream: Run, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("width", [40, 60, 120])
 def test_a_row_has_all_numbers_at_any_width(width: int) -> None:
-    """A row is one line if it fits, else it is broken between its numbers; an unknown speed is –."""
+    """A row wraps only between its numbers; an unknown speed is –."""
     rows = [
         row(Paced(Report(step=step, sentences=9, tokens=step * 7, seconds=1.0), step))
         for step in (1, 2000)

@@ -13,7 +13,7 @@ MIXED = "mix: {temperature: %s}\nsources:\n  de: {path: de.tsv}\n  lb: {path: lb
 
 @pytest.fixture
 def mixed(stream_folder: Path) -> Path:
-    """A configuration of 90 lines of de and 10 of lb, at temperature 2."""
+    """Write a configuration of 90 lines of de and 10 of lb, at temperature 2."""
     for name, n in (("de", 90), ("lb", 10)):
         (stream_folder / f"{name}.tsv").write_text("".join(f"{name} {i}\n" for i in range(n)))
     (stream_folder / "mix.yaml").write_text(MIXED % 2)
@@ -21,7 +21,7 @@ def mixed(stream_folder: Path) -> Path:
 
 
 def test_a_plan_shows_a_virtual_epoch(mixed: Path, volt_stream: Run) -> None:
-    """A table says lines, share and passes of each source in a virtual epoch; JSON says the same."""
+    """The table and the JSON have lines, share and passes of each source in a virtual epoch."""
     message = volt_stream("plan", mixed, "--at", 240, "--seconds", 0.01).stdout.decode()
     lines = [line.split() for line in message.splitlines()]
     start = next(place for place, line in enumerate(lines) if line[:1] == ["in"])
@@ -37,7 +37,7 @@ def test_a_plan_shows_a_virtual_epoch(mixed: Path, volt_stream: Run) -> None:
 
 
 def test_a_summary_says_how_long_a_virtual_epoch_is(mixed: Path, volt_stream: Run) -> None:
-    """A run of two virtual epochs has read the largest source twice."""
+    """After two virtual epochs, the largest source has been read twice."""
     summary = mixed.with_name("summary.json")
     volt_stream("run", mixed, "--limit", 240, "--summary", summary)
     found = json.loads(summary.read_text())
@@ -51,7 +51,7 @@ def test_a_summary_says_how_long_a_virtual_epoch_is(mixed: Path, volt_stream: Ru
 def test_a_temperature_that_leaves_nothing_is_reported_with_its_line(
     mixed: Path, volt_stream: Run
 ) -> None:
-    """Which is known once the files have been counted."""
+    """The fault is found when the files have been counted; the error names its line."""
     mixed.write_text("# a comment\n" + MIXED % 0.05)
     message = volt_stream("run", mixed, status=2).stderr.decode()
     assert "mix.yaml:2: mix: temperature 0.05 leaves nothing to source 'lb'" in " ".join(
@@ -74,7 +74,7 @@ SAME = "sources: {one.tsv: {path: one.tsv, weight: 2}, two.tsv.gz: {path: two.ts
 def test_a_pipeline_is_shown_as_its_configuration_is(
     volt_stream: Run, stream_folder: Path, command: tuple[str], behind: tuple[object, ...]
 ) -> None:
-    """The same files and weights, reported by name and in a file, are the same stream."""
+    """A pipeline and a configuration with equal files and weights give equal streams."""
     (stream_folder / "same.yaml").write_text(SAME)
     number = (7,) * (command == ("trace",))
     named = volt_stream(
@@ -85,7 +85,7 @@ def test_a_pipeline_is_shown_as_its_configuration_is(
 
 
 def test_a_pipeline_is_planned(volt_stream: Run) -> None:
-    """Of 30 lines at weights 2 and 1, 20 come from the first source."""
+    """At weights 2 and 1, 20 of 30 lines come from the first source."""
     found = volt_stream(
         "plan multistream", *SOURCES, "--weights", "2,1", "--at", 30, "--seconds", 0.01, "--json"
     )
@@ -94,7 +94,7 @@ def test_a_pipeline_is_planned(volt_stream: Run) -> None:
 
 @pytest.mark.parametrize("command", ["preview", "debug", "plan", "audit", "trace", "vocabulary"])
 def test_what_is_no_pipeline_is_reported_alike(volt_stream: Run, command: str) -> None:
-    """Sources behind a file, none behind a pipeline, and a name that is near to one: as `run` tells it."""
+    """`preview`, `plan`, `audit` and `trace` refuse wrong sources and names as `run` does."""
     number = (0,) * (command == "trace")
     for arguments, message in {
         ("stream.yaml", *number, "one.tsv"): b"is a file with its own sources; remove one.tsv",

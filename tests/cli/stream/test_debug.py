@@ -46,7 +46,7 @@ GERMAN = [
 
 @pytest.fixture
 def tasks(stream_folder: Path) -> Path:
-    """A configuration with two tasks and a source."""
+    """Write a configuration with two tasks and a source."""
     write_lines(stream_folder / "a.de", GERMAN)
     write_lines(stream_folder / "a.en", ["a house", "x", "y", "z " * 60 + "z"])
     words = [word for line in GERMAN[:2] + GERMAN[3:] for word in line.lower().split(" ")]
@@ -57,7 +57,7 @@ def tasks(stream_folder: Path) -> Path:
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_a_table_fits_a_terminal(tasks: Path, width: int) -> None:
-    """No line is wider, with colours or with marks instead of them."""
+    """No line is wider than the terminal, with colours or with marks."""
     with Stream.from_config(tasks, values={"tag": "<2en>"}, tasks=["de_en"]) as stream:
         for line in debug(stream, n_lines=9):
             for is_plain in (False, True):
@@ -70,7 +70,7 @@ def test_a_table_fits_a_terminal(tasks: Path, width: int) -> None:
 
 
 def test_a_table_shows_every_step(volt_stream: Run, tasks: Path) -> None:
-    """Dropped and unfit lines are shown with the step; no control character of a line is passed on."""
+    """Dropped and unfit lines are shown with their step; control characters are escaped."""
     shown = volt_stream("debug", tasks, *SET, "--task", "de_en", "--lines", 9).stdout.decode()
     first, dropped, unfit, hostile = shown.split("\n\n")
     assert first.split("\n")[0].split() == ["de_en", f"{tasks.parent}/a.de:1"]
@@ -94,7 +94,7 @@ def test_a_table_shows_every_step(volt_stream: Run, tasks: Path) -> None:
 
 
 def test_json_has_a_line_for_each_line(volt_stream: Run, tasks: Path) -> None:
-    """The same as Python gives, of the tasks that are asked for, as training or as validation sees them."""
+    """The JSON lines equal the result in Python, for the chosen tasks and split."""
     for options in ({"tasks": ["de_en"]}, {"tasks": ["auto"], "split": "valid"}, {}):
         words = [
             f"--{key.removesuffix('s')}={value[0] if key == 'tasks' else value}"
@@ -108,14 +108,14 @@ def test_json_has_a_line_for_each_line(volt_stream: Run, tasks: Path) -> None:
 
 
 def test_the_last_texts_are_lines_of_run(volt_stream: Run, tasks: Path) -> None:
-    """For the same task, all lines of it."""
+    """The texts after the last step are the lines of `volt stream run` for this task."""
     ran = Counter(volt_stream("run", tasks, *SET, "--task", "de_en", "-q").lines)
     found = map(json.loads, volt_stream("debug", tasks, *SET, "--task", "de_en", "--json").lines)
     assert Counter(text for line in found for text in line["text"]) == ran
 
 
 def test_only_changes(volt_stream: Run, tasks: Path) -> None:
-    """--changed leaves out the steps that did nothing."""
+    """--changed hides the steps without an effect."""
     shown = volt_stream(
         "debug", tasks, *SET, "--task", "de_en", "--lines", 1, "--changed"
     ).stdout.decode()
@@ -125,7 +125,7 @@ def test_only_changes(volt_stream: Run, tasks: Path) -> None:
 
 
 def test_a_page_is_written_whole(volt_stream: Run, tasks: Path) -> None:
-    """To a file, or to stdout; it holds no script, whatever lines hold."""
+    """The page goes to a file or to stdout, and contains no script, whatever the lines contain."""
     error_text = volt_stream("debug", tasks, *SET, "--task", "de_en", "--html", "page.html")
     assert (error_text.stdout, error_text.stderr) == (b"", b"wrote page.html\n")
     page = Path("page.html").read_text()
@@ -142,7 +142,8 @@ def test_a_page_is_written_whole(volt_stream: Run, tasks: Path) -> None:
 
 
 def test_subwords_are_counted(volt_stream: Run, tasks: Path) -> None:
-    """To stdout or a file, of so many lines or all; --top keeps the most frequent, and the special ones."""
+    """Counts of N lines go to stdout or a file; --top keeps the most frequent and the special
+    tokens."""
     counted = volt_stream("vocabulary", tasks, *SET, "--task", "de_en").lines
     lines = volt_stream("run", tasks, *SET, "--task", "de_en", "-q").lines
     counts = Counter(token for line in lines for token in line.replace("\t", " ").split(" "))
@@ -187,7 +188,7 @@ FAULTS = {
 def test_what_cannot_be_done_is_reported(
     volt_stream: Run, tasks: Path, arguments: list[str], message: str
 ) -> None:
-    """Status 2; nothing on stdout, and no file written."""
+    """The status is 2; nothing is printed on stdout, and no file is written."""
     before = {path.name: path.read_bytes() for path in tasks.parent.iterdir() if path.is_file()}
     done = volt_stream(arguments[0], tasks.name, *arguments[1:], *SET, status=2)
     assert message in " ".join(done.stderr.decode().split())

@@ -18,7 +18,7 @@ from volt.stream.running.checkpoint import check_own, load_state, save_state
 
 @pytest.mark.parametrize("cuts", [[1, 2, 3], [0, 49, 50, 51], [99, 1, 100], [350]])
 def test_runs_from_state_to_state_are_one_run(volt_stream: Run, cuts: list[int]) -> None:
-    """Whatever the limits of the runs, --state and --from-state make their outputs one."""
+    """With --state and --from-state, runs of any length concatenate to one run."""
     found = volt_stream("run stream.yaml --limit", 7, "--state", "s.json", "-q").lines
     for cut in cuts:
         options = ["--from-state", "s.json", "--state", "s.json", "--state-every", 13, "-q"]
@@ -28,7 +28,7 @@ def test_runs_from_state_to_state_are_one_run(volt_stream: Run, cuts: list[int])
 
 
 def test_the_position_of_an_earlier_run_is_kept(volt_stream: Run) -> None:
-    """A run that would replace it needs to say that it resumes or starts anew, and changes nothing otherwise."""
+    """Without --resume or --force, a run does not replace the state of an earlier run."""
     command = ["run", "stream.yaml", "--limit", 6, "--state", "s.json", "-q"]
     first, state = volt_stream(*command), load_state("s.json")
     refused = volt_stream(*command, status=2)
@@ -43,7 +43,7 @@ def test_the_position_of_an_earlier_run_is_kept(volt_stream: Run) -> None:
 def test_a_state_file_that_holds_no_position_yet_is_written(
     volt_stream: Run, stream_folder: Path
 ) -> None:
-    """After a run that gave no line there is nothing to lose; a file that is no state is not replaced."""
+    """The state of a run without lines is replaced; a file that is not a state is kept."""
     command = ["run", "stream.yaml", "--state", "s.json", "-q", "--limit"]
     assert volt_stream(*command, 0).lines == []
     assert volt_stream(*command, 3).lines == expected(3)
@@ -54,7 +54,7 @@ def test_a_state_file_that_holds_no_position_yet_is_written(
 
 
 def test_a_state_at_the_end_stays_there(volt_stream: Run, stream_folder: Path) -> None:
-    """A run that resumes where a stream has ended gives no line, and says that it has ended."""
+    """A run that resumes at the end of a stream gives no line, and reports the end."""
     (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1}}")
     command = ["run", "stream.yaml", "--state", "s.json", "--resume"]
     n = len(volt_stream(*command).lines)
@@ -64,7 +64,7 @@ def test_a_state_at_the_end_stays_there(volt_stream: Run, stream_folder: Path) -
 
 
 def test_a_state_of_another_stream_is_refused(volt_stream: Run, stream_folder: Path) -> None:
-    """The state says which configuration it belongs to; what differs is reported, or accepted by its name."""
+    """The error names the differences of the configuration; --accept NAME allows some of them."""
     volt_stream("run stream.yaml --limit", 5, "--state", "s.json", "-q")
     (stream_folder / "stream.yaml").write_text(CONFIG.replace("repeat: 2", "repeat: 3"))
     assert (
@@ -93,7 +93,8 @@ def test_a_state_of_another_stream_is_refused(volt_stream: Run, stream_folder: P
 def test_options_of_positions_combine(
     volt_stream: Run, stream_folder: Path, from_state: str | None, ack: str | None
 ) -> None:
-    """With --resume, the run's state comes first; else --from-state; --ack skips used lines; --force starts anew."""
+    """--resume prefers --state to --from-state; --ack skips used lines; --force starts at
+    line 0."""
     for name, n in (("base.json", 7), ("own.json", 12)):
         volt_stream("run stream.yaml --limit", n, "--state", name, "-q")
     own, lines = (stream_folder / "own.json").read_bytes(), expected(25)
@@ -136,7 +137,7 @@ def test_options_of_positions_combine(
 
 
 def test_a_word_that_cannot_be_true_is_refused(volt_stream: Run, stream_folder: Path) -> None:
-    """A consumer cannot have used lines that have not left; a number from another run is not taken for this one's."""
+    """More used lines than written ones are refused, and so is the number of another run."""
     (stream_folder / "ack").write_text("90\n")
     assert (
         b"continue with --resume"
@@ -156,7 +157,7 @@ def test_a_word_that_cannot_be_true_is_refused(volt_stream: Run, stream_folder: 
 def test_a_signal_ends_the_run_at_a_line_with_its_state(
     start_stream: Start, volt_stream: Run, number: int
 ) -> None:
-    """Stopped at any moment, even with a reader that does not read, a run leaves whole lines and their state."""
+    """At any moment, even if nobody reads, a signal leaves whole lines and their state."""
     process = start_stream("run stream.yaml --state s.json --state-every", 40)
     found = read_lines(process, 30)  # then the pipe fills
     process.send_signal(number)
@@ -186,7 +187,7 @@ def test_a_signal_ends_the_run_at_a_line_with_its_state(
 def test_a_signal_ends_the_run_though_a_transform_never_does(
     start_stream: Start, stream_folder: Path, number: int, n_workers: int
 ) -> None:
-    """While the next lines are computed, a signal ends the run at once, with the state behind the last line."""
+    """A signal ends a run while lines are computed; the state follows the last written line."""
     (stream_folder / "mine.py").write_text("""\
 import time
 def sleep(fields):
@@ -219,7 +220,7 @@ def sleep(fields):
 def test_a_signal_before_the_first_line_is_obeyed_at_once(
     start_stream: Start, stream_folder: Path, number: int
 ) -> None:
-    """While sources are opened there is nothing to save: a signal ends the run there and then."""
+    """While sources are opened, a signal ends the run without a state."""
     (stream_folder / "mine.py").write_text(
         "import time\nopen('here', 'w').close()\nwhile True:\n    time.sleep(0.1)\n"
     )
@@ -238,7 +239,7 @@ def test_a_signal_before_the_first_line_is_obeyed_at_once(
 def test_killed_it_goes_on_behind_what_was_used(
     start_stream: Start, volt_stream: Run, stream_folder: Path
 ) -> None:
-    """After SIGKILL, with a state that lags behind, nothing is lost or repeated as the consumer's file has it."""
+    """After SIGKILL, a run with --ack neither loses nor repeats a used line."""
     command = [
         "run",
         "stream.yaml",
@@ -265,7 +266,7 @@ def test_killed_it_goes_on_behind_what_was_used(
 def test_acknowledgements_on_a_descriptor(
     start_stream: Start, volt_stream: Run, stream_folder: Path
 ) -> None:
-    """Numbers written to a pipe move the state to them, soon; broken writes are put together."""
+    """Numbers written to a pipe, even in pieces, move the saved state soon."""
     reader, writer = os.pipe()
     try:
         process = start_stream("run stream.yaml --state s.json --ack", reader, pass_fds=[reader])
@@ -285,7 +286,7 @@ def test_acknowledgements_on_a_descriptor(
 @pytest.mark.slow
 @pytest.mark.campaign
 def test_stopped_anywhere_it_is_one_stream(start_stream: Start, stream_folder: Path) -> None:
-    """Stopped by signals again and again, at chance moments and with other numbers of workers, the runs are one run."""
+    """Runs that signals stop at random, with other numbers of workers, concatenate to one run."""
     found: list[str] = []
     for turn in range(6):  # each signal meets two numbers of workers
         number = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[turn // 2]
@@ -318,7 +319,7 @@ ONE = ("run", "stream.yaml", "--limit", 5, "-q", "--state", "s.json", "--force")
 
 
 def test_ranks_do_not_write_over_each_other(volt_stream: Run) -> None:
-    """The state of another rank of the same world stays, and no line leaves; the rank's own is replaced."""
+    """A rank refuses to replace the state of another rank before it writes a line."""
     for _ in range(2):
         volt_stream(*ONE, "--rank", 0, "--world", 2)
     before = load_state("s.json")
@@ -334,7 +335,7 @@ def test_ranks_do_not_write_over_each_other(volt_stream: Run) -> None:
 def test_ranks_are_reported_by_the_environment(
     volt_stream: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As MPI tells them: one command line for all ranks must not give them one state."""
+    """Ranks from MPI's variables do not share a state file either."""
     for rank, status in ((1, 0), (0, 1)):
         monkeypatch.setenv("OMPI_COMM_WORLD_RANK", str(rank))
         monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
@@ -343,7 +344,8 @@ def test_ranks_are_reported_by_the_environment(
 
 
 def test_other_files_are_replaced(volt_stream: Run, tmp_path: Path) -> None:
-    """A state of another world, or of a run alone, or what is no state, says nothing about who else writes there."""
+    """States of another world or of a single run are replaced, and so are files that are not
+    states."""
     path = tmp_path / "s.json"
     for n_bytes in (None, 0, 7):
         if n_bytes is not None:
@@ -372,7 +374,7 @@ def test_other_files_are_replaced(volt_stream: Run, tmp_path: Path) -> None:
 def test_skipping_is_said(
     volt_stream: Run, stream_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Passing over what was used takes time, so stderr says it, but not with -q; the lines are the same."""
+    """Skipping used lines is reported on stderr, except with -q; the lines are equal."""
     monkeypatch.setattr("volt_cli.stream.delivery._SKIPPED", 7)
     (stream_folder / "ack").write_text("90\n")
     command = ["run", "stream.yaml", "--limit", 5, "--resume", "--ack", "ack"]

@@ -23,7 +23,8 @@ printf '%s\\n' e0 e1 | gzip > "$8/train-parts/$5.eng.gz"
 
 
 def test_default_is_one_source_as_it_is(volt_stream: Run, stream_folder: Path) -> None:
-    """An epoch's worth of lines is the file's lines; the seed, the workers and the state work as with a file."""
+    """An epoch of `default` has the file's lines; seed, workers and state work as with a
+    configuration."""
     lines = (stream_folder / "one.tsv").read_text().splitlines()
     done = volt_stream("run default one.tsv --limit", 200, "--json")
     assert sorted(done.lines) == sorted(lines)
@@ -37,7 +38,7 @@ def test_default_is_one_source_as_it_is(volt_stream: Run, stream_folder: Path) -
 
 
 def test_multistream_mixes_as_its_configuration_does(volt_stream: Run, stream_folder: Path) -> None:
-    """The lines are those of the sources, named after their files, with these weights."""
+    """`multistream` mixes sources, named after their files, by --weights."""
     config = (
         "sources: {one.tsv: {path: one.tsv, weight: 2}, two.tsv.gz: {path: two.tsv.gz, weight: 1}}"
     )
@@ -57,7 +58,8 @@ def test_multistream_mixes_as_its_configuration_does(volt_stream: Run, stream_fo
 def test_example_tags_what_was_translated_back_and_changes_case(
     volt_stream: Run, stream_folder: Path
 ) -> None:
-    """Two of three lines are parallel; the others have the tag; a few sources are lower-cased, and some titles."""
+    """Two of three lines are parallel; the others have a tag; some are lower-cased or title-
+    cased."""
     (stream_folder / "one.tsv").write_text(
         "".join(f"DAS Haus {n}\tTHE house {n}\n" for n in range(900))
     )
@@ -74,7 +76,7 @@ def test_example_tags_what_was_translated_back_and_changes_case(
 def test_mtdata_is_asked_once_for_each_data_set(
     volt_stream: Run, stream_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first language is the source side; what MTData prints is no data; a data set is kept for the next run."""
+    """MTData is called once for each data set; what it prints does not become a line."""
     program = stream_folder / "bin" / "mtdata"
     program.parent.mkdir()
     program.write_text(MTDATA)
@@ -147,19 +149,19 @@ def test_mtdata_is_asked_once_for_each_data_set(
 def test_what_is_wrong_is_a_usage_error(
     arguments: list[str], message: str, volt_stream: Run
 ) -> None:
-    """Exit status 2, nothing on stdout, and a sentence that says what to give."""
+    """The status is 2, stdout is empty, and the error says what to give."""
     done = volt_stream("run", *arguments, status=2)
     assert done.stdout == b""
     assert message in done.stderr.decode()
 
 
 def test_a_missing_source_is_reported(volt_stream: Run) -> None:
-    """It is named, as a missing corpus is."""
+    """The error names the missing file, as for a missing corpus."""
     assert b"none.tsv: no such file" in volt_stream("run default none.tsv", status=1).stderr
 
 
 def test_a_file_comes_before_a_pipeline(volt_stream: Run, stream_folder: Path) -> None:
-    """A file of a pipeline's name is a configuration; with sources that is an error, which says so."""
+    """A file with a pipeline's name is read as a configuration, which takes no sources."""
     (stream_folder / "default").write_text("sources: {one: {path: one.tsv}}")
     assert set(json.loads(volt_stream("run default --limit", 1, "--json").stderr)["sources"]) == {
         "one"
@@ -171,14 +173,14 @@ def test_a_file_comes_before_a_pipeline(volt_stream: Run, stream_folder: Path) -
 
 
 def test_a_run_does_not_write_over_its_source(volt_stream: Run, stream_folder: Path) -> None:
-    """What a pipeline reads is no place for its metrics."""
+    """--summary refuses the files that a pipeline reads."""
     before = (stream_folder / "one.tsv").read_bytes()
     assert b"one.tsv" in volt_stream("run default one.tsv --summary one.tsv", status=2).stderr
     assert (stream_folder / "one.tsv").read_bytes() == before
 
 
 def test_merged_states_say_where_new_ranks_go_on(volt_stream: Run) -> None:
-    """The number reported for a rank is that from which its consumer counts: one more acknowledged is one more line."""
+    """Each new rank's consumer counts from the printed number."""
     for rank in (0, 1):
         options = [
             "--rank",
@@ -214,7 +216,7 @@ OLD = "tasks: {a: {type: mono, weight: 2}}\ninputs: {i: {mono: a.en, task: a, si
 
 @pytest.fixture
 def tasks(stream_folder: Path) -> Path:
-    """A configuration with three tasks, which is a template."""
+    """Write a template with three tasks."""
     for side in ("de", "en"):
         write_lines(stream_folder / f"a.{side}", [f"{side} Wort {i}" for i in range(20)])
     (stream_folder / "tasks.yaml").write_text(TASKS)
@@ -223,7 +225,7 @@ def tasks(stream_folder: Path) -> Path:
 
 
 def test_run_mixes_tasks_as_python_does(volt_stream: Run, tasks: Path) -> None:
-    """The values of a template come from --set; --task takes some tasks alone."""
+    """--set fills the template and --task selects tasks, as in Python."""
     done = volt_stream("run", tasks, "--set", "weight=3", "--limit", 80, "-q")
     with Stream.from_config(tasks, values={"weight": 3}) as stream:
         assert done.stdout == b"".join(stream.blocks(limit=80))
@@ -235,7 +237,8 @@ def test_run_mixes_tasks_as_python_does(volt_stream: Run, tasks: Path) -> None:
 
 
 def test_a_split_comes_once_and_in_order(volt_stream: Run, tasks: Path) -> None:
-    """--split valid gives the tasks of that split; with --task, a training task as validation sees it."""
+    """--split valid gives each line of the validation tasks once; --task may name a training
+    task."""
     options = ("--set", "weight=3", "--split", "valid", "-q")
     assert volt_stream("run", tasks, *options).lines == [
         f"DE WORT {i}\tEN WORT {i}" for i in range(20)
@@ -251,7 +254,7 @@ def test_a_split_comes_once_and_in_order(volt_stream: Run, tasks: Path) -> None:
 def test_every_command_of_a_stream_takes_tasks(
     volt_stream: Run, tasks: Path, command: list[object]
 ) -> None:
-    """preview, plan, audit and trace look at the split and the tasks that are asked for."""
+    """`preview`, `plan`, `audit` and `trace` take --split and --task."""
     name, *more = command
     error_text = ("--set", "weight=3", "--json")
     train = volt_stream(name, tasks, *more, *error_text).stdout.decode()
@@ -266,7 +269,8 @@ def test_every_command_of_a_stream_takes_tasks(
 
 
 def test_plan_and_audit_count_what_tasks_are_owed(volt_stream: Run, tasks: Path) -> None:
-    """The plan has three lines of the one task for one of the other; the audit finds every line once."""
+    """The plan has three lines of one task for each of the other; the audit finds every line
+    once."""
     plan = json.loads(
         volt_stream(
             "plan", tasks, "--set", "weight=3", "--at", 400, "--seconds", 0.01, "--json"
@@ -286,7 +290,7 @@ def test_plan_and_audit_count_what_tasks_are_owed(volt_stream: Run, tasks: Path)
 
 
 def test_the_schema_shows_what_a_template_becomes(volt_stream: Run, tasks: Path) -> None:
-    """--expand prints the text, byte by byte."""
+    """--expand prints the filled-in template byte by byte."""
     done = volt_stream("schema --expand", tasks, "--set", "weight=3")
     assert done.stdout.decode() == TASKS.replace("{{weight}}", "3")
     plain = volt_stream("schema --expand stream.yaml")
@@ -367,7 +371,7 @@ FAULTS = {
 def test_what_cannot_be_done_is_reported(
     volt_stream: Run, tasks: Path, arguments: list[str], message: str
 ) -> None:
-    """Status 2, a message with the remedy as an option, nothing on stdout, and no file written."""
+    """The status is 2, the error names the option that helps, and nothing is written."""
     before = listed(tasks.parent)
     done = volt_stream(*arguments, status=2)
     assert message in done.stderr.decode()
@@ -378,7 +382,7 @@ def test_what_cannot_be_done_is_reported(
 
 
 def test_dynamicdata_is_imported(volt_stream: Run, tasks: Path) -> None:
-    """The new file is there, runs, and names what differs; stderr says the same; -o - is stdout."""
+    """The new file runs, and names the differences, which stderr also lists; -o - is stdout."""
     done = volt_stream("import-dynamicdata old.yaml -o new.yaml")
     assert b"note inputs.i.size: VOLT counts the lines; the size is omitted" in done.stderr
     assert Path("new.yaml").read_text().startswith("# inputs.i.size: VOLT counts the lines")

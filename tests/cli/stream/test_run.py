@@ -27,7 +27,7 @@ from volt_cli.stream.delivery import Consumer
 
 
 def test_run_writes_the_streams_lines(volt_stream: Run) -> None:
-    """stdout holds the lines that Python gives, as many as the limit says, with one worker too; stderr the metrics."""
+    """stdout has the lines that Python gives, up to --limit; stderr has the metrics."""
     done = volt_stream("run stream.yaml --limit", 500, "--json")
     assert done.lines == expected(500)
     metrics = json.loads(done.stderr)
@@ -42,7 +42,7 @@ def test_run_writes_the_streams_lines(volt_stream: Run) -> None:
 
 
 def test_a_run_ends_with_a_sentence(volt_stream: Run, stream_folder: Path) -> None:
-    """Without --json the report is for people: lines, speed, sources, unfit lines, and whether the stream has ended."""
+    """The report states lines, speed, sources, unfit lines, and the end of the stream."""
     message = volt_stream("run stream.yaml --limit", 300).stderr.decode()
     assert re.fullmatch(
         r"300 lines, in [\d.]+ s \([\d,]+ per second\); one \d+, two \d+\n", message
@@ -62,7 +62,7 @@ def test_a_run_ends_with_a_sentence(volt_stream: Run, stream_folder: Path) -> No
 
 
 def test_stdout_is_for_the_lines(volt_stream: Run, stream_folder: Path) -> None:
-    """What a user's function, or a program that it starts, writes to stdout goes to stderr; what it forks ends."""
+    """Output of user functions and of programs that they start goes to stderr; forks end."""
     (stream_folder / "loud.py").write_text(
         "import os, subprocess\n"
         "def loud(fields):\n    print('P')\n    os.write(1, b'W\\n')\n    subprocess.run(['echo', 'E'])\n"
@@ -88,7 +88,7 @@ def test_summary_is_a_file_too(volt_stream: Run, stream_folder: Path) -> None:
 
 
 def test_some_lines_are_shown_and_kept(volt_stream: Run, stream_folder: Path) -> None:
-    """--log-every shows every Nth line and the first five with their place, --sample keeps them; stdout stays."""
+    """--log-every shows the first five lines and every Nth; --sample writes them to a file."""
     options = ["--log-every", 20, "--sample", "sample.tsv", "--state", "s.json", "-q"]
     done = volt_stream("run stream.yaml --limit", 43, *options)
     lines = expected(43)
@@ -116,7 +116,7 @@ def test_some_lines_are_shown_and_kept(volt_stream: Run, stream_folder: Path) ->
 
 
 def test_a_stream_that_ends(volt_stream: Run, stream_folder: Path) -> None:
-    """A source with epochs ends the run; every line has come once."""
+    """A stream with epochs ends after every line was given once."""
     (stream_folder / "stream.yaml").write_text(
         "sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}"
     )
@@ -128,7 +128,7 @@ def test_a_stream_that_ends(volt_stream: Run, stream_folder: Path) -> None:
 def test_rank_and_world_from_arguments_and_launchers(
     volt_stream: Run, stream_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The ranks' lines are together those of an epoch; torchrun's, Slurm's and MPI's variables say the same."""
+    """The ranks' lines form an epoch, with options or variables of torchrun, Slurm and MPI."""
     (stream_folder / "stream.yaml").write_text(
         "sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}"
     )
@@ -152,7 +152,7 @@ def test_rank_and_world_from_arguments_and_launchers(
 
 
 def test_metrics_when_asked(start_stream: Start) -> None:
-    """SIGUSR1 prints the metrics to stderr, and the run goes on."""
+    """SIGUSR1 prints the metrics on stderr, and the run continues."""
     process = start_stream("run stream.yaml --json")
     found = read_lines(process, 10)
     process.send_signal(signal.SIGUSR1)
@@ -177,7 +177,8 @@ def test_a_reader_that_has_had_enough(start_stream: Start) -> None:
 
 
 def test_only_written_lines_are_reported(start_stream: Start) -> None:
-    """When the reader closes the pipe in the middle of a block, the lines of the sources add up to those written."""
+    """If the reader closes the pipe within a block, the lines of the sources sum to the written
+    ones."""
     process = start_stream("run stream.yaml")
     read_lines(process, 3)
     assert process.stdout is not None
@@ -193,7 +194,8 @@ def test_only_written_lines_are_reported(start_stream: Start) -> None:
 
 
 def test_a_full_disk_is_reported(start_stream: Start, volt_stream: Run) -> None:
-    """A full disk under stdout is an error with the line, and the state is that line's; so is one under the state."""
+    """A full disk of stdout or of the state is an error; the state follows the last written
+    line."""
     with open("/dev/full", "wb") as full:
         process = start_stream("run stream.yaml --state s.json", stdout=full)
         _, stderr = process.communicate(timeout=DEADLINE)
@@ -205,7 +207,7 @@ def test_a_full_disk_is_reported(start_stream: Start, volt_stream: Run) -> None:
 
 
 def test_what_is_closed_is_reported_in_one_line(start_stream: Start) -> None:
-    """Without stdout the lines have no place; without stderr they are written all the same."""
+    """A closed stdout is an error; with a closed stderr, lines are written."""
     process = start_stream("run stream.yaml --limit", 5, preexec_fn=lambda: os.close(1))
     done = finish(process)
     assert (process.returncode, done.stderr.count(b"\n")) == (1, 1)
@@ -216,7 +218,7 @@ def test_what_is_closed_is_reported_in_one_line(start_stream: Start) -> None:
 
 
 def test_a_slow_reader_loses_nothing(start_stream: Start) -> None:
-    """Read late and in small pieces, the lines are the same."""
+    """A late reader that reads small pieces gets equal lines."""
     process = start_stream("run stream.yaml --limit", 3000, "-q")
     assert process.stdout is not None
     time.sleep(0.3)
@@ -230,7 +232,7 @@ def test_a_slow_reader_loses_nothing(start_stream: Start) -> None:
 def test_a_line_at_fault_ends_the_run_with_its_place_and_a_state(
     volt_stream: Run, stream_folder: Path
 ) -> None:
-    """The error names file and line; what was written before stays, with its state; skip goes on and counts."""
+    """The error names file and line, and earlier lines are written; `skip` continues and counts."""
     (stream_folder / "one.tsv").write_text("".join(f"{n}\n" for n in range(90)) + "bad\n")
     (stream_folder / "mine.py").write_text(
         "def double(fields):\n    return [str(2 * int(fields[0]))]\n"
@@ -256,7 +258,7 @@ sources:
 
 
 def test_faults_of_a_configuration_are_usage_errors(volt_stream: Run, stream_folder: Path) -> None:
-    """Exit status 2, file and line; nothing on stdout."""
+    """The status is 2, with file and line; stdout is empty."""
     (stream_folder / "stream.yaml").write_text(
         CONFIG.replace("weight:", "wieght:", 1).replace("regex", "regx")
     )
@@ -276,7 +278,7 @@ def test_faults_of_a_configuration_are_usage_errors(volt_stream: Run, stream_fol
 
 
 def test_trace_finds_the_line_in_its_file(volt_stream: Run, stream_folder: Path) -> None:
-    """The place that trace tells holds the line that was read; the text is the stream's."""
+    """The file has the traced line at the printed place; the text is the stream's line."""
     texts = {
         "one": (stream_folder / "one.tsv").read_text().splitlines(),
         "two": gzip.decompress((stream_folder / "two.tsv.gz").read_bytes()).decode().splitlines(),
@@ -291,7 +293,7 @@ def test_trace_finds_the_line_in_its_file(volt_stream: Run, stream_folder: Path)
 
 
 def test_plan_counts_epochs_and_holds_speed_against_demand(volt_stream: Run) -> None:
-    """At line N, the planned lines of all sources sum to N; too slow a stream fails."""
+    """The planned lines of all sources sum to N; a stream slower than --demand fails."""
     found = json.loads(volt_stream("plan stream.yaml --at 1e4 --seconds", 0.2, "--json").stdout)
     assert sum(part["lines"] for part in found["sources"].values()) == pytest.approx(10_000)
     two = found["sources"]["two"]
@@ -304,7 +306,7 @@ def test_plan_counts_epochs_and_holds_speed_against_demand(volt_stream: Run) -> 
 
 
 def test_audit_proves_cover_and_shares(volt_stream: Run) -> None:
-    """Every line once per epoch, for any world, with the content compared."""
+    """The audit finds every line once per epoch, for any world, and compares the content."""
     found = json.loads(
         volt_stream("audit stream.yaml --epochs", 3, "--content", "--world", 3, "--json").stdout
     )
@@ -316,7 +318,7 @@ def test_audit_proves_cover_and_shares(volt_stream: Run) -> None:
 
 
 def test_schema_documents(volt_stream: Run) -> None:
-    """The text names every key, the JSON is a schema; one transform can be asked for."""
+    """The text names every key or one transform; --json prints a JSON schema."""
     assert b"block_lines: whole number" in volt_stream("schema").stdout
     assert (
         json.loads(volt_stream("schema --json").stdout)["$defs"]["tag"]["properties"]["text"][
@@ -329,7 +331,8 @@ def test_schema_documents(volt_stream: Run) -> None:
 
 
 def test_the_cache_is_reported_and_pruned(volt_stream: Run, stream_folder: Path) -> None:
-    """Its size is reported; --prune removes what was not used for --days, and what is needed again is made again."""
+    """The size is printed; --prune removes files not used for --days, which can be created
+    again."""
     first = volt_stream("run stream.yaml --limit", 20, "-q")
     found = json.loads(volt_stream("cache --json").stdout)
     assert found["folder"] == str(stream_folder / "cache" / "volt" / "stream")
@@ -343,7 +346,7 @@ def test_the_cache_is_reported_and_pruned(volt_stream: Run, stream_folder: Path)
 
 
 def test_states_of_ranks_are_merged(volt_stream: Run, stream_folder: Path) -> None:
-    """From the merged state of two ranks, one goes on with what neither has given, and nothing else."""
+    """A merged state of two ranks continues with the lines that neither has given."""
     (stream_folder / "stream.yaml").write_text(
         "sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}"
     )
@@ -359,7 +362,7 @@ def test_states_of_ranks_are_merged(volt_stream: Run, stream_folder: Path) -> No
 
 
 def test_examples_are_listed_and_run(volt_stream: Run, stream_folder: Path) -> None:
-    """Every example that is listed is written and runs."""
+    """Every listed example can be written and run."""
     listed = [row.split()[0] for row in volt_stream("example").lines]
     assert listed == list(RECIPES)
     for name in listed:
@@ -380,7 +383,7 @@ def test_examples_are_listed_and_run(volt_stream: Run, stream_folder: Path) -> N
 
 
 def test_preview_shows_every_step(volt_stream: Run) -> None:
-    """preview tells the place of each of the first lines, what was read and what each transform made of it."""
+    """preview prints the place of each line, its text, and the text after each transform."""
     message = volt_stream("preview stream.yaml -n", 12).stdout.decode()
     lines = expected(12)
     assert [row.split()[1] for row in message.split("\n") if row.startswith("line ")] == [
@@ -398,7 +401,7 @@ def test_preview_shows_every_step(volt_stream: Run) -> None:
 
 @contextmanager
 def stdout_to(path: Path) -> Iterator[None]:
-    """Let the descriptor 1 lead to the end of a file, as `>>` does."""
+    """Redirect descriptor 1 to the end of a file, as `>>` does."""
     saved = os.dup(1)
     with path.open("ab") as file:
         try:
@@ -412,7 +415,7 @@ def stdout_to(path: Path) -> Iterator[None]:
 def test_lines_are_not_written_into_their_source(
     stream_folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Nor into any other file that the stream reads; another file may grow."""
+    """stdout must not be a file that the stream reads; other files may grow."""
     for name in ("one.tsv", "two.tsv.gz", "stream.yaml"):
         before = (stream_folder / name).read_bytes()
         with stdout_to(stream_folder / name):
@@ -428,7 +431,7 @@ def test_lines_are_not_written_into_their_source(
     "message", ["abc", "-5", "12 13", "7\nline 39999\n", "a0\tline 0\na1\tline 1\n"]
 )
 def test_a_consumer_that_writes_no_number_is_refused(tmp_path: Path, message: str) -> None:
-    """Else its lines would come again, or a number that stands in its file by chance would be believed."""
+    """A report of used lines that is not a number is an error."""
     (tmp_path / "ack").write_text(message)
     with pytest.raises(
         StreamError, match=r"ack: '.*' is not a number of lines; write how many lines are used"
@@ -440,7 +443,7 @@ def test_a_consumer_that_writes_no_number_is_refused(tmp_path: Path, message: st
     ("message", "used"), [("", None), (" \n", None), ("12\n", 12), ("12\n15", 15), (" 7 ", 7)]
 )
 def test_a_consumer_counts_in_a_file(tmp_path: Path, message: str, used: int | None) -> None:
-    """The last line counts; nothing is said in an empty file."""
+    """The last line of the file counts; an empty file reports nothing."""
     (tmp_path / "ack").write_text(message)
     assert Consumer(str(tmp_path / "ack")).look() == used
 
@@ -451,7 +454,7 @@ def test_a_consumer_counts_in_a_file(tmp_path: Path, message: str, used: int | N
     st.sets(st.integers(1, 30)),
 )
 def test_a_consumer_counts_on_a_descriptor(numbers: list[int], rest: str, cuts: set[int]) -> None:
-    """However its numbers are cut into reads, the last whole line counts, and an unfinished line does not, yet."""
+    """The last whole line counts, however the numbers are split into reads."""
     data = "".join(f"{number}\n" for number in numbers) + rest
     reader, writer = os.pipe()
     try:

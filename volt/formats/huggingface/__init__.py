@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from volt.formats.huggingface.reading import files_read as files_read
     from volt.formats.huggingface.reading import read as read
     from volt.formats.huggingface.reading import recognises as recognises
-    from volt.formats.huggingface.reference_tokenizer import original as original
     from volt.formats.huggingface.reference_tokenizer import peer as peer
     from volt.formats.huggingface.writing import files_written as files_written
     from volt.formats.huggingface.writing import write as write

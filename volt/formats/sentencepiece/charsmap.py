@@ -41,11 +41,16 @@ def load_library() -> Any:
     return sentencepiece
 
 
-_BLOCK, _ENDS, _WIDE, _LEAF = 256, 1 << 8, 1 << 9, 1 << 31
+_BLOCK = 256
+_ENDS = 1 << 8
+_WIDE = 1 << 9
+_LEAF = 1 << 31
+_CHILDREN = np.arange(1, _BLOCK)  # the bytes that lead to a node's children
 _MOST_UNITS = 1 << 21  # 21 bits of a unit are an offset
 _DAMAGED = "its table of replacements is damaged; copy or train it again"
 _SIZE = 4  # bytes of the size in front
-_LONGEST, _MOST_NODES = 1000, 1 << 22  # bytes of a replaced string; nodes of a table without loops
+_LONGEST = 1000  # bytes of a replaced string
+_MOST_NODES = 1 << 22  # of a table without loops
 _ERRORS = 2  # the library's log level
 
 Units = NDArray[np.uint32]
@@ -59,9 +64,8 @@ def pack(replacements: Mapping[str, str]) -> bytes:
     library.set_min_log_level(_ERRORS)
     with TemporaryDirectory() as folder:
         path = Path(folder, "rules.tsv")
-        path.write_text(
-            "".join(f"{_codes(key)}\t{_codes(text)}\n" for key, text in replacements.items())
-        )
+        rules = (f"{_codes(key)}\t{_codes(text)}\n" for key, text in replacements.items())
+        path.write_text("".join(rules))
         spec = library.SentencePieceNormalizer(rule_tsv=str(path)).serialized_model_proto()
     return bytes(model_class().FromString(spec).normalizer_spec.precompiled_charsmap)
 
@@ -76,27 +80,29 @@ def unpack(table: bytes, *, only: Iterable[str] | None = None) -> dict[str, str]
     Raises VocabularyError for a damaged table.
     """
     units, texts = _parts(table)
-    bases, waiting = _bases(units), [(b"", 0)] * bool(len(units))
-    result, n_left = dict[str, str](), _MOST_NODES
-    wanted = (
-        None
-        if only is None
-        else {key[:n] for key in map(str.encode, only) for n in range(len(key) + 1)}
-    )
+    bases = _bases(units)
+    wanted = {b""}
+    for key in map(str.encode, only or ()):
+        wanted.update(key[:end] for end in range(1, len(key) + 1))
+
+    result = dict[str, str]()
+    waiting = [(b"", 0)] if len(units) else []
+    n_nodes = 0
     try:
         while waiting:
-            key, place = waiting.pop()
-            if wanted is not None and key not in wanted:
+            prefix, place = waiting.pop()
+            if only is not None and prefix not in wanted:
                 continue
-            base, n_left = int(bases[place]), n_left - 1
-            if n_left < 0 or len(key) > _LONGEST:
+            n_nodes += 1
+            if n_nodes > _MOST_NODES or len(prefix) > _LONGEST:
                 raise ValueError("nodes lead back to themselves")
-            if int(units[place]) & _ENDS:
+            base = int(bases[place])
+            if units[place] & _ENDS:
                 start = int(units[base]) & ~_LEAF
-                result[key.decode()] = texts[start : texts.index(b"\0", start)].decode()
-            block = units[base & -_BLOCK :][:_BLOCK][np.arange(_BLOCK) ^ base & _BLOCK - 1]
-            fits = np.flatnonzero((block & (_LEAF | 0xFF)) == np.arange(_BLOCK))
-            waiting += [(key + bytes([byte]), base ^ byte) for byte in fits.tolist() if byte]
+                result[prefix.decode()] = texts[start : texts.index(b"\0", start)].decode()
+            is_child = (units[base ^ _CHILDREN] & (_LEAF | 0xFF)) == _CHILDREN
+            for byte in _CHILDREN[is_child].tolist():
+                waiting.append((prefix + bytes([byte]), base ^ byte))
     except (IndexError, ValueError, UnicodeDecodeError):
         raise VocabularyError(_DAMAGED) from None
     return result
@@ -105,17 +111,17 @@ def unpack(table: bytes, *, only: Iterable[str] | None = None) -> dict[str, str]
 def check(table: bytes) -> None:
     """Raise VocabularyError if a unit points outside the trie, or outside the replacements."""
     units, texts = _parts(table)
-    outside = np.where(
-        units & _LEAF, (units & ~np.uint32(_LEAF)) >= len(texts), _bases(units) >= len(units)
-    )
-    if outside.any() or (texts and not texts.endswith(b"\0")):
+    is_outside_texts = (units & ~np.uint32(_LEAF)) >= len(texts)
+    is_outside_trie = _bases(units) >= len(units)
+    is_outside = np.where(units & _LEAF, is_outside_texts, is_outside_trie)
+    if is_outside.any() or (texts and not texts.endswith(b"\0")):
         raise VocabularyError(_DAMAGED)
 
 
 def _parts(table: bytes) -> tuple[Units, bytes]:
-    size = int.from_bytes(table[:_SIZE], "little")
     if not table:
         return np.zeros(0, np.uint32), b""
+    size = int.from_bytes(table[:_SIZE], "little")
     if size % _SIZE or not _SIZE * _BLOCK <= size <= len(table) - _SIZE:
         raise VocabularyError(_DAMAGED)
     return np.frombuffer(table, "<u4", size // _SIZE, _SIZE), table[_SIZE + size :]

@@ -11,17 +11,17 @@ The model's settings and pieces decide where VOLT cuts lines, so that no merge c
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
-from itertools import dropwhile
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from volt.errors import CandidateError, ConfigError, VocabularyError, VoltError
+from volt.errors import CandidateError, ConfigError, VocabularyError, VoltError, quoted
 from volt.files.atomic import write_together
 from volt.files.small_files import read_bytes
-from volt.formats.protocol import USUAL, MergeList, Peer, located
+from volt.formats.protocol import MergeList, Peer, located
 from volt.formats.sentencepiece import charsmap, writing
 from volt.formats.sentencepiece import merges as implied
 from volt.formats.sentencepiece.merges import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER
@@ -32,6 +32,7 @@ from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
+from volt.vocabulary.add_special_tokens import named_tokens
 
 FIRST_BYTE = b"\x0a"  # the tag of field 1, a piece
 _DAMAGED = "a damaged sentencepiece model, or another file; copy or train it again"
@@ -55,31 +56,22 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
     """
     model = _model(path, data, CandidateError)
     normal = [piece for piece in model.pieces if piece.type == NORMAL]
-    pieces = [
-        piece.piece for piece in sorted(normal, key=lambda piece: (-piece.score, piece.piece))
-    ]
-    if model.trainer_spec.model_type == UNIGRAM:
-        return MergeList(list(implied.merges_that_make(pieces)), "prefix")
-    if model.trainer_spec.model_type != writing.BPE:
+    normal.sort(key=lambda piece: (-piece.score, piece.piece))
+    pieces = [piece.piece for piece in normal]
+    kind = model.trainer_spec.model_type
+    if kind not in (UNIGRAM, writing.BPE):
         raise CandidateError(
             f"{path}: a sentencepiece model of words or characters; train it with --model_type=bpe"
         )
-    output, pairs = set[str](), list[tuple[str, str]]()
-    for piece in pieces:
-        pairs += [
-            cut
-            for cut in implied.two_parts(piece)
-            if all(len(part) == 1 or part in output for part in cut)
-        ]
-        output.add(piece)
-    return MergeList(pairs, "prefix")
+    merges = implied.merges_that_make if kind == UNIGRAM else implied.all_cuts
+    return MergeList(list(merges(pieces)), "prefix")
 
 
 def recognises(path: Path, head: bytes) -> bool:
     """Check whether a file starts with a piece of a sentencepiece model: a string, then a score or a type."""
-    if len(head) < 4 or not head.startswith(FIRST_BYTE) or head[2:3] != FIRST_BYTE:
+    if len(head) < 4 or head[:1] != FIRST_BYTE or head[2:3] != FIRST_BYTE:
         return False
-    return head[4 + head[3] :][:1] in (b"\x15", b"\x18")
+    return head[4 + head[3] :].startswith((b"\x15", b"\x18"))
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
@@ -89,59 +81,62 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     writing.check_spellings(rows)
     model = writing.to_proto(vocabulary, rows)
     listing = "".join(f"{piece}\t{score:g}\n" for piece, score, _ in rows)
-    place, neighbours = files_written(path)
-    write_together({neighbours: listing.encode(), place: model.SerializeToString()})
+    place, list_place = files_written(path)
+    write_together({list_place: listing.encode(), place: model.SerializeToString()})
     return list(writing.differences(vocabulary))
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
-    return _model_path(path), _model_path(path).with_suffix(".vocab")
+    place = _model_path(path)
+    return place, place.with_suffix(".vocab")
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """Read the model at PATH or, if nothing is there, at PATH.model. merges: ignored, as a model contains its own"""
     path = _existing(path)
     model = _load(path)
-    kinds = [piece.type for piece in model.pieces]
-    if (
-        not model.HasField("trainer_spec")
-        or not model.HasField("normalizer_spec")
-        or kinds.count(UNKNOWN) != 1
-    ):
+    is_whole = model.HasField("trainer_spec") and model.HasField("normalizer_spec")
+    if not is_whole or len(_pieces_of(model, UNKNOWN)) != 1:
         raise VocabularyError(f"{path}: {_DAMAGED}")
     with located(path):
         return vocabulary_of(model)
 
 
 def normal_pieces(path: Path) -> dict[str, int]:
-    model = _load(_existing(path))
-    return {
-        piece.piece: number for number, piece in enumerate(model.pieces) if piece.type == NORMAL
-    }
+    pieces = enumerate(_load(_existing(path)).pieces)
+    return {piece.piece: number for number, piece in pieces if piece.type == NORMAL}
 
 
-def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """Load the model in the library."""
+def peer(path: Path, vocabulary: Vocabulary) -> Peer:
+    """Load the model in the library. Raises ConfigError if it lacks a token of the vocabulary."""
     model = _load(_existing(path))
+    lacking = {*named_tokens(vocabulary)}.difference(_pieces_of(model, USER))
+    for token in lacking:
+        raise ConfigError(
+            f"sentencepiece's model lacks the token {quoted(token)}; check without it"
+        )
     library = charsmap.load_library()
     processor = library.SentencePieceProcessor(model_proto=model.SerializeToString())
     ends = model.trainer_spec.treat_whitespace_as_suffix
 
     def pieces(lines: Sequence[str]) -> list[list[str]]:
-        return [
-            [_ended(piece) if ends else piece for piece in row]
-            for row in processor.encode(list(lines), out_type=str)
-        ]
+        encoded: list[list[str]] = processor.encode(list(lines), out_type=str)
+        if not ends:
+            return encoded
+        return [list(map(_ended, line_pieces)) for line_pieces in encoded]
 
-    return Peer(
-        f"sentencepiece {library.__version__}",
-        pieces,
-        lambda lines: processor.encode(list(lines), out_type=int),
-    )
+    def ids(lines: Sequence[str]) -> list[list[int]]:
+        result: list[list[int]] = processor.encode(list(lines), out_type=int)
+        return result
+
+    return Peer(f"sentencepiece {library.__version__}", pieces, ids)
 
 
 def _ended(piece: str) -> str:
-    return piece.removesuffix(PREFIX) + SUFFIX if piece.endswith(PREFIX) else piece
+    """Return a piece in VOLT's spelling, if "▁" ends words."""
+    if piece.endswith(PREFIX):
+        return piece.removesuffix(PREFIX) + SUFFIX
+    return piece
 
 
 def _model_path(path: Path) -> Path:
@@ -170,58 +165,52 @@ def _model(path: str | Path, data: bytes, kind: type[VoltError]) -> Any:
 def _texts(model: Any) -> Iterator[object]:
     """Yield the values of all text fields, which protobuf returns as bytes if they are not UTF-8."""
     yield from (piece.piece for piece in model.pieces)
-    for part in (model.normalizer_spec, model.trainer_spec):
-        for field, value in part.ListFields():
-            if field.type == field.TYPE_STRING:
-                yield from [value] if isinstance(value, str | bytes) else value
+    settings = (model.normalizer_spec.ListFields(), model.trainer_spec.ListFields())
+    for field, value in chain.from_iterable(settings):
+        if field.type == field.TYPE_STRING:
+            yield from [value] if isinstance(value, str | bytes) else value
 
 
 def vocabulary_of(model: Any) -> Vocabulary:
     """Return the vocabulary of a model. Raises VocabularyError if it is damaged or VOLT cannot encode as it does."""
     _refuse_other_kinds(model.trainer_spec, model.normalizer_spec)
     _refuse_pieces(model)
-    left_out = list(_left_out(model))
+    left_out = _without_impossible(model)
     charsmap.check(model.normalizer_spec.precompiled_charsmap)
     rows = [(_spelled(piece, model), piece.score, piece.type) for piece in model.pieces]
     joins = _joins(rows)
     if joins.clash:
-        what = f"for their scores, sentencepiece joins the left of the pieces {joins.clash[0]!r} and {joins.clash[1]!r}"
         raise VocabularyError(
-            f"{what} first, but no list of merges can; train a model without equal scores"
+            f"for their scores, sentencepiece joins the left of the pieces {joins.clash[0]!r} and "
+            f"{joins.clash[1]!r} first, but no list of merges can; train a model without equal scores"
         )
-    marker, cut, differences = _words(model, list(map("".join, joins.merges)))
+    marker, cut, lost = _words(model, list(map("".join, joins.merges)))
     special = _special(model)
-    normalizer, notes = _normalizer(model)
-    # a lone marker follows bytes and user tokens
+    normalizer, notes = _normalizer(model.normalizer_spec)
+    lost = [*notes, *lost]
+
+    # A lone marker follows bytes and user tokens.
     has_lone_end = marker == "suffix" and any(kind in (BYTE, USER) for _, _, kind in rows)
-    dropped = {*joins.dropped} if has_lone_end else {*joins.dropped, SUFFIX}
-    tokens = tuple(
-        piece for piece, _, kind in rows if kind == NORMAL and piece not in {*dropped, SUFFIX}
-    )
-    spells_bytes, order = model.trainer_spec.byte_fallback, _order(rows, dropped)
-    usual = (*special.all, *BYTE_TOKENS * spells_bytes, *(SUFFIX,) * has_lone_end, *tokens)
-    unmade = [piece for piece, _, kind in rows if kind == NORMAL and piece in dropped - {SUFFIX}]
-    shown = f"sentencepiece decodes {special.unk} to ' ⁇ ' and control tokens to nothing; VOLT shows both as they are."
-    lost = [*notes, *differences, shown]
-    if left_out:
+    dropped = set(joins.dropped)
+    normal = [piece for piece, _, kind in rows if kind == NORMAL and piece != SUFFIX]
+    tokens = tuple(piece for piece in normal if piece not in dropped)
+    byte_fallback = model.trainer_spec.byte_fallback
+    order = _order(rows, dropped if has_lone_end else {*dropped, SUFFIX})
+    usual = special.all + BYTE_TOKENS * byte_fallback + (SUFFIX,) * has_lone_end + tokens
+    lost += _special_notes(special, left_out)
+    if unmade := [piece for piece in normal if piece in dropped]:
         lost.append(
-            f"{writing.such(left_out, 'is')} a special token that VOLT cannot have: left out, its id not used."
+            f"{writing.such(unmade, 'has')} an id that VOLT does not use, "
+            "because no two pieces spell it."
         )
-    if spaced := special.spaced:
-        lost.append(
-            f"{writing.such(spaced, 'is')} found in text here, but not in sentencepiece, as it contains a space."
-        )
-    if unmade:
-        lost.append(
-            f"{writing.such(unmade, 'has')} an id that VOLT does not use, because no two pieces spell it."
-        )
-    if not spells_bytes:
+    if not byte_fallback:
         lost += writing.unknown_words(special.unk, tokens, marker=marker)
     if normalizer.form == "nfkc":
         lost.append("VOLT sorts the marks of a letter in NFKC's order; sentencepiece does not.")
     if special.user and normalizer != Normalizer():
         lost.append(
-            "Text that normalisation turns into a user token is that token in sentencepiece, but text in VOLT."
+            "Text that normalisation turns into a user token is that token in sentencepiece, "
+            "but text in VOLT."
         )
     return Vocabulary(
         merges=joins.merges,
@@ -230,16 +219,34 @@ def vocabulary_of(model: Any) -> Vocabulary:
         normalizer=normalizer,
         pretokenizer=PreTokenizer(cut),
         special=special,
-        byte_fallback=spells_bytes,
+        byte_fallback=byte_fallback,
         provenance={"format": "sentencepiece", "lost": lost},
         merging=joins.merging,
-        fuse_unk=not spells_bytes,
+        fuse_unk=not byte_fallback,
         order=() if order == usual else order,
     )
 
 
-def _left_out(model: Any) -> Iterator[str]:
-    """Yield the special tokens that VOLT cannot have, after making them unused; a user character becomes ordinary."""
+def _special_notes(special: SpecialTokens, left_out: Sequence[str]) -> Iterator[str]:
+    yield (
+        f"sentencepiece decodes {special.unk} to ' ⁇ ' and control tokens to nothing; "
+        "VOLT shows both as they are."
+    )
+    if left_out:
+        yield (
+            f"{writing.such(left_out, 'is')} a special token that VOLT cannot have: left out, "
+            "its id not used."
+        )
+    if special.spaced:
+        yield (
+            f"{writing.such(special.spaced, 'is')} found in text here, but not in sentencepiece, "
+            "as it contains a space."
+        )
+
+
+def _without_impossible(model: Any) -> list[str]:
+    """Make the special tokens that VOLT cannot have unused, and return them; a user character becomes ordinary."""
+    left_out = list[str]()
     for piece in model.pieces:
         text = piece.piece
         if piece.type not in (USER, CONTROL) or _can_be_special(text):
@@ -247,9 +254,10 @@ def _left_out(model: Any) -> Iterator[str]:
         if len(text) == 1:
             piece.type = NORMAL
         else:
-            yield text
+            left_out.append(text)
             piece.type = UNUSED
             piece.piece = ""
+    return left_out
 
 
 def _can_be_special(text: str) -> bool:
@@ -259,34 +267,40 @@ def _can_be_special(text: str) -> bool:
 
 
 def _spelled(piece: Any, model: Any) -> str:
-    text, ends = (
-        str(piece.piece),
-        model.trainer_spec.treat_whitespace_as_suffix and piece.type in (NORMAL, UNUSED),
-    )
-    return text.removesuffix(PREFIX) + SUFFIX if ends and text.endswith(PREFIX) else text
+    if model.trainer_spec.treat_whitespace_as_suffix and piece.type in (NORMAL, UNUSED):
+        return _ended(piece.piece)
+    return str(piece.piece)
 
 
-def _order(rows: Sequence[tuple[str, float, int]], dropped: set[str]) -> tuple[str, ...]:
-    rows = list(dropwhile(lambda row: row[2] == UNUSED, reversed(rows)))[::-1]
-    return tuple(
-        "" if kind == UNUSED or (kind == NORMAL and piece in dropped) else piece
-        for piece, _, kind in rows
-    )
+def _order(rows: Sequence[writing.ModelRow], dropped: Set[str]) -> tuple[str, ...]:
+    """Return the piece of each id, "" for an unused one. Unused ids at the end are left out."""
+    result = list[str]()
+    n_used = 0
+    for piece, _, kind in rows:
+        if kind == UNUSED:
+            result.append("")
+            continue
+        is_dropped = kind == NORMAL and piece in dropped
+        result.append("" if is_dropped else piece)
+        n_used = len(result)
+    return tuple(result[:n_used])
+
+
+def _pieces_of(model: Any, kind: int) -> list[str]:
+    return [piece.piece for piece in model.pieces if piece.type == kind]
 
 
 def _special(model: Any) -> SpecialTokens:
     trainer = model.trainer_spec
-    [unk], user, control = (
-        [one.piece for one in model.pieces if one.type == kind] for kind in (UNKNOWN, USER, CONTROL)
-    )
-    named = trainer.bos_piece, trainer.eos_piece, trainer.pad_piece
-    bos, eos, pad = (name if name in control else None for name in named)
-    return SpecialTokens(
-        unk, bos, eos, pad, tuple(user), tuple(name for name in control if name not in named)
-    )
+    [unk] = _pieces_of(model, UNKNOWN)
+    control = _pieces_of(model, CONTROL)
+    roles = (trainer.bos_piece, trainer.eos_piece, trainer.pad_piece)
+    bos, eos, pad = (name if name in control else None for name in roles)
+    others = tuple(name for name in control if name not in roles)
+    return SpecialTokens(unk, bos, eos, pad, tuple(_pieces_of(model, USER)), others)
 
 
-def _joins(rows: Sequence[tuple[str, float, int]]) -> implied.ImpliedMerges:
+def _joins(rows: Sequence[writing.ModelRow]) -> implied.ImpliedMerges:
     scores = {
         piece: score for piece, score, kind in rows if kind in (NORMAL, UNUSED) and piece != SUFFIX
     }
@@ -301,56 +315,66 @@ def _joins(rows: Sequence[tuple[str, float, int]]) -> implied.ImpliedMerges:
     return replace(joins, merges=merges, dropped=tuple(map(letters.long, joins.dropped)))
 
 
-def _words(model: Any, texts: Sequence[str]) -> tuple[Marker, str, Sequence[str]]:
-    spec, table = model.normalizer_spec, model.normalizer_spec.precompiled_charsmap
+def _words(model: Any, texts: Sequence[str]) -> tuple[Marker, str, list[str]]:
+    """Return the marker, the pre-tokenizer, and notes. texts: the results of merges"""
+    spec = model.normalizer_spec
     if model.trainer_spec.treat_whitespace_as_suffix:
-        _refuse_other_ends(model)
         pieces = {piece.piece for piece in model.pieces if piece.type in (NORMAL, UNUSED)}
-        inside = [
-            piece
-            for piece in sorted(pieces - {PREFIX})
-            if len(piece) == 1 and piece + PREFIX not in pieces
-        ]
-        notes = (writing.END_UNKNOWN.format(writing.such(inside, "ends")),) if inside else ()
-        return "suffix", _separated(spec.name, table), notes
-    spans = next((piece for piece in texts if PREFIX in piece.lstrip(PREFIX)), None)
-    runs = any(piece.startswith(2 * PREFIX) for piece in texts)
+        _refuse_other_ends(model)
+        letters = sorted(piece for piece in pieces if len(piece) == 1 and piece != PREFIX)
+        inside = [letter for letter in letters if letter + PREFIX not in pieces]
+        notes = list[str]()
+        if inside:
+            notes.append(writing.END_UNKNOWN.format(writing.such(inside, "ends")))
+        return "suffix", _separated(spec), notes
+    spanning = next((text for text in texts if PREFIX in text.lstrip(PREFIX)), None)
     if not spec.add_dummy_prefix:
-        note = "sentencepiece reduces several spaces in a row, and spaces at the ends of a line; VOLT keeps them."
-        notes = (note, writing.TRIMMED) * spec.remove_extra_whitespaces
-        return "none", writing.UNMARKED_LINE if spans else writing.RUNS_UNMARKED, notes
+        notes = []
+        if spec.remove_extra_whitespaces:
+            notes = [
+                "sentencepiece reduces several spaces in a row, and spaces at the ends of a line; "
+                "VOLT keeps them.",
+                writing.TRIMMED,
+            ]
+        return "none", writing.UNMARKED_LINE if spanning else writing.RUNS_UNMARKED, notes
     if not spec.remove_extra_whitespaces:
-        return "none", "metaspace-line" if spans else "metaspace-runs" if runs else "metaspace", ()
-    if spans:
-        what = f"piece {spans!r} spans words in text with reduced spaces, which VOLT cannot do"
+        if spanning:
+            return "none", "metaspace-line", []
+        has_runs = any(text.startswith(2 * PREFIX) for text in texts)
+        return "none", "metaspace-runs" if has_runs else "metaspace", []
+    if spanning:
         raise VocabularyError(
-            f"{what}; train with --split_by_whitespace=true or --remove_extra_whitespaces=false"
+            f"piece {spanning!r} spans words in text with reduced spaces, which VOLT cannot do; "
+            "train with --split_by_whitespace=true or --remove_extra_whitespaces=false"
         )
-    return "prefix", _separated(spec.name, table), (writing.TRIMMED,)
+    return "prefix", _separated(spec), [writing.TRIMMED]
 
 
-def _separated(name: str, table: bytes) -> str:
+def _separated(spec: Any) -> str:
     """Return the pre-tokenizer: it splits at all white space if the model makes it U+0020, otherwise only at U+0020."""
     spaces = set(SPLIT_SPACE) - {" "}
-    replaced = {key for key, text in charsmap.unpack(table, only=spaces).items() if text == " "}
-    return "whitespace" if name.startswith("nmt_") or spaces <= replaced else writing.ONLY_SPACES
+    changed = charsmap.unpack(spec.precompiled_charsmap, only=spaces)
+    if spec.name.startswith("nmt_") or all(changed.get(space) == " " for space in spaces):
+        return "whitespace"
+    return writing.ONLY_SPACES
 
 
 def _refuse_other_ends(model: Any) -> None:
     spec = model.normalizer_spec
     scores = {piece.piece: piece.score for piece in model.pieces if piece.type in (NORMAL, UNUSED)}
     ends = {piece for piece in scores if len(piece) == 2 and piece.endswith(PREFIX)}
-    others = [piece for piece in scores if len(piece) > 1 and piece not in ends]
     worst = min((scores[piece] for piece in ends), default=math.inf)
-    wrong = next(
-        (piece for piece in others if PREFIX in piece[:-1] or scores[piece] >= worst), None
-    )
-    wrong = wrong or next(
-        (piece for piece in others if piece.endswith(PREFIX) and piece[-2:] not in ends), None
-    )
-    if wrong or not (spec.add_dummy_prefix and spec.remove_extra_whitespaces):
-        what = f"{PREFIX!r} ends words, but not every last character joins it first, as VOLT's '</w>' requires"
-        raise VocabularyError(f"{what}; train it without --treat_whitespace_as_suffix")
+    are_alike = spec.add_dummy_prefix and spec.remove_extra_whitespaces
+    for piece in scores:
+        if len(piece) > 1 and piece not in ends:
+            lacks_end = piece.endswith(PREFIX) and piece[-2:] not in ends
+            if lacks_end or PREFIX in piece[:-1] or scores[piece] >= worst:
+                are_alike = False
+    if not are_alike:
+        raise VocabularyError(
+            f"{PREFIX!r} ends words, but not every last character joins it first, as VOLT's '</w>' "
+            "requires; train it without --treat_whitespace_as_suffix"
+        )
 
 
 def _refuse_other_kinds(trainer: Any, spec: Any) -> None:
@@ -372,56 +396,61 @@ def _refuse_other_kinds(trainer: Any, spec: Any) -> None:
 def _refuse_pieces(model: Any) -> None:
     first = dict[str, int]()
     for number, piece in enumerate(model.pieces):
-        if not piece.piece or math.isnan(piece.score):
+        text = piece.piece
+        if not text or math.isnan(piece.score):
             raise VocabularyError(
                 f"piece {number} is empty or has no score; copy or train the model again"
             )
-        if "\0" in piece.piece:
+        if "\0" in text:
             raise VocabularyError(
-                f"piece {number}, {piece.piece!r}, contains U+0000; train the model again"
+                f"piece {number}, {text!r}, contains U+0000; train the model again"
             )
-        if first.setdefault(piece.piece, number) != number:
+        if first.setdefault(text, number) != number:
             raise VocabularyError(
-                f"piece {number}, {piece.piece!r}, repeats piece {first[piece.piece]}; remove one"
+                f"piece {number}, {text!r}, repeats piece {first[text]}; remove one"
             )
-        if piece.type == CONTROL and len(piece.piece) == 1:
+        if piece.type == CONTROL and len(text) == 1:
             raise VocabularyError(
-                f"piece {number}: control token {piece.piece!r} is one character; train with another"
+                f"piece {number}: control token {text!r} is one character; train with another"
             )
-    result = {piece.piece for piece in model.pieces if piece.type == BYTE}
-    if result != set(BYTE_TOKENS * model.trainer_spec.byte_fallback):
-        what = f"{len(result)} of the 256 byte pieces, but byte_fallback is {bool(model.trainer_spec.byte_fallback)}"
+    byte_pieces = set(_pieces_of(model, BYTE))
+    byte_fallback = model.trainer_spec.byte_fallback
+    if byte_pieces != set(BYTE_TOKENS * byte_fallback):
         raise VocabularyError(
-            f"{what}: true needs all, false needs none; copy or train the model again"
+            f"{len(byte_pieces)} of the 256 byte pieces, but byte_fallback is {byte_fallback}: "
+            "true needs all, false needs none; copy or train the model again"
         )
 
 
-def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
-    name, table = model.normalizer_spec.name, model.normalizer_spec.precompiled_charsmap
+def _normalizer(spec: Any) -> tuple[Normalizer, list[str]]:
+    """Return the normalizer, and a note if it normalises differently."""
+    name = spec.name
     known = None
     with suppress(ConfigError):
         known = Normalizer.parse(_NORMALIZERS.get(name, name))
-    if known is None or (known == Normalizer() and table):
-        known, pairs = known or Normalizer(), charsmap.unpack(table).items()
-        others = [
-            (key, text)
-            for key, text in pairs
-            if key != PREFIX and not (key in SPLIT_SPACE and text == " ")
-        ]
-        if not others:
-            return known, ()
-        key, text = others[0]
-        return known, (
-            f"{len(others):,} replacements of text are dropped, such as {text!r} for {key!r}.",
-        )
+    if known is None or (known == Normalizer() and spec.precompiled_charsmap):
+        replaced = charsmap.unpack(spec.precompiled_charsmap)
+        spaces = dict.fromkeys(SPLIT_SPACE, " ")
+        others = [key for key in replaced if key != PREFIX and spaces.get(key) != replaced[key]]
+        notes = list[str]()
+        if others:
+            key = others[0]
+            notes.append(
+                f"{len(others):,} replacements of text are dropped, "
+                f"such as {replaced[key]!r} for {key!r}."
+            )
+        return known or Normalizer(), notes
     if name not in _N_UNLIKE:
-        return known, ()
+        return known, []
     unlike = list[str]()
     if name.startswith("nmt_"):
         unlike.append(
-            "control characters, such as tabs between kept spaces, stay, and zero-width ones are not spaces"
+            "control characters, such as tabs between kept spaces, stay, "
+            "and zero-width ones are not spaces"
         )
     if name.endswith("_cf"):
         unlike.append("case is lowered, not folded (ß stays ß)")
-    note = f"{_N_UNLIKE[name]} characters are normalised differently: {' and '.join(unlike)}"
-    return known, (f"The normalisation {name!r} becomes {known.name!r}, so that {note}.",)
+    return known, [
+        f"The normalisation {name!r} becomes {known.name!r}, so that {_N_UNLIKE[name]} characters "
+        f"are normalised differently: {' and '.join(unlike)}."
+    ]

@@ -10,10 +10,11 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, count
-from typing import Any
+from itertools import chain, count, product
+from typing import Any, TypeAlias
 
 from volt.errors import VocabularyError
+from volt.formats.protocol import Pair
 from volt.formats.sentencepiece import charsmap
 from volt.formats.sentencepiece.charsmap import load_library, model_class
 from volt.formats.sentencepiece.merges import (
@@ -32,16 +33,13 @@ from volt.text.special_tokens import ROLES
 from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
 
+ModelRow: TypeAlias = tuple[str, float, int]  # piece, score and type
+
 BPE = 2  # model type
-_UNKNOWN = (
-    "\ufffd",
-    "\U0010ffff",
-)  # one of these replaces a "▁" in text, which sentencepiece would read as a space
-CHANGED = (
-    range(1, 0xD800),
-    range(0xE000, 0x20000),
-    range(0x2F800, 0x2FA20),
-)  # normal forms change no others
+# One of these replaces a "▁" in text, which sentencepiece would read as a space.
+_UNKNOWN = ("\ufffd", "\U0010ffff")
+# Normal forms change no other characters.
+CHANGED = (range(1, 0xD800), range(0xE000, 0x20000), range(0x2F800, 0x2FA20))
 
 
 @lru_cache(maxsize=4)
@@ -56,22 +54,25 @@ def replacements(vocabulary: Vocabulary) -> dict[str, str]:
         spaces = str.maketrans(dict.fromkeys(SPLIT_SPACE, " "))
         result = {key: text.translate(spaces) for key, text in result.items()}
     if vocabulary.marker == "suffix" and not vocabulary.byte_fallback:
-        known = set(vocabulary.atoms)
-        result |= {PREFIX: next(char for char in _UNKNOWN if char not in known)}
+        result[PREFIX] = next(char for char in _UNKNOWN if char not in vocabulary.atoms)
     return result
 
 
 @lru_cache(maxsize=8)
 def _normal_items(normalizer: Normalizer) -> tuple[tuple[str, str], ...]:
+    """Return each character, and each letter with marks, that normalisation changes, and its normal form."""
     import polars as pl
 
     if normalizer == Normalizer():
         return ()
-    keys = dict.fromkeys(map(chr, chain.from_iterable(CHANGED)))
+    characters = list(map(chr, chain.from_iterable(CHANGED)))
+    keys = dict.fromkeys(characters)
     if normalizer.form != "none":
-        for character in list(keys):  # letters with all marks separate, or only the last one
-            if (apart := unicodedata.normalize("NFD", character)) != character:
-                keys |= {apart: None, unicodedata.normalize("NFC", apart[:-1]) + apart[-1]: None}
+        for character in characters:  # letters with all marks separate, or only the last one
+            separate = unicodedata.normalize("NFD", character)
+            if separate != character:
+                keys[separate] = None
+                keys[unicodedata.normalize("NFC", separate[:-1]) + separate[-1]] = None
     if normalizer.form == "nfkc":
         keys |= dict.fromkeys(_of_library())
     texts = normalizer.apply_series(pl.Series("text", list(keys), dtype=pl.String)).to_list()
@@ -87,26 +88,19 @@ def _of_library() -> list[str]:
 
 
 ONLY_SPACES = "regex:[^ ]+"
-RUNS_UNMARKED, UNMARKED_LINE = "split: +[^ ]*|[^ ]+", r"split:[\s\S]+"
+RUNS_UNMARKED = "split: +[^ ]*|[^ ]+"
+UNMARKED_LINE = r"split:[\s\S]+"
 REDUCING = ("whitespace", ONLY_SPACES)  # pre-tokenizers that treat several spaces as one
-_SCHEMES = {
-    *((name, marker) for name in REDUCING for marker in ("prefix", "suffix")),
-    *(
-        (name, "none")
-        for name in ("metaspace", "metaspace-runs", "metaspace-line", RUNS_UNMARKED, UNMARKED_LINE)
-    ),
-}
-_TYPES = {
-    "unk": UNKNOWN,
-    "user": USER,
-    "byte": BYTE,
-    "token": NORMAL,
-    "marker": NORMAL,
-}  # others: control
-TRIMMED = f"sentencepiece drops a {PREFIX!r} in text next to a space, to another {PREFIX!r}, or to an end of the line."
+_UNREDUCING = ("metaspace", "metaspace-runs", "metaspace-line", RUNS_UNMARKED, UNMARKED_LINE)
+_SCHEMES = {*product(REDUCING, ("prefix", "suffix")), *product(_UNREDUCING, ("none",))}
+_TYPES = {"unk": UNKNOWN, "user": USER, "byte": BYTE, "token": NORMAL, "marker": NORMAL}
+TRIMMED = (
+    f"sentencepiece drops a {PREFIX!r} in text next to a space, to another {PREFIX!r}, "
+    "or to an end of the line."
+)
 END_UNKNOWN = (
-    "{} no word of the vocabulary: at the end of a word in text, it is unknown here, but itself and a lone "
-    f"{PREFIX!r} in sentencepiece."
+    "{} no word of the vocabulary: at the end of a word in text, it is unknown here, "
+    f"but itself and a lone {PREFIX!r} in sentencepiece."
 )
 _MAX_RANK = 1 << 24  # scores are 32-bit floats
 _FIRST_OF_ALL = 1.0  # the score of pieces that are joined before any merge
@@ -114,32 +108,41 @@ _FIRST_OF_ALL = 1.0  # the score of pieces that are joined before any merge
 
 def check_scheme(vocabulary: Vocabulary) -> None:
     """Raise VocabularyError if sentencepiece cannot mark words or spell tokens as the vocabulary does."""
-    scheme = vocabulary.pretokenizer.of_lines.name, vocabulary.marker
-    if scheme not in _SCHEMES:
-        what = f"sentencepiece cannot mark words by {scheme[1]!r} with {scheme[0]!r} pre-tokens"
-        remedy = "learn with the pretokenizer whitespace and the marker prefix, or with metaspace and the marker none"
+    name = vocabulary.pretokenizer.of_lines.name
+    marker = vocabulary.marker
+    if (name, marker) not in _SCHEMES:
+        remedy = (
+            "learn with the pretokenizer whitespace and the marker prefix, "
+            "or with metaspace and the marker none"
+        )
         if vocabulary.pretokenizer.is_bytes:
             remedy = "export to huggingface"
-        raise VocabularyError(f"{what}; {remedy}")
+        raise VocabularyError(
+            f"sentencepiece cannot mark words by {marker!r} with {name!r} pre-tokens; {remedy}"
+        )
     if vocabulary.unmade:
         raise VocabularyError(
-            f"{such(vocabulary.unmade, 'is')} not made by merges, and sentencepiece does not look words up; remove it"
+            f"{such(vocabulary.unmade, 'is')} not made by merges, and sentencepiece does not look "
+            "words up; remove it"
         )
-    if bad := next((token for token in vocabulary.special.user if PREFIX in token), None):
-        raise VocabularyError(
-            f"user token {bad!r} contains {PREFIX!r}, a space in sentencepiece; rename it"
-        )
+    for token in vocabulary.special.user:
+        if PREFIX in token:
+            raise VocabularyError(
+                f"user token {token!r} contains {PREFIX!r}, a space in sentencepiece; rename it"
+            )
     if len(vocabulary.merges) >= _MAX_RANK:
         raise VocabularyError(
             f"{len(vocabulary.merges)} merges; sentencepiece can rank {_MAX_RANK}: search for fewer"
         )
-    tokens = (*vocabulary.atoms, *vocabulary.made) if vocabulary.marker == "suffix" else ()
-    if bad := next((token for token in tokens if PREFIX in token), None):
-        what = f"token {bad!r} contains {PREFIX!r}, which ends words in sentencepiece"
-        raise VocabularyError(f"{what}; remove it from the corpus and search again")
+    for token in (*vocabulary.atoms, *vocabulary.made):
+        if marker == "suffix" and PREFIX in token:
+            raise VocabularyError(
+                f"token {token!r} contains {PREFIX!r}, which ends words in sentencepiece; "
+                "remove it from the corpus and search again"
+            )
 
 
-def model_rows(vocabulary: Vocabulary) -> Iterator[tuple[str, float, int]]:
+def model_rows(vocabulary: Vocabulary) -> Iterator[ModelRow]:
     """Yield the piece, score and type of each id, then of pieces without an id.
 
     Such pieces are the unknown token, if the vocabulary lacks one, and the intermediate tokens that merges need.
@@ -147,50 +150,46 @@ def model_rows(vocabulary: Vocabulary) -> Iterator[tuple[str, float, int]]:
     >>> list(model_rows(Vocabulary(merges=(("▁", "l"),), tokens=("▁", "l", "▁l"), marker="prefix")))[-1]
     ('▁l', -0.0, 1)
     """
-    scores, atoms = (
-        _scores(vocabulary.merges),
-        vocabulary.atoms if vocabulary.marker == "suffix" else (),
-    )
-    ends = dict.fromkeys(atom for atom in atoms if atom.endswith(SUFFIX) and atom != SUFFIX)
+    ends = dict[str, float]()
+    if vocabulary.marker == "suffix":
+        atoms = (atom for atom in vocabulary.atoms if atom.endswith(SUFFIX) and atom != SUFFIX)
+        ends = dict.fromkeys(atoms, _FIRST_OF_ALL)
+    scores = _scores(vocabulary.merges) | ends
     below = count(-float(len(vocabulary.merges)), -1.0)
     for number, (piece, kind) in enumerate(zip(vocabulary.pieces, vocabulary.kinds, strict=True)):
         if kind == "unused":
-            yield _filler(number, vocabulary), 0.0, UNUSED
+            yield _filler("unused", number, vocabulary), 0.0, UNUSED
         elif kind in ("token", "marker"):
-            score = (
-                _FIRST_OF_ALL
-                if piece in ends
-                else scores.get(piece, max(next(below), -float(_MAX_RANK)))
-            )
-            yield spelled(piece, vocabulary), score, NORMAL
+            lowest = _FIRST_OF_ALL if piece in ends else max(next(below), -float(_MAX_RANK))
+            yield spelled(piece, vocabulary), scores.get(piece, lowest), NORMAL
         else:
             yield piece, 0.0, _TYPES.get(kind, CONTROL)
     if "unk" not in vocabulary.kinds:
-        yield _filler(len(vocabulary.pieces), vocabulary, "unk"), 0.0, UNKNOWN
-    known = set(vocabulary.tokens)
-    yield from (
-        (spelled(atom, vocabulary), _FIRST_OF_ALL, UNUSED) for atom in ends if atom not in known
-    )
-    yield from (
-        (spelled(token, vocabulary), scores[token], UNUSED) for token in vocabulary.scaffolding
-    )
+        yield _filler("unk", len(vocabulary), vocabulary), 0.0, UNKNOWN
+    without_id = [atom for atom in ends if atom not in vocabulary.ids]
+    for token in (*without_id, *vocabulary.scaffolding):
+        yield spelled(token, vocabulary), scores[token], UNUSED
 
 
 def spelled(piece: str, vocabulary: Vocabulary) -> str:
-    ends = vocabulary.marker == "suffix" and piece.endswith(SUFFIX)
-    return piece.removesuffix(SUFFIX) + PREFIX if ends else piece
+    if vocabulary.marker == "suffix" and piece.endswith(SUFFIX):
+        return piece.removesuffix(SUFFIX) + PREFIX
+    return piece
 
 
-def _filler(number: int, vocabulary: Vocabulary, name: str = "unused") -> str:
-    names = (f"<{name}_{number}{'_' * n}>" for n in count())
-    return next(name for name in names if name not in vocabulary.ids)
+def _filler(name: str, number: int, vocabulary: Vocabulary) -> str:
+    """Return a name for a piece that has none, which no piece of the vocabulary has."""
+    end = ""
+    while f"<{name}_{number}{end}>" in vocabulary.ids:
+        end += "_"
+    return f"<{name}_{number}{end}>"
 
 
-def _scores(merges: Sequence[tuple[str, str]]) -> dict[str, float]:
+def _scores(merges: Sequence[Pair]) -> dict[str, float]:
     return {left + right: -float(rank) for rank, (left, right) in reversed(list(enumerate(merges)))}
 
 
-def check_spellings(rows: Sequence[tuple[str, float, int]]) -> None:
+def check_spellings(rows: Sequence[ModelRow]) -> None:
     """Raise VocabularyError if a piece repeats, or is invalid in a model."""
     first = dict[str, int]()
     for number, (piece, _, kind) in enumerate(rows):
@@ -205,40 +204,41 @@ def check_spellings(rows: Sequence[tuple[str, float, int]]) -> None:
             )
 
 
-def to_proto(vocabulary: Vocabulary, rows: Sequence[tuple[str, float, int]]) -> Any:
+def to_proto(vocabulary: Vocabulary, rows: Sequence[ModelRow]) -> Any:
+    special = vocabulary.special
     model = model_class()()
     for piece, score, kind in rows:
         model.pieces.add(piece=piece, score=score, type=kind)
-    trainer, special, control = (
-        model.trainer_spec,
-        vocabulary.special,
-        {piece for piece, _, kind in rows if kind == CONTROL},
-    )
-    trainer.model_type, trainer.vocab_size, trainer.byte_fallback = (
-        BPE,
-        len(rows),
-        vocabulary.byte_fallback,
-    )
+
+    trainer = model.trainer_spec
+    trainer.model_type = BPE
+    trainer.vocab_size = len(rows)
+    trainer.byte_fallback = vocabulary.byte_fallback
     trainer.treat_whitespace_as_suffix = vocabulary.marker == "suffix"
-    unknown = next(number for number, (_, _, kind) in enumerate(rows) if kind == UNKNOWN)
+    trainer.user_defined_symbols.extend(special.user)
+    trainer.control_symbols.extend(special.control)
+    [unk_id] = [number for number, (_, _, kind) in enumerate(rows) if kind == UNKNOWN]
+    trainer.unk_surface = rows[unk_id][0]
+    tokens = special.roles | {"unk": rows[unk_id][0]}
+    ids = vocabulary.ids | {rows[unk_id][0]: unk_id}
+    control = {piece for piece, _, kind in rows if kind == CONTROL}
     for role in ROLES:
-        token = rows[unknown][0] if role == "unk" else special.roles.get(role)
+        token = tokens.get(role)
         name = f"{role}_piece"
         if token is not None:
             setattr(trainer, name, token)
         elif getattr(trainer, name) in control:  # its usual name would give it the role
             setattr(trainer, name, f"<no {role}>")
-        setattr(
-            trainer, f"{role}_id", unknown if role == "unk" else vocabulary.ids.get(token or "", -1)
-        )
-    trainer.unk_surface = rows[unknown][0]
-    trainer.user_defined_symbols.extend(special.user)
-    trainer.control_symbols.extend(special.control)
-    spec, cut = model.normalizer_spec, vocabulary.pretokenizer
-    spec.name = {"none": "identity"}.get(vocabulary.normalizer.name, vocabulary.normalizer.name)
+        setattr(trainer, f"{role}_id", ids.get(token or "", -1))
+
+    spec = model.normalizer_spec
+    cut = vocabulary.pretokenizer
+    normalizer = vocabulary.normalizer.name
+    spec.name = "identity" if normalizer == "none" else normalizer
     spec.precompiled_charsmap = _packed(tuple(replacements(vocabulary).items()))
     spec.add_dummy_prefix = vocabulary.marker != "none" or cut.dummy_prefix
-    spec.escape_whitespaces, spec.remove_extra_whitespaces = True, cut.name in REDUCING
+    spec.escape_whitespaces = True
+    spec.remove_extra_whitespaces = cut.name in REDUCING
     return model
 
 
@@ -247,60 +247,85 @@ def differences(vocabulary: Vocabulary) -> Iterator[str]:
     special = vocabulary.special
     yield from _text_differences(vocabulary)
     if special.unk is None:
-        what = "sentencepiece needs a piece for unknown text, which the vocabulary lacks"
-        yield f"{what}: it is added with the id {len(vocabulary):,}, so an embedding needs one row more."
+        yield (
+            "sentencepiece needs a piece for unknown text, which the vocabulary lacks: "
+            f"it is added with the id {len(vocabulary):,}, so an embedding needs one row more."
+        )
     if not vocabulary.byte_fallback:
         yield from unknown_words(special.unk, vocabulary.ids, marker=vocabulary.marker)
-    if not (vocabulary.byte_fallback or vocabulary.fuse_unk):
-        what = f"A run of unknown characters is one {special.unk} in sentencepiece, and one for each character here"
-        yield f"{what}; the vocabulary that you read from the model has one, too."
+        if not vocabulary.fuse_unk:
+            yield (
+                f"A run of unknown characters is one {special.unk} in sentencepiece, and one for each "
+                "character here; the vocabulary that you read from the model has one, too."
+            )
     if vocabulary.counts:
         yield "The counts of tokens are not exported."
+    inner = list(_across_words(vocabulary))
+    if inner:
+        yield (
+            f"{such(inner)} a {PREFIX!r} inside, which is a space in sentencepiece, "
+            "where it will join words."
+        )
+    odd = list(_other_joins(vocabulary))
+    if odd:
+        yield (
+            f"{such(odd, 'joins')} other parts in sentencepiece than in its merge: "
+            "any parts that spell a piece join."
+        )
+
+
+def _across_words(vocabulary: Vocabulary) -> Iterator[str]:
+    """Yield tokens with "▁" at a place where VOLT's words have none."""
     name = vocabulary.pretokenizer.of_lines.name
-    takes_runs, takes_all = (
-        name in ("metaspace-runs", RUNS_UNMARKED),
-        name in ("metaspace-line", UNMARKED_LINE),
-    )
-    inner = [
-        token
-        for token in vocabulary.made
-        if PREFIX in (token.lstrip(PREFIX) if takes_runs else token[1:])
-    ]
-    if inner and not takes_all:
-        yield f"{such(inner)} a {PREFIX!r} inside, which is a space in sentencepiece, where it will join words."
-    if odd := list(_other_joins(vocabulary)):
-        yield f"{such(odd, 'joins')} other parts in sentencepiece than in its merge: any parts that spell a piece join."
+    if name in ("metaspace-line", UNMARKED_LINE):
+        return
+    takes_runs = name in ("metaspace-runs", RUNS_UNMARKED)
+    for token in vocabulary.made:
+        rest = token.lstrip(PREFIX) if takes_runs else token[1:]
+        if PREFIX in rest:
+            yield token
 
 
 def unknown_words(unk: str | None, ids: Collection[str], *, marker: Marker) -> Iterator[str]:
     """Yield the sentence on unknown words next to each other, unless a token stands between them."""
     if marker == "suffix" or PREFIX not in ids:
-        yield f"Unknown words in a row are one {unk} in sentencepiece, as no token separates them, and one each here."
+        yield (
+            f"Unknown words in a row are one {unk} in sentencepiece, as no token separates them, "
+            "and one each here."
+        )
 
 
 def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
-    normalizer, special = vocabulary.normalizer, vocabulary.special
+    normalizer = vocabulary.normalizer
+    cut = vocabulary.pretokenizer
     if vocabulary.marker == "prefix":
         yield TRIMMED
     if vocabulary.marker == "suffix":
-        if inside := [
-            char
-            for char in vocabulary.tokens
-            if len(char) == 1 and char + SUFFIX not in vocabulary.ids
-        ]:
+        letters = [token for token in vocabulary.tokens if len(token) == 1]
+        if inside := [letter for letter in letters if letter + SUFFIX not in vocabulary.ids]:
             yield END_UNKNOWN.format(such(inside, "ends"))
-        if SUFFIX in vocabulary.ids and not vocabulary.byte_fallback:
-            yield f"An unknown character at the end of a word leaves {PREFIX!r} after it in sentencepiece."
         if vocabulary.byte_fallback:
             yield f"A {PREFIX!r} in text is a space in sentencepiece."
+        elif SUFFIX in vocabulary.ids:
+            yield (
+                f"An unknown character at the end of a word leaves {PREFIX!r} after it in "
+                "sentencepiece."
+            )
     if normalizer.form != "none":
-        form = normalizer.form.upper()
-        yield f"{form} is a table of strings in sentencepiece, which does not sort several marks of one letter."
+        yield (
+            f"{normalizer.form.upper()} is a table of strings in sentencepiece, which does not sort "
+            "several marks of one letter."
+        )
     if normalizer.lowercase:
         yield "A capital sigma at the end of a word becomes σ in sentencepiece and ς here."
-    if special.user and vocabulary.pretokenizer.of_lines != vocabulary.pretokenizer:
-        yield "Only lines start with '▁' in sentencepiece, and here each segment between user tokens does."
-    if special.user and normalizer.name != "none":
+    if not vocabulary.special.user:
+        return
+    if cut.of_lines != cut:
+        yield (
+            "Only lines start with '▁' in sentencepiece, and here each segment between user tokens "
+            "does."
+        )
+    if normalizer.name != "none":
         yield "Text that normalisation turns into a user token is that token in sentencepiece."
 
 
@@ -308,18 +333,14 @@ def _other_joins(vocabulary: Vocabulary) -> Iterator[str]:
     """Yield each token that sentencepiece joins from other parts than the token's first merge does."""
     if vocabulary.merging == "ranks":
         return
-    scores, first = (
-        _scores(vocabulary.merges),
-        {"".join(pair): pair for pair in reversed(vocabulary.merges)},
-    )
+    scores = _scores(vocabulary.merges)
     letters = Letters(scores if vocabulary.marker == "suffix" else ())
-    short = {letters.short(token): score for token, score in scores.items()}
+    short_scores = {letters.short(token): score for token, score in scores.items()}
+    first = {left + right: (left, right) for left, right in reversed(vocabulary.merges)}
     for token in dict.fromkeys(vocabulary.made):
         left, right = first[token]
-        if last_join(letters.short(token), short) not in (
-            None,
-            (letters.short(left), letters.short(right)),
-        ):
+        join = last_join(letters.short(token), short_scores)
+        if join is not None and join != (letters.short(left), letters.short(right)):
             yield token
 
 

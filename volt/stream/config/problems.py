@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +18,6 @@ from volt.urls import plain_path, url_of
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
-    from pydantic_core import ErrorDetails
 
 T = TypeVar("T")
 
@@ -89,7 +88,7 @@ class Notes:
                     raise
         return None
 
-    def _add_invalid(self, problem: ErrorDetails, schema: Values, at: Place) -> None:
+    def _add_invalid(self, problem: Mapping[str, Any], schema: Values, at: Place) -> None:
         keys = problem["loc"]
         kind = problem["type"]
         value = problem["input"]

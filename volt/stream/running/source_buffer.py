@@ -136,7 +136,7 @@ def mixed(buffers: Sequence[SourceBuffer], turns: Longs) -> bytes:
     sources, stretches = zip(*next_chunk_lines(buffers, turns), strict=True)
     if sources[0] == sources[-1]:
         return b"".join([stretch.data for stretch in stretches])
-    from volt.kernels.columns import scatter
+    from volt.kernels.columns import put_values
 
     spans = [stretch.spans() for stretch in stretches]
 
@@ -144,8 +144,10 @@ def mixed(buffers: Sequence[SourceBuffer], turns: Longs) -> bytes:
     sizes: NDArray[Any] = np.empty(len(turns), np.int64)
     sizes[order] = np.concatenate([own for _, own in spans])
     ends = np.cumsum(sizes)
+    nothing = np.frombuffer(b"", np.uint8)
     out, places, low = np.empty(int(ends[-1]), np.uint8), (ends - sizes)[order], 0
     for stretch, (starts, own) in zip(stretches, spans, strict=True):
-        scatter(stretch.chunk.data, starts, own, places[low : low + len(own)], out)
+        own_places = places[low : low + len(own)]
+        put_values(stretch.chunk.data, starts, own, nothing, nothing, out, own_places)
         low += len(own)
     return out.tobytes()

@@ -138,8 +138,11 @@ class Batch:
 
         out = np.empty(int(sizes.sum()), np.uint8)
         places = ends - sizes
+        tab = np.frombuffer(b"\t", np.uint8)
+        nothing = tab[:0]
         for number, column in enumerate(columns):
-            put_values(*column.views, number == 0, out, places)
+            before = tab if number else nothing
+            put_values(*column.views, before, nothing, out, places)
         out[places] = 0x0A
         return out, ends
 

@@ -114,7 +114,7 @@ class LangPrefixBoth(LineTransform):
 
 def surrounded(column: Column, before: str, after: str) -> Column:
     """Put `before` and `after` around each value; missing values stay missing."""
-    from volt.kernels.string_functions import surround
+    from volt.kernels.columns import put_values
 
     column = column.as_text()
     head = np.frombuffer(before.encode(), np.uint8)
@@ -122,5 +122,5 @@ def surrounded(column: Column, before: str, after: str) -> Column:
     sizes = np.where(column.present, column.sizes + len(head) + len(tail), 0)
     starts = np.cumsum(sizes) - sizes
     out = np.empty(int(sizes.sum()), np.uint8)
-    surround(*column.views, head, tail, out, starts)
+    put_values(*column.views, head, tail, out, starts.copy())
     return Column(out, starts, np.where(column.present, sizes, -1))

@@ -180,7 +180,7 @@ class WordTypes:
         state = self._state
         state[[N_LINES, N_TOKENS]] = 0
         views = (column.data, column.starts, sizes)
-        while not find_words(*views, self._types, numbers, ends, state):
+        while not find_words(*views, self._types, True, numbers, ends, state):
             self._grow(int(sizes[state[N_LINES]]))
         return int(state[N_TOKENS])
 
