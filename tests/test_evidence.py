@@ -1,4 +1,6 @@
-"""Trials: results that survive kills, curves read as stored, and losses that are those of their definitions."""
+"""Laws of the evidence: runs continue after kills, curves are read as stored, losses follow their
+definitions.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -49,8 +49,8 @@ GOOD = (
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_run(name: str) -> None:
-    """What the docstrings show is so."""
+def test_examples_run(name):
+    """The examples of the modules' docstrings are correct."""
     if not name.endswith("__main__"):
         assert not doctest.testmod(
             import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE
@@ -58,8 +58,8 @@ def test_examples_run(name: str) -> None:
 
 
 @pytest.fixture
-def corpora(tmp_path: Path) -> Path:
-    """A folder of data with one language, of made-up words."""
+def corpora(tmp_path):
+    """Write a folder of data with one language, of made-up words."""
     chance = random.Random(1)
     words = [
         "".join(chance.choice("aeiouklmnst") for _ in range(chance.randint(2, 7)))
@@ -77,8 +77,8 @@ def corpora(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def one_thread() -> Iterator[None]:
-    """Torch with one thread, as in trials; results follow from it."""
+def one_thread():
+    """Use one thread of torch, as in trials, because results depend on it."""
     torch = import_module("torch")
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -86,14 +86,14 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def trained(texts: Any, **options: Any) -> dict[str, Any]:
-    """The result of a whole training."""
+def trained(texts, **options):
+    """Return the result of a complete training."""
     *_, last = training.results_so_far(texts, **options)
     return dict(last)
 
 
-def evidence(data: Path, out: Path, *more: str) -> list[str]:
-    """The command that runs small trials."""
+def evidence(data, out, *more):
+    """Return the command that runs small trials."""
     given = [
         "run",
         "--data",
@@ -121,7 +121,7 @@ def evidence(data: Path, out: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "experiments.evidence", *map(str, given)]
 
 
-def test_texts_of_a_corpus_are_all_of_its_words_once(corpora: Path, tmp_path: Path) -> None:
+def test_the_texts_of_a_corpus_contain_each_word_once(corpora, tmp_path):
     """Train, dev and test share no segment, and together they are the corpus."""
     texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "work")
     found = Counter(
@@ -136,8 +136,8 @@ def test_texts_of_a_corpus_are_all_of_its_words_once(corpora: Path, tmp_path: Pa
     assert texts.characters["train"] == len(texts.path("train").read_text())
 
 
-def test_other_data_changes_no_text_that_a_training_reads(corpora: Path, tmp_path: Path) -> None:
-    """Two folders of data share one folder of work."""
+def test_other_data_has_a_folder_of_its_own(corpora, tmp_path):
+    """Texts of two folders of data do not overwrite each other."""
     mine, work = lm_data.prepared(corpora, "ted-fi", tmp_path / "work"), tmp_path / "work"
     before = mine.path("train").read_bytes()
     (tmp_path / "other" / "ted").mkdir(parents=True)
@@ -148,35 +148,11 @@ def test_other_data_changes_no_text_that_a_training_reads(corpora: Path, tmp_pat
     assert lm_data.prepared(corpora, "ted-fi", work) == mine
 
 
-def test_weights_that_are_no_numbers_any_more_are_reported(corpora: Path, tmp_path: Path) -> None:
-    """And give no result."""
-    texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "work")
-    recipe = training.TrainingRecipe(characters=2_000, lr=1e30, warmup=1)
-    with pytest.raises(ConfigError, match=r"nan bits per character; give a lower lr"):
-        trained(texts, size=500, seed=1, recipe=recipe)
-
-
-def test_bits_per_character_are_those_of_the_ids(corpora: Path, tmp_path: Path) -> None:
-    """A model that knows nothing needs log2 of the number of ids for each id, EOS among them."""
-    texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "work")
-    vocabulary = training.vocabulary_of(texts, 500)
-    trainer = training.Trainer(texts, vocabulary, training.TrainingRecipe(), seed=1, device="cpu")
-    for weight in trainer.mean.parameters():
-        weight.data.zero_()
-    encoder = import_module("volt").Encoder(vocabulary)
-    lines = texts.path("test").read_text().splitlines()
-    n_ids = sum(len(encoder.encode(line)) + 1 for line in lines)
-    wanted = n_ids * np.log2(len(vocabulary)) / sum(len(line) + 1 for line in lines)
-    assert trainer.bits("test") == pytest.approx(wanted, rel=1e-3)
-
-
 @pytest.mark.slow
 @pytest.mark.campaign
 @pytest.mark.usefixtures("one_thread")
-def test_runs_go_on_where_they_were_killed_and_repeat_nothing(
-    corpora: Path, tmp_path: Path
-) -> None:
-    """SIGKILL between and during trials: each trial stands once in the file, and says what a single training says."""
+def test_a_killed_run_continues(corpora, tmp_path):
+    """After a kill, each trial has one result, which a single training also gives."""
     process = subprocess.Popen(
         evidence(corpora, tmp_path, "--jobs", "1"), stderr=subprocess.DEVNULL, cwd=ROOT
     )
@@ -206,8 +182,8 @@ def test_runs_go_on_where_they_were_killed_and_repeat_nothing(
 @pytest.mark.parametrize(
     "ended", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.campaign)]
 )
-def test_a_signal_ends_a_run_at_once(corpora: Path, tmp_path: Path, ended: signal.Signals) -> None:
-    """And its trials, of which nothing is said: they have not failed."""
+def test_a_signal_ends_a_run_at_once(corpora, tmp_path, ended):
+    """A signal ends the run and its trials, which are not called failed."""
     command = evidence(corpora, tmp_path, "--options", "characters=200000000")
     heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background may not
     process = subprocess.Popen(
@@ -236,10 +212,8 @@ def test_a_signal_ends_a_run_at_once(corpora: Path, tmp_path: Path, ended: signa
         (["--corpora", "de-en"], "no trial has these kinds, corpora and sizes"),
     ],
 )
-def test_wrong_options_are_refused_before_any_trial(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: list[str], message: str
-) -> None:
-    """In one line."""
+def test_wrong_options_are_refused_before_any_trial(tmp_path, capsys, given, message):
+    """Invalid options are errors of one line before any trial."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         with pytest.raises(SystemExit) as ended:
@@ -252,10 +226,8 @@ def test_wrong_options_are_refused_before_any_trial(
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_trial_whose_texts_changed_gives_no_result(
-    corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A result that names another text than the key of its trial is dropped. The training itself is replaced."""
+def test_a_trial_whose_texts_changed_gives_no_result(corpora, tmp_path, monkeypatch):
+    """A result with another text than the key of its trial is dropped."""
     trial = grid.Trial("lm", "ted-fi", 500, 1, (("characters", 2_000),))
     right = lm_data.prepared(corpora, "ted-fi", tmp_path / "texts").fingerprint
     answer = json.dumps(
@@ -275,10 +247,8 @@ def test_a_trial_whose_texts_changed_gives_no_result(
     assert error_text[-1] == "lm ted-fi 500 seed 1: its texts changed during the run; no result"
 
 
-def test_a_run_repeats_no_finished_trial(
-    corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After a run that was killed while it wrote, the next one runs only the trials without a result."""
+def test_a_run_repeats_no_finished_trial(corpora, tmp_path, monkeypatch):
+    """After a kill during writing, only trials without a result run."""
     text = lm_data.prepared(corpora, "ted-fi", tmp_path / "texts").fingerprint
     answer = json.dumps(
         {"text": text, "seconds": 1.0, "dev": [2.5], "test": [2.5], "operations": [9.0]}
@@ -300,17 +270,6 @@ def test_a_run_repeats_no_finished_trial(
             file.write(b'{"key": "cut sh')
 
 
-def test_two_runs_do_not_add_to_one_file(tmp_path: Path) -> None:
-    """The second is reported so, and writes nothing."""
-    path = tmp_path / "lm.jsonl"
-    with (
-        Results.open(path, results.check),
-        pytest.raises(ConfigError, match="another run adds to it"),
-        Results.open(path, results.check),
-    ):
-        pass
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -321,8 +280,8 @@ def test_two_runs_do_not_add_to_one_file(tmp_path: Path) -> None:
         (GOOD.replace(b'"kind": "lm"', b'"kind": "nmt"'), "test is missing"),
     ],
 )
-def test_lines_that_are_not_results_are_reported(tmp_path: Path, line: bytes, message: str) -> None:
-    """With the file and the line."""
+def test_lines_without_the_values_of_a_trial_are_errors(tmp_path, line, message):
+    """The error names the file, the line and the missing value."""
     path = tmp_path / "lm.jsonl"
     path.write_bytes(GOOD + b"\n" + line + b"\n")
     with pytest.raises(
@@ -331,35 +290,9 @@ def test_lines_that_are_not_results_are_reported(tmp_path: Path, line: bytes, me
         results.read(path)
 
 
-def test_a_last_line_that_is_cut_short_is_removed(tmp_path: Path) -> None:
-    """The next result stands on a line of its own."""
-    path = tmp_path / "lm.jsonl"
-    path.write_bytes(GOOD + b"\n" + GOOD[:-9])
-    assert len(results.read(path)) == 1
-    with Results.open(path, results.check) as found:
-        found.add(found.rows[0] | {"key": "new"})
-    assert [row["key"] for row in results.read(path)] == ["lm|a", "new"]
-
-
-def test_what_others_append_stays_and_a_file_that_was_replaced_is_reported(tmp_path: Path) -> None:
-    """Results that would go into a file without a name are not taken for written."""
-    path = tmp_path / "lm.jsonl"
-    with Results.open(path, results.check) as found:
-        with path.open("ab") as other:
-            other.write(GOOD + b"\n")
-        row = json.loads(GOOD)
-        found.add(row | {"key": "new"})
-        assert [one["key"] for one in results.read(path)] == ["lm|a", "new"]
-        path.rename(tmp_path / "elsewhere")
-        for _ in range(2):
-            with pytest.raises(ConfigError, match="was replaced during the run"):
-                found.add(row | {"key": "newer"})
-            path.write_bytes(GOOD + b"\n")
-
-
 @pytest.mark.parametrize("size", [0, "many", None])
-def test_picks_that_are_not_sizes_are_reported(tmp_path: Path, size: object) -> None:
-    """A missing rule is reported, too."""
+def test_picks_that_are_not_sizes_are_reported(tmp_path, size):
+    """A file of picks without a size for each rule is an error."""
     of_rules = dict.fromkeys(picks.RULES, 4000)
     for one in [of_rules | {"median500": size}, {"balanced": 4000}]:
         (tmp_path / picks.FILE).write_text(json.dumps({"ted-fi": {"text": "a", "picks": one}}))
@@ -373,8 +306,8 @@ LOSSES = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 9), min_size=
 
 
 @given(LOSSES)
-def test_a_rule_is_reported_by_its_mean_and_worst(by_corpus: dict[str, float]) -> None:
-    """The mean lies in its interval, which lies between the least and the greatest loss."""
+def test_a_rule_is_reported_by_its_mean_and_worst(by_corpus):
+    """The mean loss lies in its interval, between the least and the greatest loss."""
     found = tables.Regret.of("median500", by_corpus)
     values = sorted(by_corpus.values())
     assert found.mean == pytest.approx(sum(values) / len(values))
@@ -387,8 +320,8 @@ SIZES = st.lists(st.integers(100, 40_000), min_size=2, max_size=7, unique=True).
 
 
 @given(st.data())
-def test_losses_are_never_below_zero_and_zero_at_the_best_size(data: st.DataObject) -> None:
-    """Whatever the size, within the tried ones or beyond; and a size between two scores between them."""
+def test_losses_are_zero_at_the_best_size_only(data):
+    """No size has a negative loss, and a size between two others scores between them."""
     sizes = data.draw(SIZES)
     scores = data.draw(st.lists(st.floats(1, 3), min_size=len(sizes), max_size=len(sizes)))
     curve = Curve("a", np.array(sizes), tuple(np.array([score]) for score in scores))
@@ -401,8 +334,8 @@ def test_losses_are_never_below_zero_and_zero_at_the_best_size(data: st.DataObje
     assert sizes[0] <= tables.smooth_best(curve) <= sizes[-1]
 
 
-def test_rules_are_ranked_by_what_they_lose() -> None:
-    """On scores made up so that the losses are known; more BLEU is better."""
+def test_rules_are_ranked_by_their_losses():
+    """On made-up scores, losses are as computed by hand; more BLEU is better."""
     rows = [
         {"corpus": "a", "size": size, "seed": 1, "BLEU": bleu}
         for size, bleu in ((1000, 30.0), (4000, 32.0), (16000, 31.0))
@@ -428,37 +361,16 @@ def test_rules_are_ranked_by_what_they_lose() -> None:
     )
 
 
-def test_equal_compute_is_what_the_cheapest_whole_training_needed() -> None:
-    """A training that ended early does not set the limit; a dearer one is read before its end."""
-    cheap = {
-        "corpus": "a",
-        "size": 1,
-        "dev": [3.0, 2.0],
-        "test": [3.0, 2.0],
-        "operations": [1.0, 2.0],
-    }
-    dear = {
-        "corpus": "a",
-        "size": 2,
-        "dev": [2.5, 1.5],
-        "test": [2.5, 1.5],
-        "operations": [2.0, 4.0],
-    }
-    early = {"corpus": "a", "size": 3, "dev": [1.0], "test": [1.0], "operations": [0.5]}
-    (curve,) = curves.curves([cheap, dear, early], curves.MEASURES["compute"])
-    assert curve.means.tolist() == [2.0, 2.5, 1.0]
-
-
 FOLDER = ROOT / "experiments" / "evidence"
 
 
-def committed() -> dict[str, list[dict[str, Any]]]:
-    """The results that are part of the project."""
+def committed():
+    """Return the results that are part of the project."""
     return {kind: results.read(FOLDER / f"{kind}.jsonl") for kind in ("lm", "nmt")}
 
 
-def test_all_committed_results_are_of_the_recipes_that_are_reported() -> None:
-    """None is of another recipe, or of another text than the rules picked on."""
+def test_committed_results_have_the_reported_recipes():
+    """No result has another recipe, or another text than the rules picked on."""
     usable, stored = import_module("experiments.evidence.__main__").usable, picks.read(FOLDER)
     assert {kind: usable(FOLDER, kind, stored) for kind in ("lm", "nmt")} == committed()
     longer = FOLDER / "longer"
@@ -470,8 +382,8 @@ def test_all_committed_results_are_of_the_recipes_that_are_reported() -> None:
     assert usable(longer, "lm", stored) == []
 
 
-def test_the_tables_are_those_of_the_results() -> None:
-    """TABLES.md is what the results and the picks in the folder give."""
+def test_the_tables_follow_from_the_results():
+    """TABLES.md equals the tables of the results and the picks."""
     longer = results.read(FOLDER / "longer" / "lm.jsonl")
     assert (FOLDER / "TABLES.md").read_text() == tables.document(
         committed(), picks.sizes(picks.read(FOLDER)), longer
@@ -479,8 +391,8 @@ def test_the_tables_are_those_of_the_results() -> None:
 
 
 @pytest.mark.skipif("VOLT_DATA" not in os.environ, reason="the corpora are elsewhere")
-def test_the_picks_are_those_of_the_rules(tmp_path: Path) -> None:
-    """On a corpus of the trials, rules pick today what picks.json says, and its results are of the same text."""
+def test_the_picks_follow_from_the_rules(tmp_path):
+    """On a corpus of the trials, rules pick the sizes of picks.json."""
     texts = lm_data.prepared(Path(os.environ["VOLT_DATA"]), "ted-mr", tmp_path)
     stored = picks.read(ROOT / "experiments" / "evidence")["ted-mr"]
     model = picks.trained_model(training.TrainingRecipe())
@@ -490,8 +402,8 @@ def test_the_picks_are_those_of_the_rules(tmp_path: Path) -> None:
     }
 
 
-def made_up_bed(late: float) -> Any:
-    """Three sizes of which the smallest is far behind until the last reading, when it has a certain score."""
+def made_up_bed(late):
+    """Return three sizes, of which the smallest is far behind until its last reading."""
     stopping = import_module("experiments.evidence.stopping")
     scores = {500: (3.0, 2.5, 2.4, late), 2000: (2.4, 2.2, 2.1, 2.0), 8000: (2.3, 2.2, 2.1, 2.1)}
     runs = {size: [stopping.Run(size, dev, dev, 1.0)] for size, dev in scores.items()}
@@ -499,10 +411,8 @@ def made_up_bed(late: float) -> Any:
 
 
 @pytest.mark.parametrize(("late", "is_dropped"), [(1.9, True), (2.3, False)])
-def test_a_rule_drops_a_best_size_that_catches_up_after_it_was_stopped(
-    late: float, is_dropped: bool
-) -> None:
-    """And saves the readings after the stop, whether the size would have been the best one or not."""
+def test_stopping_drops_a_size_that_improves_late(late, is_dropped):
+    """A rule saves the readings after the stop, whether or not the size would have been the best."""
     stopping = import_module("experiments.evidence.stopping")
     bed = made_up_bed(late)
     assert stopping.all_known(bed, stopping.Behind(0.03, 0.5)) == (is_dropped, 12.0, 10.0)
@@ -510,8 +420,8 @@ def test_a_rule_drops_a_best_size_that_catches_up_after_it_was_stopped(
 
 
 @pytest.mark.slow
-def test_stopping_early_drops_best_sizes_or_saves_no_time() -> None:
-    """On all stored trainings: the reason why a trial trains every size to its end."""
+def test_stopping_early_drops_best_sizes_or_saves_no_time():
+    """On all stored trainings, every stopping rule drops best sizes or saves almost no time."""
     stopping, law = (
         import_module("experiments.evidence.stopping"),
         import_module("experiments.evidence.law"),
@@ -521,3 +431,17 @@ def test_stopping_early_drops_best_sizes_or_saves_no_time() -> None:
     assert table["no stopping (now)"] == [0, 0, 0, 0, 0]
     for n_dropped, _, n_changed, _, saved in table.values():
         assert n_dropped + n_changed > 0 or saved <= 0.1
+
+
+def test_equal_compute_is_the_cost_of_the_cheapest_complete_training():
+    """A training that ended early does not set the limit; a longer one is read before its end."""
+    rows = []
+    for size, scores, operations in (
+        (1, [3.0, 2.0], [1.0, 2.0]),
+        (2, [2.5, 1.5], [2.0, 4.0]),
+        (3, [1.0], [0.5]),
+    ):
+        scores = {"dev": scores, "test": scores}
+        rows.append({"corpus": "a", "size": size, "operations": operations, **scores})
+    [curve] = curves.curves(rows, curves.MEASURES["compute"])
+    assert curve.means.tolist() == [2.0, 2.5, 1.0]

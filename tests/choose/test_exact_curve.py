@@ -1,9 +1,8 @@
-"""Rules that are read off the exact curve: what they find by encoding the text, and what never moves them."""
+"""Laws of the rules on the exact curve: their picks follow from encoding the text at every size."""
 
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
 
 import naive
 import numpy as np
@@ -15,13 +14,10 @@ from hypothesis import strategies as st
 from volt.choose import rules
 from volt.choose.criteria import entropy, f95
 from volt.choose.exact_curve import muv_search
-from volt.choose.learning import learn_enough
 from volt.choose.rules import EXACT, TRAINED, ExactCurve, curve_picks
 from volt.choose.search import search
 from volt.choose.training_law import Training
-from volt.count.word_counts import WordCounts
 from volt.learn.bpe import learn_bpe
-from volt.learn.candidates import Candidates
 
 FEW = settings(deadline=None, max_examples=examples(40))
 WORDS = st.dictionaries(
@@ -30,26 +26,26 @@ WORDS = st.dictionaries(
 
 
 @pytest.fixture(autouse=True)
-def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rules at the scale of a few words."""
+def _small(monkeypatch):
+    """Reduce the rules' limits to the scale of a few words."""
     monkeypatch.setattr(rules, "LEAST", 10)
     monkeypatch.setattr(rules, "MEDIAN_COUNT", 12)
     monkeypatch.setattr(rules, "F95_COUNT", 4)
     monkeypatch.setattr(rules, "KNEE_RANGE", (8, 24))
 
 
-def learned(words: dict[str, int], n_merges: int = 999) -> Candidates:
-    """Merges until no pair is left, or as many as asked."""
-    return learn_bpe(WordCounts.from_pairs(words), n_merges, min_pair_count=1)
+def learned(words, n_merges=999):
+    """Learn merges until no pair is left, or `n_merges`."""
+    return learn_bpe(words, n_merges, min_pair_count=1)
 
 
-def exact_curve(candidates: Candidates) -> ExactCurve:
-    """The curve that the rules read."""
+def exact_curve(candidates):
+    """Return the curve that the rules read."""
     return ExactCurve(candidates, muv_search(candidates))
 
 
-def encoded_counts(candidates: Candidates, size: int) -> list[int]:
-    """How often each token of a size occurs, by encoding every word with the size's merges, slowly."""
+def encoded_counts(candidates, size):
+    """Count the tokens of a size by encoding every word, slowly."""
     merges, found = candidates.merges[: candidates.merges_at(size)], Counter[str]()
     for word, count in zip(candidates.counts.words, candidates.counts.counts.tolist(), strict=True):
         for piece in naive.encode(word, merges):
@@ -57,8 +53,8 @@ def encoded_counts(candidates: Candidates, size: int) -> list[int]:
     return [found[token] for token in candidates.tokens_at(size)]
 
 
-def naive_entropies(candidates: Candidates) -> dict[int, float]:
-    """Eq. 2 with lengths by type, of every size, from counts of encoded text."""
+def naive_entropies(candidates):
+    """Return the entropy (Eq. 2) of every size, from the counts of encoded text."""
     return {
         size: entropy(np.array(encoded_counts(candidates, size)), candidates.lengths[:size])
         for size in range(candidates.n_atoms, candidates.n_tokens + 1)
@@ -67,8 +63,10 @@ def naive_entropies(candidates: Candidates) -> dict[int, float]:
 
 @given(WORDS)
 @FEW
-def test_utility_is_what_encoding_the_text_at_each_size_tells(words):
-    """The first size whose half has an entropy that is less than 8/7 of its own."""
+def test_utility_equals_its_definition(words):
+    """`utility` is the first size whose entropy is less than 1/8 below the entropy at half the
+    size.
+    """
     candidates = learned(words)
     entropies = naive_entropies(candidates)
     start = max(rules.LEAST, 2 * candidates.n_atoms)
@@ -83,8 +81,8 @@ def test_utility_is_what_encoding_the_text_at_each_size_tells(words):
     )
 
 
-def naive_last(candidates: Candidates, enough: list[bool], least: int) -> int | None:
-    """The last size with enough before the first without, from the size on where no merge makes a common token."""
+def naive_last(candidates, enough, least):
+    """Return the last size of the first run of sizes with enough, after merges become rare."""
     made = [
         encoded_counts(candidates, size)[-1]
         for size in range(candidates.n_atoms + 1, candidates.n_tokens + 1)
@@ -99,8 +97,8 @@ def naive_last(candidates: Candidates, enough: list[bool], least: int) -> int | 
 
 @given(WORDS)
 @FEW
-def test_fed_and_f95_are_what_encoding_the_text_at_each_size_tells(words):
-    """A median type of those that occur, and the type at the 95th percentile, from counts of encoded text."""
+def test_median500_and_f95_equal_their_definitions(words):
+    """The picks follow from the median and the 95th percentile of counts of encoded text."""
     candidates = learned(words)
     counts = [
         np.array(encoded_counts(candidates, size))
@@ -126,8 +124,8 @@ def test_fed_and_f95_are_what_encoding_the_text_at_each_size_tells(words):
 
 @given(WORDS, st.data())
 @FEW
-def test_nothing_beyond_the_pick_moves_it(words, data):
-    """Any number of candidates from the pick on gives the same size and reason; with fewer, the pick is at least so."""
+def test_candidates_beyond_a_pick_do_not_change_it(words, data):
+    """With fewer candidates than the pick, the pick is the last size, "at least"."""
     whole = learned(words)
     training = Training(epochs=data.draw(st.sampled_from([0.01, 0.1, 1, 5])))
     readings = curve_picks(exact_curve(whole), training)
@@ -145,8 +143,8 @@ def test_nothing_beyond_the_pick_moves_it(words, data):
 
 @given(WORDS, st.data())
 @settings(deadline=None, max_examples=6)
-def test_no_size_that_is_asked_for_moves_a_pick(words, data):
-    """Whatever sizes are searched, every rule that is read off the curve picks the same, with the same vocabulary."""
+def test_searched_sizes_do_not_change_picks_on_the_curve(words, data):
+    """Picks on the curve and the vocabulary are the same for any searched sizes."""
     candidates = learned(words)
     if not candidates.n_merges:
         return
@@ -166,8 +164,8 @@ def test_no_size_that_is_asked_for_moves_a_pick(words, data):
 
 @given(WORDS)
 @FEW
-def test_balanced_is_the_larger_and_names_both(words):
-    """It picks what one of the two picks, says why as that one does, and names the other."""
+def test_balanced_is_the_larger_of_two_picks(words):
+    """`balanced` picks the larger of `utility` and `median500`, and names both."""
     readings = exact_curve(learned(words))
     utility, median500, found = readings.utility(), readings.median500(), readings.balanced()
     assert found.size == max(utility.size, median500.size)
@@ -177,31 +175,8 @@ def test_balanced_is_the_larger_and_names_both(words):
     )
 
 
-def test_learning_goes_on_until_the_pick_is_decided(monkeypatch):
-    """From a few sure merges, learning doubles until the rule is decided; with fewer, the pick is at least that."""
-    monkeypatch.setattr("volt.learn.bpe.N_SURE", 3)
-    monkeypatch.setattr("volt.learn.bpe.COMMON", 10**9)
-    syllables = [a + b for a in "klmnprst" for b in "aeiou"]
-    words = {first + second: 1 + i % 7 for i, (first, second) in enumerate(pairwise(syllables * 5))}
-    whole, grown = learned(words), learn_enough(words, min_pair_count=1)
-    assert 3 < grown.n_merges <= whole.n_merges
-    picked, decided = exact_curve(grown).balanced(), exact_curve(whole).balanced()
-    assert picked == decided
-    short = exact_curve(learned(words, 3)).balanced()
-    assert short.at_least
-    assert short.size < decided.size
-
-
-def test_more_merges_than_there_are_take_no_room():
-    """A billion merges of a few words are learned as what they are, and what is left is reported."""
-    found = learn_bpe({"low": 5, "lower": 2}, 10**9)
-    assert (found.n_merges, found.left) == (5, 0)
-    assert learn_bpe({"low": 5, "lower": 2}, 2).left == 2
-    assert learn_bpe({"low": 5, "lower": 2}, 0).left == 7
-
-
-def test_a_corpus_with_many_rare_characters_has_enough_later(monkeypatch):
-    """Half of the types occur once at first; frequent merges outnumber them; the last size with enough counts."""
+def test_median500_outgrows_rare_characters(monkeypatch):
+    """If most characters are rare, later sizes may still satisfy `median500`."""
     monkeypatch.setattr(rules, "MEDIAN_COUNT", 50)
     words = {f"{chr(0x4E00 + i)}": 1 for i in range(40)}
     words |= {f"{a}{b}{c}": 60 for a in "abcdefgh" for b in "ijklmnop" for c in "qrstuvwx"}
@@ -213,8 +188,8 @@ def test_a_corpus_with_many_rare_characters_has_enough_later(monkeypatch):
     assert np.sort(at[at > 0])[::-1][int(np.ceil((at > 0).sum() / 2)) - 1] >= 50
 
 
-def test_the_knee_is_over_a_range_that_is_said():
-    """From and to the same sizes, whatever is searched; where the candidates end before, it may be greater."""
+def test_the_knee_states_its_range():
+    """The reason names the range; if candidates end earlier, the pick is "at least"."""
     words = {f"{a}{b}{c}": 9 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
     whole, short = exact_curve(learned(words)).knee(), exact_curve(learned(words, 5)).knee()
     assert "from 13 to 24" in whole.why

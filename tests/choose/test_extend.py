@@ -1,9 +1,10 @@
-"""Laws of extending a vocabulary: ids stay, text without a new merge keeps its ids, and counts are exact."""
+"""Laws of extending a vocabulary: ids stay, text without a new merge has its old pieces, counts are
+exact.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -32,9 +33,9 @@ word_counts = st.dictionaries(
 OLD = Vocabulary((("l", "o"),), ("l", "o", "w</w>", "lo"))
 
 
-def counts_of(vocabulary: Vocabulary, words: Mapping[str, int]) -> Counter[str]:
-    """How often each token occurs, by definition."""
-    pieces: Counter[str] = Counter()
+def counts_of(vocabulary, words):
+    """Count each token by encoding all words with the definition."""
+    pieces = Counter()
     for word, count in words.items():
         pieces.update({piece: n * count for piece, n in Counter(encoded(word, vocabulary)).items()})
     return Counter({piece: n for piece, n in pieces.items() if piece in vocabulary.tokens})
@@ -42,10 +43,8 @@ def counts_of(vocabulary: Vocabulary, words: Mapping[str, int]) -> Counter[str]:
 
 @MANY
 @given(vocabularies(longest=6), word_counts, st.booleans())
-def test_ids_stay_and_counts_are_exact(
-    old: Vocabulary, words: dict[str, int], new_atoms: bool
-) -> None:
-    """At every size, all pieces have their old ids, and the counts are those of the words encoded by definition."""
+def test_ids_stay_and_counts_are_exact(old, words, new_atoms):
+    """At every size, old pieces keep their ids, and counts are those of encoded words."""
     candidates = extend_bpe(old, words, min_pair_count=1, new_atoms=new_atoms)
     assert candidates.merges[: len(old.merges)] == list(old.merges)
     for size in {
@@ -60,8 +59,8 @@ def test_ids_stay_and_counts_are_exact(
         assert +Counter(dict(zip(new.tokens, new.counts, strict=True))) == counts_of(new, words)
 
 
-def test_steps_report_the_pieces_of_encoding() -> None:
-    """A token that a pruned vocabulary only makes on the way counts as the pieces that encoding gives."""
+def test_steps_count_pieces_as_encoding_does():
+    """Scaffolding of a pruned vocabulary counts as the pieces that encoding gives."""
     old = Vocabulary((("l", "o"), ("lo", "w</w>")), ("l", "o", "w</w>", "low</w>"))
     words = {"low": 5, "loss": 3, "boss": 2}
     candidates = extend_bpe(old, words)
@@ -75,10 +74,8 @@ def test_steps_report_the_pieces_of_encoding() -> None:
     word_counts,
     st.lists(st.text(LETTERS + "x", min_size=1, max_size=12), max_size=9),
 )
-def test_words_without_a_new_merge_are_cut_as_before(
-    old: Vocabulary, words: dict[str, int], others: list[str]
-) -> None:
-    """A word has other pieces only if, merged as before, it holds neighbours that a new merge joins."""
+def test_words_without_a_new_merge_are_cut_as_before(old, words, others):
+    """A word gets other pieces only if, after the old merges, a new merge joins two of its symbols."""
     candidates = extend_bpe(old, words, min_pair_count=1, new_atoms=False)
     new = vocabulary_at(candidates, candidates.n_tokens)
     added = candidates.merges[len(old.merges) :]
@@ -93,8 +90,8 @@ def test_words_without_a_new_merge_are_cut_as_before(
             assert encoded(word, new) == encoded(word, old)
 
 
-def merged(word: str, vocabulary: Vocabulary) -> list[str]:
-    """What a word's symbols are once they are merged, before any is split back."""
+def merged(word, vocabulary):
+    """Return a word's symbols after all merges, before scaffolding is split back."""
     if (
         vocabulary.whole_words
         and (whole := "".join(naive.atoms(word, vocabulary.marker))) in vocabulary.tokens
@@ -107,7 +104,7 @@ def merged(word: str, vocabulary: Vocabulary) -> list[str]:
 
 
 class _Merging(NamedTuple):
-    """What `encoded` looks at."""
+    """The attributes of a vocabulary that `encoded` reads."""
 
     merges: tuple[tuple[str, str], ...]
     tokens: tuple[str, ...]
@@ -118,10 +115,8 @@ class _Merging(NamedTuple):
 
 @SOME
 @given(word_counts, word_counts)
-def test_extending_by_the_same_words_goes_on_learning(
-    first: dict[str, int], second: dict[str, int]
-) -> None:
-    """Some merges learned from words, and the others learned behind them from the same words, are all of them."""
+def test_extending_with_the_same_words_continues_learning(first, second):
+    """Learning some merges, then extending with the same words, gives the merges of learning once."""
     whole = volt.learn_bpe(first, min_pair_count=1)
     for n in range(0, whole.n_merges + 1, 3):
         size = int(whole.sizes_after()[n])
@@ -136,9 +131,10 @@ def test_extending_by_the_same_words_goes_on_learning(
     ("merging", "pieces"),
     [("pairs", {"abc": 9, "abcd": 3}), ("steps", {"abc": 5, "abcd": 3, "abca": 2, "bc": 2})],
 )
-def test_what_merges_make_anew_may_be_a_token_that_was_never_reached(merging, pieces):
-    """A new merge that makes an old token gives it no second id, and merges behind the old token follow; one step at
-    a time, a merge of a lower rank comes before the new merge's second place in a word."""
+def test_a_new_merge_may_make_an_old_token(merging, pieces):
+    """The old token keeps its id, and old merges of it follow; with merging "steps", merges of
+    lower rank come first.
+    """
     merges = (("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "d"), ("abc", "a"))
     old = Vocabulary(
         merges,
@@ -154,8 +150,10 @@ def test_what_merges_make_anew_may_be_a_token_that_was_never_reached(merging, pi
     )
 
 
-def test_an_old_token_that_a_new_one_completes_is_counted():
-    """Where texts have ranks, bc and the new aa are the text that (b, caa) made: both join, and are split back."""
+def test_new_tokens_may_join_into_an_old_one_by_ranks():
+    """With merging "ranks", a new token and its neighbour may join into an old token, which is
+    counted.
+    """
     merges = (("ca", "a"), ("b", "c"), ("c", "a"), ("a", "b"), ("b", "caa"))
     for kept in (("a", "b", "c"), ("a", "b", "c", "bcaa")):
         old = Vocabulary(merges, kept, marker="none", merging="ranks")
@@ -165,23 +163,25 @@ def test_an_old_token_that_a_new_one_completes_is_counted():
         assert +Counter(dict(zip(new.tokens, new.counts, strict=True))) == counts_of(new, words)
 
 
-def test_numbered_ids_go_on_behind_the_last():
-    """Where ids are given one by one, holes stay, and new tokens come behind the last id."""
+def test_new_ids_follow_the_last_old_id():
+    """In a vocabulary with holes between its ids, holes stay, and new ids follow the last one."""
     order = ("lo", "", "l", "o", "<s>", "w</w>", "</s>", "<unk>", "<pad>", "")
     old = replace(OLD, tokens=("lo", "l", "o", "w</w>"), order=order)
     result = volt.search(extend_bpe(old, {"low": 5, "slow": 2}), select=7)
     assert result.vocabulary.order == (*order, "s", "low</w>", "slow</w>")
 
 
-def test_scaffolding_stays_and_new_tokens_may_be_made_of_it():
-    """A token that is split back stays so, and a merge behind it is learned all the same."""
+def test_scaffolding_stays_and_may_be_merged():
+    """Scaffolding stays scaffolding, and new merges may join it."""
     old = Vocabulary((("l", "o"),), ("l", "o", "w</w>"))
     new = volt.search(extend_bpe(old, {"low": 5}), select=5).vocabulary
     assert (new.tokens, new.scaffolding) == (("l", "o", "w</w>", "low</w>"), ("lo",))
 
 
-def test_characters_that_bytes_spell_are_no_new_atoms_unless_asked():
-    """New atoms come by default, and for a vocabulary with byte tokens only on request; unasked ones part words."""
+def test_new_atoms_are_optional_with_byte_fallback():
+    """Unknown characters become atoms by default, but with byte fallback only on request; otherwise
+    they split words.
+    """
     with_bytes, words = replace(OLD, byte_fallback=True), {"ölö": 3}
     assert extend_bpe(OLD, words).tokens[3:5] == ("ö", "ö</w>")
     assert extend_bpe(with_bytes, words).tokens == ("l", "o", "w</w>", "lo")
@@ -189,8 +189,8 @@ def test_characters_that_bytes_spell_are_no_new_atoms_unless_asked():
     assert extend_bpe(OLD, words, new_atoms=False).n_merges == 1
 
 
-def test_user_tokens_are_not_merged_with_what_is_beside_them():
-    """A user token parts words, as in the vocabulary that is extended, and is no new atom."""
+def test_user_tokens_are_not_merged():
+    """A user token splits words, and is not a new atom."""
     old = replace(OLD, special=SpecialTokens(user=("<u>",)))
     hidden = old.special.hide_text("lo<u>low")
     candidates = extend_bpe(old, {hidden: 5})
@@ -202,8 +202,8 @@ def test_user_tokens_are_not_merged_with_what_is_beside_them():
     ]
 
 
-def test_rules_count_new_types_alone():
-    """`median500`, and with it `balanced`, picks the largest size whose median new type occurs 500 times."""
+def test_rules_count_only_new_types():
+    """`median500` and `balanced` pick the largest size whose median new type occurs 500 times."""
     words = {"low": 900, "wow": 800, "ow": 3, "lot": 2}
     candidates = extend_bpe(OLD, words)
     picks = volt.search(candidates).picks
@@ -239,7 +239,7 @@ def test_rules_count_new_types_alone():
         ),
     ],
 )
-def test_what_cannot_be_extended_is_reported(call, error, message):
-    """Each error says what was found and what to do."""
+def test_errors_say_why_a_vocabulary_cannot_be_extended(call, error, message):
+    """Each error says what is wrong and what to do."""
     with pytest.raises(error, match=message):
         call()

@@ -1,14 +1,15 @@
-"""The report of a search: one number for one thing, the answer first, and few rows."""
+"""Laws of the report of a search: the answer comes first, rows are few, and numbers agree."""
 
 from __future__ import annotations
 
 import io
+import re
 from itertools import product
+from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
-from commands import Run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
@@ -17,7 +18,7 @@ import volt
 from volt.choose.exact_curve import muv_search
 from volt.choose.report import as_text, rows_shown
 from volt.choose.rules import ExactCurve
-from volt.choose.search import SearchResult, readable_cuts, sample_cuts, search, supported
+from volt.choose.search import readable_cuts, sample_cuts, search, supported
 from volt.count.word_counts import WordCounts
 from volt.learn.bpe import learn_bpe
 from volt.text.pretokenizer import PreTokenizer
@@ -26,8 +27,8 @@ from volt.vocabulary import Vocabulary
 SYLLABLES = [a + b for a in "klmnprst" for b in "aeiou"]
 
 
-def words_of(seed: int, n: int = 400, most: int = 3_000) -> dict[str, int]:
-    """Words of one to four syllables, with counts that fall as those of a text do."""
+def words_of(seed, n=400, most=3_000):
+    """Return words of one to four syllables, with counts that fall as in a text."""
     draw = Random(seed)
     return {
         "".join(draw.choices(SYLLABLES, k=draw.randint(1, 4))): 1 + most // rank
@@ -36,20 +37,20 @@ def words_of(seed: int, n: int = 400, most: int = 3_000) -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-def result() -> SearchResult:
-    """A search of more sizes than a report shows, and of sizes that are not those searched."""
+def result():
+    """Return a search of more sizes than a report shows."""
     return volt.search(volt.learn_bpe(words_of(1), 500), sizes=range(60, 420, 17))
 
 
-def text_of(result: SearchResult, *, width: int = 100, full: bool = False) -> str:
-    """The report as a terminal of this width shows it."""
+def text_of(result, *, width=100, full=False):
+    """Return the report for a terminal of some width."""
     console = Console(file=io.StringIO(), width=width)
     console.print(as_text(result, full=full), crop=False)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def rows_of(report: str) -> list[list[str]]:
-    """The cells of the table of sizes, heads first."""
+def rows_of(report):
+    """Return the rows of the table of sizes."""
     lines = report.splitlines()
     start = next(place for place, line in enumerate(lines) if "picked by" in line)
     end = next(
@@ -60,8 +61,8 @@ def rows_of(report: str) -> list[list[str]]:
     ]
 
 
-def test_one_is_singular() -> None:
-    """A count of one is written in the singular; the upper median of the tokens in use decides, from 50 and 500 on."""
+def test_support_is_described_by_a_median():
+    """The upper median of the counts in use decides from 50 and 500 on; one occurrence is singular."""
     words = [{"ab": 49}, {"ab": 50}, {"ab": 499}, {"ab": 500}, {"a": 1, "b": 9_000}]
     found = [supported(volt.learn_bpe(one, 0), 2) for one in words]
     assert [one.partition(" ")[0] for one in found] == ["weak", "fair", "fair", "good", "good"]
@@ -71,8 +72,8 @@ def test_one_is_singular() -> None:
     )
 
 
-def test_the_answer_stands_first(result: SearchResult) -> None:
-    """Two lines: size, rule and reason; then support, the range, and sizes for other lengths. The table follows."""
+def test_the_answer_comes_first(result):
+    """The size, rule and reason come first, then support, range, and sizes for other epochs."""
     first, second = result.answer
     report = " ".join(text_of(result).split())
     assert report.startswith(f"answer {first} how sure {second} warning")
@@ -82,8 +83,8 @@ def test_the_answer_stands_first(result: SearchResult) -> None:
     assert [f"({epochs})" in second for epochs in (1, 3, 10, 30)] == [True] * 4
 
 
-def test_ten_rows_hold_every_pick_and_all_are_a_word_away(result: SearchResult) -> None:
-    """Every size that a rule picks is among the ten; `full` shows all, and what the transports found."""
+def test_ten_rows_contain_every_pick(result):
+    """The ten rows include all picks; a full report has all sizes and their transports."""
     assert len(result.steps) > 10
     short, long = rows_of(text_of(result)), rows_of(text_of(result, width=140, full=True))
     assert len(short) == 10
@@ -97,8 +98,8 @@ def test_ten_rows_hold_every_pick_and_all_are_a_word_away(result: SearchResult) 
 
 
 @given(st.integers(1, 60), st.data())
-def test_rows_are_few_in_order_and_hold_the_picks(n: int, data: st.DataObject) -> None:
-    """Ten rows where there are so many, the picked ones among them, the first and the last too."""
+def test_rows_shown_are_ten_with_the_picks(n, data):
+    """At most ten rows are shown, in order, with the picks, the first and the last."""
     picked = data.draw(st.sets(st.integers(0, n - 1), max_size=8))
     shown = rows_shown(n, picked)
     assert list(shown) == sorted(set(shown))
@@ -106,8 +107,8 @@ def test_rows_are_few_in_order_and_hold_the_picks(n: int, data: st.DataObject) -
     assert {0, n - 1, *picked} <= set(shown) <= set(range(n))
 
 
-def test_tokens_kept_and_ids_are_named_in_one_sentence(result: SearchResult, run: Run) -> None:
-    """One sentence names the size, the tokens kept and the number of ids, special tokens included."""
+def test_one_sentence_counts_tokens_and_ids(result, run):
+    """A sentence states the size, the kept tokens, and the ids with special tokens."""
     kept, n_ids = result.vocabulary.size, len(result.vocabulary.pieces)
     assert result.composition.startswith(
         f"{kept:,} of {result.best.size:,} tokens, as {result.best.size - kept:,} "
@@ -121,8 +122,8 @@ def test_tokens_kept_and_ids_are_named_in_one_sentence(result: SearchResult, run
     assert f"{len(vocabulary.pieces):,} ids with 4 special tokens" in report
 
 
-def test_all_and_json_have_every_size(run: Run) -> None:
-    """`volt search --all` prints as many rows as `--json` lists steps; without it there are ten."""
+def test_all_and_json_have_every_size(run):
+    """`volt search --all` and `--json` list every step; otherwise there are ten rows."""
     import json
 
     steps = json.loads(run("search", "corpus.txt", "-o", "v.volt", "--json").stdout)["steps"]
@@ -136,16 +137,16 @@ def test_all_and_json_have_every_size(run: Run) -> None:
     ) == (False, True)
 
 
-def test_an_extension_says_why_the_smaller_is_taken() -> None:
-    """`balanced` takes `median500`, though `utility` is larger, and says why."""
+def test_an_extension_explains_balanced():
+    """For an extension, `balanced` picks `median500`, and says why."""
     old = volt.search(volt.learn_bpe(words_of(3, 100), 60), sizes=[70], select=70).vocabulary
     result = volt.search(volt.extend_bpe(old, words_of(4, 300), 300), select="balanced")
     assert result.picks["utility"].size > result.picks["median500"].size == result.pick.size
     assert "leaves utility out" in result.pick.why
 
 
-def test_notebooks_show_the_same_answer(result: SearchResult) -> None:
-    """The display of a search in a notebook opens with the two lines of the terminal, and draws the same entropy."""
+def test_notebooks_show_the_same_answer(result):
+    """A notebook shows both lines of the answer."""
     shown = result._repr_html_()
     assert result.answer[0] in shown
     assert result.answer[1] in shown
@@ -154,8 +155,8 @@ def test_notebooks_show_the_same_answer(result: SearchResult) -> None:
 
 @given(st.integers(0, 10**6), st.data())
 @settings(deadline=None, max_examples=8)
-def test_muv_is_the_number_that_its_rule_reads(seed: int, data: st.DataObject) -> None:
-    """Sizes searched have the marginal utility between them, others none; the greatest is the one that muv names."""
+def test_muv_picks_the_greatest_value_of_the_steps(seed, data):
+    """Searched sizes have an MUV from the previous one; the rule `muv` picks the greatest."""
     candidates = volt.learn_bpe(words_of(seed, 80), 100)
     offered = range(candidates.n_atoms, candidates.n_tokens + 1)
     sizes = sorted(data.draw(st.sets(st.sampled_from(offered), min_size=2, max_size=9)))
@@ -166,8 +167,10 @@ def test_muv_is_the_number_that_its_rule_reads(seed: int, data: st.DataObject) -
     assert f"{max(values.values()) * 1e6:,.1f}·10⁻⁶" in result.picks["muv"].why
 
 
-def test_support_counts_as_fed_does() -> None:
-    """Half of the tokens in use occur as often as the report says, 500 times at the pick of `median500`."""
+def test_support_and_median500_agree():
+    """Half of the tokens in use occur as often as the report says; at the pick of `median500`, 500
+    times.
+    """
     for seed in range(12):
         candidates = volt.learn_bpe(words_of(seed, 60 + 7 * seed, 20_000), 200)
         median500 = ExactCurve(candidates, muv_search(candidates)).median500()
@@ -187,8 +190,8 @@ CUTS = [
 
 
 @pytest.mark.parametrize(("pretokenizer", "marker"), CUTS)
-def test_no_word_is_shown_with_an_empty_piece(pretokenizer: str, marker: str) -> None:
-    """A piece that is a mark alone is not shown, and the pieces of a word spell it."""
+def test_no_word_is_shown_with_an_empty_piece(pretokenizer, marker):
+    """No shown piece is a marker alone, and the pieces of a word spell it."""
     text = "বিশ্ববিদ্যালয় িশ িশ strongest low lower lowest"
     words = PreTokenizer(pretokenizer).split(text)
     counts = WordCounts.from_pairs(dict.fromkeys(words, 3), pretokenizer=pretokenizer)
@@ -198,3 +201,56 @@ def test_no_word_is_shown_with_an_empty_piece(pretokenizer: str, marker: str) ->
         assert all(pieces.split("|")), pieces
         assert pieces.replace("|", "") in (word, word.removeprefix("▁"))
     assert any("|" in pieces for _, pieces in cuts)
+
+
+TEXT = (
+    "საქართველო საქართველოს ლამაზია სიყვარულისთვის განსაკუთრებით\n"
+    "Donaudampfschifffahrt großartigerweise\n" * 5
+)
+
+
+def counted(text):
+    """Count the words of a text, spelled by bytes."""
+    cut = PreTokenizer("bytes")
+    return WordCounts.from_pairs(
+        [(word, 1) for line in text.splitlines() for word in cut.split(line)], pretokenizer=cut
+    )
+
+
+def test_sampled_words_are_long_words_of_the_text():
+    """Sample words have eight letters, not eight bytes, and their pieces spell them."""
+    result = search(learn_bpe(counted(TEXT), 120))
+    cuts = list(readable_cuts(sample_cuts(result.candidates, result.vocabulary), result.vocabulary))
+    assert len(cuts) > 3
+    for word, pieces in cuts:
+        assert word in TEXT.split()
+        assert len(word) >= 8
+        assert word.encode() == re.sub(
+            rb"<0x(..)>", lambda found: bytes([int(found[1], 16)]), pieces.replace("|", "").encode()
+        )
+    shown = result._repr_html_()
+    assert "საქართველო" in shown
+    assert "áĥ" not in shown
+
+
+def searched(run, text, *options):
+    """Return what `volt search` of a text prints."""
+    Path("text.txt").write_text(text, encoding="utf-8")
+    command = ("search", "text.txt", "--level", "bytes", "-o", "x.volt", *options)
+    return run(*command).stdout.decode()
+
+
+def test_the_report_shows_text(run):
+    """`volt search --level bytes` prints words as text; the JSON has the vocabulary's pieces."""
+    shown = searched(run, TEXT, "--sizes", "280:300:10")
+    assert "სიყვარულისთვის" in shown
+    assert "áĥ" not in shown
+    assert "áĥ" in searched(run, TEXT, "--sizes", "280:300:10", "--json")
+
+
+def test_control_characters_are_escaped(run):
+    """Control characters of words are printed as escapes."""
+    shown = searched(run, "\x1b[2J\u202e " * 20, "--sizes", "258:260:1")
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert "\\x1b" in shown

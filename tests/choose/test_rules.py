@@ -1,4 +1,4 @@
-"""Laws of the rules that choose among size steps."""
+"""Laws of the rules that pick among size steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from volt.choose.rules import (
     EXACT,
     TRAINED,
     CurvePick,
-    Pick,
     all_picks,
     parse_rule,
     rules,
@@ -29,8 +28,8 @@ from volt.learn.bpe import learn_bpe
 FEW = settings(deadline=None, max_examples=examples(100))
 
 
-def make_steps(entropies, *, renyis=None, n_pieces=None) -> list[SizeStep]:
-    """Steps of 100, 200, … tokens with these measures."""
+def make_steps(entropies, *, renyis=None, n_pieces=None):
+    """Return steps of 100, 200, … tokens with these measures."""
     columns = zip(
         entropies,
         renyis or [0.5] * len(entropies),
@@ -59,8 +58,8 @@ def make_steps(entropies, *, renyis=None, n_pieces=None) -> list[SizeStep]:
     ]
 
 
-def picked(steps: list[SizeStep], **options) -> dict[str, Pick]:
-    """What rules pick that choose among steps."""
+def picked(steps, **options):
+    """Return the picks of the rules that pick among steps."""
     return all_picks(steps, {}, searched=[step.size for step in steps], **options)
 
 
@@ -72,8 +71,9 @@ def picked(steps: list[SizeStep], **options) -> dict[str, Pick]:
 )
 @FEW
 def test_each_rule_picks_its_best_step_and_says_why(rows):
-    """The steepest fall of entropy, the greatest efficiency and the fewest pieces, of equals the first; the first or
-    last step that a rule could pick is an edge."""
+    """A rule picks the first step with the best value, and says so; the ends of its range are
+    edges.
+    """
     entropies, renyis, n_pieces = map(list, zip(*rows, strict=True))
     picks = picked(steps := make_steps(entropies, renyis=renyis, n_pieces=n_pieces))
     falls = [(before - after) / 100 for before, after in pairwise(entropies)]
@@ -92,8 +92,8 @@ def test_each_rule_picks_its_best_step_and_says_why(rows):
 
 @given(st.lists(st.floats(0.01, 10), min_size=3, max_size=12), st.data())
 @FEW
-def test_sizes_that_other_rules_pick_move_nothing(entropies, data):
-    """Who chooses among steps looks at the searched sizes alone, though others have been measured."""
+def test_rules_compare_searched_sizes_only(entropies, data):
+    """Steps of sizes that other rules pick do not change a pick."""
     steps = make_steps(entropies)
     searched = data.draw(
         st.lists(st.sampled_from(steps), min_size=1, unique_by=lambda step: step.size)
@@ -112,8 +112,8 @@ def test_sizes_that_other_rules_pick_move_nothing(entropies, data):
         assert steps[beside[rule].index].size == pick.size
 
 
-def test_fixed_is_what_was_asked():
-    """fixed:N stands beside the others and is never called an edge."""
+def test_a_fixed_size_is_not_on_an_edge():
+    """The rule fixed:N picks N tokens, which is never called an edge."""
     picks = picked(make_steps([4.0, 3.0, 2.5]), fixed=100)
     assert list(picks) == [*AMONG_STEPS, "fixed:100"]
     assert (picks["fixed:100"].index, picks["fixed:100"].size, picks["fixed:100"].on_edge) == (
@@ -124,7 +124,7 @@ def test_fixed_is_what_was_asked():
 
 
 def test_parse_rule():
-    """The named rules and fixed:N; anything else is a ConfigError that lists them."""
+    """Known rules and fixed:N are accepted; for anything else, an error lists the rules."""
     assert [parse_rule(rule) for rule in rules()] == [None] * len(rules())
     assert parse_rule("fixed:8000") == 8_000
     for rule in (
@@ -151,8 +151,8 @@ def test_parse_rule():
         ({"ac": 29, "xac": 29}, "words that occur too rarely were left out (31.9 % of all)"),
     ],
 )
-def test_words_left_out_are_a_warning(rare: dict[str, int], sentence: str | None) -> None:
-    """A search of counts without their rare words says which share of all occurrences is missing."""
+def test_left_out_words_are_a_warning(rare, sentence):
+    """If rare words were left out, a warning gives their share of all occurrences."""
     counts = WordCounts.from_pairs({"abab": 45, "ac": 40, "cd": 39})
     if rare:
         counts += WordCounts.from_pairs(rare).min_count(30)
@@ -160,8 +160,8 @@ def test_words_left_out_are_a_warning(rare: dict[str, int], sentence: str | None
     assert [text for text in warnings if "left out" in text] == ([sentence] if sentence else [])
 
 
-def test_approximate_counts_are_a_warning() -> None:
-    """A search of approximate counts gives their bound."""
+def test_approximate_counts_are_a_warning():
+    """A warning gives the bound of approximate counts."""
     counts = WordCounts(WordCounts.from_pairs({"low": 9, "lower": 6}).table, bound=2)
     assert search(learn_bpe(counts, 3)).warnings[-1] == (
         "counts are approximate: up to 2 too low, because words were left out (0 % of all)"

@@ -1,4 +1,4 @@
-"""Laws of the size that a language model deserves, and of what each byte of text costs it."""
+"""Laws of the size that a language model deserves, and of its operations per byte of text."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ CANDIDATES = learn_bpe(
 params_, widths_ = st.floats(1e6, 1e13), st.integers(1, 32_768)
 
 
-def model_of(size: int) -> LanguageModel:
-    """A model that deserves about this size: that of the law's smallest model, of another width."""
+def model_of(size):
+    """Return a model that deserves about this size."""
     return LanguageModel(33e6, max(1, 3_145_728 // size))
 
 
@@ -32,16 +32,17 @@ def model_of(size: int) -> LanguageModel:
     [(33e6, 512, 6_144), (2.87e9, 3_200, 43_000), (70e9, 8_192, 216_000)],
 )
 def test_sizes_of_the_paper(params, width, published):
-    """Within a tenth of what the paper says of its 33 M and 3 B models, and of Llama2-70B (the least of three
-    approaches)."""
+    """Sizes are within a tenth of the paper's for models of 33 M, 3 B and 70 B parameters."""
     assert LanguageModel(params, width).size == pytest.approx(published, rel=0.1)
 
 
 @given(params_, widths_)
 @FEW
-def test_the_law(params, width):
-    """A size takes no more parameters than the law gives, one token more would; ten times the model deserves
-    10^0.8354 times as many; twice the width half the size, but for rounding."""
+def test_sizes_follow_the_law(params, width):
+    """A size takes at most the law's parameters.
+
+    A tenfold model deserves 10^0.8354 as many; a double width, half the size.
+    """
     model = LanguageModel(params, width)
     n_v, size = model.vocabulary_params, model.size
     assert size == 1 or size * width <= n_v * (1 + 1e-12)
@@ -51,7 +52,7 @@ def test_the_law(params, width):
 
 
 def test_impossible_models_are_refused():
-    """Parameters that are not a positive, finite number, or a width that is not a whole number, are named."""
+    """An error names parameters or a width that are not positive, finite numbers."""
     for params in (0, -1.0, math.nan, math.inf, 10**400, "1e9", None, True):
         with pytest.raises((ConfigError, ArgumentError), match=r"^params is"):
             LanguageModel(params, 512)
@@ -62,7 +63,7 @@ def test_impossible_models_are_refused():
 
 
 def test_the_rule_needs_a_model():
-    """Without one the rule is an error that shows how to give it, and is no pick; another thing is no model."""
+    """Without a model, the rule is an error that shows how to pass one, and there is no pick."""
     with pytest.raises(ConfigError, match=r"model=volt\.LanguageModel\("):
         search(CANDIDATES, select="scaling")
     assert "scaling" not in search(CANDIDATES).picks
@@ -71,7 +72,7 @@ def test_the_rule_needs_a_model():
 
 
 def test_the_rule_picks_the_size_that_the_model_deserves():
-    """Chosen or beside another rule, whatever sizes are searched; its size is measured as well."""
+    """Whatever sizes are searched, the deserved size is picked and measured."""
     sizes, low = [CANDIDATES.n_atoms, CANDIDATES.n_tokens], CANDIDATES.n_atoms
     model = model_of(low + 20)
     result = search(CANDIDATES, sizes=sizes, select="scaling", model=model)
@@ -91,8 +92,8 @@ def test_the_rule_picks_the_size_that_the_model_deserves():
         (LanguageModel(1e6, 100_000), 0, False),
     ],
 )
-def test_a_size_out_of_reach_is_said(model, place, at_least):
-    """A size beyond what the candidates offer picks the last size, "at least", one below them the atoms."""
+def test_a_size_out_of_reach_is_limited(model, place, at_least):
+    """Above the candidates, the pick is the last size, "at least"; below them, it is the atoms."""
     for select in ("scaling", "tokens"):
         result = search(CANDIDATES, select=select, model=model)
         pick = result.picks["scaling"]
@@ -102,8 +103,8 @@ def test_a_size_out_of_reach_is_said(model, place, at_least):
         assert ("fewer than" in pick.why) != at_least
 
 
-def test_a_size_at_either_end_is_no_limit():
-    """The smallest and the largest size that the candidates offer are picks as any other; the next sizes are not."""
+def test_the_first_and_last_sizes_are_ordinary_picks():
+    """Only sizes beyond the smallest and the largest are called out of reach."""
     for least in (CANDIDATES.n_atoms, CANDIDATES.n_atoms - 1):
         model = model_of(least)
         assert model.size == least
@@ -127,9 +128,10 @@ def test_a_size_at_either_end_is_no_limit():
     )
 )
 @settings(deadline=None, max_examples=examples(12))
-def test_the_bytes_of_the_words_are_those_of_the_text(pretokenizer, lines):
-    """Lines whose words stand apart by one space have their own bytes, with one for a line end where the pre-tokeniser
-    knows of it."""
+def test_bytes_of_words_are_bytes_of_the_text(pretokenizer, lines):
+    """Words have as many bytes as their lines, with one for each line end that the pre-tokenizer
+    drops.
+    """
     from volt.text.pretokenizer import PreTokenizer
 
     cut = PreTokenizer(pretokenizer)
@@ -142,8 +144,10 @@ def test_the_bytes_of_the_words_are_those_of_the_text(pretokenizer, lines):
 @given(word_counts())
 @settings(deadline=None, max_examples=5)
 def test_each_size_has_its_cost(words):
-    """Tokens per byte times bytes are the pieces, exactly; operations per byte are 2 (N + V d) times that."""
-    candidates = learn_bpe(WordCounts.from_pairs(words), 30, min_pair_count=1)
+    """Tokens per byte times bytes are the pieces; operations per byte are 2 (N + V d) times tokens
+    per byte.
+    """
+    candidates = learn_bpe(words, 30, min_pair_count=1)
     if not candidates.n_merges:
         return
     model = LanguageModel(1e6, 64)

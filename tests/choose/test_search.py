@@ -1,4 +1,6 @@
-"""Laws of the search: exact curves, honest choices, and a vocabulary whose counts are those of its encoder."""
+"""Laws of the search: exact curves, consistent picks, and vocabularies with the counts of their
+encoder.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,11 @@ from volt import WordCounts
 from volt.choose import criteria
 from volt.choose.exact_curve import muv_search
 from volt.choose.rules import rules
-from volt.choose.search import SearchResult, checked_sizes, default_sizes, search
+from volt.choose.search import checked_sizes, default_sizes, search
 from volt.choose.size_steps import SearchParameters
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, VoltError
 from volt.learn.bpe import learn_bpe, replay_bpe
-from volt.learn.candidates import Candidates
 from volt.text.special_tokens import SpecialTokens
 
 FEW = settings(deadline=None, max_examples=examples(40))
@@ -31,14 +32,12 @@ WORDS = Counter(word for line in LINES for word in line.split()) + Counter(
 )
 
 
-def learned(words=WORDS, n_merges=200, *, marker="suffix", min_pair_count=1) -> Candidates:
-    return learn_bpe(
-        WordCounts.from_pairs(words), n_merges, marker=marker, min_pair_count=min_pair_count
-    )
+def learned(words=WORDS, n_merges=200, *, marker="suffix", min_pair_count=1):
+    return learn_bpe(words, n_merges, marker=marker, min_pair_count=min_pair_count)
 
 
-def recounted(result: SearchResult) -> Counter[str]:
-    """The pieces of the corpus, encoded with the vocabulary that was found."""
+def recounted(result):
+    """Count the pieces of the corpus, encoded with the vocabulary of the result."""
     counts, found = result.candidates.counts, Counter[str]()
     encoder = Encoder(result.vocabulary)
     for pieces, n in zip(encoder.encode_words(counts.words), counts.counts.tolist(), strict=True):
@@ -47,7 +46,7 @@ def recounted(result: SearchResult) -> Counter[str]:
     return found
 
 
-def assert_counts_are_exact(result: SearchResult) -> None:
+def assert_counts_are_exact(result):
     vocabulary = result.vocabulary
     found = recounted(result)
     counts = dict(zip(vocabulary.tokens, vocabulary.counts, strict=True))
@@ -58,7 +57,10 @@ def assert_counts_are_exact(result: SearchResult) -> None:
 @given(word_counts(), st.sampled_from(MARKERS), st.sampled_from(["type", "occurrence"]))
 @FEW
 def test_the_curve_is_exact_at_every_size(words, marker, length):
-    """muv_search is the entropy (Eq. 2) of the exact counts, and the number of pieces, at every size from the atoms."""
+    """At every size, the curve has the entropy (Eq.
+
+    2) and the number of pieces of the exact counts.
+    """
     candidates = learned(words, 40, marker=marker)
     curve = muv_search(candidates, length=length)
     assert curve.sizes.tolist() == [*range(candidates.n_atoms, candidates.n_tokens + 1)]
@@ -75,7 +77,7 @@ def test_the_curve_is_exact_at_every_size(words, marker, length):
 
 
 def test_the_curve_of_replayed_merges_is_exact():
-    """The same for merges that repeat or spell the same token twice, where a size has several merges."""
+    """The curve is exact if merges repeat, or several merges make one token."""
     merges = [
         ("b", "c"),
         ("a", "b"),
@@ -102,7 +104,7 @@ def test_the_curve_of_replayed_merges_is_exact():
 )
 @FEW
 def test_counts_in_the_vocabulary_equal_a_recount(words, marker, rule, min_share):
-    """A token's count is how often it occurs in the corpus as this vocabulary encodes it, pruned tokens split back."""
+    """Counts in the vocabulary equal those of the encoded corpus, for all rules and shares."""
     candidates = learned(words, 40, marker=marker)
     assume(candidates.n_merges)
     result = search(candidates, select=rule, parameters=SearchParameters(min_share=min_share))
@@ -113,7 +115,7 @@ def test_counts_in_the_vocabulary_equal_a_recount(words, marker, rule, min_share
 @pytest.mark.parametrize("marker", MARKERS)
 @pytest.mark.parametrize("min_share", [0.001, 0.7])
 def test_counts_on_text_that_spells_special_tokens(marker, min_share):
-    """The same where the corpus spells special tokens: they are split back, and count as their parts."""
+    """Text that spells special tokens is split into their parts, and counted so."""
     result = search(
         learned(marker=marker),
         parameters=SearchParameters(min_share=min_share),
@@ -125,7 +127,7 @@ def test_counts_on_text_that_spells_special_tokens(marker, min_share):
 
 
 def test_a_search_is_consistent():
-    """Best, pick, picks, steps and vocabulary tell the same story."""
+    """The best step, the picks, the steps and the vocabulary belong to one size."""
     candidates = learned()
     sizes = [*range(candidates.n_atoms, candidates.n_tokens, 20)]
     for rule in (*rules(), f"fixed:{sizes[3]}", f"fixed:{sizes[3] + 7}"):
@@ -150,9 +152,8 @@ def test_a_search_is_consistent():
         assert f"select:{rule}" in result.signature
 
 
-def test_an_edge_is_warned_of():
-    """A choice on the edge of the range, or one that the candidates end before, is a warning that names rule and size;
-    a choice inside is not."""
+def test_a_pick_on_an_edge_is_a_warning():
+    """A warning names the rule and the size exactly if the pick is on an edge."""
     candidates = learned()
     sizes = [*range(candidates.n_atoms, candidates.n_tokens, 15)]
     for rule in rules():
@@ -162,8 +163,8 @@ def test_an_edge_is_warned_of():
         assert all(rule in text and f"{result.best.size:,}" in text for text in warned)
 
 
-def test_the_result_does_not_depend_on_how_the_corpus_was_read(tmp_path):
-    """The order and sharding of the corpus change nothing: the saved files are equal, byte for byte."""
+def test_the_order_of_the_corpus_does_not_matter(tmp_path):
+    """The saved vocabulary does not depend on the order or the division of the corpus."""
     items = list(WORDS.items())
     halves = WordCounts.from_pairs(dict(items[::2])) + WordCounts.from_pairs(dict(items[1::2]))
     ones = WordCounts.empty()
@@ -194,21 +195,21 @@ def test_the_result_does_not_depend_on_how_the_corpus_was_read(tmp_path):
     ],
 )
 def test_impossible_sizes_are_refused(sizes, found):
-    """Sizes below the atoms, above the candidates, not increasing, or none, are CandidateErrors that say which."""
+    """An error says if sizes are out of range, do not increase, or are missing."""
     candidates = learned()
     with pytest.raises(CandidateError, match=found):
         search(candidates, sizes=sizes(candidates))
 
 
 def test_a_range_of_billions_is_refused_before_it_is_listed():
-    """Its ends tell that it cannot be searched; a range of one size can."""
+    """A range of billions of sizes is refused at once; a range of one size is searched."""
     assert 200 in [step.size for step in search(learned(), sizes=range(200, 201)).steps]
     with pytest.raises(CandidateError, match="size 999999999999 is above"):
         search(learned(), sizes=range(200, 10**12))
 
 
 def test_impossible_fixed_sizes_are_refused():
-    """The size of fixed:N must lie within what the candidates offer."""
+    """A fixed size beyond the candidates, and an unknown rule, are refused."""
     candidates = learned()
     for size in (candidates.n_atoms - 1, candidates.n_tokens + 1):
         with pytest.raises(CandidateError, match=str(size)):
@@ -240,9 +241,10 @@ TINY = [
 
 
 @pytest.mark.parametrize(("marker", "rule", "words"), in_turns(product(MARKERS, rules(), TINY), 4))
-def test_tiny_corpora(marker, rule, words):
-    """One word, one character, or only rare words can be searched with every rule, and all numbers are finite; or it
-    is a CandidateError that nothing can be merged."""
+def test_tiny_corpora_can_be_searched(marker, rule, words):
+    """A corpus of one word or of rare words gives finite numbers, or the error that nothing can be
+    merged.
+    """
     for n_merges, least in ((0, 2), (30, 2), (30, 1)):
         candidates = learned(words, n_merges, marker=marker, min_pair_count=least)
         if not candidates.n_merges:
@@ -258,12 +260,12 @@ def test_tiny_corpora(marker, rule, words):
 
 
 def test_an_empty_corpus_is_refused():
-    """Nothing can be searched in nothing: a VoltError that says so."""
+    """An empty corpus is an error."""
     with pytest.raises(VoltError):
         search(learn_bpe(WordCounts.empty(), 5))
 
 
-def test_a_tiny_corpus_and_bad_convergence_are_warned_of():
+def test_tiny_corpora_and_failed_transports_are_warnings():
     """Few words, and transports that did not converge, are warnings."""
     candidates = learned()
     assert any("tiny corpus" in text for text in search(candidates).warnings)
@@ -275,14 +277,14 @@ def test_a_tiny_corpus_and_bad_convergence_are_warned_of():
 
 @pytest.mark.slow
 def test_a_real_search(lines):
-    """On Multi30k: exact counts, every transport converged, knee inside the range, muv on its edge."""
+    """On Multi30k, counts are exact, every transport converges, and only `muv` is on its edge."""
     words = Counter(
         word
         for name in ("en", "de")
         for line in lines(f"multi30k/train.{name}.gz")
         for word in line.split()
     )
-    candidates = learn_bpe(WordCounts.from_pairs(words), 10_000)
+    candidates = learn_bpe(words, 10_000)
     result = search(candidates, sizes=range(1_000, 10_001, 500))
     assert_counts_are_exact(result)
     assert all(step.converged for step in result.steps)
@@ -291,13 +293,13 @@ def test_a_real_search(lines):
 
 
 def test_large_counts_are_exact():
-    """Counts beyond 32 bits, and beyond what doubles hold exactly, come out exactly."""
+    """Counts above 2⁵³ are exact."""
     words = {word: count * 2**40 + 1 for word, count in WORDS.items()}
     assert_counts_are_exact(search(learned(words, 100)))
 
 
-def test_the_signature_tells_searches_apart():
-    """What changes the result changes the signature: corpus, merges, marker, sizes, rule, parameters."""
+def test_signatures_distinguish_searches():
+    """Corpus, merges, marker, sizes, rule and parameters change the signature."""
     candidates = learned()
     sizes = [candidates.n_atoms + k for k in (0, 10, 20)]
     results = [
@@ -313,8 +315,8 @@ def test_the_signature_tells_searches_apart():
     assert search(candidates, sizes=sizes).signature == results[0].signature
 
 
-def test_a_size_that_is_rounded_up_is_measured_as_any_other():
-    """Where all tokens are kept, the rounded size has the measures that a search for it gives, whatever parameters."""
+def test_a_rounded_size_is_measured_as_any_other():
+    """The step of a size that was rounded up equals the step of a search for that size."""
     candidates = learned()
     size, parameters = (
         candidates.n_atoms + 10,
@@ -335,7 +337,7 @@ def test_a_size_that_is_rounded_up_is_measured_as_any_other():
 
 
 def test_special_tokens_reach_the_vocabulary():
-    """special and byte_fallback are those of the vocabulary; sizes do not count them."""
+    """The vocabulary has the special tokens and byte fallback; sizes do not count them."""
     special = SpecialTokens(user=("<url>",))
     result = search(learned(), special=special, byte_fallback=True)
     assert result.vocabulary.special == special

@@ -1,4 +1,6 @@
-"""Laws of shrinking a vocabulary: the same text, the ids of the map, so many ids, exact counts, and a greedy choice."""
+"""Laws of shrinking a vocabulary: the text stays, ids follow the map, counts are exact, the choice
+is greedy.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ OLD = Vocabulary(
 )
 
 
-def smallest(vocabulary: Vocabulary, words: Counter[str], **how: bool) -> int:
-    """The fewest ids, as the error tells them that asks for more."""
+def smallest(vocabulary, words, **how):
+    """Return the fewest ids, as the error for fewer states them."""
     with suppress(VocabularyError):
         return len(volt.shrink(vocabulary, words, to=1, **how).vocabulary)
     with pytest.raises(VocabularyError) as message:
@@ -46,9 +48,12 @@ def smallest(vocabulary: Vocabulary, words: Counter[str], **how: bool) -> int:
     st.booleans(),
     st.integers(0, 10**6),
 )
-def test_what_is_left_says_the_same(old, given_words, others, closed, keep_atoms, draw):
-    """So many ids are left, in their order. Words whose pieces are left have them at the ids of the map; others are
-    spelled the same. Counts are those of the words encoded by definition."""
+def test_a_shrunk_vocabulary_encodes_the_same_text(
+    old, given_words, others, closed, keep_atoms, draw
+):
+    """The vocabulary has the requested number of ids, in their order, and spells every word as
+    before. Words whose pieces all remain have these pieces. Counts are those of encoded words.
+    """
     words, how = Counter(given_words), {"closed": closed, "keep_atoms": keep_atoms}
     least = smallest(old, words, **how)
     to = least + draw % (len(old.ids) - least + 1)
@@ -88,8 +93,10 @@ def test_what_is_left_says_the_same(old, given_words, others, closed, keep_atoms
         ("bytes", "suffix"),
     ],
 )
-def test_pieces_are_those_of_the_text(tmp_path, pretokenizer, marker, how):
-    """Including a "</w>" after a user token, several byte tokens for a character, and one piece for fused unknowns."""
+def test_pieces_are_counted_as_in_the_text(tmp_path, pretokenizer, marker, how):
+    """Counts include a "</w>" after a user token, several byte tokens per character, and fused
+    unknown pieces.
+    """
     text, user = "low lower <u> a<u>b c<u> <u>low éé日本x 日日", SpecialTokens(user=("<u>",))
     (tmp_path / "a.txt").write_text(text)
     counts = volt.count_words(tmp_path / "a.txt", pretokenizer=pretokenizer, special=user)
@@ -102,14 +109,14 @@ def test_pieces_are_those_of_the_text(tmp_path, pretokenizer, marker, how):
 
 @MANY
 @given(vocabularies(longest=6), word_lists)
-def test_one_token_less_is_the_one_that_adds_least(old, given_words):
-    """Of all single tokens that may go, none adds fewer pieces, while all merges stay and no words are looked up."""
+def test_the_dropped_token_adds_the_fewest_pieces(old, given_words):
+    """Of all single tokens that may be dropped, none adds fewer pieces."""
     old, words = replace(old, whole_words=False, tokens=_made(old)), Counter(given_words)
     if not set(old.tokens) - set(old.atoms):
         return
     found = volt.shrink(old, words, to=len(old.ids) - 1, keep_atoms=True)
 
-    def n_pieces(dropped: str) -> int:
+    def n_pieces(dropped):
         less = replace(old, tokens=tuple(token for token in old.tokens if token != dropped))
         return sum(len(encoded(word, less)) for word in given_words)
 
@@ -119,13 +126,15 @@ def test_one_token_less_is_the_one_that_adds_least(old, given_words):
     )
 
 
-def _made(vocabulary: Vocabulary) -> tuple[str, ...]:
-    """The tokens that merges make, and all atoms."""
+def _made(vocabulary):
+    """Return the tokens that merges make, and all atoms."""
     return tuple(token for token in vocabulary.tokens if token not in vocabulary.unmade)
 
 
-def test_what_others_are_made_of_becomes_scaffolding_or_stays():
-    """A rare token in the middle of a common one is split back from then on; with `closed` another one goes."""
+def test_parts_of_other_tokens_become_scaffolding_or_stay():
+    """A dropped part of a frequent token becomes scaffolding; with `closed`, another token is
+    dropped.
+    """
     words = {"low": 9, "lo": 1, "ab": 3}
     found = volt.shrink(OLD, words, to=11).vocabulary
     assert (found.tokens[5:], found.scaffolding, found.merges) == (
@@ -138,7 +147,9 @@ def test_what_others_are_made_of_becomes_scaffolding_or_stays():
 
 
 def test_a_token_needs_the_parts_of_all_its_merges():
-    """Where two merges make a token, what each of them joins becomes scaffolding; with `closed`, the token goes."""
+    """If two merges make a token, the parts of both become scaffolding; with `closed`, the token is
+    dropped.
+    """
     merges = (("a", "b"), ("b", "c"), ("ab", "c"), ("a", "bc"))
     for order in (merges, (*merges[:2], *merges[:1:-1])):
         old = Vocabulary(order, ("a", "b", "c", "ab", "bc", "abc"), marker="none")
@@ -152,8 +163,10 @@ def test_a_token_needs_the_parts_of_all_its_merges():
         assert (closed.tokens, closed.merges) == (("a", "b", "c", "ab", "bc"), merges[:2])
 
 
-def test_what_joins_in_fact_stays_where_ranks_belong_to_results():
-    """By ranks, "abc" is joined of "ab" and "c" whatever its merge says, so "ab" is still made when it is dropped."""
+def test_the_pairs_that_join_by_ranks_stay():
+    """With merging "ranks", the pair that encoding joins stays, even if the merge names another
+    pair.
+    """
     old = Vocabulary(
         (("a", "b"), ("b", "c"), ("a", "bc")),
         ("a", "b", "c", "ab", "bc", "abc"),
@@ -168,8 +181,10 @@ def test_what_joins_in_fact_stays_where_ranks_belong_to_results():
     )
 
 
-def test_numbered_ids_close_their_holes():
-    """Where ids are given one by one, what is left keeps its order and no id is unused."""
+def test_ids_have_no_holes():
+    """In a vocabulary with holes between its ids, the remaining ids keep their order, without
+    holes.
+    """
     order = ("low", "", "<s>", "l", "lo", "o", "w", "<unk>", "a", "b", "ab", "</s>", "<pad>", "")
     old = replace(OLD, tokens=("low", "l", "lo", "o", "w", "a", "b", "ab"), order=order)
     found = volt.shrink(old, {"low": 9, "lo": 3}, to=11)
@@ -189,16 +204,16 @@ def test_numbered_ids_close_their_holes():
     assert found.new_ids.tolist() == [0, -1, 1, 2, 3, 4, 5, 6, 7, 8, -1, 9, 10, -1]
 
 
-def test_special_tokens_and_the_bytes_of_the_alphabet_stay():
-    """User, control and byte tokens are never dropped, nor the atoms of bytes, whatever is asked."""
+def test_special_tokens_and_byte_atoms_stay():
+    """User, control and byte tokens, and the atoms of bytes, are never dropped."""
     special = SpecialTokens(user=("<u>",), control=("<c>",))
     old = replace(OLD, special=special, byte_fallback=True)
     assert smallest(old, Counter(["low"]), keep_atoms=False) == 4 + 2 + 256 + 3
     assert smallest(replace(OLD, pretokenizer="bytes"), Counter(["low"]), keep_atoms=False) == 4 + 5
 
 
-def test_atoms_that_the_corpus_lacks_go_if_asked():
-    """With keep_atoms=False, a character that no word holds goes once nothing is made of it."""
+def test_unused_atoms_are_dropped_on_request():
+    """With keep_atoms=False, a character that no word and no token contains is dropped."""
     found = volt.shrink(OLD, {"low": 1}, to=8, keep_atoms=False).vocabulary
     assert (found.tokens, found.merges) == (("l", "o", "w", "low"), OLD.merges[:2])
 
@@ -224,7 +239,7 @@ def test_atoms_that_the_corpus_lacks_go_if_asked():
         ),
     ],
 )
-def test_what_cannot_shrink_is_reported(call, error, message):
-    """Each error says what was found and what to do."""
+def test_errors_say_why_a_vocabulary_cannot_shrink(call, error, message):
+    """Each error says what is wrong and what to do."""
     with pytest.raises(error, match=message):
         call()

@@ -1,4 +1,4 @@
-"""Laws of size steps, against a dense transport in plain numpy and against POT."""
+"""Laws of size steps, against a dense transport in plain NumPy and against POT."""
 
 from __future__ import annotations
 
@@ -15,43 +15,42 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from merges import LINES, word_counts
 
-from volt import WordCounts
 from volt.choose import criteria
 from volt.choose.size_steps import SearchParameters, character_mass, size_steps, transport_costs
 from volt.errors import ConfigError
 from volt.learn.bpe import learn_bpe
-from volt.learn.candidates import Candidates
 
 EXACT = SearchParameters(threshold=1e-12, max_iters=100_000)
 MARKERS = ["suffix", "prefix", "none"]
 WORDS = Counter(word for line in LINES for word in line.split())
 
 
-def learned(marker="suffix", n_merges=150, words=WORDS) -> Candidates:
-    return learn_bpe(WordCounts.from_pairs(words), n_merges, marker=marker, min_pair_count=1)
+def learned(marker="suffix", n_merges=150, words=WORDS):
+    return learn_bpe(words, n_merges, marker=marker, min_pair_count=1)
 
 
-def some_sizes(candidates: Candidates, n: int = 5) -> list[int]:
+def some_sizes(candidates, n=5):
     return sorted({*np.linspace(candidates.n_atoms, candidates.n_tokens, n).astype(int).tolist()})
 
 
-def characters_of(token: str, marker: str) -> set[str]:
+def characters_of(token, marker):
     return set(token.removesuffix("</w>") if marker == "suffix" else token)
 
 
-def corpus_characters(words, marker: str) -> Counter[str]:
-    """The characters of the corpus; a marker that starts words is one, a mark that ends them is not."""
-    characters: Counter[str] = Counter()
+def corpus_characters(words, marker):
+    """Count the characters of the corpus, start markers included."""
+    characters = Counter()
     for word, n in words.items():
         for char in ("▁" if marker == "prefix" else "") + word:
             characters[char] += n
     return characters
 
 
-def dense_plan(
-    candidates: Candidates, size: int, parameters: SearchParameters
-) -> tuple[np.ndarray, np.ndarray]:
-    """The transported mass and the mass b_j of each token, by the textbook iteration (Eq. 9–10) on dense matrices."""
+def dense_plan(candidates, size, parameters):
+    """Return each token's transported mass and mass b_j, by iterating Eq.
+
+    9–10 on dense matrices.
+    """
     marker, tokens = candidates.marker, candidates.tokens_at(size)
     a = corpus_characters(
         dict(zip(candidates.counts.words, candidates.counts.counts.tolist(), strict=True)), marker
@@ -94,7 +93,7 @@ def dense_plan(
     ],
 )
 def test_entropy_equals_a_dense_transport(marker, change):
-    """Mass, kept tokens and entropy (Eq. 4) are those of the textbook iteration on dense matrices."""
+    """Kept tokens and entropy (Eq. 4) equal those of a transport on dense matrices."""
     candidates, parameters = learned(marker), replace(EXACT, **change)
     sizes = some_sizes(candidates)
     for step in size_steps(candidates, sizes, parameters=parameters):
@@ -114,7 +113,7 @@ def test_entropy_equals_a_dense_transport(marker, change):
 
 @pytest.mark.parametrize("marker", MARKERS)
 def test_pot_gives_the_same_steps(marker):
-    """solver="pot" gives the same kept tokens and entropies within 1e-6."""
+    """The solver POT gives the same kept tokens, and entropies within 1e-6."""
     pytest.importorskip("ot")
     candidates = learned(marker, n_merges=60)
     sizes = some_sizes(candidates, 4)
@@ -127,8 +126,11 @@ def test_pot_gives_the_same_steps(marker):
 
 @given(word_counts(), st.sampled_from(MARKERS), st.sampled_from(["type", "occurrence"]))
 @settings(deadline=None, max_examples=examples(40))
-def test_what_a_step_measures(words, marker, length):
-    """Every measure is the criterion of the exact counts of that size; MUV is Eq. 1 against the step before."""
+def test_steps_measure_exact_counts(words, marker, length):
+    """Every measure of a step is a criterion of its exact counts; MUV is Eq.
+
+    1 from the previous step.
+    """
     candidates = learned(marker, 30, words)
     sizes = some_sizes(candidates, 4)
     steps = [*size_steps(candidates, sizes, parameters=SearchParameters(length=length))]
@@ -156,9 +158,11 @@ def test_what_a_step_measures(words, marker, length):
 
 @given(word_counts(), st.sampled_from(MARKERS))
 @settings(deadline=None, max_examples=examples(30))
-def test_min_share_decides_what_is_kept(words, marker):
-    """min_share=0 keeps all tokens, a higher share never more, and atoms are kept always; or nothing with mass is left,
-    which is reported."""
+def test_a_higher_min_share_keeps_fewer_tokens(words, marker):
+    """A share of 0 keeps all tokens, a higher share no others; atoms stay.
+
+    If no token with mass is left, there is an error.
+    """
     candidates = learned(marker, 30, words)
     sizes = some_sizes(candidates, 3)
     kept = []
@@ -172,8 +176,8 @@ def test_min_share_decides_what_is_kept(words, marker):
         assert all((b <= a).all() for a, b in zip(more, fewer, strict=True))
 
 
-def test_a_size_starts_where_the_one_before_ended():
-    """A size that differs little from the one before takes fewer iterations than by itself."""
+def test_steps_start_from_the_previous_potentials():
+    """After a size that is one smaller, a size takes fewer iterations than alone."""
     candidates = learned()
     size = candidates.n_tokens
     _, after = size_steps(candidates, [size - 1, size])
@@ -183,7 +187,9 @@ def test_a_size_starts_where_the_one_before_ended():
 
 @pytest.mark.parametrize("marker", MARKERS)
 def test_costs_and_masses(marker):
-    """D(i,j) = log len(j) where character i occurs in token j, and only there; a_i is the character's share."""
+    """The cost is log len(j) if character i occurs in token j; a_i is the character's share of the
+    text.
+    """
     candidates = learned(marker)
     costs, masses = transport_costs(candidates), character_mass(candidates)
     characters = corpus_characters(WORDS, marker)
@@ -221,14 +227,14 @@ def test_costs_and_masses(marker):
     ],
 )
 def test_impossible_parameters_are_refused(field):
-    """A parameter that is unknown, out of range or no number is a ConfigError that names it."""
+    """An error names a parameter that is unknown, out of range or not a number."""
     with pytest.raises(ConfigError) as caught:
         SearchParameters(**field)
     assert next(iter(field)) in str(caught.value)
 
 
 def test_tokens_that_no_longer_occur_are_dropped():
-    """A token whose count has fallen to 0, once a longer one has swallowed it, is scaffolding, unless it is an atom."""
+    """A token that occurs only within longer tokens is scaffolding, unless it is an atom."""
     candidates = learned(words={"abc": 9, "abd": 1})
     (step,) = size_steps(candidates, [candidates.n_tokens])
     counts = candidates.counts_at(step.size)
@@ -237,7 +243,7 @@ def test_tokens_that_no_longer_occur_are_dropped():
 
 
 def test_earlier_sizes_change_nothing():
-    """A size is measured alike whether it comes first or after others, up to the solver's threshold."""
+    """Up to the threshold, a step does not depend on the sizes measured earlier."""
     candidates = learned()
     sizes = some_sizes(candidates)
     together = [*size_steps(candidates, sizes, parameters=EXACT)]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import pytest
 from drawn import examples
@@ -25,10 +23,9 @@ WORDS = {f"{a}{b}{c}": 9 for a in "klmnprst" for b in "aeiou" for c in ("n", "r"
 
 @given(texts_, epochs_)
 @FEW
-def test_the_law(n_characters: int, epochs: float) -> None:
-    """Twice the text read twice as often, up to 8 times, deserves the same; four times the text twice as many.
-
-    No size is above the limit. What is read and how often it is read are one length.
+def test_sizes_follow_the_law(n_characters, epochs):
+    """Twice the text and the epochs, up to 8, deserve the same size; four times the text, twice the
+    size. More epochs never deserve more. `epochs` and `read` state one length.
     """
     size = Training(epochs=epochs).size(n_characters)
     assert epochs > 4 or Training(epochs=2 * epochs).size(2 * n_characters) == size
@@ -46,13 +43,13 @@ def test_the_law(n_characters: int, epochs: float) -> None:
 @pytest.mark.parametrize(
     ("epochs", "size"), [(1, 700), (4, 350), (8, 247), (16, 44), (20, 25), (100, 25)]
 )
-def test_sizes_of_a_short_text(epochs: int, size: int) -> None:
-    """10,000 characters: the law's constant, the root of the epochs, its square from 8 on; the most that counts."""
+def test_sizes_of_a_short_text(epochs, size):
+    """The sizes for 10,000 characters are 7 √(C/E), less from 8 epochs on, and constant from 20 on."""
     assert Training(epochs=epochs).size(10_000) == size
 
 
-def test_impossible_lengths_are_refused() -> None:
-    """A length that is not a positive, finite number, too great or given twice is named."""
+def test_impossible_lengths_are_refused():
+    """An error names a length that is not positive and finite, is too large, or is given twice."""
     for value in (0, -1, math.nan, math.inf, 1e9, 10**400, "3", True):
         with pytest.raises((ConfigError, ArgumentError), match=r"^epochs is"):
             Training(epochs=value)  # type: ignore[arg-type]
@@ -67,15 +64,17 @@ def test_impossible_lengths_are_refused() -> None:
 @pytest.mark.parametrize(
     ("pretokenizer", "expected"), [("whitespace", 21), ("metaspace", 22), ("bytes", 20)]
 )
-def test_characters_are_those_of_the_text(tmp_path: Path, pretokenizer: str, expected: int) -> None:
-    """Characters are counted whatever words are made of. Words without spaces bring one each; ▁ stands for a space."""
+def test_characters_are_those_of_the_text(tmp_path, pretokenizer, expected):
+    """Every pre-tokenizer gives the characters of the text, with a space or "▁" for each word."""
     (tmp_path / "text").write_text("größer  als 再见\nŁódź 👍\n")
     counts = volt.count_words(str(tmp_path / "text"), pretokenizer=pretokenizer)
     assert text_characters(counts) == expected
 
 
-def test_the_pick_follows_the_text_and_its_epochs() -> None:
-    """Each source counts: text given twice and read twice as often deserves as much; read less often, more."""
+def test_the_pick_follows_the_text_and_its_epochs():
+    """Twice the text in twice the epochs deserves the same size; fewer epochs deserve a larger
+    size.
+    """
     counts = WordCounts.from_pairs(dict.fromkeys(WORDS, 2))
     one = search(learn_bpe(counts, 200), training=Training(epochs=4))
     twice = volt.mix({"a": counts, "b": counts})
@@ -88,11 +87,11 @@ def test_the_pick_follows_the_text_and_its_epochs() -> None:
     assert one.range[0] < size < one.range[1]
 
 
-def test_lengths_beyond_the_trainings_are_warned_of() -> None:
-    """Of the rule's own pick only; both ends of the tested range are within it."""
+def test_a_warning_names_epochs_outside_the_tested_range():
+    """The warning concerns the pick of `trained` only, and not the ends of the range."""
     candidates = learn_bpe(WORDS, 200)
 
-    def is_unsure(epochs: float | None, **options: Any) -> bool:
+    def is_unsure(epochs, **options):
         found = search(candidates, training=None if epochs is None else Training(epochs), **options)
         return any("trained is unsure about" in warning for warning in found.warnings)
 
@@ -106,8 +105,8 @@ def test_lengths_beyond_the_trainings_are_warned_of() -> None:
     assert not is_unsure(0.5, select="knee")
 
 
-def test_warnings_name_the_risk_of_short_and_of_long_trainings() -> None:
-    """Losses with fewer epochs are measured; more epochs than in the trainings count as fewer."""
+def test_warnings_name_the_risk_of_short_and_long_trainings():
+    """Few epochs lose bits; more epochs than tested count as fewer."""
     candidates = learn_bpe(WORDS, 200)
     short, long = (
         search(candidates, training=Training(epochs)).warnings[0] for epochs in (0.5, 20.01)
@@ -134,10 +133,8 @@ def test_warnings_name_the_risk_of_short_and_of_long_trainings() -> None:
         ("bytes", "byte", "Give more text"),
     ],
 )
-def test_a_size_without_merges_is_named_as_such(
-    tmp_path: Path, pretokenizer: str, unit: str, remedy: str
-) -> None:
-    """In the reason of every rule that picks it, in the answer and in a warning; the pick cannot be too large then."""
+def test_a_pick_without_merges_is_explained(tmp_path, pretokenizer, unit, remedy):
+    """The reasons, the answer and a warning say that no merge is made."""
     (tmp_path / "text").write_text("low lower lowest\n" * 9)
     candidates = learn_bpe(volt.count_words(str(tmp_path / "text"), pretokenizer=pretokenizer), 5)
     n, training, model = (
@@ -165,8 +162,8 @@ def test_a_size_without_merges_is_named_as_such(
     assert not any("without merges" in one for one in search(candidates, select=n + 1).warnings)
 
 
-def test_a_coverage_that_was_given_is_not_advised(tmp_path: Path) -> None:
-    """The warning of a pick without merges names only remedies that were not tried."""
+def test_a_warning_does_not_advise_a_used_coverage(tmp_path):
+    """If rare characters were left out already, the warning does not propose it."""
     (tmp_path / "text").write_text("low lower lowest\n" * 9)
     candidates = learn_bpe(volt.count_words(str(tmp_path / "text")), 5, coverage=0.9)
     [warning] = [
@@ -177,8 +174,8 @@ def test_a_coverage_that_was_given_is_not_advised(tmp_path: Path) -> None:
     assert warning.endswith("without merges. Give more text, or choose a larger size")
 
 
-def test_an_extension_without_merges_is_named_as_such() -> None:
-    """It has the merges of the vocabulary that it extends, and no others."""
+def test_an_extension_without_new_merges_is_explained():
+    """The reason says that no merge is added."""
     old = search(learn_bpe(WORDS, 150), select=60).vocabulary
     result = search(volt.extend_bpe(old, WORDS, 300), training=Training(epochs=30))
     assert result.pick.size == result.candidates.smallest
@@ -187,8 +184,8 @@ def test_an_extension_without_merges_is_named_as_such() -> None:
 
 
 @pytest.mark.parametrize("epochs", [0.01, 2, 5, 12, 20, 100])
-def test_sizes_that_are_about_as_good_are_near_the_computed_size(epochs: float) -> None:
-    """Within a factor of 1.7, whatever the atoms and merges allow; without such a size the answer names none."""
+def test_the_range_is_within_a_factor_of_the_computed_size(epochs):
+    """The range is within a factor of 1.7, limited by the candidates; an empty range is not shown."""
     training, candidates = Training(epochs), learn_enough(WORDS)
     computed = training.size(text_characters(candidates.counts))
     result = search(candidates, training=training)
@@ -203,12 +200,12 @@ def test_sizes_that_are_about_as_good_are_near_the_computed_size(epochs: float) 
 @pytest.mark.parametrize(
     "kind", ["text", "more atoms than tokens deserved", "extension", "few merges"]
 )
-def test_sizes_for_other_lengths_are_those_of_other_searches(kind: str) -> None:
-    """The answer of any search lists what searches for 1, 3, 10 and 30 epochs would pick."""
+def test_sizes_for_other_epochs_equal_other_searches(kind):
+    """The answer lists what searches for 1, 3, 10 and 30 epochs pick."""
     words = {word * (3 if kind == "text" else 1): 9 * n for word, n in WORDS.items()}
     old = search(learn_bpe({"zzyzx": 9, "qqqq": 9, **WORDS}, 150), select=60).vocabulary
 
-    def searched(epochs: float) -> Any:
+    def searched(epochs):
         if kind == "extension":
             return search(volt.extend_bpe(old, words, 300), training=Training(epochs))
         if kind == "few merges":
@@ -226,24 +223,15 @@ def test_sizes_for_other_lengths_are_those_of_other_searches(kind: str) -> None:
             )
 
 
-def test_signatures_tell_lengths_apart() -> None:
-    """Up to 15 digits; whole numbers have no point."""
+def test_signatures_distinguish_lengths():
+    """Signatures have up to 15 digits."""
     assert Training(read=123456789).signature == "read:123456789"
     assert Training(epochs=2.5).signature == "epochs:2.5"
     assert Training(epochs=2.88507620).signature != Training(epochs=2.88507621).signature
 
 
-def test_few_epochs_learn_further() -> None:
-    """Learning goes on until the length is served; with more epochs than the atoms deserve, the atoms are the pick."""
-    counts = WordCounts.from_pairs(dict.fromkeys(WORDS, 1))
-    few = learn_enough(counts, training=Training(epochs=1e6))
-    assert search(few, training=Training(epochs=1e6)).picks["trained"].size == few.n_atoms
-    assert "fewer than the" in search(few, training=Training(epochs=1e6)).picks["trained"].why
-    assert search(few, training=Training(epochs=1e-3)).picks["trained"].at_least
-
-
-def test_the_length_is_in_the_signature() -> None:
-    """Searches for two lengths differ in their signatures; the assumed length is written there, and said."""
+def test_the_length_is_in_the_signature():
+    """The signature contains the length; an assumed length is called so in the reason."""
     candidates = learn_bpe(WORDS, 100)
     given, read, assumed = (
         search(candidates, training=one) for one in (Training(2), Training(read=99), None)
@@ -253,8 +241,8 @@ def test_the_length_is_in_the_signature() -> None:
         assert ("assumed" in result.picks["trained"].why) == (result is assumed)
 
 
-def test_an_extension_counts_the_tokens_in_use() -> None:
-    """Tokens of the old vocabulary that do not occur in the new text take no place of those that it deserves."""
+def test_an_extension_counts_only_used_tokens():
+    """Old tokens that the new text lacks do not count towards the deserved size."""
     old = search(learn_bpe({"zzyzx": 9, "qqqq": 9, **WORDS}, 150), select=60).vocabulary
     candidates = volt.extend_bpe(old, dict.fromkeys(WORDS, 2), 200)
     training = Training(epochs=8)
@@ -269,7 +257,7 @@ def test_an_extension_counts_the_tokens_in_use() -> None:
     )
 
 
-def test_a_wrong_training_names_the_right_one() -> None:
-    """A number is not a training; the error shows one."""
+def test_a_number_is_not_a_training():
+    """The error shows how to pass a training."""
     with pytest.raises(ArgumentError, match=r"training=volt\.Training\(epochs=10\)"):
         search(learn_bpe(WORDS, 9), training=10)  # type: ignore[arg-type]

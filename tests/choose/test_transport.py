@@ -1,4 +1,4 @@
-"""Laws of volt.choose.transport, with POT and the optimality conditions as independent oracles."""
+"""Laws of transport, with POT and the optimality conditions as independent oracles."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from transports import (
     taus,
 )
 
-from volt.choose.transport import SOLVERS, Sinkhorn, TransportProblem, penalty
-from volt.errors import TransportError
+from volt.choose.transport import SOLVERS, PotSolver, Sinkhorn, TransportProblem, penalty
+from volt.errors import MissingLibraryError, TransportError
 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(seeds, st.floats(0.2, 5), taus | st.just(1.0), taus)
-def test_relaxed_plan_is_pots(seed, epsilon, row_tau, column_tau):
-    """The plan equals POT's unbalanced entropic plan, an independent dense program."""
+def test_a_relaxed_plan_equals_pots(seed, epsilon, row_tau, column_tau):
+    """With relaxed marginals, the plan equals the one that POT computes on dense matrices."""
     ot = pytest.importorskip("ot")
     problem = random_problem(seed, epsilon=epsilon, row_tau=row_tau, column_tau=column_tau)
     rho = penalty(row_tau, epsilon), penalty(column_tau, epsilon)
@@ -53,8 +53,8 @@ def test_relaxed_plan_is_pots(seed, epsilon, row_tau, column_tau):
 
 @settings(max_examples=examples(30), deadline=None)
 @given(seeds, st.floats(0.5, 5))
-def test_balanced_plan_is_pots(seed, epsilon):
-    """With both marginals hard and feasible, the plan equals POT's and has the marginals asked for."""
+def test_a_balanced_plan_equals_pots(seed, epsilon):
+    """With hard marginals that a plan can have, the plan has them and equals POT's."""
     ot = pytest.importorskip("ot")
     problem = balanced_problem(seed, epsilon=epsilon)
     expected = ot.sinkhorn(
@@ -74,8 +74,12 @@ def test_balanced_plan_is_pots(seed, epsilon):
 
 @settings(max_examples=examples(150), deadline=None)
 @given(seeds, st.floats(-3, 1), st.floats(0.01, 1), st.floats(0.01, 1))
-def test_always_finite_and_threshold_is_honest(seed, log_epsilon, row_tau, column_tau):
-    """For ε in [1e-3, 10], τ in [0.01, 1] all is finite, and a converged plan is a fixed point."""
+def test_plans_are_finite_and_converged_ones_are_fixed_points(
+    seed, log_epsilon, row_tau, column_tau
+):
+    """For ε from 1e-3 to 10 and any τ, all values are finite, and a converged plan is a fixed
+    point.
+    """
     problem = random_problem(seed, epsilon=10**log_epsilon, row_tau=row_tau, column_tau=column_tau)
     plan = Sinkhorn(threshold=1e-6, max_iters=1_000)(problem)
     check_plan(problem, plan)
@@ -88,7 +92,7 @@ def test_always_finite_and_threshold_is_honest(seed, log_epsilon, row_tau, colum
 @settings(max_examples=examples(40), deadline=None)
 @given(seeds, st.floats(0.05, 5), st.floats(0.05, 1), st.floats(0.05, 0.97), st.integers(4, 9))
 def test_threshold_bounds_the_distance_to_the_solution(seed, epsilon, row_tau, column_tau, digits):
-    """A plan solved to a threshold lies within it of a plan solved far more finely, in every potential."""
+    """Potentials differ by at most the threshold from those of a much smaller threshold."""
     problem = random_problem(seed, epsilon=epsilon, row_tau=row_tau, column_tau=column_tau)
     coarse, fine = Sinkhorn(threshold=10.0**-digits)(problem), Sinkhorn(threshold=1e-12)(problem)
     assert coarse.converged
@@ -103,8 +107,7 @@ def test_threshold_bounds_the_distance_to_the_solution(seed, epsilon, row_tau, c
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("epsilon", [0.05, 0.1])
 def test_the_threshold_holds_for_hard_marginals_too(seed, epsilon):
-    """Where both marginals are hard and each step closes little of the distance, a plan is near the solution and not
-    only near the step before: log u and log v are within the threshold, so entries of log P within twice that."""
+    """With hard marginals and slow iterations, log P is within twice the threshold of the solution."""
     problem = balanced_problem(seed, epsilon=epsilon)
     coarse, fine = Sinkhorn(threshold=1e-4)(problem), Sinkhorn(threshold=1e-11)(problem)
     assert coarse.converged
@@ -114,8 +117,10 @@ def test_the_threshold_holds_for_hard_marginals_too(seed, epsilon):
 
 @settings(max_examples=examples(50), deadline=None)
 @given(seeds, st.floats(0.1, 5), st.floats(0.05, 1), taus)
-def test_warm_start(seed, epsilon, row_tau, column_tau):
-    """From its own potentials a solve ends at once, at the same plan, even if every column has moved."""
+def test_a_solution_as_start_ends_at_once(seed, epsilon, row_tau, column_tau):
+    """From the potentials of its own plan, the solver needs no more iterations; column potentials
+    do not matter.
+    """
     problem = random_problem(seed, epsilon=epsilon, row_tau=row_tau, column_tau=column_tau)
     cold = SOLVE(problem)
     warm = SOLVE(problem, cold.potentials)
@@ -128,7 +133,7 @@ def test_warm_start(seed, epsilon, row_tau, column_tau):
 @settings(max_examples=examples(50), deadline=None)
 @given(seeds, st.floats(0.01, 5), st.floats(0.1, 0.9))
 def test_zero_mass_takes_no_part(seed, epsilon, tau):
-    """A line of zero mass gets potential −∞ and plan entries 0, and the others are as if it were absent."""
+    """A column without mass has potential −∞ and entries 0; the others are as if it were absent."""
     problem = random_problem(seed, epsilon=epsilon, row_tau=tau, column_tau=tau)
     keep = np.random.default_rng(seed).random(problem.column_mass.size) < 0.6
     keep[0] = True
@@ -144,15 +149,15 @@ def test_zero_mass_takes_no_part(seed, epsilon, tau):
 
 
 def test_stored_zeros_are_costs():
-    """Every stored entry is support, also cost 0, and so is the entry of the plan."""
+    """A stored cost of 0 belongs to the support."""
     cost = sparse.csr_array((np.zeros(3), [0, 1, 1], [0, 2, 3]), shape=(2, 2))
     plan = SOLVE(TransportProblem(cost, np.array([0.5, 0.5]), np.array([0.5, 0.5])))
     assert plan.matrix.nnz == 3
     assert (plan.matrix.data > 0).all()
 
 
-def test_scattered_input_is_put_in_order():
-    """Unsorted indices and other sparse formats mean the same problem; the input stays as it was."""
+def test_formats_of_the_cost_are_equal():
+    """Unsorted indices and other sparse formats give the same plan, and the input does not change."""
     unsorted = sparse.csr_array((np.array([1.0, 0.0, 2.0]), [1, 0, 1], [0, 2, 3]), shape=(2, 2))
     masses = np.array([0.5, 0.5]), np.array([0.5, 0.5])
     plans = [
@@ -164,8 +169,8 @@ def test_scattered_input_is_put_in_order():
         np.testing.assert_allclose(plan.matrix.toarray(), plans[0].matrix.toarray(), atol=1e-12)
 
 
-def test_entries_of_one_place_add_up():
-    """A cost that is stored in parts is their sum."""
+def test_repeated_entries_are_summed():
+    """Costs that are stored twice at a place are summed."""
     parts = sparse.csr_array(
         (np.array([1.0, 0.5, 0.0, 2.0]), [0, 0, 1, 1], [0, 3, 4]), shape=(2, 2)
     )
@@ -177,7 +182,7 @@ def test_entries_of_one_place_add_up():
 
 
 def test_wide_costs_use_exact_sums():
-    """Costs of thousands of ε, whose kernel underflows entirely, still give hard rows exactly."""
+    """If costs of thousands of ε underflow in the kernel, row sums are still exact."""
     cost = sparse.csr_array(np.array([[3000.0, 5000.0], [4000.0, 4500.0]]))
     problem = TransportProblem(cost, np.array([0.25, 0.75]), np.array([0.5, 0.5]), column_tau=0.5)
     plan = SOLVE(problem)
@@ -188,7 +193,9 @@ def test_wide_costs_use_exact_sums():
 
 
 def test_infeasible_hard_marginals_are_a_result_with_a_remedy():
-    """Without a plan on the support the result is finite, not converged, and says to relax τ."""
+    """If no plan has the marginals, the result is finite, has not converged, and its remedy is a
+    lower τ.
+    """
     cost = sparse.csr_array((np.ones(3), [0, 0, 1], [0, 1, 3]), shape=(2, 2))
     problem = TransportProblem(cost, np.array([0.9, 0.1]), np.array([0.5, 0.5]), column_tau=1.0)
     plan = Sinkhorn(max_iters=300)(problem)
@@ -201,7 +208,7 @@ def test_infeasible_hard_marginals_are_a_result_with_a_remedy():
 
 
 def test_too_few_iterations_are_a_result_with_a_remedy():
-    """Stopping early is reported, with the parameters to change."""
+    """A plan that stopped early has not converged, and its remedy names the parameters to change."""
     plan = Sinkhorn(max_iters=1)(random_problem(5))
     assert not plan.converged
     assert all(
@@ -209,8 +216,8 @@ def test_too_few_iterations_are_a_result_with_a_remedy():
     )
 
 
-def test_translation_removes_the_slow_mode():
-    """With τ near 1 plain iteration contracts by τ_a τ_b = 0.998; moving along constants makes that tens."""
+def test_translation_makes_soft_marginals_fast():
+    """For τ = 0.999, where plain iterations need thousands, fewer than 200 suffice."""
     plan = Sinkhorn(threshold=1e-9)(
         random_problem(11, epsilon=5.0, row_tau=0.999, column_tau=0.999)
     )
@@ -219,6 +226,7 @@ def test_translation_removes_the_slow_mode():
 
 
 def entry(value):
+    """Return a diagonal cost of a value and 1."""
     return sparse.csr_array((np.array([value, 1.0]), [0, 1], [0, 1, 2]), shape=(2, 2))
 
 
@@ -250,7 +258,7 @@ def entry(value):
     ],
 )
 def test_malformed_problems_are_refused(change, message):
-    """Each fault is named with its value and what to do."""
+    """An error names each invalid value, and says what to do."""
     parts = {"cost": entry(0.0), "row_mass": np.full(2, 0.5), "column_mass": np.full(2, 0.5)}
     with pytest.raises(TransportError, match=message):
         TransportProblem(**(parts | change))
@@ -258,7 +266,7 @@ def test_malformed_problems_are_refused(change, message):
 
 @pytest.mark.parametrize("solver", SOLVERS.values())
 def test_limits_are_checked(solver):
-    """A threshold or number of iterations that is not positive is refused when the solver is made."""
+    """A solver refuses a threshold or a number of iterations that is not positive."""
     with pytest.raises(TransportError, match="threshold is 0"):
         solver(threshold=0)
     with pytest.raises(TransportError, match="max_iters is 0"):
@@ -266,7 +274,7 @@ def test_limits_are_checked(solver):
 
 
 def test_start_must_fit_the_rows():
-    """Potentials of other rows are refused; unknown rows (−∞) are filled in."""
+    """Potentials of another number of rows are refused; unknown ones (−∞) count as 0."""
     problem = random_problem(2)
     plan = SOLVE(problem)
     with pytest.raises(TransportError, match="align it to the"):
@@ -301,14 +309,14 @@ assert int(peak.split()[1]) < 2 * 1024**2, "above 2 GB"  # not ru_maxrss, which 
     reason="this system does not tell a process's peak memory",
 )
 def test_large_problem_stays_below_two_gigabytes():
-    """300,000 tokens × 10,000 characters, five each, run in less than 2 GB (3.4)."""
+    """A problem of 300,000 tokens and 10,000 characters, five per token, needs less than 2 GB."""
     subprocess.run([sys.executable, "-c", LARGE], check=True, timeout=120)
 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(seeds, st.floats(0.05, 5), st.floats(0.05, 0.95), st.floats(0.05, 0.95))
 def test_no_other_plan_is_better(seed, epsilon, row_tau, column_tau):
-    """With both marginals relaxed any plan on the support is feasible, and none costs less than ours."""
+    """With relaxed marginals, no random plan on the support has a smaller objective."""
     problem = random_problem(seed, epsilon=epsilon, row_tau=row_tau, column_tau=column_tau)
     plan, rng = SOLVE(problem).matrix, np.random.default_rng(seed)
     best = objective(problem, plan)
@@ -320,7 +328,7 @@ def test_no_other_plan_is_better(seed, epsilon, row_tau, column_tau):
 @settings(max_examples=examples(50), deadline=None)
 @given(seeds, st.floats(0.01, 5))
 def test_order_of_rows_and_columns_is_immaterial(seed, epsilon):
-    """Permuting rows and columns of the problem permutes the plan."""
+    """If rows and columns are permuted, so is the plan."""
     problem, rng = random_problem(seed, epsilon=epsilon), np.random.default_rng(seed)
     rows, columns = (
         rng.permutation(problem.row_mass.size),
@@ -337,3 +345,41 @@ def test_order_of_rows_and_columns_is_immaterial(seed, epsilon):
         plan.matrix.toarray()[rows][:, columns], other.matrix.toarray(), atol=1e-8
     )
     np.testing.assert_allclose(plan.token_mass[columns], other.token_mass, atol=1e-8)
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(seeds, st.floats(0.2, 5), taus | st.just(1.0), taus)
+def test_pot_solver_gives_the_same_plan(seed, epsilon, row_tau, column_tau):
+    """PotSolver and Sinkhorn give the same plan."""
+    pytest.importorskip("ot")
+    problem = random_problem(seed, epsilon=epsilon, row_tau=row_tau, column_tau=column_tau)
+    ours, theirs = (
+        SOLVERS["sinkhorn"](threshold=1e-9)(problem),
+        SOLVERS["pot"](threshold=1e-9)(problem),
+    )
+    assert theirs.n_iters >= 1
+    np.testing.assert_allclose(ours.matrix.data, theirs.matrix.data, rtol=0, atol=1e-7)
+    check_plan(problem, theirs)
+
+
+def test_pot_solver_balanced_and_with_zero_masses():
+    """PotSolver solves problems with hard marginals, and ignores columns without mass."""
+    pytest.importorskip("ot")
+    balanced = balanced_problem(0, epsilon=1.0)
+    assert min(balanced.cost.shape) > 2
+    assert PotSolver(threshold=1e-8)(balanced).converged
+    column_mass = np.append(balanced.column_mass[:-1], 0.0)
+    problem = replace(balanced, column_mass=column_mass, row_tau=0.5, column_tau=0.5)
+    ours, theirs = SOLVE(problem), PotSolver()(problem)
+    np.testing.assert_allclose(ours.matrix.data, theirs.matrix.data, rtol=0, atol=1e-9)
+    assert theirs.token_mass[-1] == 0
+
+
+def test_pot_solver_refuses_large_problems_and_names_its_package(monkeypatch):
+    """PotSolver refuses too many dense cells, and says how to install POT if it is missing."""
+    problem = random_problem(1)
+    with pytest.raises(TransportError, match="dense cells, more than 0; use Sinkhorn"):
+        PotSolver(max_cells=0)(problem)
+    monkeypatch.setitem(sys.modules, "ot", None)
+    with pytest.raises(MissingLibraryError, match=r"pip install 'volt-vocab\[pot\]'"):
+        PotSolver()(problem)

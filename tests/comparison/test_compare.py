@@ -1,4 +1,4 @@
-"""Laws of comparisons: what is shown is what separate computations give, and what cannot be made is reported."""
+"""Laws of comparisons: results equal those of separate computations, and failures are reported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import volt
 from volt.choose.criteria import entropy
 from volt.choose.rules import rules
 from volt.comparison.compare import compare
-from volt.comparison.result import Comparison
 from volt.comparison.systems import DEFAULT_SYSTEMS
 from volt.comparison.tables import as_markdown, as_text, report_tables, warnings
 from volt.comparison.texts import NamedText
@@ -47,8 +46,8 @@ OURS = ("bpe:50", "bpe:90", "muv-search")
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory) -> dict[str, str]:
-    """Training and held-out text of two made-up languages."""
+def files(tmp_path_factory):
+    """Write training and held-out text of two made-up languages."""
     folder = tmp_path_factory.mktemp("texts")
     for name, lines in LINES.items():
         (folder / f"train.{name}").write_text("\n".join(lines) + "\n")
@@ -59,8 +58,8 @@ def files(tmp_path_factory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def both(files) -> Comparison:
-    """Both languages, all systems, with separate vocabularies."""
+def both(files):
+    """Return a comparison of both languages, all systems, and separate vocabularies."""
     pytest.importorskip("sentencepiece")
     pytest.importorskip("tokenizers")
     return compare(
@@ -72,8 +71,8 @@ def both(files) -> Comparison:
     )
 
 
-def test_all_systems_stand_side_by_side(both):
-    """VOLT under every rule, what was asked for, and the separate vocabularies, each on every text and source."""
+def test_every_system_is_measured_on_every_text(both):
+    """The systems are VOLT under every rule, the requested ones, and the separate vocabularies."""
     names = [system.name for system in both.systems]
     assert names[:9] == [f"volt {rule}" for rule in rules()]
     assert names[9:11] == ["bpe 50", "bpe 90"]
@@ -93,8 +92,8 @@ def test_all_systems_stand_side_by_side(both):
     assert any(problem.startswith("muv-search: ") for problem in both.problems)
 
 
-def test_measures_are_those_of_the_texts_encoded_line_by_line(both, files):
-    """Pieces and words cut, of training and held-out text, by encoding every line of the file."""
+def test_measures_equal_those_of_encoded_files(both, files):
+    """Words, pieces and continued words equal those of the encoded words of each file."""
     encoder = Encoder(both.search.vocabulary)
     chosen = both.systems[0]
     for kind, found in (("train", chosen.by_source), ("test", chosen.heldout_by_source)):
@@ -111,15 +110,15 @@ def test_measures_are_those_of_the_texts_encoded_line_by_line(both, files):
 
 
 def _of_size(comparison):
-    """Counts and lengths of all tokens of the chosen size, from the search."""
+    """Return counts and lengths of all tokens of the chosen size."""
     candidates, size = comparison.search.candidates, comparison.search.best.size
     return candidates.counts_at(size), token_lengths(
         candidates.tokens_at(size), marker=candidates.marker
     )
 
 
-def test_parity_and_premium_follow_from_the_rows(both):
-    """Parity is fertility over the mean of both; the lines are aligned, so the cheaper source has the premium 1."""
+def test_parity_and_premium_follow_from_the_sources(both):
+    """Parity is fertility over the mean of both sources; the cheaper source has the premium 1."""
     for system in both.systems:
         rows = list(system.by_source.values())
         mean = sum(row.fertility for row in rows) / 2
@@ -129,7 +128,7 @@ def test_parity_and_premium_follow_from_the_rows(both):
 
 
 def test_separate_vocabularies_are_those_of_separate_searches(both, files):
-    """Each source is cut as a comparison of that source alone cuts it."""
+    """Each source has as many pieces as in a comparison of that source alone."""
     separate = both.systems[-1]
     for name in ("en", "xx"):
         alone = compare([files[f"train.{name}"]], systems=(), sizes=SIZES)
@@ -139,12 +138,12 @@ def test_separate_vocabularies_are_those_of_separate_searches(both, files):
 
 @pytest.mark.parametrize("rule", ["renyi", "muv"])
 def test_separate_vocabularies_are_on_an_edge_if_one_is(rule):
-    """The size of each source is its own search's, and so is what decides it."""
+    """The joined system is on an edge if the pick of any source is."""
     counts = {
         "a": {"low": 5, "lower": 2, "newest": 6, "widest": 3},
         "b": {"abab": 9, "ab": 3, "aba": 2, "babab": 4, "cab": 5, "cabb": 2},
     }
-    sources = [NamedText(name, WordCounts.from_pairs(words)) for name, words in counts.items()]
+    sources = [NamedText(name, words) for name, words in counts.items()]
     picks = [volt.search(volt.learn_enough(source.counts), select=rule).pick for source in sources]
     assert sum(pick.on_edge for pick in picks) == (rule == "renyi")
     separate = compare(sources, systems=(), select=rule, separate=True).systems[-1]
@@ -154,8 +153,8 @@ def test_separate_vocabularies_are_on_an_edge_if_one_is(rule):
     )
 
 
-def test_data_is_json_and_holds_every_row(both):
-    """as_data survives JSON without NaN; its rows are those of the result; its columns are as long as each other."""
+def test_data_is_json_and_complete(both):
+    """The data are valid JSON without NaN, and agree with the result."""
     data = json.loads(json.dumps(both.as_data(), allow_nan=False))
     assert data["version"] == 1
     assert [system["name"] for system in data["systems"]] == [
@@ -175,7 +174,7 @@ def test_data_is_json_and_holds_every_row(both):
 
 
 def test_tables_show_the_numbers_of_the_data(both):
-    """Every measure of every system stands in the Markdown as the data has it; changing the data changes the table."""
+    """The Markdown shows every measure of the data, and follows changes of the data."""
     data = both.as_data()
     text = as_markdown(data)
     for system in data["systems"]:
@@ -193,7 +192,7 @@ def test_tables_show_the_numbers_of_the_data(both):
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_tables_fit_any_terminal(both, width):
-    """No line is wider than the terminal, no number is cut, and no word is broken inside: all words are there."""
+    """No line is wider than the terminal, and every word and number is whole."""
     data = both.as_data()
     shown, wide = (printed([as_text(data)], columns) for columns in (width, 1000))
     assert max(map(len, shown.splitlines())) <= width
@@ -204,8 +203,8 @@ def test_tables_fit_any_terminal(both, width):
         }
 
 
-def test_temperature_changes_what_is_learned_and_not_what_is_measured(files):
-    """Learning sees the rescaled counts, and nothing else; words and characters are those of the texts."""
+def test_temperature_changes_learning_but_not_measures(files):
+    """Learning uses rescaled counts; words and characters are counted in the texts."""
     sources = [f"en={files['train.en']}", f"xx={files['test.xx']}"]
     cool, warm = (compare(sources, systems=(), sizes=SIZES, temperature=t) for t in (1, 5))
     assert warm.systems[0].training.n_words == cool.systems[0].training.n_words
@@ -217,8 +216,8 @@ def test_temperature_changes_what_is_learned_and_not_what_is_measured(files):
     assert warm.corpus.temperature == 5
 
 
-def test_what_cannot_be_made_is_reported_and_the_rest_is_made(files, tmp_path, monkeypatch):
-    """A missing library, sizes beyond the corpus, names that differ, an unseen script: all reported."""
+def test_failures_are_reported_and_the_rest_is_compared(files, tmp_path, monkeypatch):
+    """A missing library, sizes beyond the corpus, other names and an unseen script are reported."""
     (tmp_path / "sentencepiece.py").write_text("raise ImportError")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     (tmp_path / "test.el").write_text("και το\n")
@@ -250,42 +249,40 @@ def test_what_cannot_be_made_is_reported_and_the_rest_is_made(files, tmp_path, m
 
 
 def test_a_source_too_small_for_its_own_vocabulary_is_reported():
-    """Separate vocabularies need pairs in every source; without them the joint ones stand alone."""
+    """If a source has no pairs to merge, only the joint vocabularies are compared."""
     counts = {"en": {"walked": 9, "walks": 5}, "x": {"q": 1}}
-    sources = [NamedText(name, WordCounts.from_pairs(words)) for name, words in counts.items()]
+    sources = [NamedText(name, words) for name, words in counts.items()]
     found = compare(sources, systems=(), separate=True)
     assert found.problems[0].startswith("separate vocabularies: x: nothing to merge")
     assert [system.family for system in found.systems] == ["volt"] * len(rules())
 
 
-def test_wrong_use_is_refused_at_once(files):
-    """Options that mean nothing, names that repeat, and a corpus without pairs end the comparison."""
-    english = NamedText("en", WordCounts.from_pairs({"walk": 3}))
+def test_unsuitable_input_is_refused_at_once(files):
+    """Invalid options, repeated names, and a corpus without pairs end the comparison."""
+    english = NamedText("en", {"walk": 3})
     for options in ({"select": "best"}, {"systems": ["spm"]}, {"temperature": 0}):
         with pytest.raises(ConfigError):
             compare([files["train.en"]], **options)
     with pytest.raises(ConfigError, match="distinct"):
         compare([english, english])
     with pytest.raises(CandidateError, match="nothing to merge"):
-        compare([NamedText("en", WordCounts.from_pairs({"a": 1}))], systems=())
+        compare([NamedText("en", {"a": 1})], systems=())
     with pytest.raises(CorpusError):
         compare(["nowhere.txt"])
 
 
-def test_samples_are_lines_of_the_sources_or_those_given(files):
-    """Lines come from each source; given lines replace them; counts without lines show long words."""
+def test_samples_are_lines_of_the_sources_by_default(files):
+    """Passed lines replace them; counts without lines show long words."""
     own = compare([files["train.en"]], systems=(), sizes=SIZES)
     assert {line for _, line in own.samples.samples} <= set(LINES["en"])
     given = compare([files["train.en"]], systems=(), sizes=SIZES, samples=["a walk"])
     assert given.samples.samples == (("sample", "a walk"),)
-    bare = compare(
-        [NamedText("en", WordCounts.from_pairs({"strongest": 3, "coldness": 2}))], systems=()
-    )
+    bare = compare([NamedText("en", {"strongest": 3, "coldness": 2})], systems=())
     assert bare.samples.samples[0][0] == "words"
 
 
 def test_same_texts_give_the_same_comparison(files):
-    """All but the time and the cost depends on the texts and options alone."""
+    """Except for times and memory, equal texts and options give equal data."""
     first, second = (
         compare([files["train.en"]], systems=OURS[:2], sizes=SIZES).as_data() for _ in range(2)
     )
@@ -304,7 +301,9 @@ def test_same_texts_give_the_same_comparison(files):
     [(18_000, {"bpe:30000"}), pytest.param(29_000, set(), marks=pytest.mark.campaign)],
 )
 def test_multi30k_in_four_languages(lines, tmp_path, n_lines, too_large):
-    """Every system on real text: VOLT's counts are exact, German and Czech are cut finer than English and French."""
+    """On real text, counts are exact, and German and Czech words have more pieces than English and
+    French ones.
+    """
     pytest.importorskip("sentencepiece")
     pytest.importorskip("tokenizers")
     names = ("en", "de", "fr", "cs")
@@ -328,7 +327,7 @@ def test_multi30k_in_four_languages(lines, tmp_path, n_lines, too_large):
 
 
 def test_words_of_bytes_are_shown_as_text():
-    """Where a text of bytes has no lines to show, its long words stand in for them, as they are written."""
+    """If counts of bytes have no lines, long words are shown as text."""
     word = "საქართველო"
     counts = WordCounts.from_pairs(
         [(word, 9) for word in PreTokenizer("bytes").split(word)], pretokenizer="bytes"

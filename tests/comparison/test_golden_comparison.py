@@ -1,11 +1,10 @@
-"""Figures of a comparison of small texts, as a report shows them: they must not change unnoticed."""
+"""Golden comparisons: tables, data and charts of small texts do not change unnoticed."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 from golden import check, digest, rounded
@@ -31,15 +30,15 @@ SYSTEMS = ("volt muv", "volt fixed:22", "bpe 24", "volt fixed:22, separate")
 
 
 @pytest.fixture
-def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two texts with equally many lines, and a held-out one."""
+def texts(tmp_path, monkeypatch):
+    """Write two texts with equally many lines, and a held-out one."""
     monkeypatch.chdir(tmp_path)
     for name, text in TEXTS.items():
         Path(name).write_text(text * 50)
 
 
-def timeless(data: dict[str, Any]) -> dict[str, Any]:
-    """Replace times and memory, which differ from run to run, and leave out rules that pick what others pick."""
+def timeless(data):
+    """Replace times and memory, and leave out rules that pick what others pick."""
     for row in data["systems"]:
         row.update(
             {name: None if row[name] is None else 1_234.5 for name in ("seconds", "memory_mb")}
@@ -48,8 +47,8 @@ def timeless(data: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("texts")
-def test_tables_and_data_are_the_stored_ones() -> None:
-    """Every cell of every table, and the data behind the charts, of systems of all kinds that need no library."""
+def test_a_comparison_equals_the_golden_one():
+    """Every table and the data of the charts equal the stored ones."""
     found = compare(
         ["en=en.txt", "xx=xx.txt"],
         heldout=["en=test.txt"],
@@ -89,8 +88,8 @@ def test_tables_and_data_are_the_stored_ones() -> None:
     )
 
 
-def test_a_study_is_the_stored_one() -> None:
-    """The grid, the argmaxes of all grids, the curve, and the warnings of a search."""
+def test_a_study_equals_the_golden_one():
+    """The grid, the argmaxes, the curve and the warnings equal the stored ones."""
     counts = {word: n + 2 for n, word in enumerate("".join(TEXTS.values()).split())}
     result = search(learn_bpe(counts, 30), sizes=(20, 25, 30))
     study = asdict(
@@ -104,14 +103,14 @@ def test_a_study_is_the_stored_one() -> None:
     check("comparison study", rows | {"curve": curve, "warnings": study["warnings"]})
 
 
-def _row(row: dict[str, Any]) -> str:
+def _row(row):
     return " | ".join(
         f"{value:.5g}" if isinstance(value, float) else str(value) for value in row.values()
     )
 
 
-def test_numbers_are_written_by_their_forms_and_limits_stay() -> None:
-    """Rounding, thousands and signs, at the limits of each form; sizes and shares where sentences and samples begin."""
+def test_forms_and_limits_equal_the_golden_ones():
+    """Numbers are formatted as stored at the limits of each form; constants do not change."""
     values = (0, 1, -1, 0.0009994, 0.001, 0.5, 99.95, 100, 1234.5, 1e-7, 12_345_678)
     limits = (
         GRID,

@@ -1,4 +1,4 @@
-"""Laws of files that VOLT cannot be: their own libraries cut, as they cut whole lines, and that is reported."""
+"""Laws of vocabulary files that VOLT cannot read: their own library splits words as in whole lines."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 Ids = Callable[[str], list[int]]
 
 
-def unigram_model(folder: Path) -> tuple[Path, Ids]:
-    """A sentencepiece unigram model with a control token, a user token and bytes; what the library makes of a line."""
+def unigram_model(folder):
+    """Return a sentencepiece unigram model with control, user and byte tokens, and its encoder."""
     sentencepiece = pytest.importorskip("sentencepiece")
     (folder / "lines").write_text("\n".join(LINES), encoding="utf-8")
     sentencepiece.SentencePieceTrainer.Train(
@@ -49,8 +49,8 @@ def unigram_model(folder: Path) -> tuple[Path, Ids]:
     return path, sentencepiece.SentencePieceProcessor(model_file=str(path)).encode
 
 
-def tokenizer_file(folder: Path, kind: str) -> tuple[Path, Ids]:
-    """A tokenizer.json of another type than BPE, which truncates and adds special tokens; the library's ids."""
+def tokenizer_file(folder, kind):
+    """Return a tokenizer.json that is not BPE, truncates and adds special tokens, and its encoder."""
     tokenizers = pytest.importorskip("tokenizers")
     from tokenizers import models, pre_tokenizers, processors, trainers
 
@@ -75,15 +75,16 @@ def tokenizer_file(folder: Path, kind: str) -> tuple[Path, Ids]:
     return folder / "tokenizer.json", lambda line: made.encode(line, add_special_tokens=False).ids
 
 
-def pieces(library: Library, words: list[str]) -> list[str]:
-    """What a library makes of words, unknown pieces as "?"."""
+def pieces(library, words):
+    """Return the pieces of words, with "?" for unknown ones."""
     return [library.tokens[number] if number >= 0 else "?" for number in library.cut(words).ids]
 
 
 @pytest.mark.parametrize("kind", ["sentencepiece", "WordPiece", "always", "first", "never"])
-def test_words_are_cut_as_in_lines(kind: str, tmp_path: Path) -> None:
-    """The pieces of a line are those of its words, one after the other; special tokens and unknown ones are no types,
-    and nothing is truncated or added."""
+def test_words_are_cut_as_in_lines(kind, tmp_path):
+    """The pieces of a line are those of its words; special and unknown tokens are not types, and
+    nothing is truncated or added.
+    """
     path, ids = (
         unigram_model(tmp_path) if kind == "sentencepiece" else tokenizer_file(tmp_path, kind)
     )
@@ -93,7 +94,7 @@ def test_words_are_cut_as_in_lines(kind: str, tmp_path: Path) -> None:
     assert (
         f"{path}: {library.name} splits words by this file, because VOLT cannot: " in file.problem
     )
-    same: dict[int, int] = {}
+    same = {}
     for line in LINES[:20]:
         ours, theirs = library.cut(line.split()).ids.tolist(), ids(f"x {line}")[len(ids("x")) :]
         for own, number in zip(ours, theirs, strict=True):
@@ -103,8 +104,8 @@ def test_words_are_cut_as_in_lines(kind: str, tmp_path: Path) -> None:
     assert library.size == len(library.tokens) - 256 * (kind == "sentencepiece")
 
 
-def test_lengths_count_characters(tmp_path: Path) -> None:
-    """Marks of words are no characters, and a byte is one; what is unknown is no token."""
+def test_lengths_count_characters(tmp_path):
+    """Markers are not characters; a byte token has length 1."""
     path, _ = unigram_model(tmp_path)
     model = load(path)
     assert model is not None
@@ -118,11 +119,10 @@ def test_lengths_count_characters(tmp_path: Path) -> None:
     assert pieces(word, ["walké"]) == ["?"]
 
 
-def test_what_cannot_be_read_ends_a_comparison(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file that is damaged, of no library, or whose library is missing, is an error that names it, before any text
-    is read; a unigram model is a system, with a sentence on who cuts."""
+def test_an_unreadable_file_ends_a_comparison(tmp_path, monkeypatch):
+    """Before any text is read, an error names a file that is damaged, unknown, or lacks its
+    library.
+    """
     path, _ = unigram_model(tmp_path)
     for name, data in (
         ("cut.model", path.read_bytes()[:5000]),
@@ -143,8 +143,8 @@ def test_what_cannot_be_read_ends_a_comparison(
 
 
 @pytest.mark.parametrize("number", [0, 2])
-def test_an_unknown_token_is_no_type_whatever_its_id(number: int, tmp_path: Path) -> None:
-    """The unknown token of a unigram model may have id 0, and need not be declared as a special token."""
+def test_an_unknown_token_is_not_a_type(number, tmp_path):
+    """The unknown token of a unigram model may have any id, and need not be a special token."""
     tokenizers = pytest.importorskip("tokenizers")
     tokens = ["a", "b", "c"]
     rows = [(token, -1.0) for token in (*tokens[:number], "<unk>", *tokens[number:])]
@@ -160,16 +160,16 @@ def test_an_unknown_token_is_no_type_whatever_its_id(number: int, tmp_path: Path
 @pytest.mark.skipif(
     not Path("/proc/self/mem").exists(), reason="this system has no file that fails at its start"
 )
-def test_a_file_that_fails_while_it_is_read_is_an_error_of_the_vocabulary() -> None:
-    """Whoever reads a vocabulary file, or has a library read it, reports so, and not an error of the corpus."""
+def test_a_failing_read_is_a_vocabulary_error():
+    """If reading the file fails, the error names the vocabulary."""
     for read in (read_file, read_vocabulary, lambda path: plain_file(path).__enter__()):
         with pytest.raises(VocabularyError, match="/proc/self/mem: cannot be read"):
             read("/proc/self/mem")
     assert load("/proc/self/mem") is None
 
 
-def test_a_pattern_stands_behind_the_file_that_names_none(tmp_path: Path) -> None:
-    """FILE:PATTERN of a tiktoken file is the file with that pattern; without one, the refusal says how to write it."""
+def test_a_file_without_a_pattern_takes_one_from_its_name(tmp_path):
+    """FILE:PATTERN is the file with that split pattern; without it, the error says how to write it."""
     tokens = [bytes([byte]) for byte in range(256)] + [
         b"wa",
         b"lk",

@@ -1,4 +1,4 @@
-"""Laws of the measures: counting distinct words gives what writing the text out, piece by piece, gives."""
+"""Laws of the measures: counting distinct words gives the measures of the text written out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ words_ = (
 
 
 def part(words, characters="a"):
-    """A text and its cuts from (count, ids) of each word. characters: the distinct ones, which share all occurrences"""
+    """Return a text and its cuts.
+
+    words: (count, ids) of each; characters: distinct, of equal counts
+    """
     ids = [number for _, cut in words for number in cut]
     ends = np.cumsum([len(cut) for _, cut in words])
     counts = np.array([count for count, _ in words], np.int64)
@@ -48,16 +51,16 @@ def part(words, characters="a"):
 
 
 def written_out(words):
-    """Every word of the text as the list of its pieces."""
+    """Return the pieces of every word of the text."""
     return [cut for count, cut in words for _ in range(count)]
 
 
 @given(words_)
 @FEW
 def test_measures_equal_those_of_the_text_written_out(words):
-    """Each measure by its formula, in plain Python, over every single piece; unknown ones are a type of length 1.
+    """Each measure equals its formula over every single piece.
 
-    None ranks where more than 1 % of the pieces are unknown.
+    If more than 1 % of the pieces are unknown, no measure ranks.
     """
     found = measure([part(words, "abc")], lengths=LENGTHS)
     text = written_out(words)
@@ -98,26 +101,26 @@ def test_measures_equal_those_of_the_text_written_out(words):
 @given(words_, words_)
 @FEW
 def test_parts_measure_as_their_whole(first, second):
-    """A text in two parts has the measures of the text in one."""
+    """A text in two parts has the measures of the whole."""
     together = measure([part(first + second)], lengths=LENGTHS)
     assert measure([part(first), part(second)], lengths=LENGTHS) == together
 
 
-def test_no_growth_has_no_marginal_utility():
-    """Eq. 1 from the characters is undefined for a vocabulary that is no larger than their number."""
+def test_muv_from_atoms_needs_more_types_than_characters():
+    """Eq. 1 is undefined for a vocabulary that is no larger than the number of characters."""
     words = [(3, [0, 1])]
     for characters in ("abcdefg", "abcdefgh"):
         assert measure([part(words, characters)], lengths=LENGTHS).muv_from_atoms is None
 
 
 def test_a_text_without_words_is_refused():
-    """Rates per word mean nothing where there is none."""
+    """A text without words is an error."""
     with pytest.raises(CriterionError):
         measure([part([(0, [1])])], lengths=LENGTHS)
 
 
 def test_counts_beyond_doubles_stay_exact():
-    """2⁵³ + 1 occurrences are reported from 2⁵³."""
+    """Counts above 2⁵³ are exact."""
     counts = np.array([2**53 + 1])
     assert Cuts(np.array([0, 0]), np.array([2])).token_counts(counts, 1).tolist() == [
         2 * (2**53 + 1)
@@ -131,7 +134,7 @@ def test_counts_beyond_doubles_stay_exact():
 )
 @FEW
 def test_character_entropy_equals_a_plain_count(word_counts):
-    """Eq. 2 over single characters, all of length 1."""
+    """The entropy of characters equals Eq. 2 over single characters."""
     characters = Counter[str]()
     for word, count in word_counts.items():
         for character in word:
@@ -144,13 +147,28 @@ def test_character_entropy_equals_a_plain_count(word_counts):
     )
 
 
-def test_sources_are_compared_with_each_other_only():
-    """Parity and premium come from several sources, premium only where lines are aligned; one source has neither."""
-    one: Measures = measure([part([(4, [0])])], lengths=LENGTHS)
-    two: Measures = measure([part([(4, [0, 1, 2])])], lengths=LENGTHS)
+def test_only_several_sources_have_parity():
+    """Parity needs several sources, and premium also aligned lines."""
+    one = measure([part([(4, [0])])], lengths=LENGTHS)
+    two = measure([part([(4, [0, 1, 2])])], lengths=LENGTHS)
     found = compared({"en": one, "de": two}, aligned=True)
     assert [(row.parity, row.premium) for row in found.values()] == [(0.5, 1), (1.5, 3)]
     assert all(
         row.premium is None for row in compared({"en": one, "de": two}, aligned=False).values()
     )
     assert compared({"en": one}, aligned=True)["en"].parity is None
+
+
+def test_few_unknown_pieces_count_as_one_type():
+    """Up to 1 %, unknown pieces are one more type of length 1."""
+    text = Text(np.array([995, 4, 1]), Counter(dict.fromkeys("abc", 1_000)), 5_000)
+    cuts = Cuts(np.array([0, 1, -1]), np.array([1, 2, 3]))
+    known = Cuts(np.array([0, 1, 2]), np.array([1, 2, 3]))
+    found, expected = (
+        measure([(text, cuts)], lengths=np.array([4, 2])),
+        measure([(text, known)], lengths=np.array([4, 2, 1])),
+    )
+    assert [getattr(found, name) for name in RANKED] == [getattr(expected, name) for name in RANKED]
+    assert (found.n_types, found.n_used, found.unknown_rate) == (2, 2, 0.001)
+    many = Text(np.array([995, 4, 11]), Counter(dict.fromkeys("abc", 1_000)), 5_000)
+    assert measure([(many, cuts)], lengths=np.array([4, 2])).fertility is None

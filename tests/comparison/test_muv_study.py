@@ -1,4 +1,7 @@
-"""Laws of the MUV-search study: every number equals Eq. 1 and Eq. 2 on the counts of the encoded text."""
+"""Laws of the study of MUV-search: its numbers equal Eq.
+
+1 and Eq. 2 on the counts of encoded text.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,16 @@ from functools import partial
 import naive
 import numpy as np
 import pytest
+from drawn import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from volt.choose.search import search
 from volt.choose.size_steps import SearchParameters, size_steps
+from volt.choose.vocabulary_at import vocabulary_at
 from volt.comparison import muv_study as module
-from volt.comparison.muv_study import GRID, grid_argmax
-from volt.count.word_counts import WordCounts
+from volt.comparison.muv_study import GRID, cut_samples, grid_argmax, token_table
+from volt.encode.encoder import Encoder
 from volt.learn.bpe import learn_bpe
 
 ENDS = ("", "s", "ed", "er", "est", "ing", "ings", "ness")
@@ -44,12 +51,12 @@ muv_study = partial(module.muv_study, parameters=SearchParameters())
 
 @pytest.fixture(scope="module")
 def result():
-    """A search on inflected words."""
-    return search(learn_bpe(WordCounts.from_pairs(WORDS), 150), sizes=range(40, 90, 15))
+    """Return a search on inflected words."""
+    return search(learn_bpe(WORDS, 150), sizes=range(40, 90, 15))
 
 
 def entropies(candidates, sizes, length):
-    """Eq. 2 by a plain loop over the counts of each size."""
+    """Return Eq. 2 of each size by a plain loop."""
     lengths = candidates.lengths.tolist()
     return [
         naive.entropy(candidates.counts_at(size).tolist(), lengths[:size], length) for size in sizes
@@ -58,7 +65,7 @@ def entropies(candidates, sizes, length):
 
 @pytest.mark.parametrize("length", ["type", "occurrence"])
 def test_grid_equals_the_formulas(result, length):
-    """Entropy and MUV of every grid size by plain loops, with either meaning of the mean length."""
+    """Entropy and MUV of the grid equal plain loops, for both mean lengths."""
     study = muv_study(result, grid=SIZES)
     expected = entropies(result.candidates, SIZES, length)
     prefix = "" if length == "type" else "occurrence_"
@@ -69,8 +76,8 @@ def test_grid_equals_the_formulas(result, length):
     assert [row[f"{prefix}muv"] for row in study.grid[1:]] == pytest.approx(slopes, rel=1e-6)
 
 
-def test_grid_shows_the_transports_entropy(result):
-    """Eq. 4 of each size is what its own transport gives, whether the search went through that size or not."""
+def test_grid_has_the_transport_entropies(result):
+    """Eq. 4 of a size does not depend on whether the search measured that size."""
     parameters = SearchParameters(threshold=1e-9)
     alone = list(size_steps(result.candidates, list(SIZES), parameters=parameters))
     study = muv_study(
@@ -87,8 +94,8 @@ def test_grid_shows_the_transports_entropy(result):
     )
 
 
-def test_argmaxes_equal_looking_at_every_candidate(result):
-    """On the grid, over every size and from every floor, no other step has a greater Eq. 1; edges are said."""
+def test_argmaxes_have_the_greatest_muv(result):
+    """In every grid, no size has a greater Eq. 1, and edges are reported."""
     candidates = result.candidates
     study = muv_study(result, grid=SIZES, grid_step=20)
     for one in study.argmaxes:
@@ -111,8 +118,11 @@ def test_argmaxes_equal_looking_at_every_candidate(result):
     assert grid_argmax(candidates, grid=SIZES) == study.argmaxes[0]
 
 
-def test_curve_keeps_the_ends_and_eq_1_between_its_points(result):
-    """The thinned curve starts at the atoms and ends with all candidates; its MUV is Eq. 1 from point to point."""
+def test_the_curve_has_its_ends_and_muv_between_points(result):
+    """The curve starts at the atoms and ends with all candidates; MUV is Eq.
+
+    1 between its points.
+    """
     curve = muv_study(result).curve
     candidates = result.candidates
     sizes = curve["sizes"]
@@ -124,10 +134,106 @@ def test_curve_keeps_the_ends_and_eq_1_between_its_points(result):
 
 
 def test_a_grid_beyond_the_candidates_is_reported(result):
-    """The paper's grid starts at 1,000: of a corpus with fewer tokens nothing is picked, and the study says why."""
+    """If candidates do not reach the paper's grid, the study says so."""
     study = muv_study(result)
     assert study.grid == ()
     assert grid_argmax(result.candidates) is None
     assert f"0 of the grid's {len(GRID)}" in study.warnings[0]
     edge = muv_study(result, grid=(100, 110, 120))
     assert any("the grid decides" in warning for warning in edge.warnings)
+
+
+word_counts_ = st.dictionaries(
+    st.text("abc", min_size=2, max_size=8), st.integers(1, 30), min_size=2, max_size=20
+)
+
+
+def searched(word_counts, *, marker="suffix"):
+    candidates = learn_bpe(word_counts, 40, marker=marker)
+    if not candidates.n_merges:
+        return None
+    return search(
+        candidates,
+        sizes=np.unique(np.linspace(candidates.n_atoms, candidates.n_tokens, 5).astype(int)),
+    )
+
+
+@given(word_counts_)
+@settings(deadline=None, max_examples=examples(25))
+def test_the_token_table_equals_looking_at_every_size(word_counts):
+    """Appearance, peak and scaffolding follow from each size; counts and ranks from the vocabulary."""
+    result = searched(word_counts)
+    if result is None:
+        return
+    table, candidates = token_table(result), result.candidates
+    sizes = range(candidates.n_atoms, candidates.n_tokens + 1)
+    at = {
+        size: dict(
+            zip(candidates.tokens_at(size), candidates.counts_at(size).tolist(), strict=True)
+        )
+        for size in sizes
+    }
+    chosen = dict(zip(result.vocabulary.tokens, result.vocabulary.counts, strict=True))
+    ordered = sorted(chosen.values(), reverse=True)
+    assert table["token"].to_list() == list(candidates.tokens)
+    for number, row in enumerate(table.iter_rows(named=True)):
+        token = row["token"]
+        assert row["length"] == candidates.lengths[number]
+        assert row["appears"] == min(size for size in sizes if token in at[size])
+        assert row["peak_count"] == max(at[size].get(token, 0) for size in sizes)
+        assert row["peak"] == min(s for s in sizes if at[s].get(token, -1) == row["peak_count"])
+        dropping = [
+            step.size for step in result.steps if number < step.size and not step.kept[number]
+        ]
+        assert row["scaffolding"] == min(dropping, default=None)
+        assert row["count"] == chosen.get(token)
+        assert (row["rank"] is None) == (token not in chosen)
+        if token in chosen:
+            assert ordered[row["rank"] - 1] == chosen[token]
+    assert sorted(table["rank"].drop_nulls()) == list(range(1, len(chosen) + 1))
+
+
+@given(
+    word_counts_,
+    st.lists(st.text("abcd ", max_size=20), max_size=4),
+    st.sampled_from(["suffix", "prefix", "none"]),
+)
+@settings(deadline=None, max_examples=examples(25))
+def test_samples_are_split_by_each_sizes_vocabulary(word_counts, lines, marker):
+    """At every size, pieces and counts are those of an encoder with all merges and kept tokens."""
+    result = searched(word_counts, marker=marker)
+    if result is None:
+        return
+    found = cut_samples(result, [("en", line) for line in lines])
+    tokens = result.candidates.tokens
+    for step, cuts, counts in zip(result.steps, found.cuts, found.counts, strict=True):
+        vocabulary = vocabulary_at(result.candidates, step.size, kept=step.kept)
+        encoder = Encoder(vocabulary)
+        for line, words in zip(lines, cuts, strict=True):
+            spelled = [
+                tuple(tokens[p] if isinstance(p, int) else p for p in word) for word in words
+            ]
+            assert spelled == encoder.encode_words(line.split())
+            assert {piece for word in words for piece in word if isinstance(piece, int)} <= set(
+                map(int, counts)
+            )
+        exact = dict.fromkeys(vocabulary.tokens, 0)
+        for word, count in result.candidates.counts.table.rows():
+            for piece in encoder.encode_words([word])[0]:
+                exact[piece] += count
+        assert counts == {number: exact[tokens[int(number)]] for number in counts}
+
+
+def test_a_long_sample_without_spaces_is_cut_quickly():
+    """The pieces of a word of 21,000 characters spell it."""
+    result = searched({"abab": 9, "abc": 5, "cab": 3})
+    line = "abc" * 7_000
+    pieces = cut_samples(result, [("en", line)]).cuts[-1][0][0]
+    assert "".join(result.candidates.tokens[piece] for piece in pieces) == line + "</w>"
+
+
+@pytest.mark.parametrize("lines", [[], ["", "   "]])
+def test_empty_samples_have_no_pieces(lines):
+    """Samples without words are stored without pieces."""
+    found = cut_samples(searched({"abab": 9, "abc": 5}), [("en", line) for line in lines])
+    assert all(cuts == ((),) * len(lines) for cuts in found.cuts)

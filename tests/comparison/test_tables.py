@@ -1,8 +1,6 @@
-"""Laws of the tables: one name for a measure, and a brief table that holds nothing of its own."""
+"""Laws of the tables: a measure has one name, and brief tables are parts of full ones."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 from pages import topics_comparison
@@ -12,7 +10,6 @@ from volt.comparison.compare import compare
 from volt.comparison.tables import (
     FORMS,
     MEASURES,
-    Table,
     corpus_table,
     cost_table,
     legend,
@@ -23,26 +20,23 @@ from volt.comparison.tables import (
     system_tables,
 )
 from volt.comparison.texts import NamedText
-from volt.count.word_counts import WordCounts
 
 
 @pytest.fixture(scope="module")
-def data() -> dict[str, Any]:
+def data():
     return topics_comparison().as_data()
 
 
 @pytest.fixture(scope="module")
-def full(data: dict[str, Any]) -> dict[str, Table]:
-    """The tables of the page, by name."""
+def full(data):
+    """Return the tables of the page, by name."""
     tables = [corpus_table(data), pick_table(data), cost_table(data)]
     tables += [*system_tables(data), *source_tables(data), *study_tables(data)]
     return {table.name: table for table in tables}
 
 
-def test_a_brief_table_is_a_part_of_the_full_one(
-    data: dict[str, Any], full: dict[str, Table]
-) -> None:
-    """What the terminal and the Markdown show of a table of the page has its caption, columns, cells and strong row."""
+def test_a_brief_table_is_a_part_of_the_full_one(data, full):
+    """A brief table has the caption, columns, cells and highlighted row of the full table."""
     shared = [table for table in report_tables(data) if table.name in full]
     assert {table.name for table in shared} >= {"sources", "costs", "systems-training", "argmaxes"}
     for table in shared:
@@ -55,10 +49,10 @@ def test_a_brief_table_is_a_part_of_the_full_one(
         )
 
 
-def test_a_measure_has_one_name(data: dict[str, Any], full: dict[str, Table]) -> None:
-    """In every table of measures, a measure's column is the same: its label, abbreviation, meaning and form.
+def test_a_measure_has_one_name(data, full):
+    """A measure has the same label, abbreviation, meaning and form in every table.
 
-    The grid of MUV-search shows three entropies beside each other, and tells them apart in their names.
+    The grid of MUV-search distinguishes three entropies.
     """
     measures = {column.key: column for column in MEASURES}
     tables = [table for table in (*report_tables(data), *full.values()) if table.name != "grid"]
@@ -67,10 +61,8 @@ def test_a_measure_has_one_name(data: dict[str, Any], full: dict[str, Table]) ->
     assert all(column == measures[column.key] for column in found)
 
 
-def test_no_two_columns_of_a_table_are_called_alike(
-    data: dict[str, Any], full: dict[str, Table]
-) -> None:
-    """Labels differ within a table, and so do abbreviations; every form is known."""
+def test_columns_of_a_table_have_distinct_names(data, full):
+    """Labels and abbreviations differ within a table, and forms are known."""
     for table in (*report_tables(data), *full.values()):
         for names in (
             [column.label for column in table.columns],
@@ -80,17 +72,17 @@ def test_no_two_columns_of_a_table_are_called_alike(
         assert {column.form for column in table.columns} <= set(FORMS)
 
 
-def test_the_legend_explains_every_brief_measure(data: dict[str, Any]) -> None:
-    """Under the measures stands the meaning of every column that the brief table shows."""
+def test_the_legend_explains_every_brief_measure(data):
+    """The note under the measures explains every column of the brief table."""
     table = next(table for table in report_tables(data) if table.name == "systems-training")
     assert table.note == legend(MEASURES)
     assert all(f"{column.head}: {column.title}." in table.note for column in table.columns[1:])
 
 
-def test_what_serving_costs_is_a_column_where_there_is_a_model() -> None:
-    """Tokens per byte are always shown; with a language model each system's operations per byte stand beside them."""
+def test_serving_costs_are_a_column_with_a_model():
+    """Tokens per byte are always shown; operations per byte only with a language model."""
     words = {f"{a}{b}{c}": 5 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
-    text = NamedText("en", WordCounts.from_pairs(words))
+    text = NamedText("en", words)
     for model in (None, LanguageModel(1e6, 64)):
         data = compare(text, heldout=text, systems="bpe:30", model=model).as_data()
         heads = [column.key for column in system_tables(data)[0].columns]
@@ -111,8 +103,8 @@ def test_what_serving_costs_is_a_column_where_there_is_a_model() -> None:
         )
 
 
-def test_tables_by_source_show_the_json(data: dict[str, Any]) -> None:
-    """The tables of one measure hold, for every system and source, the value of the JSON."""
+def test_tables_by_source_show_the_json(data):
+    """Tables of one measure contain the JSON's values of every system and source."""
     sources = [source["name"] for source in data["corpus"]["sources"]]
     tables = {table.name: table for table in report_tables(data)}
     for key in ("fertility", "continued_word_rate", "parity"):

@@ -1,4 +1,4 @@
-"""Laws of named sources: every file gets one name, and nothing about a text that does not fit goes untold."""
+"""Laws of named texts: every file has one name, and texts that do not fit are reported."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError, CorpusError
 
 
-def source(name: str, **words: int) -> NamedText:
-    return NamedText(name, WordCounts.from_pairs(words))
+def source(name, **words):
+    return NamedText(name, words)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def source(name: str, **words: int) -> NamedText:
     ],
 )
 def test_every_file_has_one_name(arguments, names):
-    """The name is what stands before "=", or the part of the file's name that tells it from the others."""
+    """The name precedes "=", or is the part of the file's name that differs from the others."""
     assert list(source_paths(arguments)) == names
 
 
@@ -46,7 +46,7 @@ def test_every_file_has_one_name(arguments, names):
     "arguments", [["a/x.gz", "b/x.gz"], ["en=a", "en=b"], ["=a"], ["en=a", "en.txt"]]
 )
 def test_names_that_clash_are_refused(arguments):
-    """Two sources of one name, or a source without any, are reported before anything is read."""
+    """Equal or missing names are errors before anything is read."""
     with pytest.raises(ConfigError, match="NAME=FILE"):
         source_paths(arguments)
 
@@ -59,8 +59,8 @@ def test_a_file_that_is_called_like_an_argument_is_that_file(tmp_path, monkeypat
     assert read_sources(["a=b.txt"])[0].counts.total == 2
 
 
-def test_reading_counts_and_keeps_a_few_lines(tmp_path):
-    """Counts are those of the file, characters those of its words; samples are lines of the file."""
+def test_reading_counts_words_and_selects_lines(tmp_path):
+    """A text has the counts and characters of its file, and a few of its lines."""
     lines = [f"this is line number {number} of a file that has many lines" for number in range(50)]
     path = tmp_path / "train.en.gz"
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
@@ -74,7 +74,7 @@ def test_reading_counts_and_keeps_a_few_lines(tmp_path):
 
 
 def test_samples_of_odd_files(tmp_path):
-    """A pipe gives none, an empty file none, a file of one huge line its start."""
+    """A pipe and an empty file have no samples; a huge line is cut."""
     (tmp_path / "empty").write_text("")
     (tmp_path / "huge").write_text("x" * 100_000)
     assert sample_lines("-") == ()
@@ -83,7 +83,7 @@ def test_samples_of_odd_files(tmp_path):
 
 
 def test_a_missing_or_empty_file_is_reported(tmp_path):
-    """A source that cannot be read, or holds no words, is an error that names it."""
+    """An error names a file that is missing or has no words."""
     (tmp_path / "empty.txt").write_text("\n\n")
     for name in ("empty.txt", "nowhere.txt"):
         with pytest.raises(CorpusError, match=name):
@@ -91,7 +91,7 @@ def test_a_missing_or_empty_file_is_reported(tmp_path):
 
 
 def test_heldout_texts_are_matched_by_name():
-    """One for one needs no name; a name that no source has, and a source without a held-out text, are reported."""
+    """A single text matches a single source; names without a match are reported."""
     only, notes = match_names(["train"], [source("test", a=1)])
     assert only[0].name == "train"
     assert not notes
@@ -105,7 +105,7 @@ def test_heldout_texts_are_matched_by_name():
 
 
 def test_an_unseen_script_is_reported_and_a_rare_character_is_not():
-    """From one unseen character in a hundred on, the share, their number and their script are named."""
+    """From one unseen character in a hundred on, a note gives their share, number and script."""
     known = [source("en", abc=5), source("de", abd=1)]
     message = unseen_characters(known, source("ru", да=1, a=1))
     assert message is not None
@@ -117,7 +117,7 @@ def test_an_unseen_script_is_reported_and_a_rare_character_is_not():
 
 
 def test_alignment_means_equally_many_lines():
-    """Pieces of sources compare where each has as many lines; counts without lines, or one source, are not aligned."""
+    """Several texts are aligned if they have equally many lines."""
     with_lines = [
         NamedText(name, WordCounts(source(name, a=1).counts.table, n_lines=5))
         for name in ("en", "de")

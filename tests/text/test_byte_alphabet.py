@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from volt.encode.encoder import Encoder
-from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
+from volt.text.byte_alphabet import ALPHABET, readable, to_bytes, to_characters
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 from volt.vocabulary import Vocabulary
@@ -129,3 +130,20 @@ def test_offsets_cover_the_text(parts, hides):
         assert stop >= max(end, start + 1)
         end = stop
     assert end == len(line)
+
+
+@given(st.text())
+def test_readable_inverts_to_characters(text):
+    """The characters of a text's bytes are readable as the text."""
+    assert readable(to_characters(text.encode())) == text
+
+
+@given(st.binary())
+def test_invalid_bytes_are_escaped(data):
+    """Bytes that are not UTF-8 are shown as <0xNN>."""
+    parts = re.split(r"(<0x[0-9A-F]{2}>)", readable(to_characters(data)))
+    back = b"".join(
+        bytes([int(part[3:5], 16)]) if place % 2 else part.encode()
+        for place, part in enumerate(parts)
+    )
+    assert back == data or b"<0x" in data

@@ -1,4 +1,4 @@
-"""The schedule of a trial: it finds the best size, and repeats nothing."""
+"""Laws of the schedule of a trial: it finds the best size, and repeats nothing."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ LOW, HIGH = st.integers(1, 2_000), st.integers(2_000, 100_000)
 
 
 @given(st.integers(1, 200_000), LOW, HIGH)
-def test_sizes_are_within_limits_and_near_each_other(size: int, low: int, high: int) -> None:
-    """They ascend by factors of √2, rounded, and by less at a limit; the first is the size, or the limit next to it."""
+def test_sizes_are_within_limits_and_near_each_other(size, low, high):
+    """Sizes ascend by factors of √2 within the limits; the first is the size, or the nearest limit."""
     sizes = Sizes.around(size, low=low, high=high)
     assert sizes.values[sizes.first] == min(max(size, low), high)
     assert low <= sizes.values[0]
@@ -25,10 +25,8 @@ def test_sizes_are_within_limits_and_near_each_other(size: int, low: int, high: 
 
 
 @given(st.integers(50, 50_000), st.floats(1, 200_000), st.integers(1, 8), st.floats(0.1, 2))
-def test_the_best_size_is_found_and_nothing_is_repeated(
-    size: int, best: float, jobs: int, slope: float
-) -> None:
-    """For a loss that is convex over log size, whatever runs at a time: two seeds of the best size, within √2."""
+def test_the_best_size_is_found_and_nothing_is_repeated(size, best, jobs, slope):
+    """For a loss that is convex over log size, two seeds of the best size are trained, within √2."""
     sizes = Sizes.around(size, low=60, high=40_000)
     losses = {one: 1 + slope * math.log(one / best) ** 2 for one in sizes.values}
     scores = dict[tuple[int, int], float]()
@@ -47,8 +45,8 @@ def test_the_best_size_is_found_and_nothing_is_repeated(
         assert max(least, best) <= (math.sqrt(2) + 0.02) * min(least, best)
 
 
-def test_one_at_a_time_a_trial_begins_with_the_first_size_its_half_and_its_double() -> None:
-    """The next sizes depend on the scores: an octave beyond the best one, or the ones between it and its neighbours."""
+def test_a_trial_begins_with_a_size_its_half_and_its_double():
+    """The next sizes depend on the scores: an octave beyond the best, or next to it."""
     sizes = Sizes.around(2000, low=100, high=30_000)
     assert wanted({}, sizes)[:3] == [(2000, 1), (1000, 1), (4000, 1)]
     scores = {(2000, 1): 2.0, (1000, 1): 2.1, (4000, 1): 1.9}
@@ -56,8 +54,8 @@ def test_one_at_a_time_a_trial_begins_with_the_first_size_its_half_and_its_doubl
     assert wanted({**scores, (8000, 1): 2.2}, sizes)[:2] == [(2828, 1), (5657, 1)]
 
 
-def test_a_size_that_may_not_be_tried_does_not_change_the_schedule() -> None:
-    """Its score may stand in the results of an earlier trial with other limits."""
+def test_scores_of_other_sizes_do_not_change_the_schedule():
+    """Scores of sizes outside the limits are ignored."""
     sizes = Sizes.around(2000, low=100, high=3_000)
     scores = {(2000, 1): 2.0, (1000, 1): 2.1}
     assert wanted({**scores, (2900, 1): 1.0}, sizes) == wanted(scores, sizes)

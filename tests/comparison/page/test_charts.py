@@ -1,0 +1,133 @@
+"""Laws of the charts: they show the comparison's numbers, compile, and become pictures."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pages import topics_comparison
+from vl_convert import vegalite_to_vega
+
+from volt.comparison.page.charts import shares, specifications, write_charts
+from volt.errors import OutputError
+
+NAMES = {"entropy", "muv", "profile", "lengths", "fertility"}
+lengths_ = st.lists(
+    st.builds(
+        lambda n, t, p: {"length": n, "types": t, "pieces": p},
+        *[st.integers(1, 40)] * 2,
+        st.integers(0, 99),
+    ),
+    min_size=1,
+    unique_by=lambda row: row["length"],
+)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return topics_comparison().as_data()
+
+
+@pytest.fixture(scope="module")
+def specs(data):
+    return specifications(data)
+
+
+def values(spec):
+    """Return the rows of each layer."""
+    return [spec["datasets"][layer["data"]["name"]] for layer in spec.get("layer", [spec])]
+
+
+def test_specifications_are_json_and_compile_to_vega(specs):
+    """Every chart is JSON without NaN, contains its data, and is valid Vega-Lite."""
+    assert set(specs) == NAMES
+    for spec in specs.values():
+        text = json.dumps(spec, allow_nan=False)
+        assert '"url"' not in text
+        assert vegalite_to_vega(spec)["marks"]
+
+
+def test_the_entropy_chart_shows_every_step_and_pick(data, specs):
+    """The line has all steps; each rule's name is at its size."""
+    lines, _, picks, *_ = values(specs["entropy"])
+    found = {row["size"]: row["value"] for row in lines if row["series"] == "after the transport"}
+    assert found == {step["size"]: step["transport_entropy"] for step in data["search"]["steps"]}
+    assert {(rule, row["size"]) for row in picks for rule in row["rules"].split(", ")} == {
+        (rule, pick["size"]) for rule, pick in data["search"]["picks"].items()
+    }
+    assert [row["size"] for row in picks if row["chosen"]] == [data["search"]["pick"]["size"]]
+
+
+def test_every_label_of_a_pick_is_drawn_once(specs):
+    """The labels on the left and on the right are together the picks."""
+    _, _, picks, *labels = values(specs["entropy"])
+    assert [row for layer in labels for row in layer] == picks
+
+
+def test_the_muv_chart_shows_the_steps(data, specs):
+    """Both lines have the MUV of the steps, per million tokens."""
+    rows = next(layer for layer in values(specs["muv"]) if "series" in layer[0])
+    for series, name in (("after the transport", "transport_muv"), ("BPE sweep", "muv")):
+        found = {row["size"]: row["value"] for row in rows if row["series"] == series}
+        assert found == {
+            step["size"]: step[name] * 1e6
+            for step in data["search"]["steps"]
+            if step[name] is not None
+        }
+
+
+def test_the_profile_shows_ranks_and_falling_counts(data, specs):
+    """Every point is a token's rank and count, from the first to the last used token."""
+    _, rows, _ = values(specs["profile"])
+    tokens = data["tokens"]
+    true = {
+        rank: count for rank, count in zip(tokens["rank"], tokens["count"], strict=True) if count
+    }
+    assert all(true[row["rank"]] == row["count"] for row in rows)
+    assert [row["count"] for row in rows] == sorted((row["count"] for row in rows), reverse=True)
+    assert rows[0]["rank"] == min(true)
+    assert rows[-1]["rank"] == max(true)
+
+
+def test_the_fertility_chart_shows_systems_and_sources(data, specs):
+    """A point is the fertility of a system on a source."""
+    (rows,) = values(specs["fertility"])
+    assert {(row["system"], row["source"]): row["fertility"] for row in rows} == {
+        (system["name"], source): measures["fertility"]
+        for system in data["systems"]
+        for source, measures in system["by_source"].items()
+    }
+
+
+@given(lengths_)
+@settings(deadline=None)
+def test_shares_sum_to_one(lengths):
+    """Shares of tokens sum to 1, and shares of pieces to 1 or, without pieces, to 0."""
+    rows = shares(lengths)
+    for name, key in (("tokens", "types"), ("pieces", "pieces")):
+        total = sum(row["share"] for row in rows if row["of"] == name)
+        assert total == pytest.approx(float(any(row[key] for row in lengths)))
+
+
+def test_charts_are_written_as_png_and_svg(data, tmp_path):
+    """Every chart becomes a PNG, and an SVG that loads nothing, in a new folder."""
+    written = write_charts(data, tmp_path / "plots")
+    assert {path.name for path in written} == {
+        f"{name}.{ending}" for name in NAMES for ending in ("png", "svg")
+    }
+    for path in written:
+        if path.suffix == ".png":
+            assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+        else:
+            assert ElementTree.parse(path).getroot().tag.endswith("svg")
+            assert "href=" not in path.read_text(encoding="utf-8").replace("xlink:href", "")
+
+
+def test_a_folder_that_cannot_be_created_is_an_error(data, tmp_path):
+    """The error names the folder."""
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(OutputError, match="taken"):
+        write_charts(data, tmp_path / "taken")

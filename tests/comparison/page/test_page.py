@@ -1,0 +1,311 @@
+"""Laws of the page: it contains the comparison's JSON, shows its numbers, and runs only its own
+scripts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from dataclasses import replace
+from hashlib import sha256
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from drawn import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pages import Page, hostile_comparison, topics_comparison
+
+from volt.comparison.page.page import (
+    count_changes,
+    embed_json,
+    render_page,
+    visible,
+    write_page,
+    write_plots,
+)
+from volt.comparison.tables import (
+    Table,
+    TableColumn,
+    corpus_table,
+    cost_table,
+    pick_table,
+    source_tables,
+    study_tables,
+    system_tables,
+)
+from volt.errors import ConfigError, OutputError
+from volt.learn.bpe import learn_bpe
+
+FAST = settings(deadline=None, max_examples=examples(50))
+MEASURES = [
+    "n_pieces",
+    "bits",
+    "entropy",
+    "muv_from_atoms",
+    "fertility",
+    "continued_word_rate",
+    "tokens_per_byte",
+    "renyi",
+    "f95",
+    "divergence",
+    "percentile_frequency",
+    "rare_share",
+    "unknown_rate",
+    "n_used",
+]
+SCALES = {
+    "percent": 100,
+    "fine percent": 100,
+    "millionths": 1e6,
+    "millions": 1e-6,
+}  # of what is shown, by form
+
+
+@pytest.fixture(scope="module")
+def text():
+    return render_page(topics_comparison())
+
+
+@pytest.fixture(scope="module")
+def page(text):
+    return Page(text)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return topics_comparison().as_data()
+
+
+def test_embedded_json_is_the_comparison(page, data):
+    """The embedded JSON equals `as_data`."""
+    assert page.embedded("comparison") == json.loads(json.dumps(data))
+
+
+@pytest.mark.parametrize("part", ["training", "heldout"])
+def test_system_tables_show_the_json(page, data, part):
+    """The value of every cell is the JSON's."""
+    expected = [
+        [system["name"], system["size"], *(system[part][key] for key in MEASURES)]
+        for system in data["systems"]
+    ]
+    assert page.rows(f"systems-{part}") == expected
+
+
+def test_other_tables_show_the_json(page, data):
+    """Picks, costs, grid and argmaxes are the JSON's."""
+    picks = data["search"]["picks"].values()
+    assert page.rows("picks") == [
+        [pick[key] for key in ("rule", "size", "why", "on_edge")] for pick in picks
+    ]
+    costs = (
+        "name",
+        "size",
+        "n_scaffolding",
+        "muv",
+        "rule",
+        "seconds",
+        "memory_mb",
+        "on_edge",
+        "why",
+        "cost_note",
+    )
+    rows = [{**system, "muv": system["training"]["muv"]} for system in data["systems"]]
+    assert page.rows("costs") == [[row[key] for key in costs] for row in rows]
+    for name, key in (("grid", "grid"), ("argmaxes", "argmaxes")):
+        assert page.rows(name) == [list(row.values()) for row in data["study"][key]]
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("by-source", "by_source"), ("heldout-by-source", "heldout_by_source")]
+)
+def test_source_tables_show_the_json(page, data, name, key):
+    """A row has shares, parity, premium and measures of a system and a source."""
+    keys = ["parity", "premium", *MEASURES]
+    assert page.rows(name) == [
+        [system["name"], source, system["shares"].get(source), *(measures[one] for one in keys)]
+        for system in data["systems"]
+        for source, measures in system[key].items()
+    ]
+
+
+def page_tables(data):
+    """Return the tables that the page shows without scripts."""
+    tables = [corpus_table(data), cost_table(data), pick_table(data)]
+    return [*tables, *system_tables(data), *source_tables(data), *study_tables(data)]
+
+
+def test_shown_numbers_are_their_values(page, data):
+    """A cell shows its value, at its column's scale, rounded. A dash is null, and only null."""
+    n_numbers = 0
+    for one in page_tables(data):
+        shown_rows = [row for row in page.tables[one.name] if row]
+        assert len(shown_rows) == len(one.rows)
+        for shown, value, column in (
+            (*pair, column)
+            for row in shown_rows
+            for pair, column in zip(row, one.columns, strict=True)
+        ):
+            assert (shown == "–") == (value is None)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                number = float(shown.replace(",", "").removesuffix("%"))
+                digits = len(shown.partition(".")[2].rstrip("%").partition("e")[0])
+                scaled = value * SCALES.get(column.form, 1)
+                assert abs(scaled - number) <= max(0.5001 * 10**-digits, 0.006 * abs(number)), (
+                    shown,
+                    value,
+                )
+                n_numbers += 1
+    assert n_numbers > 300
+    assert set(page.tables) == {one.name for one in page_tables(data)} | {"token-table"}
+
+
+def test_the_chosen_system_is_highlighted(data):
+    """The highlighted row is the chosen system's."""
+    for one in system_tables(data):
+        assert one.strong is not None
+        assert one.rows[one.strong][0].value == data["chosen"]
+
+
+def test_the_policy_allows_only_the_scripts(page):
+    """The policy allows the hashes of the two scripts, and nothing else."""
+    policy = next(str(a["content"]) for tag, a in page.tags if tag == "meta" and "http-equiv" in a)
+    running = [text for attributes, text in page.scripts if attributes.get("type") is None]
+    hashes = {f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in running}
+    assert len(running) == 2
+    assert set(re.findall(r"'sha256-[^']+'", policy)) == hashes
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-eval" not in policy
+    assert "http" not in policy
+
+
+@pytest.mark.parametrize("make", [topics_comparison, hostile_comparison])
+def test_markup_loads_and_runs_nothing(make):
+    """No tag refers to other files, no attribute is an event handler, and all tags are known."""
+    known = Page(render_page(topics_comparison()))
+    tags = {tag for tag, _ in known.tags}
+    for tag, attributes in Page(render_page(make())).tags:
+        assert tag in tags
+        assert not any(name.startswith("on") or name == "src" for name in attributes)
+        assert str(attributes.get("href", "#")).startswith("#")
+
+
+def test_hostile_tokens_are_embedded_unchanged():
+    """Tokens such as </script> are unchanged in the page's JSON."""
+    comparison = hostile_comparison()
+    embedded = Page(render_page(comparison)).embedded("comparison")
+    assert tuple(embedded["tokens"]["token"]) == comparison.search.candidates.tokens
+    assert any("</script>" in token for token in embedded["tokens"]["token"])
+
+
+@given(
+    st.recursive(
+        st.text() | st.integers() | st.none(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+@FAST
+def test_embedded_json_round_trips_and_cannot_end_its_element(value):
+    """Embedded JSON contains no markup character, and is read back unchanged through an HTML
+    parser.
+    """
+    text = embed_json(value)
+    assert not re.search("[<>&\u2028\u2029\u202a-\u202e\u2066-\u2069]", text)
+    found = []
+
+    class Reader(HTMLParser):
+        def handle_data(self, data):
+            found.append(data)
+
+    Reader().feed(f'<script type="application/json">{text}</script>')
+    assert json.loads("".join(found)) == value == json.loads(text)
+
+
+@given(st.text())
+def test_visible_text_has_no_control_characters(text):
+    """Control and direction characters are spelled out; printable ASCII stays."""
+    shown = visible(text)
+    assert not re.search("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]", shown)
+    if text.isascii() and text.isprintable():
+        assert shown == text
+
+
+@given(
+    st.dictionaries(st.text("abc", min_size=1, max_size=8), st.integers(1, 9), min_size=1),
+    st.data(),
+)
+@FAST
+def test_changes_add_up_to_the_counts(words, data):
+    """Changes up to a size give that size's counts, with 0 for later tokens."""
+    candidates = learn_bpe(words, n_merges=30)
+    possible = range(candidates.n_atoms, candidates.n_tokens + 1)
+    sizes = sorted(data.draw(st.sets(st.sampled_from(possible), min_size=1)))
+    counts = np.zeros(candidates.n_tokens, np.int64)
+    for size, (tokens, now) in zip(sizes, count_changes(candidates, sizes), strict=True):
+        counts[tokens] = now
+        assert counts[:size].tolist() == candidates.counts_at(size).tolist()
+        assert not counts[size:].any()
+
+
+def test_slider_data_describes_every_step(page):
+    """Each size has its merges and dropped tokens; samples are pre-tokens."""
+    search, slider = topics_comparison().search, page.embedded("slider")
+    assert slider["sizes"] == [step.size for step in search.steps]
+    assert slider["n_merges"] == [search.candidates.merges_at(step.size) for step in search.steps]
+    assert slider["dropped"] == [np.flatnonzero(~step.kept).tolist() for step in search.steps]
+    assert slider["samples"] == [line.split() for _, line in topics_comparison().samples.samples]
+
+
+def test_missing_values_are_dashes():
+    """A null or missing value is shown as a dash."""
+    made = Table("t", "", [TableColumn("b", "", "", "count")], [{"b": None}, {}, {"b": 1000}])
+    assert [row[0].text for row in made.rows] == ["–", "–", "1,000"]
+    assert [row[0].value for row in made.rows] == [None, None, 1000]
+    assert TableColumn("x", "", "", "yes").cell({"x": True}).text == "yes"
+
+
+def test_a_page_is_written_completely_or_not_at_all(text, tmp_path):
+    """A page that cannot be written leaves no file behind."""
+    write_page(topics_comparison(), tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == text
+    with pytest.raises(OutputError, match="cannot be written"):
+        write_page(topics_comparison(), tmp_path / "absent" / "report.html")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_reports_do_not_overwrite_texts(tmp_path):
+    """Neither page nor charts may replace a file that the comparison has read, even through links."""
+    read, heldout = tmp_path / "read.txt", tmp_path / "heldout.txt"
+    (tmp_path / "lengths.svg").hardlink_to(_text(read))
+    (tmp_path / "page.html").symlink_to(_text(heldout))
+    found = topics_comparison()
+    corpus = replace(found.corpus, sources=(replace(found.corpus.sources[0], files=(str(read),)),))
+    other = replace(corpus, sources=(replace(corpus.sources[0], files=(str(heldout),)),))
+    with pytest.raises(ConfigError, match="which is read"):
+        write_page(replace(found, corpus=corpus, heldout=other), tmp_path / "page.html")
+    with pytest.raises(ConfigError, match="which is read"):
+        write_plots(replace(found, corpus=corpus), tmp_path)
+    assert read.read_text() == heldout.read_text() == "low"
+
+
+def _text(path):
+    path.write_text("low")
+    return path
+
+
+def test_write_plots_draws_every_chart_of_the_page(page, tmp_path, monkeypatch):
+    """The pictures are drawn from the page's specifications, as PNG and SVG."""
+    drawn = {"png": [], "svg": []}
+    for ending, picture in (("png", b"a picture"), ("svg", "a picture")):
+
+        def draw(chart, ending=ending, picture=picture, **options):
+            drawn[ending].append(chart)
+            return picture
+
+        monkeypatch.setattr(f"vl_convert.vegalite_to_{ending}", draw)
+    names = {path.stem for path in write_plots(topics_comparison(), tmp_path)}
+    charts = page.embedded("charts")["charts"]
+    assert names == set(charts)
+    assert json.loads(json.dumps(drawn)) == {ending: list(charts.values()) for ending in drawn}

@@ -1,0 +1,426 @@
+"""Laws of the page in a browser: it splits as the encoder does, sorts, searches, and loads nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import contextmanager
+from itertools import chain
+
+import pytest
+from drawn import DRAWS_ALL
+from pages import (
+    HOSTILE,
+    hostile_comparison,
+    small_comparison,
+    spaced_comparison,
+    topics_comparison,
+)
+
+from volt.comparison.compare import compare
+from volt.comparison.page.page import write_page
+from volt.encode.encoder import Encoder
+from volt.vocabulary import Vocabulary
+
+sync_api = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is missing: pip install 'volt-vocab[dev]'"
+)
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the browser chromium is not installed")
+WAIT = 20_000  # milliseconds; generous, so that only what hangs fails
+WIDTHS = [1280, 390]
+
+
+class Browsed:
+    """A page in the browser, with its errors and requests."""
+
+    def __init__(self, page, path):
+        self.page, self.path = page, path
+        self.complaints = []
+        page.set_default_timeout(WAIT)
+        page.on(
+            "console", lambda message: self.complaints.append(f"{message.type}: {message.text}")
+        )
+        page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: (self.complaints.append("dialog"), dialog.dismiss()))
+        page.route("**/*", self._refuse)
+        page.goto(path.as_uri())
+        page.wait_for_selector("html[data-ready=yes]")
+
+    def _refuse(self, route):
+        if route.request.url.split("#")[0] == self.path.as_uri():
+            route.continue_()
+        else:
+            self.complaints.append(f"request: {route.request.url}")
+            route.abort()
+
+    def pieces(self, box):
+        """Return the pieces in an element, as the vocabulary spells them."""
+        script = "(box) => [...document.querySelectorAll(box + ' .piece')].map((piece) => piece.dataset.piece)"
+        return list(self.page.evaluate(script, box))
+
+    def move(self, index):
+        """Set the slider to the size with this index."""
+        self.page.locator("#size").fill(str(index))
+
+    def column(self, number, *, table="#token-table"):
+        """Return the values of a column's cells. number: from 1"""
+        script = "(cells) => [...document.querySelectorAll(cells)].map((cell) => JSON.parse(cell.dataset.value))"
+        return list(self.page.evaluate(script, f"{table} tbody tr > :nth-child({number})"))
+
+    def sort(self, number, *, table="#token-table"):
+        """Press a column's header."""
+        self.page.locator(f"{table} thead th:nth-child({number}) button").click()
+
+    def overflows(self):
+        """Check whether the page is wider than the window."""
+        return bool(
+            self.page.evaluate(
+                "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+            )
+        )
+
+
+@contextmanager
+def opened(browser, path, *, width=WIDTHS[0], **options):
+    """Open a page; check that it had no errors and requests when it is closed."""
+    browsed = Browsed(browser.new_page(viewport={"width": width, "height": 844}, **options), path)
+    yield browsed
+    browsed.page.close()
+    assert browsed.complaints == []
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        launched = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"], timeout=2 * WAIT
+        )
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def topics_page(tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "topics.html"
+    write_page(topics_comparison(), path)
+    return path
+
+
+@pytest.fixture(params=WIDTHS if DRAWS_ALL else WIDTHS[-1:])
+def topics(browser, topics_page, request):
+    """Open the page in a narrow window, in campaigns also in a wide one."""
+    with opened(browser, topics_page, width=request.param, color_scheme="light") as browsed:
+        yield browsed
+
+
+def encoder_at(comparison, index, *, splits):
+    """Return the encoder of a searched size, with its kept tokens or all tokens."""
+    candidates, step = comparison.search.candidates, comparison.search.steps[index]
+    tokens = [
+        token
+        for token, kept in zip(candidates.tokens, step.kept, strict=False)
+        if kept or not splits
+    ]
+    merges = tuple(candidates.merges[: candidates.merges_at(step.size)])
+    chosen = comparison.search.vocabulary
+    return Encoder(
+        Vocabulary(
+            merges,
+            tuple(tokens),
+            marker=chosen.marker,
+            normalizer=chosen.normalizer,
+            pretokenizer=chosen.pretokenizer,
+        )
+    )
+
+
+def assert_cuts_as_encoder(browsed, comparison, own):
+    """Compare samples and typed text with the encoder, at three sizes, with and without splitting."""
+    lines, last = [line for _, line in comparison.samples.samples], len(comparison.search.steps) - 1
+    browsed.page.locator("#own").fill(own)
+    for splits in (True, False):
+        browsed.page.locator("#splits").set_checked(splits)
+        for index in {0, last // 3, last}:
+            browsed.move(index)
+            encoder = encoder_at(comparison, index, splits=splits)
+            expected = list(chain.from_iterable(encoder.encode_lines(lines)))
+            assert browsed.pieces("#samples") == expected
+            assert browsed.pieces("#own-line") == encoder.encode(own)
+            assert browsed.page.locator("#sample-total").inner_text() == f"{len(expected):,}"
+
+
+def test_the_slider_splits_as_the_encoder(topics):
+    """Samples and typed text have the pieces of the encoder of that size."""
+    own = "Unforgettable  __getattr__\tnaïve ĸ日本\u2003x  \U0001f600 " + "ab" * 60
+    assert_cuts_as_encoder(topics, topics_comparison(), own)
+
+
+def test_the_slider_splits_as_in_the_json(topics):
+    """At every size, pieces are the JSON's sample cuts, with their counts."""
+    data = topics_comparison().as_data()
+    samples, tokens = data["samples"], data["tokens"]["token"]
+    for index, size in enumerate(samples["sizes"]):
+        topics.move(index)
+        flat = list(chain.from_iterable(chain.from_iterable(samples["cuts"][index])))
+        assert topics.pieces("#samples") == [
+            piece if isinstance(piece, str) else tokens[piece] for piece in flat
+        ]
+        titles = topics.page.evaluate(
+            "[...document.querySelectorAll('#samples .piece')].map((piece) => piece.title)"
+        )
+        counts = [samples["counts"][index][str(piece)] for piece in flat]
+        assert all(
+            f"count {count:,}, rank " in title for title, count in zip(titles, counts, strict=True)
+        )
+        assert topics.page.locator("#size-shown").inner_text() == f"{size:,}"
+
+
+def test_the_slider_moves_by_keyboard(topics):
+    """Arrow keys, Home, End and the picks' buttons move the slider, which states its size."""
+    steps, slider = topics_comparison().search.steps, topics.page.locator("#size")
+    slider.focus()
+    for key, index in (
+        ("Home", 0),
+        ("ArrowRight", 1),
+        ("ArrowRight", 2),
+        ("ArrowLeft", 1),
+        ("End", len(steps) - 1),
+    ):
+        topics.page.keyboard.press(key)
+        assert slider.get_attribute("aria-valuetext") == f"{steps[index].size:,} tokens"
+    pick = topics_comparison().search.pick
+    topics.page.locator(f"[data-jump='{pick.index}']").press("Enter")
+    assert topics.page.locator("#size-shown").inner_text() == f"{pick.size:,}"
+
+
+def test_pieces_are_reached_by_arrow_keys(topics):
+    """A line is one stop of the Tab key; arrow keys move between pieces, which are described."""
+    first, second = (topics.page.locator("#samples .piece").nth(n) for n in range(2))
+    first.focus()
+    topics.page.keyboard.press("ArrowRight")
+    assert topics.page.locator("#detail").inner_text() == second.get_attribute("title")
+    assert "rank" in topics.page.locator("#detail").inner_text()
+    assert topics.page.locator("#samples .line:first-child .piece[tabindex='0']").count() == 1
+
+
+def test_the_slider_is_fast(topics, record_property):
+    """Every size is shown within two seconds; the times are recorded."""
+    times = topics.page.evaluate("""() => [...Array(Number(size.max) + 1).keys()].map((index) => {
+        const start = performance.now();
+        size.value = index;
+        size.dispatchEvent(new Event("input"));
+        document.body.offsetHeight;
+        return performance.now() - start;
+    })""")
+    record_property("slider_ms", [round(time, 1) for time in times])
+    assert max(times) < 2_000
+
+
+def test_the_token_table_sorts(topics):
+    """Number columns sort in both directions over all pages, with missing values last."""
+    columns = topics_comparison().as_data()["tokens"]
+    keys = ["token", "count", "rank", "length", "appears", "peak", "peak_count", "scaffolding"]
+    for number, key in enumerate(keys[1:], start=2):
+        if key == "rank":
+            continue  # sorted by rank at first, and below
+        present = sorted(value for value in columns[key] if value is not None)
+        topics.sort(number)
+        shown = topics.column(number)
+        assert shown == (present[::-1] + [None] * len(columns[key]))[: len(shown)]
+        topics.sort(number)
+        assert topics.column(number) == (present + [None] * len(columns[key]))[: len(shown)]
+        assert (
+            topics.page.locator(f"#token-table th:nth-child({number})").get_attribute("aria-sort")
+            == "ascending"
+        )
+
+
+def test_the_token_table_shows_the_json(topics):
+    """The cells of a row are the JSON's values of the token."""
+    columns = topics_comparison().as_data()["tokens"]
+    keys = ["token", "count", "rank", "length", "appears", "peak", "peak_count", "scaffolding"]
+    shown = list(zip(*(topics.column(number) for number in range(1, 9)), strict=True))
+    rows = {row[0]: row for row in zip(*(columns[key] for key in keys), strict=True)}
+    assert shown == [rows[row[0]] for row in shown]
+    assert [row[2] for row in shown] == list(range(1, len(shown) + 1))
+    texts = topics.page.locator("#token-table tbody tr:first-child td").all_inner_texts()
+    assert texts == ["–" if value is None else f"{value:,}" for value in shown[0][1:]]
+
+
+def test_the_token_table_is_searched_and_paged(topics):
+    """Typing selects tokens with the text, in any case; pages turn, and end."""
+    tokens = topics_comparison().as_data()["tokens"]["token"]
+    topics.page.locator("#query").press_sequentially("ING")
+    found = [token for token in tokens if "ing" in token.lower()]
+    assert (
+        topics.page.locator("#tokens [role=status]").inner_text().endswith(f" {len(found)} tokens")
+    )
+    assert set(topics.column(1)) <= set(found)
+    topics.page.locator("#query").fill("no such token")
+    assert topics.column(1) == []
+    topics.page.locator("#query").fill("")
+    seen = set(topics.column(1))
+    topics.page.get_by_role("button", name="Next", exact=True).click()
+    assert not seen & set(topics.column(1))
+    topics.page.get_by_role("button", name="Last").click()
+    assert (
+        topics.page.locator("#tokens [role=status]")
+        .inner_text()
+        .split()[0]
+        .endswith(f"–{len(tokens):,}")
+    )
+    assert topics.page.get_by_role("button", name="Next", exact=True).is_disabled()
+
+
+def test_a_table_of_systems_sorts(topics):
+    """A table sorts by number and by name, and no row is lost."""
+    before = topics.column(1, table="#systems-training")
+    topics.sort(2, table="#systems-training")
+    sizes = topics.column(2, table="#systems-training")
+    assert sizes == sorted(sizes, reverse=True)
+    topics.sort(1, table="#systems-training")
+    assert topics.column(1, table="#systems-training") == sorted(before)
+
+
+def test_the_theme_switches(topics):
+    """The button switches between the system's, the light and the dark theme; print is light."""
+    script = """() => [document.body, document.querySelector(".chart svg .role-axis-label text")].map(
+        (one) => getComputedStyle(one)[one === document.body ? "backgroundColor" : "fill"])"""
+    themes = {}
+    for name in ("light", "dark"):
+        topics.page.locator("#theme").click()
+        assert topics.page.locator("#theme").inner_text() == f"Theme: {name}"
+        themes[name] = topics.page.evaluate(script)
+    assert all(light != dark for light, dark in zip(themes["light"], themes["dark"], strict=True))
+    topics.page.locator("#theme").click()
+    assert topics.page.evaluate(script) == themes["light"]
+    topics.page.emulate_media(color_scheme="dark")
+    assert topics.page.evaluate(script) == themes["dark"]
+    topics.page.emulate_media(media="print")
+    assert topics.page.evaluate(script)[1] == themes["light"][1]
+
+
+def test_the_page_fits_its_window(topics):
+    """The page never scrolls sideways, and charts are inside the window."""
+    for width in WIDTHS:
+        topics.page.set_viewport_size({"width": width, "height": 844})
+        for index in (0, len(topics_comparison().search.steps) - 1):
+            topics.move(index)
+            assert not topics.overflows()
+        boxes = [topics.page.locator(".chart svg").nth(n).bounding_box() for n in range(5)]
+        assert all(
+            box and box["width"] > 200 and box["x"] >= 0 and box["x"] + box["width"] <= width
+            for box in boxes
+        )
+
+
+def test_controls_have_names_and_are_reached_by_tab(topics):
+    """Every control has a name, and the Tab key reaches it."""
+    unnamed = topics.page.evaluate("""() => [...document.querySelectorAll("button, input, textarea")].filter(
+        (one) => !one.textContent.trim() && !one.labels?.length && !one.ariaLabel).map((one) => one.outerHTML)""")
+    assert unnamed == []
+    wanted = {"theme", "size", "splits", "own", "query"}
+    topics.page.evaluate("document.activeElement.blur()")
+    seen = set()
+    for _ in range(200):
+        topics.page.keyboard.press("Tab")
+        seen.add(topics.page.evaluate("document.activeElement.id"))
+        if wanted <= seen:
+            break
+    assert wanted <= seen
+
+
+@pytest.mark.parametrize("width", WIDTHS if DRAWS_ALL else WIDTHS[-1:])
+def test_hostile_tokens_are_shown_as_text(browser, tmp_path, width):
+    """Markup, quotes and direction characters in tokens show as text, and neither run nor load
+    anything.
+    """
+    comparison = hostile_comparison()
+    write_page(comparison, tmp_path / "hostile.html")
+    with opened(browser, tmp_path / "hostile.html", width=width) as browsed:
+        page = browsed.page
+        assert_cuts_as_encoder(browsed, comparison, " ".join(HOSTILE))
+        for text in HOSTILE:
+            page.locator("#query").fill(text.split()[0])
+        page.locator("#query").fill("")
+        page.locator("#samples .piece").first.hover()
+        page.locator("#chart-fertility .mark-symbol path").first.hover()
+        assert page.evaluate("'broken' in window") is False
+        for inside in (
+            "main script",
+            "main img",
+            ".piece *",
+            "#tokens bdi > :not(.marker)",
+            ".source bdi *",
+        ):
+            assert page.locator(inside).count() == 0
+        for inside in ("#sources bdi *", "#systems bdi *", "#tooltip b *", "header bdi *"):
+            assert page.locator(inside).count() == 0
+        shown = page.locator("#samples").inner_text()
+        assert "⟨U+202E⟩" in shown
+        assert not any(
+            control in page.locator("body").inner_text()
+            for control in "\u202e\u202d\u2066\u200f\u200b"
+        )
+        assert page.evaluate("""[...document.querySelectorAll('.piece')].every(
+            (piece) => getComputedStyle(piece).unicodeBidi === 'isolate')""")
+        assert not browsed.overflows()
+
+
+def test_typed_text_is_normalized_as_in_python(browser, tmp_path):
+    """Typed text is normalised and split at spaces as in Python."""
+    comparison = spaced_comparison("metaspace", "nfkc+lowercase")
+    write_page(comparison, tmp_path / "spaced.html")
+    with opened(browser, tmp_path / "spaced.html") as browsed:
+        assert_cuts_as_encoder(
+            browsed, comparison, " ＶＯＬＴ ﬁnds  ▁tokens İ ΟΔΥΣΣΕΥΣ e\u0301 ½ \u00a0x "
+        )
+
+
+def test_other_pretokenizers_have_no_text_box(browser, tmp_path):
+    """If the page cannot split free text as Python does, it shows samples only."""
+    comparison = spaced_comparison("gpt2", "none")
+    write_page(comparison, tmp_path / "gpt2.html")
+    with opened(browser, tmp_path / "gpt2.html") as browsed:
+        assert browsed.page.locator("#own").count() == 0
+        encoder = encoder_at(comparison, comparison.search.pick.index, splits=True)
+        lines = [line for _, line in comparison.samples.samples]
+        assert browsed.pieces("#samples") == list(chain.from_iterable(encoder.encode_lines(lines)))
+
+
+@pytest.mark.parametrize("sizes", [[100], None])
+def test_smallest_comparisons_have_a_page(browser, tmp_path, sizes):
+    """A comparison of one size or of three lines gives a page without errors or empty charts."""
+    comparison = small_comparison(sizes)
+    write_page(comparison, tmp_path / "small.html")
+    with opened(browser, tmp_path / "small.html") as browsed:
+        assert browsed.page.locator("#chart-muv").count() == any(
+            step.muv is not None for step in comparison.search.steps
+        )
+        assert (
+            browsed.page.locator(".chart svg").count()
+            == browsed.page.locator(".chart").count()
+            >= 4
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.campaign
+@pytest.mark.parametrize("n_lines", [6_000, 29_000])
+def test_multi30k(browser, lines, tmp_path, n_lines):
+    """On real text with 30,000 candidates, the page is below 5 MB, and splits as the encoder."""
+    for name in ("en", "de", "fr", "cs"):
+        text = "".join(f"{line}\n" for line in lines(f"multi30k/train.{name}.gz", n_lines))
+        (tmp_path / f"train.{name}").write_text(text, encoding="utf-8")
+    comparison = compare(
+        [str(path) for path in sorted(tmp_path.glob("train.*"))], systems=["bpe:8000"]
+    )
+    write_page(comparison, tmp_path / "multi30k.html")
+    assert os.path.getsize(tmp_path / "multi30k.html") < 5_000_000
+    for width in WIDTHS:
+        with opened(browser, tmp_path / "multi30k.html", width=width) as browsed:
+            assert_cuts_as_encoder(
+                browsed, comparison, "Zwei Männer  gehen über die straße žena l'été"
+            )
+            assert not browsed.overflows()

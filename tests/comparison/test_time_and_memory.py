@@ -1,0 +1,22 @@
+"""Laws of costs: a call's seconds and peak memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from volt.comparison.time_and_memory import Cost, measured
+
+
+def test_costs_are_measured():
+    """A call takes time and, on Linux, memory."""
+    # More than freed memory can contain.
+    n_bytes, cost = measured(lambda: np.ones(100_000_000, np.uint8).size)
+    assert n_bytes == 100_000_000
+    assert cost.seconds > 0
+    assert cost.memory_mb is None or 90 < cost.memory_mb < 180
+
+
+def test_costs_are_added():
+    """Calls in sequence add their seconds, and need the greater memory."""
+    assert Cost(1, None) + Cost(2, 5) == Cost(3, 5)
+    assert Cost(1, 7) + Cost(2, 5) == Cost(3, 7)

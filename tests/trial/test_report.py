@@ -1,0 +1,57 @@
+"""Laws of the report of a trial, on results without trainings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from volt.trial.report import TrialResult, close_to
+from volt.trial.results import Curve
+from volt.trial.schedule import Sizes
+
+N_CHARACTERS = 1_000_000
+SCORES = {1000: 2.02, 2000: 2.0, 4000: 2.05}
+RESULT = TrialResult(
+    rows=tuple(
+        {"size": size, "seed": 1, "millions": [5.0], "dev": [bits], "test": [bits]}
+        for size, bits in SCORES.items()
+    ),
+    sizes=Sizes.around(2000, low=100, high=30_000),
+    n_characters=N_CHARACTERS,
+    requested=5 * N_CHARACTERS,
+    characters=5 * N_CHARACTERS,
+    picks={"knee": 1000},
+    left=(),
+)
+
+
+def test_a_missing_seed_of_the_best_size_is_reported():
+    """A warning says that the time was over before the second seed of the best size."""
+    for size in SCORES:
+        [warning] = replace(RESULT, left=((size, 2),)).warnings
+        assert warning.startswith("the time was over before 1 more training")
+        assert ("another seed of the best size" in warning) == (size == RESULT.best == 2000)
+
+
+def test_beyond_20_epochs_the_best_size_does_not_fall():
+    """The report does not say that a longer training has a smaller best size."""
+    for epochs in (3, 30):
+        read = epochs * N_CHARACTERS
+        shorter = replace(RESULT, characters=read, requested=2 * read)
+        change = "the rule trained has no smaller size for"
+        if epochs == 3:
+            assert shorter.best_for_request < RESULT.best
+            change = f"to {shorter.best_for_request:,} tokens for"
+        assert change in shorter.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("scores", "low", "high"),
+    [((2.02, 2.0, 2.02), 1000 * 2**0.5, 2000 * 2**0.5), ((2.5, 2.0, 2.5), 2000, 2000)],
+)
+def test_close_sizes_are_within_half_a_percent(scores, low, high):
+    """Bits are interpolated over log size; only sizes around the best one are close."""
+    curve = Curve("", np.array([*SCORES]), tuple(np.array([score]) for score in scores))
+    assert close_to(curve) == pytest.approx((low, high), rel=0.03)
