@@ -76,20 +76,6 @@ def test_ranks_change_weights_at_the_same_sample(
         assert [own.at(sample) for sample in range(len(whole[rank::world]))] == whole[rank::world]
 
 
-def test_a_curriculum_is_the_same_for_any_number_of_ranks(tmp_path: Path) -> None:
-    """A source that begins at line 600 of the stream gives nothing before, and half of all lines from there on."""
-    sources = [
-        Source("a", numbered(tmp_path, "a", 50)),
-        Source("b", numbered(tmp_path, "b", 50), weight=Schedule(((0, 0.0), (600, 1.0)))),
-    ]
-    for world in (1, 2, 3, 4):
-        for rank in range(world):
-            with Stream(sources, rank=rank, world=world) as stream:
-                lines = list(islice(stream, 1200 // world))
-                assert not any(line.startswith("b") for line in lines[: 600 // world])
-                assert abs(sum(line.startswith("b") for line in lines) - 300 // world) <= 1
-
-
 @settings(deadline=None, max_examples=examples(30))
 @given(
     sizes=st.lists(st.integers(1, 6), min_size=1, max_size=8),

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volt.stream import Mixture, Sampling
+from volt.stream import Sampling
 from volt.stream.mixing.mixture import virtual_size
 
 SIZES = st.lists(st.integers(1, 10**6), min_size=1, max_size=6)
+
+
 TEMPERATURES = st.sampled_from([0.5, 1.0, 1.5, 2.0, 5.0, 100.0])
 
 
@@ -98,17 +100,3 @@ def test_rounded_shares_lose_no_line(sizes: list[int]) -> None:
 def test_virtual_epochs_at_their_edges(sizes: list[int], weights: list[float], lines: int) -> None:
     """One source, equal sizes, whole thirds, the bound, sources without weight, ties."""
     assert virtual_size(sizes, weights) == lines
-
-
-@given(SIZES, TEMPERATURES, st.integers(0, 500))
-def test_shares_at_every_prefix_are_within_one_line(
-    sizes: list[int], temperature: float, n: int
-) -> None:
-    """At any line n, each source has given its share of n lines, within one; dealing once more gives the same."""
-    weights = weights_of(Sampling(temperature=temperature), sizes)
-    mixture = Mixture(weights)
-    counts = np.cumsum(mixture.turns(500)[:, None] == np.arange(len(sizes)), axis=0)
-    owed = np.arange(1, 501)[:, None] * np.array(naive_ratios(sizes, temperature))
-    assert (np.abs(counts - owed) < 1 + 1e-6).all()
-    assert mixture.counts_at(n).tolist() == ([0] * len(sizes) if n == 0 else counts[n - 1].tolist())
-    assert mixture.counts_at(n // 2).sum() == n // 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -247,22 +246,6 @@ def test_entries_of_the_cache_belong_to_one_way_to_cut(tmp_path: Path) -> None:
     assert used == sum(one.stat().st_size for one in cache.iterdir())
     assert index_cache.prune(cache) == 0
     assert index_cache.cache_size(tmp_path / "nowhere") == 0
-
-
-@pytest.mark.parametrize(("age", "is_kept"), [(29.9, True), (30.1, False)])
-def test_entries_are_kept_for_30_days(tmp_path: Path, age: float, is_kept: bool) -> None:
-    """After the later of two times: its index was opened, or its copy read."""
-    (tmp_path / "a.gz").write_bytes(gzip.compress(b"abc\n"))
-    cache = tmp_path / "c"
-    shard = open_shard(str(tmp_path / "a.gz"), split_lines=1, cache=cache)
-    copy = Path(shard.files[0].data_path)
-    [index] = cache.glob("*.json")
-    then = index.stat().st_mtime - age * 86_400
-    os.utime(index, (then, then))
-    os.utime(copy, (then - 9, copy.stat().st_mtime))
-    size = index_cache.cache_size(cache)
-    assert index_cache.prune(cache) == (0 if is_kept else size)
-    assert index_cache.cache_size(cache) == (size if is_kept else 0)
 
 
 def test_segments_read_their_bytes(tmp_path: Path) -> None:

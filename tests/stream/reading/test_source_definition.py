@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import lzma
 from collections import Counter
 from pathlib import Path
 
 import pytest
-import zstandard
 from streams import numbered, write_lines
 
 from volt.errors import StreamError
@@ -19,13 +17,9 @@ from volt.stream.reading.unread_lines import LineBlock, rank_blocks
 from volt.stream.running.chunk_computation import Address, compute_chunk
 
 LINES = [f"line {i}\tZeile {i}" for i in range(100)]
+
+
 TEXT = "".join(line + "\n" for line in LINES).encode()
-PACKERS = {
-    "plain": bytes,
-    "gz": gzip.compress,
-    "xz": lzma.compress,
-    "zst": zstandard.ZstdCompressor().compress,
-}
 
 
 def parts_of(source: OpenSource, epoch: int) -> list[LineBlock]:
@@ -92,17 +86,6 @@ def test_sources_without_lines_are_errors(tmp_path: Path) -> None:
             cache=tmp_path / "c",
             policy=ErrorPolicy("skip"),
         )
-
-
-def test_an_unreadable_shard_can_be_left_out(tmp_path: Path) -> None:
-    """With the policy to skip, the other shards are read, and the fault is noted."""
-    good, bad = write_lines(tmp_path / "a.tsv", LINES), tmp_path / "b.gz"
-    bad.write_bytes(gzip.compress(TEXT)[:-20])
-    source = open_source(
-        Source("a", (good, str(bad))), seed=0, cache=tmp_path / "c", policy=ErrorPolicy("skip")
-    )
-    assert source.n_lines == 100
-    assert [fault.place for fault in source.faults] == [str(bad)]
 
 
 def test_orders_depend_on_seed_name_and_epoch(tmp_path: Path) -> None:

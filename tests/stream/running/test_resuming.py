@@ -32,20 +32,6 @@ def test_a_stream_goes_on_from_every_place(make: Make) -> None:
         assert second.state()["n"] == stop + 20
 
 
-@pytest.mark.parametrize(("before", "after"), [(0, 2), (2, 0), (3, 1), (1, 3)])
-def test_a_stream_goes_on_with_another_number_of_workers(
-    make: Make, before: int, after: int
-) -> None:
-    """Any number of workers stops, any other goes on: the lines join without a seam."""
-    whole = list(islice(make(), 400))
-    with deadline(60), make(n_workers=before, start_method="fork") as first:
-        assert list(islice(first, 217)) == whole[:217]
-        state = first.state()
-    with deadline(60), make(n_workers=after, start_method="fork") as second:
-        second.restore(state)
-        assert list(islice(second, 183)) == whole[217:]
-
-
 def test_a_state_within_the_lines_given(make: Make) -> None:
     """The state at any earlier line is the one that was there then; what was forgotten or is to come is reported."""
     stream, states = make(recall=1000), list[dict[str, Any]]()

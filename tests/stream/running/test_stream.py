@@ -20,6 +20,7 @@ FRESH = [  # processes that import everything anew
     pytest.param("spawn", n, marks=[pytest.mark.slow, pytest.mark.campaign]) for n in (2, 3, 8)
 ]
 
+
 MORE = [pytest.param("fork", n, marks=pytest.mark.campaign) for n in (2, 8)]
 
 
@@ -160,20 +161,3 @@ def test_the_two_ways_to_read_give_the_same_lines(make: Make) -> None:
         data += b"".join(stream.blocks(limit=limit))
     assert data.decode().split("\n") == [*lines, ""]
     assert stream.n == 300
-
-
-@pytest.mark.parametrize("world", [1, 2, 5])
-@pytest.mark.parametrize("block_lines", [1, 7, 100])
-def test_ranks_together_give_every_line_once(
-    make: Make, tmp_path: Path, world: int, block_lines: int
-) -> None:
-    """Over all ranks, two epochs of a source give every line twice."""
-    source = Source(
-        "d",
-        numbered(tmp_path, "d", 30, n_shards=3),
-        block_lines=block_lines,
-        split_lines=4,
-        epochs=2,
-    )
-    lines = [line for rank in range(world) for line in make([source], rank=rank, world=world)]
-    assert Counter(lines) == Counter([f"d-{i}\tD {i}" for i in range(30)] * 2)

@@ -116,18 +116,6 @@ def test_a_virtual_epoch_of_a_concatenation_is_every_line_once(mixed: Mixed) -> 
             }
 
 
-def test_the_order_of_a_pass_follows_from_seed_and_epoch(mixed: Mixed) -> None:
-    """The same seed gives the same order of each pass; another pass, or another seed, gives another order."""
-
-    def orders(seed: int) -> list[tuple[int, ...]]:
-        with mixed((20, 12), Sampling("concatenation"), seed=seed) as stream:
-            lines = [number for name, number in taken(stream, 96) if name == "a"]
-        return [tuple(lines[first : first + 20]) for first in range(0, 60, 20)]
-
-    assert orders(3) == orders(3)
-    assert len({*orders(3), *orders(4)}) == 6
-
-
 @pytest.mark.parametrize("mix", SAMPLINGS, ids=str)
 def test_reports_of_virtual_epochs_count_what_was_given(mixed: Mixed, mix: Sampling) -> None:
     """`passes` is what counting the lines gives, at every line of three epochs; shares are the mixture's."""
