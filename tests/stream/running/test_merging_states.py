@@ -14,10 +14,10 @@ from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.errors import StreamError
+from volt.errors import ArgumentError, StreamError
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.reading.unread_lines import LineBlock, rank_blocks
-from volt.stream.running.merging_states import merge_states, rank_state
+from volt.stream.running.merging_states import _divided, merge_states, rank_state
 from volt.stream.running.resuming import continued
 from volt.stream.running.state import Cursor, State
 
@@ -228,3 +228,22 @@ def test_a_deal_begins_with_the_first_epoch_that_is_left() -> None:
     deal = merge_states([rank.state for rank in ranks])["sources"]["a"]["unread"]
     assert [remains["epoch"] for remains in deal] == [2]
     assert deal[0]["ranges"] == []
+
+
+def test_states_to_merge_are_a_list() -> None:
+    """A text is refused."""
+    with pytest.raises(ArgumentError, match="give a list of the states of all ranks"):
+        merge_states("x")  # type: ignore[arg-type]
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 20)), st.integers(1, 6))
+def test_counts_are_divided(totals: dict[str, int], world: int) -> None:
+    """Each total, and their sum, within one; nothing is lost."""
+    shares = [_divided(totals, rank, world) for rank in range(world)]
+    for name, total in totals.items():
+        assert sorted(share[name] for share in shares) == sorted(
+            (total + rank) // world for rank in range(world)
+        )
+    sums = [sum(share.values()) for share in shares]
+    assert max(sums) - min(sums) <= 1
+    assert sums == sorted(sums, reverse=True)
