@@ -153,10 +153,8 @@ def test_fields_are_columns(folder: Path, rows: list[list[str]]) -> None:
     expected = Counter(word for row in rows for text in row[:2] for word in split(text))
     if expected:
         for fields in ("1,2", [2, 1], (1, 2)):
-            assert (
-                pairs(count_words(path, fields=fields, pretokenizer="metaspace", block_size=9))
-                == expected
-            )
+            counts = count_words(path, fields=fields, pretokenizer="metaspace", block_size=9)
+            assert pairs(counts) == expected
 
 
 def test_missing_fields_are_reported(write: Callable[[str, str], Path]) -> None:
@@ -187,10 +185,8 @@ def test_json_lines(folder: Path, texts: list[str], ascii: bool) -> None:
     split = PreTokenizer("unicode").split
     expected = Counter(word for text in texts for word in split(text))
     if expected:
-        assert (
-            pairs(count_words(path, column="text", pretokenizer="unicode", block_size=9))
-            == expected
-        )
+        counts = count_words(path, column="text", pretokenizer="unicode", block_size=9)
+        assert pairs(counts) == expected
 
 
 @pytest.mark.parametrize(
@@ -375,15 +371,14 @@ def test_many_blank_lines_and_blanks_change_nothing(tmp_path_factory, lines, mos
 
 def test_progress_is_reported_with_bytes_and_size(tmp_path: Path) -> None:
     """After each block: the path, the bytes read so far and the file's size; of a Parquet file once, at its end."""
-    text, table, lines = tmp_path / "a.txt", tmp_path / "a.parquet", tmp_path / "a.jsonl"
+    text, table, lines = (tmp_path / f"a.{ending}" for ending in ("txt", "parquet", "jsonl"))
     text.write_bytes(b"low new\n" * 4)
     lines.write_text('{"t": "low"}\n' * 2)
     pl.DataFrame({"t": ["low", "new"]}).write_parquet(table)
-    heard = list[tuple[object, ...]]()
-    count_words(text, block_size=16, progress=lambda *one: heard.append(one))
-    assert heard == [(str(text), 16, 32), (str(text), 32, 32)]
-    heard.clear()
-    count_words([table, lines], column="t", progress=lambda *one: heard.append(one))
-    assert heard == [
-        (str(path), path.stat().st_size, path.stat().st_size) for path in (table, lines)
-    ]
+    reports = list[tuple[object, ...]]()
+    count_words(text, block_size=16, progress=lambda *report: reports.append(report))
+    assert reports == [(str(text), 16, 32), (str(text), 32, 32)]
+    reports.clear()
+    count_words([table, lines], column="t", progress=lambda *report: reports.append(report))
+    sizes = {path: path.stat().st_size for path in (table, lines)}
+    assert reports == [(str(path), size, size) for path, size in sizes.items()]
