@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from splitmix import Drawn, mixed
-from token_lines import (
+from stream.transforms.support import (
     AMOUNTS,
     ID_LINES,
     LINES,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from token_lines import (
+from stream.transforms.support import (
     AMOUNTS,
     ID_LINES,
     LINES,
