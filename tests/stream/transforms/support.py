@@ -15,105 +15,94 @@ from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import Transform
 
+# Lines of any fields
+
 FIELD = st.text(st.characters(exclude_characters="\t\n", exclude_categories=["Cs"]), max_size=20)
-ROW = st.lists(FIELD, min_size=2, max_size=4)
-ROWS = st.lists(ROW, max_size=8)
+ROWS = st.lists(st.lists(FIELD, min_size=2, max_size=4), max_size=8)
 RAGGED = st.lists(st.lists(FIELD, min_size=1, max_size=4), max_size=8)
-CUTS = st.integers(0, 6)  # how many fields a batch has been cut into before
+CUTS = st.integers(0, 6)  # the number of fields into which a batch is already split
 
 
 def apply(transform: Transform, rows: list[list[str]], *, seed: int = 0) -> list[list[str]]:
-    """Rows through a transform."""
-    done = transform(Batch.of(["\t".join(row) for row in rows]), LineRng.of("test", seed))
-    return [line.split("\t") for line in done.lines]
+    """Apply a transform to rows."""
+    return transform(Batch.of(list(map("\t".join, rows))), LineRng.of("test", seed)).rows
 
+
+# Lines of tokens, and the noise that hits them
 
 _ANY = st.characters(exclude_characters=" \t\n", exclude_categories=["Cs"])
-_HARD = st.sampled_from(
-    ["", "▁", "▁a", "a", "▁▁a", "▁b", "é一𐐀", "\xa0", "\u2581"[:1] * 3, "x" * 63, "x" * 64]
-)
-TOKEN = _HARD | st.text(_ANY, max_size=4)
-LINES = st.lists(
-    st.lists(TOKEN, max_size=14).map(" ".join), max_size=6
-)  # an empty token makes several spaces
+_HARD = ["", "▁", "▁a", "a", "▁▁a", "▁b", "é一𐐀", "\xa0", "▁▁▁", "x" * 63, "x" * 64]
+TOKEN = st.sampled_from(_HARD) | st.text(_ANY, max_size=4)  # an empty one makes several spaces
+LINES = st.lists(st.lists(TOKEN, max_size=14).map(" ".join), max_size=6)
 ID_LINES = st.lists(st.lists(st.integers(-2, 9), max_size=14), max_size=6)
-AMOUNTS = st.sampled_from(
-    [(0.0, None), (0.5, None), (2.0, None), (50.0, None), (None, 0.0), (None, 0.3), (None, 1.0)]
-)
+Amount = tuple[float | None, float | None]  # temperature, rate
+_TEMPERATURES: list[Amount] = [(value, None) for value in (0.0, 0.5, 2.0, 50.0)]
+AMOUNTS = st.sampled_from([*_TEMPERATURES, (None, 0.0), (None, 0.3), (None, 1.0)])
 SEEDS = st.integers(0, 99)
 
 
 def tokens_of(value: str) -> list[str]:
-    """The runs of characters other than the space."""
+    """Return the runs of characters other than the space."""
     return [token for token in value.split(" ") if token]
 
 
-def id_batch(lines: Sequence[Sequence[int]], n_fields: int = 1) -> Batch:
-    """Lines whose fields all hold the same ids."""
+def id_batch(lines: Sequence[Sequence[int]]) -> Batch:
+    """Return lines with one field of ids."""
     ids = np.array([number for line in lines for number in line], np.int32)
     column = Column.of_ids(ids, np.cumsum([0, *map(len, lines)]))
-    return Batch((column,) * n_fields, None, np.arange(len(lines)))
+    return Batch((column,), None, np.arange(len(lines)))
 
 
 def ids_of(column: Column) -> list[list[int]]:
-    """The ids of each value."""
+    """Return the ids of each value."""
     assert column.is_ids
-    return [[int(word) for word in tokens_of(value)] for value in column.strings()]
+    return [list(map(int, tokens_of(value))) for value in column.strings()]
 
 
-def noisy_text(noise: Transform, values: Sequence[str], chance: LineRng) -> list[str]:
-    """What noise makes of field 1."""
-    return noise(Batch.of(values), chance).column(1).strings()
-
-
-def numbers_of(
-    counts: Sequence[int], amount: tuple[float | None, float | None], chance: LineRng
-) -> list[int]:
-    """How many tokens of field 1 of each line are hit, by temperature or rate."""
-    (temperature, rate), origins, found = amount, np.arange(len(counts)), list[int]()
-    draws = zip(counts, chance.at(1).uniform(origins), chance.at(1).words(origins), strict=True)
-    for n, uniform, word in draws:
-        drawn = Drawn(int(word))
-        if rate is not None:
-            found.append(sum(drawn.fraction() < rate for _ in range(n)))
-        elif not n or not temperature:
-            found.append(int(uniform * n))
-        else:
-            found.append(
-                min(n - 1, int(-math.log1p(uniform * math.expm1(-temperature * n)) / temperature))
-            )
-    return found
-
-
-def hits_of(n: int, number: int, n_choices: int, seed: int) -> list[int | None]:
-    """What is drawn for each of n tokens of which so many are hit; None for those that are not."""
-    drawn, found = Drawn(seed), list[int | None]()
-    for left in range(n, 0, -1):
-        is_hit = number > 0 and drawn.below(left) < number
-        found.append(drawn.below(n_choices) if is_hit else None)
-        number -= is_hit
-    return found
+def noisy_text(noise: Transform, values: Sequence[str], rng: LineRng) -> list[str]:
+    """Return field 1 after noise."""
+    return noise(Batch.of(values), rng).column(1).strings()
 
 
 def hit_lines(
     counts: Sequence[int],
-    amount: tuple[float | None, float | None],
-    chance: LineRng,
+    amount: Amount,
+    rng: LineRng,
     *,
     n_choices: int = 1,
     spared: int = 0,
 ) -> list[list[int | None]]:
-    """What is drawn for each token of field 1 of each line."""
-    numbers, seeds = (
-        numbers_of(counts, amount, chance),
-        chance.at(1).at("tokens").words(np.arange(len(counts))),
-    )
-    draws = zip(counts, numbers, seeds, strict=True)
-    return [
-        hits_of(n, max(min(number, n - spared), 0), n_choices, int(seed))
-        for n, number, seed in draws
-    ]
+    """Return the draws for each token of field 1 of each line; None for tokens that are not hit."""
+    origins = np.arange(len(counts))
+    field_rng = rng.at(1)
+    uniform = field_rng.uniform(origins).tolist()
+    words = field_rng.words(origins).tolist()
+    seeds = field_rng.at("tokens").words(origins).tolist()
+    result = list[list[int | None]]()
+    for n, fraction, word, seed in zip(counts, uniform, words, seeds, strict=True):
+        n_hits = min(_n_hits(n, amount, fraction, Drawn(word)), n - spared)
+        drawn = Drawn(seed)
+        line = list[int | None]()
+        for n_left in range(n, 0, -1):
+            is_hit = n_hits > 0 and drawn.below(n_left) < n_hits
+            line.append(drawn.below(n_choices) if is_hit else None)
+            n_hits -= is_hit
+        result.append(line)
+    return result
 
+
+def _n_hits(n: int, amount: Amount, fraction: float, drawn: Drawn) -> int:
+    """Return how many of n tokens are hit."""
+    temperature, rate = amount
+    if rate is not None:
+        return sum(drawn.fraction() < rate for _ in range(n))
+    if not n or not temperature:
+        return int(fraction * n)
+    number = -math.log1p(fraction * math.expm1(-temperature * n)) / temperature
+    return min(n - 1, int(number))
+
+
+# Every transform
 
 # Kind of lines → transforms for such lines
 TRANSFORMS_FOR = {

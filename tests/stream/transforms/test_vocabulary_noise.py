@@ -14,6 +14,7 @@ from stream.transforms.support import (
     ID_LINES,
     LINES,
     SEEDS,
+    Amount,
     hit_lines,
     id_batch,
     ids_of,
@@ -45,7 +46,6 @@ from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 RNG = LineRng(1, 2)
-Amount = tuple[float | None, float | None]
 TOKENS = ("a", "▁", "▁a", "b", "▁▁a", "é一𐐀", "▁é一𐐀", "▁c")
 SORTED = sorted(TOKENS)
 FIRST_IDS = {"volt": 4, "volt from 0": 0}
