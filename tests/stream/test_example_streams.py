@@ -6,7 +6,6 @@ import gzip
 from collections import Counter
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 
 import pytest
 
@@ -21,10 +20,10 @@ Lines = dict[str, list[str]]
 
 
 @pytest.fixture(scope="module")
-def examples(tmp_path_factory: pytest.TempPathFactory) -> Lines:
+def examples(tmp_path_factory):
     """Return the first lines of every example, without workers."""
     folder = tmp_path_factory.mktemp("examples")
-    lines = dict[str, list[str]]()
+    lines = {}
     for name in RECIPES:
         path, *_ = write_recipe(name, folder / name)
         with Stream.from_config(path) as stream:
@@ -32,7 +31,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Lines:
     return lines
 
 
-def test_the_number_of_workers_changes_no_byte(tmp_path: Path) -> None:
+def test_the_number_of_workers_changes_no_byte(tmp_path):
     """All examples together give the same bytes with 0, 1 and 2 workers."""
     sources = []
     for name in RECIPES:
@@ -47,7 +46,7 @@ def test_the_number_of_workers_changes_no_byte(tmp_path: Path) -> None:
     assert texts[0] == texts[1] == texts[2]
 
 
-def test_mixing_is_one_to_one(examples: Lines) -> None:
+def test_mixing_is_one_to_one(examples):
     """At every prefix, half of the lines are back-translated, and tagged."""
     n_tagged = 0
     for n, line in enumerate(examples["mixing"], 1):
@@ -55,7 +54,7 @@ def test_mixing_is_one_to_one(examples: Lines) -> None:
         assert abs(2 * n_tagged - n) <= 2
 
 
-def test_case_noise_is_rare_and_changes_only_case(examples: Lines) -> None:
+def test_case_noise_is_rare_and_changes_only_case(examples):
     """About 5 % of the lines are noisy; apart from case, every line is one of the data."""
     known = {f"{german}\t{english}" for german, english in sentence_pairs()}
     parallel = [line for line in examples["case-noise"] if not line.startswith("[BT]")]
@@ -63,7 +62,7 @@ def test_case_noise_is_rare_and_changes_only_case(examples: Lines) -> None:
     assert 1 <= sum(line not in known for line in parallel) <= 50
 
 
-def test_the_url_filter_leaves_lines_with_equal_urls(examples: Lines) -> None:
+def test_the_url_filter_leaves_lines_with_equal_urls(examples):
     """Of 240 lines, the third whose URLs differ is dropped."""
     for line in examples["url-filter"]:
         left, right = line.split("\t")
@@ -73,11 +72,11 @@ def test_the_url_filter_leaves_lines_with_equal_urls(examples: Lines) -> None:
     assert len(set(examples["url-filter"])) == 160
 
 
-def test_subword_sampling_samples_only_the_source(examples: Lines, tmp_path: Path) -> None:
+def test_subword_sampling_samples_only_the_source(examples, tmp_path):
     """A repeated sentence is cut differently on the source side, and equally on the target side."""
     _, *files = write_recipe("subword-sampling", tmp_path / "x")
     tokens = set(Vocabulary.load(files[-1]).tokens)
-    ways: dict[str, set[str]] = {}
+    ways = {}
     for line in examples["subword-sampling"]:
         for side in line.split("\t"):
             assert tokens.issuperset(side.split())
@@ -86,9 +85,9 @@ def test_subword_sampling_samples_only_the_source(examples: Lines, tmp_path: Pat
     assert max(map(len, ways.values())) == 2  # 700 lines are less than two epochs of 480
 
 
-def test_documents_are_joined_on_both_sides(examples: Lines) -> None:
+def test_documents_are_joined_on_both_sides(examples):
     """Both sides have equally many sentences, five at most; some lines have several."""
-    sizes = list[int]()
+    sizes = []
     for line in examples["documents"]:
         [size] = {side.count("<sep>") + 1 for side in line.split("\t")}
         sizes.append(size)
@@ -96,7 +95,7 @@ def test_documents_are_joined_on_both_sides(examples: Lines) -> None:
     assert sizes.count(1) < N
 
 
-def test_alignments_link_words(examples: Lines) -> None:
+def test_alignments_link_words(examples):
     """The third field links existing positions."""
     for line in examples["alignments"]:
         source, target, links = line.split("\t")
@@ -106,7 +105,7 @@ def test_alignments_link_words(examples: Lines) -> None:
             assert right < len(target.split())
 
 
-def test_offline_ends_after_two_epochs(tmp_path: Path) -> None:
+def test_offline_ends_after_two_epochs(tmp_path):
     """With epochs, every line of every source comes exactly twice."""
     path, *files = write_recipe("offline", tmp_path / "x")
     with Stream.from_config(path) as stream:
@@ -119,13 +118,13 @@ def test_offline_ends_after_two_epochs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["mixing", "documents", "subword-sampling"])
-def test_files_are_always_the_same(tmp_path: Path, name: str) -> None:
+def test_files_are_always_the_same(tmp_path, name):
     """Writing an example twice gives the same bytes."""
     first, second = (write_recipe(name, tmp_path / number) for number in "12")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
+def test_nothing_is_overwritten(tmp_path):
     """Existing files, unwritable folders and unknown examples are errors."""
     write_recipe("mixing", tmp_path / "1")
     (tmp_path / "file").touch()

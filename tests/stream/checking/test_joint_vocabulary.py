@@ -11,7 +11,7 @@ import pytest
 from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import Make, write_lines
+from streams import write_lines
 
 from volt.errors import ConfigError
 from volt.formats.registry import guess_format, listed_pieces, read_vocabulary, write_vocabulary
@@ -36,15 +36,15 @@ def counts_of(path: Path, lines: list[str], *transforms: Any) -> SubwordCounts:
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def path(tmp_path_factory):
     return tmp_path_factory.mktemp("subwords") / "lines.tsv"
 
 
 @settings(max_examples=examples(40))
 @given(lines=st.lists(TEXT, min_size=1, max_size=8))
-def test_counts_equal_a_naive_count(path: Path, lines: list[str]) -> None:
+def test_counts_equal_a_naive_count(path, lines):
     """Tokens of the first two fields are separated by spaces, and sorted by count, then by bytes."""
-    naive = Counter[str]()
+    naive = Counter()
     for line in lines:
         tokens = " ".join(line.split("\t")[:2]).split(" ")
         naive.update(token for token in tokens if token)
@@ -57,12 +57,12 @@ def test_counts_equal_a_naive_count(path: Path, lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize("n_workers", [0, 1])
-def test_the_next_lines_of_a_stream_are_counted(make: Make, n_workers: int) -> None:
+def test_the_next_lines_of_a_stream_are_counted(make, n_workers):
     """The lines are those that the stream gives next, with any number of workers."""
     with make() as stream:
         lines = list(islice(stream, 20, 320))
     naive = Counter(token for line in lines for token in " ".join(line.split("\t")[:2]).split(" "))
-    steps = list[int]()
+    steps = []
     with make(n_workers=n_workers) as stream:
         assert stream.skip(20) == 20
         counts = count_subwords(stream, n_lines=300, progress=steps.append)
@@ -70,7 +70,7 @@ def test_the_next_lines_of_a_stream_are_counted(make: Make, n_workers: int) -> N
     assert (steps[-1], steps) == (300, sorted(steps))
 
 
-def test_no_special_token_is_missing(path: Path) -> None:
+def test_no_special_token_is_missing(path):
     """Tags, languages and separators are counted at least once, also in a variant that is never
     drawn."""
     rare = Choice((Variant(1.0), Variant(0.0, (Tag(text="[BT] [X]"),))))
@@ -90,21 +90,21 @@ def test_no_special_token_is_missing(path: Path) -> None:
         counts.top(0)
 
 
-def test_an_empty_stream_has_only_special_tokens(path: Path) -> None:
+def test_an_empty_stream_has_only_special_tokens(path):
     """Lines without tokens are not an error."""
     assert counts_of(path, [" ", "\t"]).to_bytes() == b""
     tagged = Choice((Variant(1), Variant(0, (Tag(text="<a>"),))))
     assert counts_of(path, [" ", "\t"], tagged).to_bytes() == b"1\t<a>\n"
 
 
-BASES: dict[str, tuple[Any, Any]] = {
+BASES = {
     "suffix": ((("l", "o"), ("lo", "w</w>")), ("low</w>", "lo", "w</w>", "l")),
     "prefix": ((("▁", "l"), ("▁l", "o"), ("▁lo", "w")), ("▁low", "▁lo", "w", "l")),
 }
 
 
 @pytest.mark.parametrize("marker", BASES)
-def test_the_file_becomes_a_vocabulary(tmp_path: Path, marker: Any) -> None:
+def test_the_file_becomes_a_vocabulary(tmp_path, marker):
     """The file is recognised; with the merges, it gives a vocabulary with the same counts."""
     special = SpecialTokens(user=("<FROM_de>", "<TO_en>"))
     base = tmp_path / "base.volt"
@@ -123,7 +123,7 @@ def test_the_file_becomes_a_vocabulary(tmp_path: Path, marker: Any) -> None:
     assert again.tokens == vocabulary.tokens
 
 
-def test_fractions_become_the_next_whole_number(tmp_path: Path) -> None:
+def test_fractions_become_the_next_whole_number(tmp_path):
     """No count of a file of Morfessor EM+Prune becomes 0."""
     Vocabulary((("l", "o"),), ("l", "o</w>"), marker="suffix").save(tmp_path / "base.volt")
     (tmp_path / "floats.tsv").write_text("3.7\tl\n0.2\to</w>\n2\tlo\n")
