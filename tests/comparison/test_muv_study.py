@@ -119,9 +119,7 @@ def test_argmaxes_have_the_greatest_muv(result):
 
 
 def test_the_curve_has_its_ends_and_muv_between_points(result):
-    """The curve starts at the atoms and ends with all candidates; MUV is Eq.
-
-    1 between its points.
+    """The curve starts at the atoms and ends with all candidates; MUV is Eq. 1 between its points.
     """
     curve = muv_study(result).curve
     candidates = result.candidates
