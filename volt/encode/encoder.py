@@ -283,7 +283,6 @@ class Encoder:
         size = CHUNK_SIZE
         if can_span(path):
             size, n_threads = split_for_threads(n_bytes, n_threads)
-        n_threads = checked_threads(n_threads)
         drops = Dropout.of(dropout, seed)
         numbered = drops is not None
         chunks = file_chunks(path, errors=errors, numbered=numbered, size=size, max_line=max_line)
@@ -351,8 +350,6 @@ class Encoder:
                 f"form {form!r}, separator {separator!r}: choose pieces, or ids without a separator"
             )
         kind: Kind = "pieces" if form == "pieces" else "id text"
-        chunks = inputs.checked_chunks(chunks)
-        n_threads = checked_threads(n_threads)
         return self._run(kind, chunks, Dropout.of(dropout, seed), n_threads, separator)
 
     def encode_parts(
@@ -368,8 +365,6 @@ class Encoder:
         chunks: see volt.encode.chunks
         dropout, seed, n_threads: see `encode_batch`
         """
-        chunks = inputs.checked_chunks(chunks)
-        n_threads = checked_threads(n_threads)
         return self._run("ids", chunks, Dropout.of(dropout, seed), n_threads)
 
     def encode_offsets(self, line: str) -> list[tuple[str, int, int]]:
@@ -567,6 +562,8 @@ class Encoder:
         n_threads: int | None,
         separator: str = "",
     ) -> Iterator[EncodedPart]:
+        chunks = inputs.checked_chunks(chunks)
+        n_threads = checked_threads(n_threads)
         sampled = drops is not None
         key = kind, separator, sampled
         if key not in self._batches:

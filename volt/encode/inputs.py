@@ -109,7 +109,11 @@ def checked_numbers(numbers: Numbers | None, text: bytes) -> Numbers | None:
 
 def checked_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     """Check each chunk when it is requested: the iterable may be endless."""
-    if isinstance(chunks, str | bytes | bytearray | memoryview) or not hasattr(chunks, "__iter__"):
+    try:
+        iter(chunks)
+    except TypeError:
+        raise arguments.refusal(chunks, "chunks", _CHUNKS) from None
+    if isinstance(chunks, str | bytes | bytearray | memoryview):
         raise arguments.refusal(chunks, "chunks", _CHUNKS)
     return (
         arguments.instance(chunk, Chunk, f"chunks[{place}]", remedy=_CHUNKS)
