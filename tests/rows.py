@@ -16,6 +16,6 @@ CUTS = st.integers(0, 6)  # how many fields a batch has been cut into before
 
 
 def apply(transform: Transform, rows: list[list[str]], *, seed: int = 0) -> list[list[str]]:
-    """Rows through a transform."""
+    """Apply a transform to rows."""
     done = transform(Batch.of(["\t".join(row) for row in rows]), LineRng.of("test", seed))
     return [line.split("\t") for line in done.lines]

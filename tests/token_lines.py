@@ -30,32 +30,32 @@ SEEDS = st.integers(0, 99)
 
 
 def tokens_of(value: str) -> list[str]:
-    """The runs of characters other than the space."""
+    """Return the runs of characters other than the space."""
     return [token for token in value.split(" ") if token]
 
 
 def id_batch(lines: Sequence[Sequence[int]], n_fields: int = 1) -> Batch:
-    """Lines whose fields all hold the same ids."""
+    """Return lines whose fields all hold the same ids."""
     ids = np.array([number for line in lines for number in line], np.int32)
     column = Column.of_ids(ids, np.cumsum([0, *map(len, lines)]))
     return Batch((column,) * n_fields, None, np.arange(len(lines)))
 
 
 def ids_of(column: Column) -> list[list[int]]:
-    """The ids of each value."""
+    """Return the ids of each value."""
     assert column.is_ids
     return [[int(word) for word in tokens_of(value)] for value in column.strings()]
 
 
 def noisy_text(noise: Transform, values: Sequence[str], chance: LineRng) -> list[str]:
-    """What noise makes of field 1."""
+    """Return field 1 after noise."""
     return noise(Batch.of(values), chance).column(1).strings()
 
 
 def numbers_of(
     counts: Sequence[int], amount: tuple[float | None, float | None], chance: LineRng
 ) -> list[int]:
-    """How many tokens of field 1 of each line are hit, by temperature or rate."""
+    """Return how many tokens of field 1 are hit in each line."""
     (temperature, rate), origins, found = amount, np.arange(len(counts)), list[int]()
     draws = zip(counts, chance.at(1).uniform(origins), chance.at(1).words(origins), strict=True)
     for n, uniform, word in draws:
@@ -72,7 +72,7 @@ def numbers_of(
 
 
 def hits_of(n: int, number: int, n_choices: int, seed: int) -> list[int | None]:
-    """What is drawn for each of n tokens of which so many are hit; None for those that are not."""
+    """Return the draw for each of n tokens; None for tokens that are not hit."""
     drawn, found = Drawn(seed), list[int | None]()
     for left in range(n, 0, -1):
         is_hit = number > 0 and drawn.below(left) < number
@@ -89,7 +89,7 @@ def hit_lines(
     n_choices: int = 1,
     spared: int = 0,
 ) -> list[list[int | None]]:
-    """What is drawn for each token of field 1 of each line."""
+    """Return the draws for each token of field 1 of each line."""
     numbers, seeds = (
         numbers_of(counts, amount, chance),
         chance.at(1).at("tokens").words(np.arange(len(counts))),

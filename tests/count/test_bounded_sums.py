@@ -442,3 +442,66 @@ def test_a_refusal_names_the_memory_that_suffices() -> None:
     Budget.of(f"{enough}M").check_learning(table)
     with pytest.raises(CorpusError, match=f"give {enough}M"):
         Budget.of(f"{int(enough) - 1}M").check_learning(table)
+
+
+def test_a_budget_is_divided_among_its_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of 512 MB are for words; the tables of all threads together stay within their part."""
+    budget = Budget.of("512M")
+    assert budget == Budget.of(512 << 20)
+    assert budget.for_words == 256 << 20
+    uses = budget.pending + budget.table + 8 * budget.block
+    assert uses < budget.for_words
+    assert [str(Budget(n)) for n in (1024, 3 << 29, 2 << 40)] == ["1 KB", "1.5 GB", "2 TB"]
+    for n_cores in (1, 4, 1000):
+        monkeypatch.setattr(bounded_sums, "available_cores", lambda n=n_cores: n)
+        limits = CounterLimits.of(budget, approximate=True)
+        assert limits[:3] == (max(4_096, 139_810 // n_cores), 139_810, True)
+    assert CounterLimits.of(Budget.of("16G"), approximate=False)[:3] == (8_808, 1 << 22, False)
+
+
+@pytest.mark.parametrize(("limit", "n_runs"), [(66, 0), (65, 2), (131, 2), (132, 0)])
+def test_tables_that_are_just_too_large_are_spilled(
+    monkeypatch: pytest.MonkeyPatch, limit: int, n_runs: int
+) -> None:
+    """A word takes 32 bytes and its text; the sum of the pending words is spilled above half of the limit."""
+    heights = list[int]()
+    monkeypatch.setattr(SortedRuns, "write", lambda self, table: heights.append(table.height))
+    monkeypatch.setattr(SortedRuns, "merged", lambda self: iter([]))
+    monkeypatch.setattr(Budget, "pending", limit)
+    parts = [part_of({"a": 1, "b": 2})] * (1 if limit < 100 else 2)
+    bounded_sum(parts, Budget.of("1G"), min_count=1)
+    assert len(heights) == n_runs
+
+
+def test_the_words_that_remain_may_just_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A result of exactly the limit is returned; one byte less is refused."""
+    parts = [part_of({"ab": 3, "c": 1, "d": 9})]
+    monkeypatch.setattr(Budget, "for_words", 60 * 7)
+    monkeypatch.setattr(Budget, "table", 100)
+    assert bounded_sum(parts, Budget.of("1G"), min_count=1).part.table.height == 3
+    monkeypatch.setattr(Budget, "table", 99)
+    with pytest.raises(CorpusError, match=r"3 distinct words are too many .*, and 3 of them occur"):
+        bounded_sum(parts, Budget.of("1G"), min_count=1)
+
+
+@pytest.mark.parametrize(
+    ("n_words", "n_symbols", "words", "bound"),
+    [
+        (4, None, "aa b c d", 0),
+        (3, None, "aa b c", 1),
+        (2, None, "aa", 3),
+        (4, 9, "aa b c d", 0),
+        (4, 8, "aa b c", 1),
+        (4, 3, "aa", 3),
+        (4, 2, "", 5),
+    ],
+)
+def test_ties_are_forgotten_together(
+    n_words: int, n_symbols: int | None, words: str, bound: int
+) -> None:
+    """Words of the least count go together; the end of a word counts as a character."""
+    parts = [part_of({"aa": 5, "b": 3, "c": 3, "d": 1})]
+    found = approximate_sum(parts, n_words=n_words, n_symbols=n_symbols)
+    assert found.part.table["word"].to_list() == words.split()
+    assert found.bound == bound
+    assert found.n_left_out == 12 - found.part.table["count"].sum()

@@ -395,3 +395,19 @@ def test_many_parts_are_compacted(
     assert count_words(path, block_size=1) == expected
     monkeypatch.setattr(word_counts, "_COMPACT_PARTS", 3)
     assert count_words(path, block_size=1) == expected
+
+
+def test_progress_is_reported_with_bytes_and_size(tmp_path: Path) -> None:
+    """After each block: the path, the bytes read so far and the file's size; of a Parquet file once, at its end."""
+    text, table, lines = tmp_path / "a.txt", tmp_path / "a.parquet", tmp_path / "a.jsonl"
+    text.write_bytes(b"low new\n" * 4)
+    lines.write_text('{"t": "low"}\n' * 2)
+    pl.DataFrame({"t": ["low", "new"]}).write_parquet(table)
+    heard = list[tuple[object, ...]]()
+    count_words(text, block_size=16, progress=lambda *one: heard.append(one))
+    assert heard == [(str(text), 16, 32), (str(text), 32, 32)]
+    heard.clear()
+    count_words([table, lines], column="t", progress=lambda *one: heard.append(one))
+    assert heard == [
+        (str(path), path.stat().st_size, path.stat().st_size) for path in (table, lines)
+    ]

@@ -136,7 +136,7 @@ class Encoder:
             frame = Frame.of_roles(self.vocabulary, bos=add_bos, eos=add_eos)
         line = inputs.checked_line(line, "encode_ids")
         encoder = self
-        if allowed_special is not None or disallowed_special != ():
+        if not _finds_user_tokens(allowed_special, disallowed_special):
             encoder = self._finding(allowed_special, disallowed_special, *joined_lines([line]))
         drops = Dropout.of(dropout, seed)
 
@@ -206,7 +206,7 @@ class Encoder:
         frame = Frame.of_roles(self.vocabulary, bos=add_bos, eos=add_eos)
         text, separator = joined_lines(inputs.checked_lines(lines))
         encoder = self
-        if allowed_special is not None or disallowed_special != ():
+        if not _finds_user_tokens(allowed_special, disallowed_special):
             encoder = self._finding(allowed_special, disallowed_special, text, separator)
         encoded = encoder._ids_of_text(text, separator, None, Dropout.of(dropout, seed), n_threads)
         ids, ends = frame.fit(encoded.ids, encoded.offsets[1:], truncate=truncate)
@@ -572,3 +572,8 @@ class Encoder:
                 self._tables, rendering, sampled=sampled, limit=self._cache_words
             )
         return self._batches[key].encode(chunks, dropout=drops, n_threads=n_threads)
+
+
+def _finds_user_tokens(allowed: Special | None, disallowed: Special) -> bool:
+    """Check for the default, in which a call finds all user tokens and refuses no token."""
+    return allowed is None and isinstance(disallowed, tuple) and not disallowed

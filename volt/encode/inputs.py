@@ -109,11 +109,8 @@ def checked_numbers(numbers: Numbers | None, text: bytes) -> Numbers | None:
 
 def checked_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     """Check each chunk when it is requested: the iterable may be endless."""
-    try:
-        iter(chunks)
-    except TypeError:
-        raise arguments.refusal(chunks, "chunks", _CHUNKS) from None
-    if isinstance(chunks, str | bytes | bytearray | memoryview):
+    is_array = hasattr(chunks, "__iter__") and getattr(chunks, "ndim", 1) > 0
+    if isinstance(chunks, str | bytes | bytearray | memoryview) or not is_array:
         raise arguments.refusal(chunks, "chunks", _CHUNKS)
     return (
         arguments.instance(chunk, Chunk, f"chunks[{place}]", remedy=_CHUNKS)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from volt.count import counting
 from volt.count.corpus import count_words
 from volt.count.counting import UnitCounter
-from volt.count.unit_table import UnitCutter, UnitTable, WordTable
+from volt.count.unit_table import CountTable, UnitCutter, UnitTable, WordTable
 from volt.errors import CorpusError
 from volt.files.blocks import Block
 from volt.kernels.unit_table import Ends
@@ -273,3 +273,11 @@ def test_user_tokens_and_normal_forms_are_respected(
         ]
     assert found[:2] == found[2:]
     assert "▁fin" in found[1]
+
+
+def test_a_table_is_full_at_its_limits() -> None:
+    """At so many byte strings, or so many bytes."""
+    table = CountTable(most=3, most_bytes=10)
+    for n, n_bytes, is_full in ((2, 9, False), (3, 9, True), (2, 10, True)):
+        table.n, table._table.starts[n] = n, n_bytes
+        assert table.is_full == is_full

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volt.errors import CorpusError
-from volt.files.text_checks import HEAD_SIZE, foreign, refusing_binary
+from volt.files import text_checks
+from volt.files.text_checks import (
+    HEAD_SIZE,
+    first_fault,
+    foreign,
+    is_utf8,
+    is_utf8_array,
+    overlong,
+    refusing_binary,
+)
 
 TEXT = "The cat sat on the mät.\n" * 400
 
@@ -87,4 +97,25 @@ def test_shares_at_which_data_are_binary():
     assert foreign(b"\xff" * 50 + b"\x01" * 4 + b"x" * 46) is None
     assert "5% of its first 100 bytes" in (foreign(b"\xff" * 50 + b"\x01" * 5 + b"x" * 45) or "")
     assert foreign(b"\t\r\n\v\f\x1b" * 20) is None
-    assert foreign(("é" * 50).encode()[:-1] + b"") is None
+    assert foreign(("é" * 50).encode()[:-1]) is None
+    assert foreign(b"x" * 44 + bytes(19)) is None
+    assert foreign(b"x" * 44 + bytes(20)) is not None
+    assert foreign(b"a\0" * 9 + b"ab") is not None
+    assert foreign(b"a\0" * 8 + b"ab") is None
+
+
+def test_faults_and_long_lines_have_places() -> None:
+    """The first byte that is not UTF-8, and the start of the first line beyond a limit."""
+    assert [first_fault(data) for data in (b"", b"ab", b"a\xff", b"\xc3")] == [0, 2, 1, 0]
+    lines = b"abc\nab\n\nabcd"
+    assert [overlong(lines, most) for most in (1, 2, 3, 4, 5)] == [0, 0, 8, -1, -1]
+    assert [overlong(b"ab\nabc\n", most) for most in (2, 3)] == [3, -1]
+
+
+@pytest.mark.parametrize("size", [3, text_checks._FEW, text_checks._FEW + 1])
+@pytest.mark.parametrize("end", [b"x", b"\xff", "é".encode(), b"\xc3"])
+def test_both_checks_of_utf8_agree_with_python(size: int, end: bytes) -> None:
+    """Polars and Arrow accept what Python decodes, whatever the length."""
+    data = b"x" * (size - len(end)) + end
+    expected = first_fault(data) == size
+    assert is_utf8(data) == is_utf8_array(np.frombuffer(data, np.uint8)) == expected

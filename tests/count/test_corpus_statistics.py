@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from volt import WordCounts, count_words, learn_bpe, search
-from volt.count.corpus_statistics import unspaced
+from volt.count.corpus_statistics import Unspaced, text_bytes, unspaced
 
 UNSPACED = {
     "Han": "我昨天去了图书馆借了三本书。今天下午我打算在家里读完其中的一本。\n天气很好,今天我们一起去公园散步吧!",
@@ -91,3 +91,30 @@ def test_real_text(data) -> None:
         if path.exists():
             found = unspaced(count_words(path))
             assert (found is not None) == (name == "Cantonese")
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ({"一二三四五六": 1, "a" * 27: 2}, Unspaced("Han", 0.1, 6.0)),
+        ({"一二三四五六": 1, "a" * 55: 1}, None),
+        ({"一二三四五": 1}, None),
+        ({"一二三四五カタカナ。": 2, "ab": 2}, Unspaced("Han", 10 / 12, 9.0)),
+        ({"カタカナカタ一": 3}, Unspaced("Katakana", 1.0, 7.0)),
+        ({"ab": 1}, None),
+    ],
+)
+def test_scripts_without_spaces_are_measured(words: dict[str, int], found: Unspaced | None) -> None:
+    """A tenth of the characters and six letters a word are enough; the commonest script is named."""
+    assert unspaced(WordCounts.from_pairs(words)) == found
+    assert unspaced(WordCounts.from_pairs(words, pretokenizer="unicode")) is None
+
+
+def test_bytes_of_words_with_spaces() -> None:
+    """A "▁" stands for one byte, and a word without marks takes one more for the space after it."""
+    words = {"▁é▁": 3, "ab": 2}
+    sizes = [
+        text_bytes(WordCounts.from_pairs(words, pretokenizer=name))
+        for name in ("metaspace", "whitespace")
+    ]
+    assert sizes == [3 * 4 + 2 * 2, 3 * 9 + 2 * 3]
