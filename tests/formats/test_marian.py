@@ -14,7 +14,23 @@ from volt.formats.marian import quoted, unquoted
 from volt.formats.registry import listed_pieces, read_vocabulary
 from volt.vocabulary import Vocabulary
 
-TRICKY = ["yes", "~", " a", "a: b", "- a", "#", "'", '"', "\\", "null", "1.5", "{", "\x85", "", "\ufeff"]
+TRICKY = [
+    "yes",
+    "~",
+    " a",
+    "a: b",
+    "- a",
+    "#",
+    "'",
+    '"',
+    "\\",
+    "null",
+    "1.5",
+    "{",
+    "\x85",
+    "",
+    "\ufeff",
+]
 
 
 @given(st.text(max_size=8) | st.sampled_from(TRICKY))
