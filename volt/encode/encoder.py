@@ -19,7 +19,8 @@ import numpy as np
 from volt import arguments
 from volt.arguments import MAX_LINE
 from volt.encode import inputs
-from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, EncodedPart, Ids
+from volt.encode.arrays import Ints
+from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, EncodedPart
 from volt.encode.chunks import (
     CHUNK_SIZE,
     NEWLINE,
@@ -114,7 +115,7 @@ class Encoder:
         add_eos: bool = False,
         allowed_special: Special | None = None,
         disallowed_special: Special = (),
-    ) -> Ids:
+    ) -> Ints:
         """Return the ids of one line, (n_ids,) int32.
 
         line, dropout, seed: see `encode`
@@ -204,9 +205,7 @@ class Encoder:
         """
         frame = Frame.of_roles(self.vocabulary, bos=add_bos, eos=add_eos)
         text, separator = joined_lines(inputs.checked_lines(lines))
-        encoder = self
-        if allowed_special is not None or disallowed_special != ():
-            encoder = self._finding(allowed_special, disallowed_special, text, separator)
+        encoder = self._finding(allowed_special, disallowed_special, text, separator)
         encoded = encoder._ids_of_text(text, separator, None, Dropout.of(dropout, seed), n_threads)
         ids, ends = frame.fit(encoded.ids, encoded.offsets[1:], truncate=truncate)
         return Encoded(ids, np.append(0, ends))
@@ -400,7 +399,7 @@ class Encoder:
         lines = arguments.texts(lines, "lines", one=one)
         return Spans.of(self.vocabulary, lines, encode_words=self._tables.pieces)
 
-    def ids(self, pieces: Iterable[str]) -> Ids:
+    def ids(self, pieces: Iterable[str]) -> Ints:
         """Return the ids of pieces, (n_pieces,) int32. Unknown pieces get the id of `unk`, if it exists.
 
         pieces: strings
@@ -513,7 +512,7 @@ class Encoder:
             self._variants[tokens] = Encoder(vocabulary, cache_words=self._cache_words)
         return self._variants[tokens]
 
-    def _ids(self, pieces: Iterable[str]) -> Ids:
+    def _ids(self, pieces: Iterable[str]) -> Ints:
         numbers = self.vocabulary.ids
         unk = self.vocabulary.unk_id
         ids = [numbers.get(piece, unk) for piece in pieces]

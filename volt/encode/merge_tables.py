@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.encode.arrays import Bytes, Flags, Ints, Longs
 from volt.errors import CorpusError, VocabularyError, shown
 from volt.text.atoms import SUFFIX, Marker, atom_code, atom_codes, atom_text, text_codes
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS, to_characters
@@ -31,11 +32,6 @@ if TYPE_CHECKING:
     from volt.kernels.apply_bpe import PieceRule
     from volt.kernels.arrays import Words
     from volt.kernels.bpe_tables import Merges, Spellings
-
-
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 class TokenAtoms(NamedTuple):
@@ -157,7 +153,7 @@ class MergeTables:
     symbol_of: Ints
     codes: list[int]
     merges: Merges
-    retained: NDArray[np.uint8]
+    retained: Bytes
     parts: Longs
     words: Spellings
     tokens: tuple[str, ...]
@@ -300,7 +296,9 @@ class MergeTables:
         ends_word = code & 1
         user = vocabulary.special.revealed(code >> 1) if symbol < 0 else None
         if user is not None:
-            return (user, SUFFIX) if ends_word and not pretokenizer.isolates_users else (user,)
+            if ends_word and not pretokenizer.isolates_users:
+                return (user, SUFFIX)
+            return (user,)
 
         code %= _OWN_PRIVATE
         data = chr(code >> 1).encode()
@@ -308,7 +306,9 @@ class MergeTables:
             return tuple(to_characters(data))
         if vocabulary.byte_fallback and not pretokenizer.is_bytes:
             pieces = tuple(BYTE_TOKENS[byte] for byte in data)
-            return (*pieces, SUFFIX) if ends_word else pieces
+            if ends_word:
+                return (*pieces, SUFFIX)
+            return pieces
         return (atom_text(code),)
 
 
