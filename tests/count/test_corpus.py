@@ -19,7 +19,7 @@ from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from volt.count import counting, word_counts
+from volt.count import counting
 from volt.count.corpus import count_words
 from volt.errors import VoltError
 from volt.text.normalizer import Normalizer
@@ -371,30 +371,6 @@ def test_many_blank_lines_and_blanks_change_nothing(tmp_path_factory, lines, mos
                 text.count("\n") + (not text.endswith("\n")),
                 len(text),
             )
-
-
-@given(part=lines)
-@settings(max_examples=examples(50))
-def test_normalised_whitespace_counts(folder: Path, part: list[str]) -> None:
-    """Cutting at ASCII white space before normalising changes nothing."""
-    normalize = Normalizer.parse("nfkc+lowercase").normalize
-    expected = Counter(word for text in part for word in normalize(text).split())
-    path = folder / "text"
-    path.write_bytes("".join(f"{text}\n" for text in part).encode())
-    if expected:
-        assert pairs(count_words(path, normalizer="nfkc+lowercase")) == expected
-
-
-def test_many_parts_are_compacted(
-    write: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Summing partial tables early or late gives the same counts."""
-    path = write("a", "".join(f"{i % 7} {i}\n" for i in range(300)))
-    expected = count_words(path)
-    monkeypatch.setattr(word_counts, "_COMPACT_ROWS", 10)
-    assert count_words(path, block_size=1) == expected
-    monkeypatch.setattr(word_counts, "_COMPACT_PARTS", 3)
-    assert count_words(path, block_size=1) == expected
 
 
 def test_progress_is_reported_with_bytes_and_size(tmp_path: Path) -> None:

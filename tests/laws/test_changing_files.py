@@ -10,7 +10,7 @@ from volt.count import count_words
 from volt.encode.encoder import Encoder
 from volt.errors import CorpusError, StreamError
 from volt.files.blocks import read_blocks
-from volt.files.ranges import file_spans
+from volt.files.ranges import file_spans, ranges_of, read_range
 from volt.stream.reading.text_shard import open_text
 from volt.vocabulary import Vocabulary
 
@@ -25,10 +25,16 @@ def spans(path):
     return map(bytes, file_spans(str(path), size=1_000))
 
 
+def cuts(path):
+    for part in ranges_of(str(path), size=9_000):
+        yield from (block.data for block in read_range(part, block_size=1_000))
+
+
 READERS = pytest.mark.parametrize("read", [blocks, spans])
+ALL_READERS = pytest.mark.parametrize("read", [blocks, spans, cuts])
 
 
-@READERS
+@ALL_READERS
 def test_what_is_added_is_left_out(tmp_path, read):
     """A file that grows is read as far as it went when it was opened, so that reading ends."""
     path = tmp_path / "a"
@@ -41,7 +47,7 @@ def test_what_is_added_is_left_out(tmp_path, read):
     assert b"".join(found) == TEXT + b"half"
 
 
-@READERS
+@ALL_READERS
 def test_what_is_cut_off_is_an_error(tmp_path, read):
     """A file that is shortened is an error that names it, neither a crash nor a shorter text."""
     path = tmp_path / "a"
@@ -76,7 +82,7 @@ def test_a_stream_refuses_a_piece_that_was_cut(tmp_path, monkeypatch, n):
     path.write_bytes(TEXT)
     shard = open_text(str(path), split_lines=None)
     os.truncate(path, n)
-    monkeypatch.setattr("volt.stream.reading.segments.stamp_of", lambda _: shard.pieces.stamp)
+    monkeypatch.setattr("volt.stream.reading.segments.stamp_of", lambda _: shard.segments.stamp)
     with pytest.raises(StreamError, match="changed while the stream was running"):
         shard.read(0)
 

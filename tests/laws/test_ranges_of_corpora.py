@@ -198,25 +198,6 @@ def test_tables_of_words_and_json_lines_are_cut_too(tmp_path: Path) -> None:
     assert outcome(lines, map=cut) == outcome(lines)
 
 
-def test_a_file_that_is_shortened_meanwhile_is_refused(tmp_path: Path) -> None:
-    """A range that is no longer there is an error, as it is for who reads the whole file."""
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"low lower\n" * 50)
-    parts = ranges_of(str(path), size=100)
-    path.write_bytes(b"low lower\n" * 20)
-    with pytest.raises(VoltError, match="became shorter while it was read"):
-        list(read_range(parts[-1]))
-
-
-def test_what_is_added_meanwhile_is_left_out(tmp_path: Path) -> None:
-    """A file is read as far as it went when it was cut."""
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"low lower\nlow")
-    parts = ranges_of(str(path), size=5)
-    path.write_bytes(b"low lower\nlower\nnew\n")
-    assert b"".join(block.data for part in parts for block in read_range(part)) == b"low lower\nlow"
-
-
 def test_ranges_counted_in_other_processes(tmp_path: Path) -> None:
     """A pool of processes gives the same, also for large texts, whose words are counted by units."""
     path, large = tmp_path / "a.txt", tmp_path / "large.txt"
