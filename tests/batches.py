@@ -8,6 +8,7 @@ from itertools import chain
 from hypothesis import strategies as st
 
 from volt.count.word_counts import WordCounts
+from volt.encode.batch_encoder import Encoded
 from volt.encode.encoder import Encoder
 from volt.encode.pretokens import split_lines
 from volt.learn.bpe import learn_bpe
@@ -126,5 +127,10 @@ any_lines = lines_of_text | st.lists(
 
 
 def plain_ids(encoder: Encoder, lines: Sequence[str]) -> list[list[int]]:
-    """The ids of each line on the plain path."""
+    """Return the ids of each line on the plain path."""
     return [encoder.ids(pieces).tolist() for pieces in encoder.encode_lines(lines)]
+
+
+def ids_of(encoded: Encoded) -> list[list[int]]:
+    """The ids of each line."""
+    return [ids.tolist() for ids in encoded]

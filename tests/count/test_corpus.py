@@ -19,7 +19,7 @@ from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from volt.count import counting, word_counts
+from volt.count import counting
 from volt.count.corpus import count_words
 from volt.errors import VoltError
 from volt.text.normalizer import Normalizer
@@ -373,25 +373,17 @@ def test_many_blank_lines_and_blanks_change_nothing(tmp_path_factory, lines, mos
             )
 
 
-@given(part=lines)
-@settings(max_examples=examples(50))
-def test_normalised_whitespace_counts(folder: Path, part: list[str]) -> None:
-    """Cutting at ASCII white space before normalising changes nothing."""
-    normalize = Normalizer.parse("nfkc+lowercase").normalize
-    expected = Counter(word for text in part for word in normalize(text).split())
-    path = folder / "text"
-    path.write_bytes("".join(f"{text}\n" for text in part).encode())
-    if expected:
-        assert pairs(count_words(path, normalizer="nfkc+lowercase")) == expected
-
-
-def test_many_parts_are_compacted(
-    write: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Summing partial tables early or late gives the same counts."""
-    path = write("a", "".join(f"{i % 7} {i}\n" for i in range(300)))
-    expected = count_words(path)
-    monkeypatch.setattr(word_counts, "_COMPACT_ROWS", 10)
-    assert count_words(path, block_size=1) == expected
-    monkeypatch.setattr(word_counts, "_COMPACT_PARTS", 3)
-    assert count_words(path, block_size=1) == expected
+def test_progress_is_reported_with_bytes_and_size(tmp_path: Path) -> None:
+    """After each block: the path, the bytes read so far and the file's size; of a Parquet file once, at its end."""
+    text, table, lines = tmp_path / "a.txt", tmp_path / "a.parquet", tmp_path / "a.jsonl"
+    text.write_bytes(b"low new\n" * 4)
+    lines.write_text('{"t": "low"}\n' * 2)
+    pl.DataFrame({"t": ["low", "new"]}).write_parquet(table)
+    heard = list[tuple[object, ...]]()
+    count_words(text, block_size=16, progress=lambda *one: heard.append(one))
+    assert heard == [(str(text), 16, 32), (str(text), 32, 32)]
+    heard.clear()
+    count_words([table, lines], column="t", progress=lambda *one: heard.append(one))
+    assert heard == [
+        (str(path), path.stat().st_size, path.stat().st_size) for path in (table, lines)
+    ]

@@ -170,3 +170,17 @@ def test_bytes_have_nothing_to_leave_out():
     assert learn_bpe(counts, 1, coverage=1).coverage is None
     with pytest.raises(VoltError, match="256 bytes spell every character"):
         learn_bpe(counts, 1, coverage=0.9)
+
+
+def test_characters_at_the_share_are_left_out() -> None:
+    """Of 4 a, 4 b and 2 c, without spaces, the share 0.8 keeps a and b, one a little larger keeps all."""
+    counts = WordCounts.from_pairs({"aabb": 2, "c": 2}, pretokenizer="gpt2")
+    found = [coverage_of(counts, share) for share in (0.4, 0.41, 0.8, 0.81)]
+    assert [one and (one.left_out, one.n_left_out, one.n_characters) for one in found] == [
+        ("bc", 6, 10),
+        ("c", 2, 10),
+        ("c", 2, 10),
+        ("", 0, 10),
+    ]
+    assert found[0] is not None
+    assert found[0].codes.tolist() == [98, 99]

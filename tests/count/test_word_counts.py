@@ -10,7 +10,8 @@ from counting import pairs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volt.count.word_counts import WordCounts, mix
+from volt.count import word_counts
+from volt.count.word_counts import CountedPart, WordCounts, mix, summed
 from volt.errors import ConfigError, CorpusError
 from volt.text import Normalizer, PreTokenizer
 
@@ -187,9 +188,32 @@ def test_what_is_made_of_a_table_is_checked(
         WordCounts(pl.DataFrame(table), **numbers)
 
 
-def test_the_largest_sum_is_taken() -> None:
-    """And a sum of counts beyond it is refused."""
-    whole = WordCounts(pl.DataFrame({"word": ["a", "b"], "count": [2**62, 2**62 - 1]}))
-    assert whole.total == 2**63 - 1
-    with pytest.raises(CorpusError, match="more than 64 bits can store; scale them down"):
-        _ = whole + WordCounts.from_pairs({"a": 1})
+@given(st.lists(table, max_size=9))
+def test_parts_are_compacted_without_a_trace(tables: list[dict[str, int]]) -> None:
+    """However few rows or parts are held at once, the sum of words, lines, bytes and bad lines is exact."""
+    parts = [CountedPart(WordCounts.from_pairs(words).table, 1, 2, 3) for words in tables]
+    expected = sum(map(Counter, tables), Counter[str]())
+    for rows, n_parts in ((2, 256), (1 << 22, 2), (1 << 22, 256)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(word_counts, "_COMPACT_ROWS", rows)
+            patch.setattr(word_counts, "_COMPACT_PARTS", n_parts)
+            found = summed(parts)
+        assert dict(found.table.rows()) == expected
+        assert found[1:] == (len(tables), 2 * len(tables), 3 * len(tables))
+
+
+def test_the_numbers_of_counts_add_up() -> None:
+    """Sums add lines, bytes, bad lines, bounds and omitted occurrences; min_count adds what it omits."""
+    words = WordCounts.from_pairs({"a": 4, "b": 2}).table
+    one = WordCounts(words, 1, 2, 3, bound=4, n_left_out=5)
+    both = one + WordCounts(words, 10, 20, 30, bound=40, n_left_out=50)
+    assert (*both.part[1:], both.bound, both.n_left_out) == (11, 22, 33, 44, 55)
+    assert both.origin == "|bound:44"
+    empty = WordCounts.empty()
+    assert (empty + one) is (one + empty) is one
+    assert (one + replace(empty, n_lines=1)).n_lines == 2
+    assert (one + replace(empty, n_left_out=1)).n_left_out == 6
+    assert [pairs(one.min_count(n)) for n in (4, 5, 2**70)] == [{"a": 4}, {}, {}]
+    assert [one.min_count(n).n_left_out for n in (-1, 2, 4, 5)] == [5, 5, 7, 11]
+    mixed = mix({"x": one, "y": {"c": 1}}, temperature=3)
+    assert (pairs(mixed), mixed.bound, mixed.sources) == ({"a": 3, "b": 2, "c": 2}, 5, ("x", "y"))

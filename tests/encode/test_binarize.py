@@ -1,4 +1,4 @@
-"""Text → .bin and .idx: the ids of `encode`, line by line, with eos behind each and what else is asked for."""
+"""Laws of .bin and .idx: a sentence is the ids of a line, with eos or other special tokens around it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from indexed_ids import packed, unpacked
 from texts_to_encode import LINES, write_texts
 
 from volt.encode import binarize as binarizing
-from volt.encode.binarize import Documents, binarize, binarize_each
+from volt.encode.binarize import Binarized, Documents, binarize, binarize_each
 from volt.encode.encoder import Encoder
 from volt.encode.files import EncodeJob, encode_stream
 from volt.encode.frames import Frame
@@ -49,23 +49,18 @@ def _both(prefix: Path) -> tuple[bytes, bytes]:
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_sentences_are_the_lines_of_encode_with_eos(
-    files: list[str], tmp_path: Path, n_threads: int
-) -> None:
-    """Sentence i is what `encode --form ids` gives for line i, and eos, in the bytes of an independent writer."""
-    made = binarize(ENCODER, files, tmp_path / "out", job=EncodeJob("bin", n_threads=n_threads))
+def test_sentences_are_lines_with_eos(files: list[str], tmp_path: Path, n_threads: int) -> None:
+    """Sentence i is line i of `encode --form ids`, and eos, in the bytes of an independent writer."""
+    result = binarize(ENCODER, files, tmp_path / "out", job=EncodeJob("bin", n_threads=n_threads))
     text = b"".join(encode_stream(ENCODER, files, job=EncodeJob("ids"))).decode()
     expected = [[*map(int, line.split()), 2] for line in text.split("\n")[:-1]]
     assert _both(tmp_path / "out") == packed(expected, "u16")
-    assert (made.n_lines, made.n_ids, made.dtype) == (
-        len(LINES) + 3,
-        sum(map(len, expected)),
-        "u16",
-    )
+    n_ids = sum(map(len, expected))
+    assert result == Binarized(tmp_path / "out", len(LINES) + 3, n_ids, "u16")
 
 
-def test_each_file_has_a_pair_of_its_own(files: list[str], tmp_path: Path) -> None:
-    """In a folder each file has a pair, named without the ending of a compressed file."""
+def test_each_file_has_its_own_pair(files: list[str], tmp_path: Path) -> None:
+    """In a folder, a pair has the name of its file, without the ending of a compressed file."""
     made = list(binarize_each(ENCODER, files, tmp_path / "out"))
     assert [(one.prefix.name, one.n_lines) for one in made] == [
         ("a.txt", 200),
@@ -81,10 +76,10 @@ def test_each_file_has_a_pair_of_its_own(files: list[str], tmp_path: Path) -> No
     st.lists(st.integers(0, 99), max_size=3),
     st.data(),
 )
-def test_a_frame_stands_around_every_line(
+def test_a_frame_surrounds_every_line(
     lines: list[list[int]], front: list[int], data: st.DataObject
 ) -> None:
-    """Each line has the same ids in front and behind, and its own between them, an empty one no others."""
+    """Each line, also an empty one, has its ids between those of the frame."""
     back = data.draw(st.lists(st.integers(0, 99), max_size=3))
     ids = np.array([id_ for line in lines for id_ in line], np.int32)
     ends = np.cumsum([len(line) for line in lines], dtype=np.int64)
@@ -94,10 +89,8 @@ def test_a_frame_stands_around_every_line(
     assert sizes.tolist() == [len(line) for line in expected]
 
 
-def test_what_stands_around_lines_is_reported_by_token_or_id(
-    files: list[str], tmp_path: Path
-) -> None:
-    """bos, then the token to prepend, then the line, then eos; each a token, an id, or nothing."""
+def test_frames_are_made_of_tokens_or_ids(files: list[str], tmp_path: Path) -> None:
+    """bos, then the token to prepend, then the line, then eos; each is a token, an id, or absent."""
     frame = Frame.of(ENCODER.vocabulary, bos="<s>", prepend="<2de>", eos=300)
     assert frame == Frame((1, 4), (300,))
     binarize(ENCODER, files[:1], tmp_path / "out", frame=frame)
@@ -112,32 +105,23 @@ def test_what_stands_around_lines_is_reported_by_token_or_id(
             Frame.of(ENCODER.vocabulary, prepend=wrong)
 
 
-def test_ids_beyond_the_kind_of_number_are_refused_before_any_work(
-    files: list[str], tmp_path: Path
-) -> None:
-    """A kind that does not hold the vocabulary's ids, or those around lines, is reported at once."""
-    for frame, dtype, message in (
-        (
-            Frame((), (256,)),
-            "u8",
-            "dtype 'u8' allows ids up to 255, but the largest id is 256; pass dtype='u16'",
-        ),
-        (
-            Frame((), (70_000,)),
-            "u16",
-            "allows ids up to 65,535, but the largest id is 70,000; pass dtype='i32'",
-        ),
+def test_a_dtype_that_is_too_small_is_refused(files: list[str], tmp_path: Path) -> None:
+    """A dtype that cannot hold the ids of the vocabulary or the frame is reported before any file is read."""
+    for id_, dtype, message in (
+        (256, "u8", "dtype 'u8' allows ids up to 255, but the largest id is 256; pass dtype='u16'"),
+        (70_000, "u16", "allows ids up to 65,535, but the largest id is 70,000; pass dtype='i32'"),
     ):
         with pytest.raises(ConfigError, match=message):
-            binarize(ENCODER, files, tmp_path / "out", frame=frame, dtype=dtype)
+            binarize(ENCODER, files, tmp_path / "out", frame=Frame((), (id_,)), dtype=dtype)
     assert not (tmp_path / "out.idx").exists()
     assert binarize(ENCODER, files, tmp_path / "out", frame=Frame((), (70_000,))).dtype == "i32"
+    assert binarize(ENCODER, files, tmp_path / "o", frame=Frame((255,)), dtype="u8").dtype == "u8"
 
 
-def test_no_input_is_written_over_and_nothing_half_written_is_left(
+def test_inputs_are_not_overwritten_and_outputs_are_complete(
     files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An output that is an input is refused; a text that is no UTF-8, or a kill at writing, leaves no file."""
+    """An output that is an input is refused; an invalid text leaves no output."""
     os.link(files[0], tmp_path / "x.bin")
     with pytest.raises(ConfigError, match=r"x\.bin: would be written over .*a\.txt, which is read"):
         binarize(ENCODER, files, tmp_path / "x")
@@ -157,7 +141,7 @@ def test_no_input_is_written_over_and_nothing_half_written_is_left(
 
 
 def naive_documents(texts: list[list[str]], documents: Documents) -> list[list[str]]:
-    """The lines of each document, by the definition of each kind."""
+    """Return the lines of each document, by the definition of each kind."""
     if documents == "line":
         return [[line] for lines in texts for line in lines]
     if documents == "file":
@@ -181,7 +165,7 @@ def write_lines(folder: Path, texts: list[list[str]]) -> list[str]:
 
 
 def expected_pair(documents: list[list[str]], frame: Frame) -> tuple[bytes, bytes]:
-    """The files of an independent writer."""
+    """Return the files of an independent writer."""
     bounds = np.cumsum([0, *map(len, documents)]).tolist()
     lines = [[*frame.front, *ids, *frame.back] for document in documents for ids in _ids(document)]
     return packed(lines, "u16", documents=bounds)
@@ -200,10 +184,10 @@ TEXTS = st.lists(
 @given(
     TEXTS, st.sampled_from(["line", "file", "blank"]), st.sampled_from([Frame(), Frame((1,), (2,))])
 )
-def test_documents_are_lines_or_files_or_end_at_blank_lines(
+def test_documents_equal_the_naive_reading(
     tmp_path: Path, texts: list[list[str]], documents: Documents, frame: Frame
 ) -> None:
-    """One pair of all files, and a pair of each, have the documents of an independent reading of the text."""
+    """One pair of all files, and one pair of each, have the documents of a naive reading of the text."""
     paths = write_lines(tmp_path, texts)
     made = binarize(ENCODER, paths, tmp_path / "out", frame=frame, documents=documents)
     naive = naive_documents(texts, documents)
@@ -218,8 +202,8 @@ def test_documents_are_lines_or_files_or_end_at_blank_lines(
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_a_document_goes_on_over_the_parts_of_a_file(tmp_path: Path, n_threads: int) -> None:
-    """Documents longer than a chunk of text stay whole, cut lines included."""
+def test_a_document_spans_chunks(tmp_path: Path, n_threads: int) -> None:
+    """Documents longer than a chunk of text stay whole, also with truncated lines."""
     text = [*["low lo"] * 40_000, "", "", *["lo w lo"] * 30_000]
     paths = write_lines(tmp_path, [text, ["low"]])
     job = EncodeJob("bin", n_threads=n_threads, truncate=2)
@@ -232,7 +216,7 @@ def test_a_document_goes_on_over_the_parts_of_a_file(tmp_path: Path, n_threads: 
 
 
 def test_a_second_run_writes_the_other_index(files: list[str], tmp_path: Path) -> None:
-    """The pair is replaced, in either order; without documents, its bytes are fairseq's."""
+    """A pair with documents replaces one without, and vice versa; without documents, its bytes are fairseq's."""
     results = list[tuple[bytes, bytes]]()
     for documents in (None, "file", None, "line"):
         made = binarize(ENCODER, files, tmp_path / "out", documents=documents)  # type: ignore[arg-type]
@@ -257,10 +241,10 @@ REFUSED_DOCUMENTS: list[tuple[dict[str, Any], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("options", "error", "message"), REFUSED_DOCUMENTS)
-def test_documents_that_cannot_be_written_are_refused(
+def test_invalid_documents_are_refused(
     files: list[str], tmp_path: Path, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    """Before any work: an unknown kind, a dtype that Megatron does not read, lines that cannot be blank."""
+    """An unknown kind, a dtype that Megatron does not read, and lines that cannot be blank, before any file is read."""
     with pytest.raises(error, match=message):
         binarize(ENCODER, files, tmp_path / "out", **{"documents": "line"} | options)
     assert not (tmp_path / "out.idx").exists()
@@ -272,17 +256,12 @@ def test_documents_that_cannot_be_written_are_refused(
 def test_megatron_reads_every_sentence_and_document(
     files: list[str], tmp_path: Path, dtype: str
 ) -> None:
-    """Megatron's IndexedDataset gives the sentences and bounds, its builder writes equal bytes, and its GPTDataset has
-    the ids of documents in its samples."""
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    indexed = pytest.importorskip(
-        "megatron.core.datasets.indexed_dataset", reason="megatron-core is not installed"
-    )
-    gpt = pytest.importorskip(
-        "megatron.core.datasets.gpt_dataset", reason="megatron-core is not installed"
-    )
-    splits = pytest.importorskip(
-        "megatron.core.datasets.utils", reason="megatron-core is not installed"
+    """Megatron's IndexedDataset reads the sentences and documents, its builder writes equal bytes, and the samples of
+    its GPTDataset have the ids of documents."""
+    torch = pytest.importorskip("torch")
+    indexed, gpt, splits = (
+        pytest.importorskip(f"megatron.core.datasets.{name}")
+        for name in ("indexed_dataset", "gpt_dataset", "utils")
     )
     texts = [["low", "", "lo w", "wow"], ["low low"]]
     paths = write_lines(tmp_path, texts)

@@ -1,52 +1,88 @@
-"""Chunks: whole lines that know their numbers, of a text and of a file."""
+"""Laws of chunks: whole lines, with the number of the first, of a text and of a file."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
+import pytest
 from drawn import examples
+from golden import check
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.encode.chunks import Chunk, chunks_of, file_chunks
+from volt.encode.chunks import (
+    CHUNK_SIZE,
+    Chunk,
+    chunks_of,
+    file_chunks,
+    joined_lines,
+    split_for_threads,
+)
+from volt.files.blocks import Errors
 from volt.kernels.intrinsics import PADDING
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
-    text=st.lists(st.sampled_from([b"\n", b"low", b"x" * 90, b" "]), max_size=30).map(b"".join),
-    first=st.integers(0, 9),
-    size=st.integers(1, 300),
+    parts=st.lists(st.sampled_from(["\n", "a", "x" * PADDING]), max_size=20),
+    size=st.integers(1, 2 * PADDING),
+    first=st.integers(0, 3),
+    numbered=st.booleans(),
 )
-def test_chunks_are_whole_lines_that_know_their_numbers(text: bytes, first: int, size: int) -> None:
-    """Joined, chunks are the text; each but the last ends at a line end, and is numbered as its first line is. Where it
-    says so, it ends with the separator, and so many bytes behind it may be read."""
-    chunks, place = list(chunks_of(text, first=first, size=size)), 0
-    assert b"".join(bytes(chunk.text) for chunk in chunks) == text
+def test_a_chunk_holds_as_many_lines_as_fit(
+    parts: list[str], size: int, first: int, numbered: bool
+) -> None:
+    """A chunk has at least one line, and more while they fit; it knows its first line, its numbers and its padding."""
+    text = "".join(parts)
+    lines = text.splitlines(keepends=True)
+    expected = list[str]()
+    for line in lines:
+        if expected and len(expected[-1]) + len(line) <= size:
+            expected[-1] += line
+        else:
+            expected.append(line)
+    numbers = np.arange(7, 7 + len(lines)) if numbered and first else None
+    options = {"first": first, "size": size, "numbered": numbered, "numbers": numbers}
+    chunks = list(chunks_of(text.encode(), **options))  # type: ignore[arg-type]
+    assert [bytes(chunk.text).decode() for chunk in chunks] == expected
+
+    n_lines = n_bytes = 0
     for chunk in chunks:
-        assert chunk.first == first + text[:place].count(b"\n")
-        place += len(chunk.text)
-        assert text[place - 1 : place] == b"\n" or place == len(text)
-        assert not chunk.padded or (
-            text[place - 1 : place] == b"\n" and place + PADDING <= len(text)
-        )
-    numbers = np.arange(100, 100 + text.count(b"\n") + (text[-1:] not in (b"", b"\n")))
-    own = [chunk.numbers for chunk in chunks_of(text, numbers=numbers, size=size)]
-    assert [number for found in own if found is not None for number in found] == numbers.tolist()
-    assert [len(found) for found in own if found is not None] == [
-        bytes(chunk.text).count(b"\n") + (not bytes(chunk.text).endswith(b"\n")) for chunk in chunks
-    ]
+        own = len(bytes(chunk.text).splitlines())
+        assert chunk.first == first + (n_lines if numbered else 0)
+        assert chunk.next_line == chunk.first + own
+        if numbers is not None:
+            assert chunk.numbers.tolist() == numbers[n_lines : n_lines + own].tolist()  # type: ignore[union-attr]
+        n_lines += own
+        n_bytes += len(chunk.text)
+        assert chunk.padded == (n_bytes + PADDING <= len(text))
 
 
-def test_chunks_of_files_know_their_first_line(tmp_path: Path) -> None:
-    """Chunks cover a file, in order, and count lines on."""
+@pytest.mark.parametrize(("errors", "firsts"), [("skip", [7, 8, 8, 9]), ("replace", [7, 8, 9, 10])])
+def test_chunks_of_files_know_their_first_line(
+    tmp_path: Path, errors: Errors, firsts: list[int]
+) -> None:
+    """Chunks cover a file in order; a skipped line does not count."""
     path = tmp_path / "a.txt"
-    path.write_text("".join(f"line {i}\n" for i in range(2_000)))
-    chunks = list(file_chunks(str(path), size=1_000))
-    assert b"".join(bytes(chunk.text) for chunk in chunks) == path.read_bytes()
-    firsts = [chunk.first for chunk in chunks]
-    counts = [bytes(chunk.text).count(b"\n") for chunk in chunks]
-    assert firsts == [sum(counts[:i]) for i in range(len(counts))]
-    assert len(chunks) > 10
-    assert isinstance(chunks[0], Chunk)
+    path.write_bytes(b"a\r\n\xff\nb\nc")
+    chunks = list(file_chunks(str(path), errors=errors, first=7, size=2))
+    if errors == "replace":
+        assert b"".join(bytes(chunk.text) for chunk in chunks) == "a\r\n\ufffd\nb\nc".encode()
+    assert [chunk.first for chunk in chunks] == firsts
+    assert {chunk.strips_return for chunk in chunks} == {True}
+
+
+def test_sizes_and_separators() -> None:
+    """Sizes at the limits of a chunk, the numbers of lines, and the separator after each line."""
+    sizes = (0, 65535, 65536, 65537, 131073, 10**6, 2**20, 2**20 + 1, 2**22, 2**22 + 1, 10**7)
+    rows = {
+        str(n): " ".join("{} {}".format(*split_for_threads(n, k)) for k in (1, 2, 3)) for n in sizes
+    }
+    check("encode shares", rows)
+    assert CHUNK_SIZE == 1 << 20
+    assert Chunk(b"", first=4).block.first_line == 5
+    assert Chunk(b"a\xff", 255).next_line == 1
+    assert joined_lines([]) == (b"", 10)
+    assert joined_lines(["a"]) == (b"a\n", 10)
+    assert joined_lines(["a\n", ""]) == (b"a\n\xff\xff", 255)

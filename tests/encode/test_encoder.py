@@ -1,4 +1,4 @@
-"""Laws of encoding and decoding, against a naive twin, and against subword-nmt on real text."""
+"""Laws of encoding and decoding single lines, against a naive twin, and against subword-nmt on real text."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import pickle
 import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from random import Random
 
 import naive
 import numpy as np
 import pytest
+from batches import any_lines, ids_of, plain_ids
 from drawn import examples
 from encoders import (
     CORPUS,
@@ -26,35 +29,49 @@ from encoders import (
     vocabularies,
     vocabulary,
 )
+from exports import LINES as DECLARED_LINES
+from exports import learn
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from merges import LINES
 
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
-from volt.errors import CorpusError, VoltError
+from volt.errors import ConfigError, CorpusError, VoltError
 from volt.kernels.apply_bpe import LONG
 from volt.learn.bpe import learn_bpe
+from volt.text.byte_alphabet import ALPHABET, to_bytes
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
-MANY = settings(deadline=None, max_examples=examples(200))
+MANY = settings(deadline=None, max_examples=examples(400))
 
 
 @given(vocabularies(), st.lists(st.text("abc<>/w▁é😀", min_size=1, max_size=9), max_size=4))
-@MANY
+@settings(deadline=None, max_examples=examples(200))
 def test_pieces_equal_the_naive_encoder(case, others):
-    """Lowest rank first, left to right, then split back to kept tokens: for any merges, kept tokens and marker, of its
-    own words and of others; a line is its words."""
+    """For any merges, tokens and marker, known and unknown words have the pieces of the naive encoder."""
     words, vocabulary = [*case[0], *others], case[1]
-    made = Encoder(vocabulary)
-    found = made.encode_words(words)
-    for word, pieces in zip(words, found, strict=True):
-        assert [*pieces] == naive.encode(
-            word, vocabulary.merges, vocabulary.tokens, vocabulary.marker
-        )
-    assert made.encode(" ".join(words)) == [*chain.from_iterable(found)]
+    encoder = Encoder(vocabulary)
+    pieces_of_words = encoder.encode_words(words)
+    for word, pieces in zip(words, pieces_of_words, strict=True):
+        expected = naive.encode(word, vocabulary.merges, vocabulary.tokens, vocabulary.marker)
+        assert [*pieces] == expected
+    assert encoder.encode(" ".join(words)) == [*chain.from_iterable(pieces_of_words)]
+
+
+@pytest.mark.parametrize("n", [LONG - 1, LONG, LONG + 1, 3 * LONG])
+def test_long_words_equal_the_naive_encoder(n):
+    """On either side of the length at which the loop changes, pieces equal those of the naive encoder."""
+    rng = Random(n)
+    pairs = "a+b a+a ab+ab b+b aa+ab bb+a ab+b</w>"
+    merges = [tuple(pair.split("+")) for pair in pairs.split()]
+    tokens = tuple(dict.fromkeys(["a", "b", "a</w>", "b</w>", *map("".join, merges)]))
+    encoder = Encoder(Vocabulary(tuple(merges), tokens))
+    for _ in range(20):
+        word = "".join(rng.choices("ab", k=n))
+        assert encoder.encode(word) == naive.encode(word, merges)
 
 
 @pytest.mark.slow
@@ -62,78 +79,69 @@ def test_pieces_equal_the_naive_encoder(case, others):
     "word", ["ab" * 50_000, "".join(Random(1).choices("abcdefghijklmnop", k=100_000))]
 )
 def test_a_word_of_100_000_characters(word):
-    """One very long word is encoded like any other."""
+    """A very long word is encoded as the naive encoder does, and decodes to itself, also with dropout."""
     candidates = learn_bpe(WordCounts.from_pairs({word: 1}), 20)
-    made = Encoder(Vocabulary(tuple(candidates.merges), candidates.tokens))
-    pieces = made.encode(word)
+    encoder = Encoder(Vocabulary(tuple(candidates.merges), candidates.tokens))
+    pieces = encoder.encode(word)
     assert pieces == naive.merged(naive.atoms(word), candidates.merges)
-    assert made.decode(pieces) == word
-    assert made.decode(made.encode(word, dropout=0.1, seed=1)) == word
-
-
-@given(texts, schemes, st.sampled_from(NORMALIZERS))
-@settings(deadline=None, max_examples=examples(400))
-def test_decode_undoes_encode(text, scheme, normalizer):
-    """decode(encode(x)) is x as normalised, for any text, every scheme, and text that looks like markup of ours."""
-    made = encoder(*scheme, normalizer)
-    assert made.decode(made.encode(text)) == spelled(text, normalizer, scheme[1], scheme[0])
-
-
-@given(texts, schemes, st.sampled_from(NORMALIZERS))
-@settings(deadline=None, max_examples=examples(400))
-@example("abc", SCHEMES[0], "none")
-@example("xabc ab", SCHEMES[0], "none")
-@example("x<url>y <url> abcab@@ é▁!", SCHEMES[1], "none")
-def test_decode_undoes_encode_with_user_tokens(text, scheme, normalizer):
-    """The same with user tokens, which neither normaliser nor merges touch; of two that fit, the longer."""
-    made = encoder(*scheme, normalizer, user=USER)
-    pieces = made.encode(text)
-    assert made.decode(pieces) == spelled(text, normalizer, scheme[1], scheme[0], USER)
-    assert [piece for piece in pieces if piece in USER] == re.findall(
-        "|".join(map(re.escape, USER)), text
-    )
+    assert encoder.decode(pieces) == word
+    assert encoder.decode(encoder.encode(word, dropout=0.1, seed=1)) == word
 
 
 @given(texts, schemes, st.sampled_from(NORMALIZERS), st.booleans())
-@settings(deadline=None, max_examples=examples(400))
-def test_decode_undoes_encode_through_ids(text, scheme, normalizer, with_user):
-    """With byte_fallback the same holds for ids: no text is unknown."""
-    user = USER * with_user
+@MANY
+@example("abc", SCHEMES[0], "none", True)
+@example("xabc ab", SCHEMES[0], "none", True)
+@example("x<url>y <url> abcab@@ é▁!", SCHEMES[1], "none", True)
+def test_decode_undoes_encode(text, scheme, normalizer, has_users):
+    """Decoding the pieces of any text gives the normalised text; of overlapping user tokens, the longest is found."""
+    user = USER if has_users else ()
+    made = encoder(*scheme, normalizer, user=user)
+    pieces = made.encode(text)
+    assert made.decode(pieces) == spelled(text, normalizer, scheme[1], scheme[0], user)
+    if user:
+        expected = re.findall("|".join(map(re.escape, USER)), text)
+        assert [piece for piece in pieces if piece in USER] == expected
+
+
+@given(texts, schemes, st.sampled_from(NORMALIZERS), st.booleans())
+@MANY
+def test_decode_undoes_encode_through_ids(text, scheme, normalizer, has_users):
+    """With byte_fallback, no text is unknown: decoding the ids gives the normalised text."""
+    user = USER if has_users else ()
     made = encoder(*scheme, normalizer, user=user, byte_fallback=True)
     ids = made.encode_ids(text)
+    expected = spelled(text, normalizer, scheme[1], scheme[0], user)
     assert ids.dtype == np.int32
-    assert (
-        made.decode(made.encode(text))
-        == made.decode_ids(ids)
-        == spelled(text, normalizer, *scheme[::-1], user)
-    )
+    assert made.decode(made.encode(text)) == made.decode_ids(ids) == expected
     assert not set(ids.tolist()) & {0, 1, 2, 3}
 
 
 @given(vocabularies(), st.data())
 @settings(deadline=None, max_examples=examples(30))
-def test_byte_fallback_spells_atoms_that_are_not_kept(case, data):
-    """Also a character that merges mention, but the vocabulary does not keep, is spelled by bytes, never `<unk>`."""
+def test_byte_fallback_spells_atoms_outside_the_vocabulary(case, data):
+    """A character that only merges mention becomes byte tokens, and never `<unk>`."""
     words, small = case
-    made = Encoder(Vocabulary(small.merges, small.tokens, marker=small.marker, byte_fallback=True))
+    made = Encoder(replace(small, byte_fallback=True, counts=()))
     line = " ".join(data.draw(st.lists(st.sampled_from(words), max_size=4)))
     ids = made.encode_ids(line)
+    expected = line.replace("▁", " ") if small.marker == "prefix" else line
+    if small.marker == "none":
+        expected = expected.replace(" ", "")
     assert 0 not in ids
-    assert made.decode_ids(ids) == (
-        line.replace("▁", " ") if small.marker == "prefix" else line
-    ).replace(" ", " " if small.marker != "none" else "")
+    assert made.decode_ids(ids) == expected
 
 
 @given(texts, schemes, st.booleans(), st.booleans())
 @FEW
-def test_pieces_are_in_the_vocabulary_or_one_character(text, scheme, with_user, byte_fallback):
-    """ids(pieces) is `<unk>` for unknown characters alone; without any, pieces and ids name each other."""
-    made = encoder(*scheme, user=USER * with_user, byte_fallback=byte_fallback)
-    pieces, ids = made.encode(text), made.encode_ids(text)
-    for piece, number in zip(pieces, ids.tolist(), strict=True):
+def test_pieces_are_in_the_vocabulary_or_one_character(text, scheme, has_users, byte_fallback):
+    """Only unknown characters have the id of `<unk>`; every other piece has its own id."""
+    made = encoder(*scheme, user=USER if has_users else (), byte_fallback=byte_fallback)
+    for piece, number in zip(made.encode(text), made.encode_ids(text).tolist(), strict=True):
         if number == 0:
+            bare = piece.removesuffix("</w>") if scheme[0] == "suffix" else piece
             assert not byte_fallback
-            assert len(piece.removesuffix("</w>") if scheme[0] == "suffix" else piece) == 1
+            assert len(bare) == 1
         else:
             assert made.vocabulary.pieces[number] == piece
 
@@ -141,18 +149,16 @@ def test_pieces_are_in_the_vocabulary_or_one_character(text, scheme, with_user, 
 @pytest.mark.parametrize("token", ["<unk>", "<s>", "</s>", "<pad>"])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_text_never_becomes_a_special_token(token, scheme):
-    """Text that spells a token with a role is text: however often the corpus holds it, its id stays unused."""
+    """Text that spells a token with a role stays text, even if the corpus contains it often."""
     marker, pretokenizer = scheme
     counts = WordCounts.from_pairs({token: 9, token + "x": 9}, pretokenizer=pretokenizer)
     candidates = learn_bpe(counts, 30, marker=marker)
-    kept = tuple(piece for piece in candidates.tokens if piece not in SpecialTokens().all)
-    made = Encoder(
-        Vocabulary(
-            tuple(candidates.merges), kept, marker=marker, pretokenizer=PreTokenizer(pretokenizer)
-        )
-    )
+    special = set(SpecialTokens().all)
+    tokens = tuple(token for token in candidates.tokens if token not in special)
+    cut = PreTokenizer(pretokenizer)
+    made = Encoder(Vocabulary(tuple(candidates.merges), tokens, marker=marker, pretokenizer=cut))
     line = f"{token} {token}x{token}"
-    assert not set(made.encode(line)) & set(SpecialTokens().all)
+    assert not set(made.encode(line)) & special
     assert not set(made.encode_ids(line.replace(" ", "")).tolist()) & {1, 2, 3}
     assert made.decode(made.encode(line)) == line
 
@@ -160,7 +166,7 @@ def test_text_never_becomes_a_special_token(token, scheme):
 @given(st.lists(texts, max_size=5), schemes)
 @FEW
 def test_lines_are_encoded_one_by_one(lines, scheme):
-    """encode_lines is encode of each line; the empty line has no pieces."""
+    """encode_lines equals encode of each line; an empty line has no pieces."""
     made = encoder(*scheme, "nfc", USER)
     assert made.encode_lines(lines) == [made.encode(line) for line in lines]
     assert made.encode("") == []
@@ -169,204 +175,282 @@ def test_lines_are_encoded_one_by_one(lines, scheme):
 
 
 def test_the_cache_changes_nothing():
-    """Words come out the same before, after and while the cache is emptied."""
+    """Words have equal pieces before, after and while the cache is emptied."""
     made = Encoder(vocabulary(), cache_words=7)
     expected = [encoder().encode(line) for line in CORPUS]
     assert [made.encode(line) for line in CORPUS * 3] == expected * 3
     assert made.encode_lines(CORPUS) == expected
 
 
-# ---- sharing, copying, refusing
+def test_a_pickled_encoder_has_the_limit_of_the_cache():
+    """An encoder with a cache of n words forgets them at the next word; pickling keeps n, and pieces are equal."""
+    made = pickle.loads(pickle.dumps(Encoder(vocabulary(), cache_words=7)))
+    assert made.encode_lines(CORPUS) == encoder().encode_lines(CORPUS)
+    for other, is_full in ((made, True), (Encoder(vocabulary(), cache_words=8), False)):
+        other._cache.clear()
+        for word in [*(f"w{i}" for i in range(7)), "another"]:
+            other.encode(word)
+        assert ("w0" not in other._cache) == is_full
 
 
 def test_threads_share_an_encoder():
-    """16 threads that share one encoder, with a small cache too, give what one thread gives."""
-    made, rng = Encoder(vocabulary()), Random(3)
-    lines = [
-        " ".join("".join(rng.choices("abcdehlotw", k=rng.randint(1, 9))) for _ in range(20))
-        for _ in range(400)
-    ]
-    expected = [Encoder(vocabulary()).encode(line) for line in lines]
-    dropped = Encoder(vocabulary()).encode_lines(lines, dropout=0.3, seed=1)
+    """16 threads that share one encoder have the pieces of one thread, with dropout and without."""
+    made = Encoder(vocabulary(), cache_words=100)
+    rng = Random(3)
+    words = ["".join(rng.choices("abcdehlotw", k=rng.randint(1, 9))) for _ in range(8_000)]
+    lines = [" ".join(words[place::400]) for place in range(400)]
+    expected = Encoder(vocabulary()).encode_lines(lines)
+    sampled = Encoder(vocabulary()).encode_lines(lines, dropout=0.3, seed=1)
+
+    def sample(number):
+        return made.encode_lines([lines[number]], dropout=0.3, seed=1, first=number)[0]
+
     with ThreadPoolExecutor(16) as pool:
         assert [*pool.map(made.encode, lines)] == expected
-        assert [*pool.map(made.encode, reversed(lines))] == expected[::-1]
-        found = pool.map(
-            lambda i: made.encode_lines([lines[i]], dropout=0.3, seed=1, first=i)[0],
-            range(len(lines)),
-        )
-        assert [*found] == dropped
+        assert [*pool.map(sample, range(len(lines)))] == sampled
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_lone_surrogates_are_no_text(scheme):
-    """A lone surrogate is a CorpusError that says where it stands, in every way of encoding."""
+def test_lone_surrogates_are_refused(scheme):
+    """A lone surrogate raises CorpusError with its place, in every way of encoding."""
     made = encoder(*scheme, user=USER)
-    several = (
-        (lambda line: made.encode_lines(["a", line])),
-        (lambda line: made.encode_batch(["a", line])),
-    )
-    for call in (made.encode, made.encode_ids, made.encode_offsets, *several):
+    ways = [made.encode, made.encode_ids, made.encode_offsets]
+    ways += [
+        lambda line: made.encode_lines(["a", line]),
+        lambda line: made.encode_batch(["a", line]),
+    ]
+    for call in ways:
         with pytest.raises(CorpusError, match=r"U\+D800 at character 2"):
             call("ab\ud800")
 
 
-# ---- subword-nmt
-
-
-def assert_pieces_equal_subword_nmt(oracle, train, lines, n_merges) -> None:
-    """VOLT's pieces are subword-nmt's, without and with a vocabulary filter that prunes half of the tokens."""
+def assert_pieces_equal_subword_nmt(oracle, train, lines, n_merges):
+    """Compare pieces with subword-nmt, without a filter and with one that removes half of the tokens."""
     counts = WordCounts.from_pairs(Counter(word for line in train for word in line.split()))
     candidates = learn_bpe(counts, n_merges)
-    order = Random(1).sample(candidates.tokens, candidates.n_tokens)
+    half = Random(1).sample(candidates.tokens, candidates.n_tokens // 2)
     lines = [" ".join(line.split()) for line in lines]
-    for kept in (None, sorted(order[: candidates.n_tokens // 2])):
-        made = Encoder(
-            Vocabulary(tuple(candidates.merges), candidates.tokens if kept is None else tuple(kept))
-        )
-        bpe = oracle.bpe(candidates.merges, kept=kept)
+    for retained in (None, sorted(half)):
+        tokens = candidates.tokens if retained is None else tuple(retained)
+        made = Encoder(Vocabulary(tuple(candidates.merges), tokens))
+        bpe = oracle.bpe(candidates.merges, kept=retained)
         assert made.encode_lines(lines) == [oracle.pieces(bpe, line) for line in lines]
 
 
 def test_pieces_equal_subword_nmt(subword_nmt):
-    """On a few lines, half of which the merges were not learned on."""
-    assert_pieces_equal_subword_nmt(
-        subword_nmt, LINES * 2, [*LINES, *CORPUS, "unseen ÄÖÜ words, aaaaaaa"], 150
-    )
-
-
-TED = [
-    f"ted/{name}"
-    for name in [
-        "Cantonese",
-        "Catalan",
-        "Estonian",
-        "Finnish",
-        "Georgian",
-        "Latvian",
-        "Marathi",
-        "Urdu",
-    ]
-]
+    """A few lines, half of which the merges were not learned from."""
+    lines = [*LINES, *CORPUS, "unseen ÄÖÜ words, aaaaaaa"]
+    assert_pieces_equal_subword_nmt(subword_nmt, LINES * 2, lines, 150)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [*(f"multi30k/train.{language}" for language in ("en", "de", "fr", "cs")), *TED]
+    "name",
+    [
+        *(f"multi30k/train.{language}.gz" for language in ("en", "de", "fr", "cs")),
+        *(f"ted/{name}.txt.gz" for name in ("Cantonese", "Catalan", "Estonian", "Finnish")),
+        *(f"ted/{name}.txt.gz" for name in ("Georgian", "Latvian", "Marathi", "Urdu")),
+    ],
 )
 def test_pieces_equal_subword_nmt_on_real_text(subword_nmt, lines, name):
-    """On twelve languages and five scripts; merges are learned on the first half of the text."""
-    text = lines(f"{name}.txt.gz" if name in TED else f"{name}.gz", 2_000 if name in TED else 6_000)
-    assert_pieces_equal_subword_nmt(
-        subword_nmt, text[: len(text) // 2], text, 2_000 if name in TED else 4_000
-    )
-
-
-@given(vocabularies(), st.lists(st.text("abc<>/w▁é😀", min_size=1, max_size=9), max_size=4))
-@FEW
-def test_pieces_of_other_words_equal_the_naive_encoder(case, words):
-    """The same for words with characters that the vocabulary has never seen; they stay as they are."""
-    _, vocabulary = case
-    found = Encoder(vocabulary).encode_words(words)
-    assert [[*pieces] for pieces in found] == [
-        naive.encode(word, vocabulary.merges, vocabulary.tokens, vocabulary.marker)
-        for word in words
-    ]
+    """Twelve languages in five scripts; merges are learned from the first half of the text."""
+    n_lines, n_merges = (2_000, 2_000) if name.startswith("ted") else (6_000, 4_000)
+    text = lines(name, n_lines)
+    assert_pieces_equal_subword_nmt(subword_nmt, text[: len(text) // 2], text, n_merges)
 
 
 @pytest.mark.parametrize("user", [("ab", "abc"), ("abc", "ab")])
-def test_the_longer_user_token_wins(user):
-    """Of two user tokens that begin at the same place the longer is taken, whichever was declared first."""
+def test_the_longer_user_token_is_found(user):
+    """Of two user tokens that start at one place, the longer is found, in any order of declaration."""
     made = encoder("suffix", "whitespace", user=user)
     assert made.encode("xabc ab") == ["x", "abc", "</w>", "ab", "</w>"]
     assert [piece for piece, *_ in made.encode_offsets("xabc ab")] == made.encode("xabc ab")
 
 
-@pytest.mark.parametrize(
-    ("merges", "tokens"), [((), ("a", "b", "c</w>")), ((("a", "_"),), ("a", "b", "c</w>"))]
-)
-def test_a_role_token_of_one_character_is_refused_or_safe(merges, tokens):
-    """A role token of one character, which text may hold, is refused, or text is never encoded to it."""
+@pytest.mark.parametrize("merges", [(), (("a", "_"),)])
+def test_a_role_token_of_one_character_is_refused_or_safe(merges):
+    """A token with a role that is one character is refused, or text is never encoded to it."""
     try:
-        made = Encoder(Vocabulary(merges, tokens, special=SpecialTokens(pad="_")))
+        made = Encoder(Vocabulary(merges, ("a", "b", "c</w>"), special=SpecialTokens(pad="_")))
     except VoltError:
         return
     for line in ("a_b_c", "_", "_c", "b_ c"):
         assert 3 not in made.encode_ids(line)
 
 
-def test_a_user_token_that_looks_like_the_end_of_a_word():
-    """A user token spelled "</w>" or "x</w>" is refused, or survives encoding and decoding like any other."""
-    for token in ("</w>", "x</w>"):
-        for byte_fallback in (False, True):
-            try:
-                made = Encoder(
-                    Vocabulary(
-                        (),
-                        ("a", "b</w>"),
-                        special=SpecialTokens(user=(token,)),
-                        byte_fallback=byte_fallback,
-                    )
-                )
-            except VoltError:
-                continue
-            for line in (f"a{token}a b", f"{token} b", f"a{token}"):
-                assert made.decode(made.encode(line)) == line, (token, byte_fallback)
+@pytest.mark.parametrize("token", ["</w>", "x</w>"])
+@pytest.mark.parametrize("byte_fallback", [False, True])
+def test_a_user_token_that_looks_like_the_end_of_a_word(token, byte_fallback):
+    """A user token that ends in "</w>" is refused, or survives encoding and decoding."""
+    try:
+        special = SpecialTokens(user=(token,))
+        made = Vocabulary((), ("a", "b</w>"), special=special, byte_fallback=byte_fallback)
+    except VoltError:
+        return
+    for line in (f"a{token}a b", f"{token} b", f"a{token}"):
+        assert Encoder(made).decode(Encoder(made).encode(line)) == line
 
 
-@pytest.mark.parametrize("n", [LONG - 1, LONG, LONG + 1, 3 * LONG])
-def test_long_words_are_merged_as_short_ones_are(n):
-    """On either side of the length at which the loop changes, pieces are those of the naive twin."""
-    rng = Random(n)
-    merges = [
-        ("a", "b"),
-        ("a", "a"),
-        ("ab", "ab"),
-        ("b", "b"),
-        ("aa", "ab"),
-        ("bb", "a"),
-        ("ab", "b</w>"),
-    ]
-    tokens = tuple(dict.fromkeys(["a", "b", "a</w>", "b</w>", *map("".join, merges)]))
-    made = Encoder(Vocabulary(tuple(merges), tokens))
-    for _ in range(20):
-        word = "".join(rng.choices("ab", k=n))
-        assert made.encode(word) == naive.encode(word, merges)
+def test_bad_arguments_are_refused():
+    """An unknown combination of form and separator, and an empty cache, are errors."""
+    with pytest.raises(ConfigError, match="choose pieces, or ids"):
+        encoder().encode_text(b"low", form="ids", separator="@@")
+    with pytest.raises(ConfigError, match="cache_words"):
+        Encoder(vocabulary(), cache_words=0)
 
 
-@given(texts)
-@FEW
-def test_pickling_changes_nothing(text):
-    """An encoder that went through pickle encodes alike."""
-    made = encoder("none", "gpt2", user=USER)
-    assert pickle.loads(pickle.dumps(made)).encode(text) == made.encode(text)
+# ---- declared patterns
+
+PATTERNS = [
+    ("cl100k", "characters"),
+    ("o200k", "bytes"),
+    ("deepseek3", "bytes"),
+    (r" ?\w+", "characters"),
+]
 
 
-def test_any_ids_decode():
-    """Any sequence of ids that exist decodes, bytes that are no UTF-8 included."""
-    for scheme in SCHEMES:
-        made = encoder(*scheme, user=USER, byte_fallback=True)
-        ids = Random(2).choices(range(len(made.vocabulary.pieces)), k=2_000)
-        assert isinstance(made.decode_ids(ids), str)
-        assert made.decode_ids(np.array(ids, np.int32)) == made.decode_ids(ids)
+def declared(pattern, level, normalizer="none", user=()):
+    cut = PreTokenizer.of_pattern(pattern, level=level).name
+    return Encoder(learn(DECLARED_LINES, "none", cut, normalizer, user=user))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("language", ["en", "de", "fr", "cs"])
-def test_pieces_equal_subword_nmt_on_multi30k(subword_nmt, lines, language):
-    """On training text that merges were learned on, and validation text that they were not."""
-    train = lines(f"multi30k/train.{language}.gz", 3_000)
-    assert_pieces_equal_subword_nmt(
-        subword_nmt, train, train + lines(f"multi30k/val.{language}.gz"), 4_000
+@pytest.mark.parametrize(("pattern", "level"), PATTERNS)
+@pytest.mark.parametrize(("normalizer", "user"), [("none", ()), ("nfkc", ("<url>",))])
+def test_batches_equal_lines_with_declared_patterns(pattern, level, normalizer, user):
+    """A batch and single lines have equal ids, with user tokens and normal forms too."""
+    made = declared(pattern, level, normalizer, user)
+
+    @given(any_lines)
+    @example(["low\r", "", "\n", "a<url>b", "\U0010f000"])
+    @settings(max_examples=examples(20), deadline=None)
+    def check(lines):
+        assert ids_of(made.encode_batch(lines)) == plain_ids(made, lines)
+        for line in lines:
+            assert [piece for piece, *_ in made.encode_offsets(line)] == made.encode(line)
+
+    check()
+
+
+@pytest.mark.parametrize("pattern", ["cl100k", "o200k", "digits3-right"])
+@given(lines=any_lines)
+@settings(max_examples=examples(20), deadline=None)
+def test_bytes_decode_to_the_text(pattern, lines):
+    """At the level of bytes, with all bytes in the vocabulary, decoding the ids gives the text."""
+    known = BYTE_ENCODERS[pattern]
+    assert known.decode_batch(known.encode_batch(lines)) == lines
+
+
+BYTE_ENCODERS = {}
+for _pattern in ("cl100k", "o200k", "digits3-right"):
+    _vocabulary = declared(_pattern, "bytes").vocabulary
+    _tokens = tuple(dict.fromkeys([*ALPHABET, *_vocabulary.tokens]))
+    BYTE_ENCODERS[_pattern] = Encoder(replace(_vocabulary, tokens=_tokens, counts=()))
+
+
+@pytest.mark.parametrize(("pattern", "level"), PATTERNS)
+def test_files_contain_the_declared_splits(pattern, level, tmp_path: Path):
+    """A saved vocabulary has the splits of its pattern, and encodes as before."""
+    made = declared(pattern, level)
+    made.vocabulary.save(tmp_path / "v.volt")
+    loaded = Vocabulary.load(tmp_path / "v.volt")
+    assert loaded.pretokenizer.splits == made.vocabulary.pretokenizer.splits != ()
+    assert loaded.fingerprint == made.vocabulary.fingerprint
+    expected = ids_of(made.encode_batch(DECLARED_LINES))
+    assert ids_of(Encoder(loaded).encode_batch(DECLARED_LINES)) == expected
+
+
+def test_full_dropout_gives_the_atoms_of_the_words():
+    """If dropout skips every merge, the pieces are the atoms of the words of the pattern."""
+    made = declared("cl100k", "characters")
+    sampled = made.encode_batch(DECLARED_LINES, dropout=1.0, seed=1)
+    words = map(made.vocabulary.pretokenizer.split, DECLARED_LINES)
+    assert ids_of(sampled) == [made.ids(list("".join(line))).tolist() for line in words]
+
+
+# ---- unknown characters
+
+MISSING_BYTES = "ÃbâĠ"
+EDGES = "\x7f\x80 \u07ff\u0800 \ud7ff\ue000 \uffff\U00010000 \U000fffff\U0010ffff"  # of the sizes of UTF-8
+
+
+def without_some_bytes(cut):
+    end = "</w>" if "matches" in cut else ""
+    atoms = [atom for atom in ALPHABET if atom not in MISSING_BYTES]
+    tokens = dict.fromkeys([*atoms, *(atom + end for atom in atoms), "ac" + end])
+    return Encoder(
+        Vocabulary(
+            (("a", "c" + end),),
+            tuple(tokens),
+            marker="suffix" if end else "none",
+            pretokenizer=PreTokenizer(cut),
+        )
     )
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("cut", ["bytes", "bytes+split: ?[a-z]+", "bytes+matches:[^ ]+"])
+def test_a_byte_that_the_vocabulary_lacks_is_one_piece(cut):
+    """Pieces spell the text; each byte that the vocabulary lacks is one piece, with the id of `<unk>`."""
+    made = without_some_bytes(cut)
+    known = made.vocabulary.ids
+
+    @given(st.text(st.sampled_from("abcé中Ãâ ,\U0010f000"), max_size=12))
+    @example("é")
+    @example("Ã")
+    @settings(deadline=None, max_examples=examples(25))
+    def check(line):
+        pieces = made.encode(line)
+        bare = [piece.removesuffix("</w>") for piece in pieces]
+        text = line.replace(" ", "") if "matches" in cut else line
+        assert to_bytes("".join(bare)) == text.encode()
+        for piece, byte in zip(pieces, bare, strict=True):
+            assert piece in known or byte in MISSING_BYTES
+        ids = [known.get(piece, made.vocabulary.unk_id) for piece in pieces]
+        assert made.encode_batch([line], n_threads=1).ids.tolist() == ids
+        assert [piece for piece, *_ in made.encode_offsets(line)] == pieces
+        if "matches" not in cut:
+            assert made.decode(pieces) == line
+
+    check()
+
+
+CUTS = [
+    ("whitespace", "suffix"),
+    ("whitespace", "prefix"),
+    ("unicode", "none"),
+    ("gpt2", "none"),
+    ("metaspace", "none"),
+    ("metaspace-runs", "none"),
+    ("metaspace-line", "none"),
+    (r"split: ?\w+", "none"),
+]
+
+
+@pytest.mark.parametrize(("cut", "marker"), CUTS)
 @pytest.mark.parametrize(
-    "language",
-    ["Cantonese", "Catalan", "Estonian", "Finnish", "Georgian", "Latvian", "Marathi", "Urdu"],
+    ("byte_fallback", "unk", "user"),
+    [(True, "<unk>", ()), (False, "<unk>", ()), (False, None, ()), (True, "<unk>", ("<url>",))],
 )
-def test_pieces_equal_subword_nmt_on_ted(subword_nmt, lines, language):
-    """On eight more languages and five scripts; merges learned on the first half."""
-    text = lines(f"ted/{language}.txt.gz", 2_000)
-    assert_pieces_equal_subword_nmt(subword_nmt, text[:1_000], text, 2_000)
+def test_unknown_characters_of_a_batch_equal_those_of_lines(cut, marker, byte_fallback, unk, user):
+    """Unknown characters become byte tokens, an unknown token or nothing, in a batch as in single lines."""
+    is_prefixed = marker == "none"
+    made = Encoder(
+        Vocabulary(
+            (("l", "o"), ("▁", "lo")) if is_prefixed else (("l", "o"),),
+            (*("a", "b", "lo", "w", "é"), *(("▁", "▁lo") if is_prefixed else ())),
+            marker=marker,
+            pretokenizer=PreTokenizer.parse(cut),
+            special=SpecialTokens(unk, None, None, None, user=user),
+            byte_fallback=byte_fallback,
+        )
+    )
+
+    @given(any_lines)
+    @example([EDGES, f"lo{EDGES}low", "low 中文 naïve 😀 <url>"])
+    @settings(deadline=None, max_examples=examples(10))
+    def check(lines):
+        expected = plain_ids(made, lines)
+        batch = made.encode_batch(lines, n_threads=1)
+        assert ids_of(batch) == expected
+        assert made.decode_batch(batch) == list(map(made.decode_ids, expected))
+
+    check()

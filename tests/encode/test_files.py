@@ -1,4 +1,4 @@
-"""Files → encoded files: the lines of the plain path, one output per input, none half-written, none made twice."""
+"""Laws of encoded files: they have the lines of `encode_text`, are written whole, and only if something changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drawn import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from texts_to_encode import LINES, write_texts
+from writers import check_answers, writing
 
 from volt.encode.binarize import binarize, binarize_each
 from volt.encode.encoder import Encoder
@@ -25,61 +29,78 @@ from volt.encode.files import (
     encode_one,
     encode_stream,
     output_files,
+    outputs_of,
 )
 from volt.encode.frames import Frame
 from volt.errors import ConfigError, CorpusError, OutputError
 from volt.files.paths import expand
 from volt.vocabulary import Vocabulary
 
-ENCODER = Encoder(
-    Vocabulary(
-        merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w", "w</w>", "low</w>", "lo", "e")
-    )
-)
+TOKENS = ("l", "o", "w", "w</w>", "low</w>", "lo", "e")
+ENCODER = Encoder(Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=TOKENS))
+PRUNED = Encoder(Vocabulary(merges=(), tokens=("l", "o")))
+MANIFEST = ".volt-encoded.json"
+N = len(LINES)
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    """Three files: plain, empty, and compressed without a last line end."""
+    """Return three files: plain, empty, and compressed without a last line end."""
     return write_texts(tmp_path)
 
 
-def _made(encoder: Encoder, files: list[str], out: Path, **options: object) -> list[Outcome]:
-    return list(encode_each(encoder, files, out, job=EncodeJob(**options)))  # type: ignore[arg-type]
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+def each(encoder: Encoder, files: list[str], out: Path, **options: Any) -> list[Outcome]:
+    return list(encode_each(encoder, files, out, job=EncodeJob(**options)))
+
+
+def written(encoder: Encoder, files: list[str], out: Path, **options: Any) -> list[int | None]:
+    """Encode each file, and return its number of lines, None if its output was up to date."""
+    return [outcome.n_lines for outcome in each(encoder, files, out, **options)]
+
+
+def text_of(lines: list[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 @pytest.mark.parametrize("form", ["pieces", "ids"])
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_stream_is_the_lines_of_all_files(files: list[str], form: str, n_threads: int) -> None:
-    """One line per line, in the order of the files, as `encode_text` gives them."""
-    stream = b"".join(encode_stream(ENCODER, files, job=EncodeJob(form=form, n_threads=n_threads)))  # type: ignore[arg-type]
-    text = "\n".join(LINES + LINES[:3]) + "\n"
-    assert stream == ENCODER.encode_text(text.encode(), form=form)  # type: ignore[arg-type]
+def test_a_stream_has_the_lines_of_all_files(files: list[str], form: Any, n_threads: int) -> None:
+    """One line for each line, in the order of the files, as `encode_text` encodes them."""
+    stream = b"".join(encode_stream(ENCODER, files, job=EncodeJob(form, n_threads=n_threads)))
+    assert stream == ENCODER.encode_text(text_of(LINES + LINES[:3]), form=form)
 
 
-def test_dropout_counts_lines_on_through_a_stream_and_anew_in_each_file(
-    files: list[str], tmp_path: Path
+def test_dropout_numbers_the_lines_of_an_output(
+    files: list[str], tmp_path: Path, out: Path
 ) -> None:
-    """Line i of an output draws from (seed, i), whether the output is a stream, text, an array or a pair of files."""
-    job, drops, out = EncodeJob(dropout=0.5, seed=3), {"dropout": 0.5, "seed": 3}, tmp_path / "out"
-    whole, own = LINES + LINES[:3], LINES[:3]
-    text, own_text = ("".join(f"{line}\n" for line in lines).encode() for lines in (whole, own))
-    expected, rows = (
-        ENCODER.encode_text(text, **drops),
-        [ENCODER.encode_batch(lines, **drops) for lines in (whole, own)],
-    )
+    """Line i of an output draws from (seed, i), whether it is a stream, a text, an array or a pair of files."""
+    drops: dict[str, Any] = {"dropout": 0.5, "seed": 3}
+    job = EncodeJob(**drops)
+    arrays = EncodeJob("bin", **drops)
+    whole = LINES + LINES[:3]
+    expected = ENCODER.encode_text(text_of(whole), **drops)
     assert b"".join(encode_stream(ENCODER, files, job=job)) == expected
     encode_one(ENCODER, files, tmp_path / "all", job=job)
     assert (tmp_path / "all").read_bytes() == expected
-    outcomes = list(encode_each(ENCODER, files, out, job=job))
-    assert outcomes[2].output.read_bytes() == ENCODER.encode_text(own_text, **drops)
-    job = EncodeJob("bin", dropout=0.5, seed=3)
-    list(encode_each(ENCODER, files, out, job=job))
-    assert np.fromfile(out / "c.txt.bin", "<i4").tolist() == rows[1].ids.tolist()
-    binarize(ENCODER, files, tmp_path / "all", frame=Frame(), job=job)
-    list(binarize_each(ENCODER, files, tmp_path / "pairs", frame=Frame(), job=job))
-    for prefix, encoded in ((tmp_path / "all", rows[0]), (tmp_path / "pairs/c.txt", rows[1])):
-        assert np.fromfile(f"{prefix}.bin", "<u2").tolist() == encoded.ids.tolist()
+    last = each(ENCODER, files, out, **drops)[2]
+    assert last.output.read_bytes() == ENCODER.encode_text(text_of(LINES[:3]), **drops)
+
+    list(encode_each(ENCODER, files, out, job=arrays))
+    binarize(ENCODER, files, tmp_path / "all", frame=Frame(), job=arrays)
+    list(binarize_each(ENCODER, files, tmp_path / "pairs", frame=Frame(), job=arrays))
+    for path, dtype, lines in (
+        (out / "c.txt.bin", "<i4", LINES[:3]),
+        (tmp_path / "all.bin", "<u2", whole),
+        (tmp_path / "pairs/c.txt.bin", "<u2", LINES[:3]),
+    ):
+        assert (
+            np.fromfile(path, dtype).tolist() == ENCODER.encode_batch(lines, **drops).ids.tolist()
+        )
 
 
 @pytest.mark.parametrize("errors", ["strict", "replace", "skip"])
@@ -87,7 +108,7 @@ def test_dropout_counts_lines_on_through_a_stream_and_anew_in_each_file(
 def test_an_output_has_the_lines_of_its_own_file(
     tmp_path: Path, errors: str, dropout: float
 ) -> None:
-    """Also where blocks are empty: a byte order mark alone, packed or not, and a megabyte of lines that are skipped."""
+    """Also if blocks are empty: a byte order mark alone, compressed or not, and a megabyte of skipped lines."""
     texts = {
         "a": b"\xef\xbb\xbf",
         "b.gz": gzip.compress(b"\xef\xbb\xbf"),
@@ -99,264 +120,234 @@ def test_an_output_has_the_lines_of_its_own_file(
     paths = [str(tmp_path / name) for name in sorted(texts)]
     for path in paths:
         Path(path).write_bytes(texts[Path(path).name])
-    options: dict[str, Any] = {"errors": errors, "dropout": dropout, "seed": 1}
-    outcomes = _made(ENCODER, paths, tmp_path / "all", **options)
-    pairs = list(
-        binarize_each(ENCODER, paths, tmp_path / "ids", frame=Frame(), job=EncodeJob(**options))
-    )
+    job = EncodeJob(errors=errors, dropout=dropout, seed=1)  # type: ignore[arg-type]
+    outcomes = encode_each(ENCODER, paths, tmp_path / "all", job=job)
+    pairs = binarize_each(ENCODER, paths, tmp_path / "ids", frame=Frame(), job=job)
     for path, outcome, pair in zip(paths, outcomes, pairs, strict=True):
-        alone = b"".join(encode_stream(ENCODER, [path], job=EncodeJob(**options)))
-        assert (outcome.output.read_bytes(), outcome.n_lines) == (alone, alone.count(b"\n"))
-        assert pair.n_lines == alone.count(b"\n")
+        alone = b"".join(encode_stream(ENCODER, [path], job=job))
+        assert outcome.output.read_bytes() == alone
+        assert outcome.n_lines == pair.n_lines == alone.count(b"\n")
 
 
 @pytest.mark.parametrize("way", [encode_stream, encode_one, encode_each, binarize, binarize_each])
-def test_each_way_passes_its_options_on(
-    way: Callable[..., Any], files: list[str], tmp_path: Path
-) -> None:
-    """Progress ends at the bytes of all texts; jobs limit lines, and report, replace or skip what is not UTF-8."""
-    output = [] if way is encode_stream else [tmp_path / "out"]
+def test_each_way_passes_its_options(way: Callable[..., Any], files: list[str], out: Path) -> None:
+    """Progress counts the bytes of text; a job limits lines, and reports, replaces or skips what is not UTF-8."""
+    is_stream = way is encode_stream
+    output = [] if is_stream else [out]
 
-    def run(paths: list[str], **options: object) -> int:
-        progress, job = [0], EncodeJob("ids" if way is encode_stream else "bin", **options)  # type: ignore[arg-type]
+    def run(paths: list[str], **options: Any) -> list[int]:
+        progress = list[int]()
+        job = EncodeJob("ids" if is_stream else "bin", **options)
         result = way(ENCODER, paths, *output, job=job, progress=progress.append)
         deque(result if isinstance(result, Iterator) else (), maxlen=0)
-        assert progress == sorted(progress)
-        return progress[-1]
+        return progress
 
-    assert run(files) == len("".join(f"{line}\n" for line in [*LINES, *LINES[:3]]).encode()) - 1
-    bad = tmp_path / "bad.txt"
-    bad.write_bytes(b"low\n\xff\nlow low\n")
-    for options, message in (
-        ({}, r"bad\.txt:2: invalid UTF-8"),
-        ({"max_line": 3, "errors": "skip"}, r"bad\.txt:3: "),
-    ):
-        with pytest.raises(CorpusError, match=message):
-            run([str(bad)], **options)
-    assert run([str(bad)], errors="skip", max_line=7) == 12
-    assert run([str(bad)], errors="replace", max_line=7) == 16
+    n_bytes = len(text_of(LINES))
+    last = n_bytes + len(text_of(LINES[:3])) - 1
+    progress = run(files)
+    assert progress == sorted(progress)
+    assert {n_bytes, last} <= {*progress}
+    bad = files[0] + "bad"
+    Path(bad).write_bytes(b"low\n\xff\nlow low\n")
+    with pytest.raises(CorpusError, match=r"bad:2: invalid UTF-8"):
+        run([bad])
+    with pytest.raises(CorpusError, match=r"bad:3: "):
+        run([bad], max_line=3, errors="skip")
+    assert run([bad], errors="skip", max_line=7)[-1] == 12
+    assert run([bad], errors="replace", max_line=7)[-1] == 16
 
 
 @pytest.mark.parametrize("form", ["npy", "bin"])
-def test_arrays_hold_the_ids_and_offsets_beside(
-    files: list[str], tmp_path: Path, form: str
+def test_arrays_hold_ids_and_offsets(
+    files: list[str], tmp_path: Path, out: Path, form: Any
 ) -> None:
-    """Both arrays hold what `encode_file` gives; numpy reads them, mapped into memory too."""
-    for outcome, path in zip(
-        _made(ENCODER, files, tmp_path / "out", form=form), files, strict=True
+    """An output of one file, or of all, holds the ids of `encode_batch`, and the offsets of lines in a second file."""
+
+    def read(path: Path) -> list[list[int]]:
+        ids = np.load(path, mmap_mode="r") if form == "npy" else np.fromfile(path, "<i4")
+        offsets = np.load(path.with_name(f"{path.name}.offsets.npy"))
+        return [ids.tolist(), offsets.tolist()]
+
+    job = EncodeJob(form)
+    outcomes = list(encode_each(ENCODER, files, out, job=job))
+    n_lines = encode_one(ENCODER, files, tmp_path / "all", job=job)
+    results = [(outcome.output, outcome.n_lines) for outcome in outcomes]
+    for (path, n), lines in zip(
+        [*results, (tmp_path / "all", n_lines)],
+        (LINES, [], LINES[:3], LINES + LINES[:3]),
+        strict=True,
     ):
-        expected = ENCODER.encode_file(path)
-        offsets = np.load(outcome.output.with_name(f"{outcome.output.name}.offsets.npy"))
-        ids = (
-            np.load(outcome.output, mmap_mode="r")
-            if form == "npy"
-            else np.fromfile(outcome.output, "<i4")
-        )
-        assert (ids == expected.ids).all()
-        assert (offsets == expected.offsets).all()
-        assert outcome.n_lines == len(expected)
+        encoded = ENCODER.encode_batch(lines)
+        assert read(path) == [encoded.ids.tolist(), encoded.offsets.tolist()]
+        assert n == len(lines)
 
 
 def test_outputs_are_named_after_their_files() -> None:
-    """The ending of a compressed file is dropped; arrays have offsets, and a folder its manifest."""
-    written = output_files(["a.txt.gz"], Path("out"), job=EncodeJob(form="npy"), each=True)
-    assert [path.name for path in written] == [
-        "a.txt.npy",
-        "a.txt.npy.offsets.npy",
-        ".volt-encoded.json",
-    ]
+    """The ending of a compressed file is removed; arrays have offsets, and a folder has a manifest."""
+    files = output_files(["a.txt.gz"], Path("out"), job=EncodeJob("npy"), each=True)
+    assert [path.name for path in files] == ["a.txt.npy", "a.txt.npy.offsets.npy", MANIFEST]
+    for packed in ("", ".gz", ".bz2", ".zst", ".xz"):
+        assert outputs_of([f"x.txt{packed}"], Path("o"), ".ids").popitem()[1] == Path("o/x.txt.ids")
+    assert outputs_of(["x.lz"], Path("o"), ".ids") == {"x.lz": Path("o/x.lz.ids")}
+    with pytest.raises(ConfigError, match="has the same output"):
+        outputs_of(["x.gz", "x.xz"], Path("o"), "")
 
 
-def test_all_files_can_share_an_array(files: list[str], tmp_path: Path) -> None:
-    """One output for all files: the ids of the stream."""
-    n_lines = encode_one(ENCODER, files, tmp_path / "all.npy", job=EncodeJob(form="npy"))
-    assert n_lines == len(LINES) + 3
-    assert len(np.load(tmp_path / "all.npy.offsets.npy")) == n_lines + 1
-    assert (np.load(tmp_path / "all.npy") == ENCODER.encode_batch(LINES + LINES[:3]).ids).all()
-
-
-def test_finished_outputs_are_not_made_again(files: list[str], tmp_path: Path) -> None:
-    """A second run makes nothing; a changed file, option, vocabulary or output is made again, and only that."""
-    out = tmp_path / "out"
-    assert [outcome.n_lines for outcome in _made(ENCODER, files, out)] == [len(LINES), 0, 3]
-    assert [outcome.n_lines for outcome in _made(ENCODER, files, out)] == [None, None, None]
+def test_only_outdated_outputs_are_written(files: list[str], out: Path) -> None:
+    """A second run writes nothing; after a change of a file, an option, the vocabulary or an output, only that."""
+    assert written(ENCODER, files, out) == [N, 0, 3]
+    assert written(ENCODER, files, out) == [None] * 3
     Path(files[1]).write_text("low\n")
-    assert {outcome.source: outcome.n_lines for outcome in _made(ENCODER, files, out)}[
-        files[1]
-    ] == 1
+    assert written(ENCODER, files, out) == [None, None, 1]  # up-to-date outputs come first
     (out / "a.txt.pieces").write_text("cut")
-    assert [outcome.n_lines for outcome in _made(ENCODER, files, out)] == [None, None, len(LINES)]
-    other = Encoder(ENCODER.vocabulary.closed())
-    assert all(
-        outcome.n_lines is None for outcome in _made(other, files, out)
-    )  # the same: it was closed already
-    pruned = Encoder(Vocabulary(merges=(), tokens=("l", "o")))
-    assert all(outcome.n_lines is not None for outcome in _made(pruned, files, out))
-    assert all(outcome.n_lines is not None for outcome in _made(pruned, files, out, separator="@@"))
+    assert written(ENCODER, files, out) == [None, None, N]
+    equal = Encoder(ENCODER.vocabulary.closed())  # it was closed before
+    assert written(equal, files, out) == [None] * 3
+    assert written(PRUNED, files, out) == [N, 1, 3]
+    assert written(PRUNED, files, out, separator="@@") == [N, 1, 3]
 
 
 @pytest.mark.parametrize("form", ["npy", "bin"])
-def test_an_output_without_its_offsets_is_made_again(
-    files: list[str], tmp_path: Path, form: str
+def test_an_output_without_its_offsets_is_written_again(
+    files: list[str], out: Path, form: str
 ) -> None:
-    """Offsets that are gone, shorter or other than before: both files are made again, as they were, and no others."""
-    out = tmp_path / "out"
-    _made(ENCODER, files, out, form=form)
+    """If offsets are missing, shorter or different, both files are written again, and no others."""
+    written(ENCODER, files, out, form=form)
     before = {path.name: path.read_bytes() for path in out.glob("*.npy")}
+    last = out / f"c.txt.{form}.offsets.npy"
     (out / f"a.txt.{form}.offsets.npy").unlink()
-    (out / f"c.txt.{form}.offsets.npy").write_bytes(b"cut")
-    assert [outcome.n_lines for outcome in _made(ENCODER, files, out, form=form)] == [
-        None,
-        len(LINES),
-        3,
-    ]
-    (out / f"c.txt.{form}.offsets.npy").write_bytes(
-        before[f"c.txt.{form}.offsets.npy"].replace(b"\0", b"\1")
-    )
-    assert [outcome.n_lines for outcome in _made(ENCODER, files, out, form=form)] == [None, None, 3]
+    last.write_bytes(b"cut")
+    assert written(ENCODER, files, out, form=form) == [None, N, 3]
+    last.write_bytes(before[last.name].replace(b"\0", b"\1"))
+    assert written(ENCODER, files, out, form=form) == [None, None, 3]
     assert {path.name: path.read_bytes() for path in out.glob("*.npy")} == before
 
 
-def test_what_is_being_made_again_is_not_said_to_be_made(files: list[str], tmp_path: Path) -> None:
-    """Stopped while it makes outputs anew, perhaps between an output and its offsets, a run leaves no claim on them."""
-    out = tmp_path / "out"
-    _made(ENCODER, files, out, form="npy")
-    pruned = Encoder(Vocabulary(merges=(), tokens=("l", "o")))
-    made = encode_each(pruned, files, out, job=EncodeJob(form="npy"))
-    next(made)
-    (out / "b.txt.npy.offsets.npy").write_bytes(
-        (out / "b.txt.npy.offsets.npy").read_bytes()
-    )  # of the same size as before
-    made.close()  # type: ignore[attr-defined]
-    manifest = json.loads((out / ".volt-encoded.json").read_bytes())
+def test_an_interrupted_run_claims_only_complete_outputs(files: list[str], out: Path) -> None:
+    """If a run stops between an output and its offsets, the manifest does not list them."""
+    written(ENCODER, files, out, form="npy")
+    run = encode_each(PRUNED, files, out, job=EncodeJob("npy"))
+    next(run)
+    offsets = out / "b.txt.npy.offsets.npy"
+    offsets.write_bytes(offsets.read_bytes())  # of the size before
+    run.close()  # type: ignore[attr-defined]
+    manifest = json.loads((out / MANIFEST).read_bytes())
     assert {name for name, origin in manifest.items() if "files" in origin} == {"a.txt.npy"}
-    assert [outcome.n_lines for outcome in _made(ENCODER, files, out, form="npy")] == [
-        len(LINES),
-        0,
-        3,
-    ]
+    assert written(ENCODER, files, out, form="npy") == [N, 0, 3]
 
 
-def test_no_output_is_an_input(files: list[str], tmp_path: Path) -> None:
-    """In Python too: one output for all files, one for each, and the offsets beside."""
+def test_an_output_is_never_an_input(files: list[str], tmp_path: Path, out: Path) -> None:
+    """Links to an input are refused as one output, as one of several, and as offsets."""
+    out.mkdir()
     (tmp_path / "twin").hardlink_to(files[0])
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/a.txt.npy.offsets.npy").symlink_to(files[0])
+    (out / "a.txt.npy.offsets.npy").symlink_to(files[0])
     (tmp_path / "ids.npy.offsets.npy").hardlink_to(files[0])
     before = Path(files[0]).read_bytes()
-    with pytest.raises(ConfigError, match="which is read"):
-        encode_one(ENCODER, files, tmp_path / "twin", job=EncodeJob())
-    with pytest.raises(ConfigError, match="which is read"):
-        encode_one(ENCODER, files, tmp_path / "ids.npy", job=EncodeJob(form="npy"))
-    with pytest.raises(ConfigError, match="which is read"):
-        _made(ENCODER, files, tmp_path / "out", form="npy")
+    arrays = EncodeJob("npy")
+    for call in (
+        lambda: encode_one(ENCODER, files, tmp_path / "twin", job=EncodeJob()),
+        lambda: encode_one(ENCODER, files, tmp_path / "ids.npy", job=arrays),
+        lambda: list(encode_each(ENCODER, files, out, job=arrays)),
+    ):
+        with pytest.raises(ConfigError, match="which is read"):
+            call()
     assert Path(files[0]).read_bytes() == before
-    assert len(_made(ENCODER, files, tmp_path / "out")) == 3
+    assert written(ENCODER, files, out) == [N, 0, 3]
 
 
-def test_a_fault_leaves_what_was_done_and_nothing_half_done(
-    files: list[str], tmp_path: Path
-) -> None:
-    """Files before a bad one are finished and recognised later; the bad one leaves nothing."""
+def test_an_error_leaves_only_complete_outputs(files: list[str], out: Path) -> None:
+    """Files before an invalid one are complete, and are not written again; the invalid one has no output."""
     Path(files[1]).write_bytes(b"low\n\xff\n")
-    out = tmp_path / "out"
     with pytest.raises(CorpusError, match=r"b\.txt:2: invalid UTF-8"):
-        _made(ENCODER, files, out)
-    assert sorted(path.name for path in out.iterdir()) == [".volt-encoded.json", "a.txt.pieces"]
+        each(ENCODER, files, out)
+    assert sorted(path.name for path in out.iterdir()) == [MANIFEST, "a.txt.pieces"]
     Path(files[1]).write_bytes(b"low\n")
-    assert [outcome.n_lines for outcome in _made(ENCODER, files, out)] == [None, 1, 3]
+    assert written(ENCODER, files, out) == [None, 1, 3]
 
 
-def test_places_that_cannot_be_written_are_reported(files: list[str], tmp_path: Path) -> None:
-    """Two files of one name, a folder that cannot be made, arrays in a stream, bad options."""
+def test_outputs_that_cannot_be_written_are_refused(
+    files: list[str], tmp_path: Path, out: Path
+) -> None:
+    """Two files of one name, a folder that cannot be created, arrays in a stream, invalid options."""
     (tmp_path / "d").mkdir()
     (tmp_path / "d/a.txt").write_text("low")
     with pytest.raises(ConfigError, match="has the same output"):
-        _made(ENCODER, [*files, str(tmp_path / "d/a.txt")], tmp_path / "out")
+        each(ENCODER, [*files, str(tmp_path / "d/a.txt")], out)
     with pytest.raises(OutputError, match="cannot be created"):
-        _made(ENCODER, files, tmp_path / "a.txt" / "out")
+        each(ENCODER, files, tmp_path / "a.txt" / "out")
     with pytest.raises(ConfigError, match="cannot go to a stream"):
-        next(encode_stream(ENCODER, files, job=EncodeJob(form="npy")))
-    for options in (
-        {"form": "json"},
-        {"form": "ids", "separator": "@@"},
-        {"n_threads": 0},
-        {"dropout": 2.0},
-    ):
+        next(encode_stream(ENCODER, files, job=EncodeJob("npy")))
+    wrong: list[dict[str, Any]] = [{"form": "json"}, {"n_threads": 0}, {"dropout": 2.0}]
+    for options in [*wrong, {"form": "ids", "separator": "@@"}]:
         with pytest.raises(ConfigError):
-            EncodeJob(**options)  # type: ignore[arg-type]
+            EncodeJob(**options)
 
 
 @pytest.mark.parametrize("form", ["pieces", "npy"])
-def test_a_folder_can_be_encoded_into_itself_again_and_again(
-    files: list[str], tmp_path: Path, form: str
-) -> None:
-    """What earlier runs wrote, in any form, or half made, is no input; a file of the user's is, whatever its name."""
-    assert len(_made(ENCODER, files, tmp_path, form="ids")) == 3
-    stopped = encode_each(ENCODER, expand(tmp_path), tmp_path, job=EncodeJob(form=form))  # type: ignore[arg-type]
-    next(stopped)
-    stopped.close()  # type: ignore[attr-defined]
-    (tmp_path / "a.txt.ids").write_bytes(b"\xff")  # as a kill may leave it, between two renames
-    assert [
-        outcome.n_lines for outcome in _made(ENCODER, expand(tmp_path), tmp_path, form=form)
-    ] == [None, 0, 3]
-    assert [
-        outcome.n_lines for outcome in _made(ENCODER, expand(tmp_path), tmp_path, form=form)
-    ] == [None] * 3
+def test_a_folder_can_be_encoded_into_itself(files: list[str], tmp_path: Path, form: Any) -> None:
+    """Outputs of earlier runs, in any form, complete or not, are not inputs; other files are, with any name."""
+    assert written(ENCODER, files, tmp_path, form="ids") == [N, 0, 3]
+    run = encode_each(ENCODER, expand(tmp_path), tmp_path, job=EncodeJob(form))
+    next(run)
+    run.close()  # type: ignore[attr-defined]
+    (tmp_path / "a.txt.ids").write_bytes(b"\xff")  # as a kill between two renames may leave it
+    assert written(ENCODER, expand(tmp_path), tmp_path, form=form) == [None, 0, 3]
+    assert written(ENCODER, expand(tmp_path), tmp_path, form=form) == [None] * 3
     (tmp_path / "mine.txt.ids").write_text("low\n")
-    outcomes = _made(ENCODER, expand(tmp_path), tmp_path, form=form)
-    assert [Path(outcome.source).name for outcome in outcomes if outcome.n_lines] == [
-        "mine.txt.ids"
-    ]
+    assert written(ENCODER, expand(tmp_path), tmp_path, form=form) == [None] * 3 + [1]
     (tmp_path / "d").mkdir()
-    (tmp_path / "d/c.txt.ids").write_text(
-        "low\n"
-    )  # in another folder, an earlier output's name means nothing
-    assert [
-        outcome.n_lines for outcome in _made(ENCODER, [str(tmp_path / "d/c.txt.ids")], tmp_path)
-    ] == [1]
+    own = tmp_path / "d/c.txt.ids"  # in another folder, the name of an output means nothing
+    own.write_text("low\n")
+    assert written(ENCODER, [str(own)], tmp_path) == [1]
 
 
-def test_the_manifest_of_many_outputs_is_written_in_linear_time(tmp_path: Path) -> None:
-    """While outputs are made, notes are added to the manifest, and it is not written anew for each."""
+def test_the_manifest_of_many_outputs_is_written_in_linear_time(tmp_path: Path, out: Path) -> None:
+    """While outputs are written, lines are appended to the manifest; it is not written anew for each output."""
     for number in range(200):
         (tmp_path / f"{number:03}.txt").write_text("low\n")
-    out, sizes, inodes = tmp_path / "out", list[int](), set[int]()
-    for _ in encode_each(ENCODER, expand(tmp_path), out, job=EncodeJob()):
-        found = (out / ".volt-encoded.json").stat()
-        sizes.append(found.st_size)
-        inodes.add(found.st_ino)
-    assert len(inodes) == 1  # never rewritten meanwhile
+    manifest = out / MANIFEST
+    states = [manifest.stat() for _ in encode_each(ENCODER, expand(tmp_path), out, job=EncodeJob())]
+    sizes = [state.st_size for state in states]
+    assert len({state.st_ino for state in states}) == 1
     assert sizes == sorted(sizes)
-    assert sizes[-1] < 5 * (out / ".volt-encoded.json").stat().st_size
+    assert sizes[-1] < 5 * manifest.stat().st_size
 
 
 @pytest.mark.parametrize("n_bytes", [1, 40, 300])
-def test_a_note_cut_off_by_a_kill_costs_its_output_alone(
-    files: list[str], tmp_path: Path, n_bytes: int
+def test_a_manifest_that_was_cut_short_loses_one_output(
+    files: list[str], out: Path, n_bytes: int
 ) -> None:
-    """A run that is killed leaves a note for each output made; one that was cut off is made again, and no other."""
-    out = tmp_path / "out"
-    lines, stopped = [], encode_each(ENCODER, files, out, job=EncodeJob())
-    for _ in stopped:
-        lines.append((out / ".volt-encoded.json").read_bytes())
-    (out / ".volt-encoded.json").write_bytes(lines[1])
-    assert [outcome.n_lines for outcome in _made(ENCODER, files, out)] == [None, None, 3]
-    (out / ".volt-encoded.json").write_bytes(lines[2][:-n_bytes])
-    assert [outcome.n_lines for outcome in _made(ENCODER, files, out)] == [None, None, 3]
+    """After a kill, the manifest lists each complete output; the output of an incomplete line is written again."""
+    manifest = out / MANIFEST
+    states = [manifest.read_bytes() for _ in encode_each(ENCODER, files, out, job=EncodeJob())]
+    for state in (states[1], states[2][:-n_bytes]):
+        manifest.write_bytes(state)
+        assert written(ENCODER, files, out) == [None, None, 3]
 
 
-def test_damaged_notes_about_outputs_are_ignored(files: list[str], tmp_path: Path) -> None:
-    """A manifest that is no JSON means that outputs are made again, not that the run fails."""
-    out = tmp_path / "out"
-    _made(ENCODER, files, out)
+def test_a_damaged_manifest_is_ignored(files: list[str], out: Path) -> None:
+    """If the manifest is damaged, all outputs are written again."""
     for damaged in ("{", "[1]", '{"a.txt.pieces": 1}', "\xff"):
-        (out / ".volt-encoded.json").write_text(damaged, encoding="latin-1")
-        assert all(outcome.n_lines is not None for outcome in _made(ENCODER, files, out))
+        out.mkdir(exist_ok=True)
+        (out / MANIFEST).write_text(damaged, encoding="latin-1")
+        assert written(ENCODER, files, out) == [N, 0, 3]
 
 
-def test_npy_head_fits_any_length() -> None:
-    """The head that is written last is as long as the one written first."""
+def test_a_manifest_names_all_that_an_output_depends_on(files: list[str], out: Path) -> None:
+    """The source with its size, the options, and the sizes of the files of an output."""
+    outcomes = each(ENCODER, files, out, form="npy", dropout=0.5, seed=3)
+    manifest = json.loads((out / MANIFEST).read_text())
+    fields = "bytes dropout errors files form modified seed separator source vocabulary"
+    assert {" ".join(origin) for origin in manifest.values()} == {fields}
+    origin = manifest["a.txt.npy"]
+    n_bytes = Path(files[0]).stat().st_size
+    assert (origin["bytes"], origin["source"], origin["seed"]) == (n_bytes, files[0], 3)
+    paths = [outcomes[0].output, out / "a.txt.npy.offsets.npy"]
+    assert [size for size, *_ in origin["files"]] == [path.stat().st_size for path in paths]
+
+
+def test_the_header_of_npy_has_one_length() -> None:
+    """The final header is as long as the first one, for any number of ids."""
     files = {n: io.BytesIO() for n in (0, 10**6, 10**15)}
     for n, file in files.items():
         _write_header(file, n)
@@ -364,7 +355,7 @@ def test_npy_head_fits_any_length() -> None:
 
 
 def test_a_small_file_costs_few_calls(tmp_path: Path) -> None:
-    """Each further output of one line calls few functions more; creating and renaming it takes the most time."""
+    """Each further output of one line needs few function calls; creating and renaming it takes longest."""
     calls = []
     for n in (5, 45):
         folder = tmp_path / str(n)
@@ -376,3 +367,57 @@ def test_a_small_file_costs_few_calls(tmp_path: Path) -> None:
         profile.runcall(deque, binarize_each(ENCODER, paths, folder / "out", frame=Frame()), 0)
         calls.append(sum(row.callcount for row in profile.getstats()))
     assert (calls[1] - calls[0]) / 40 < 1_900
+
+
+# ---- pipes
+
+
+@given(
+    text=st.text(alphabet="lowé \n", max_size=60),
+    places=st.lists(st.integers(0, 60), max_size=6),
+    n_threads=st.integers(1, 3),
+    drops=st.booleans(),
+)
+@settings(max_examples=examples(40))
+def test_complete_lines_are_encoded_before_waiting_for_more(
+    text: str, places: list[int], n_threads: int, drops: bool
+) -> None:
+    """However a text is cut into writes, on any number of threads, with dropout and without."""
+    options: Any = {"dropout": 0.5, "seed": 1} if drops else {}
+    job = EncodeJob("ids" if n_threads == 2 else "pieces", n_threads=n_threads, **options)
+    expected = ENCODER.encode_text(text.encode(), form=job.form, **options)  # type: ignore[arg-type]
+    check_answers(
+        text.encode(),
+        places,
+        lambda path, wait: encode_stream(ENCODER, [path], job=job, wait=wait),
+        expected,
+    )
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_a_file_before_a_pipe_is_encoded_at_once(files: list[str], n_threads: int) -> None:
+    """The lines of a file are yielded before the pipe after it has any."""
+    Path(files[0]).write_text("low\n")
+    got = list[bytes]()
+
+    def check(n_written: int) -> None:
+        assert len(b"".join(got).splitlines()) == 1 + n_written
+
+    with writing([b"lo\n", b"w\n"], check) as writer:
+        job = EncodeJob(n_threads=n_threads)
+        for answer in encode_stream(ENCODER, [files[0], writer.path], job=job, wait=writer):
+            got.append(answer)
+    assert b"".join(got) == ENCODER.encode_text(b"low\nlo\nw\n")
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_a_pipe_is_encoded_into_files(out: Path, is_folder: bool) -> None:
+    """The lines of a pipe that is written bit by bit make a whole file."""
+    with writing([b"low\nlo", b"w lo\n"]) as writer:
+        writer(-1), writer(-1), writer.close_writer()
+        if is_folder:
+            [outcome] = each(ENCODER, [writer.path], out)
+            out = outcome.output
+        else:
+            assert encode_one(ENCODER, [writer.path], out, job=EncodeJob()) == 2
+    assert out.read_bytes() == ENCODER.encode_text(b"low\nlow lo\n")

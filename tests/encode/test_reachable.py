@@ -1,16 +1,18 @@
-"""Laws of what text can produce: exactly the tokens that brute force finds, and each text shown gives its token."""
+"""Laws of reach: text can produce exactly the tokens that brute force finds, and each text produces its token."""
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import chain, product
 
 import pytest
 from drawn import examples
+from golden import check
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from merging_modes import vocabularies
 
 from volt.encode.encoder import Encoder
-from volt.encode.reachable import Reach, reach
+from volt.encode.reachable import Reach, _characters, _completed, _some, reach
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -28,10 +30,8 @@ CUT = {  # pre-tokeniser: the atoms of its tokens, and what else stands in texts
     r"bytes+split: ?\p{L}+|\s+(?!\S)|\s": ["a", "Ġ", "Ã", "©"],
 }
 BESIDE = "x2?\t"
-FEW, FEWER = (
-    settings(deadline=None, max_examples=examples(10)),
-    settings(deadline=None, max_examples=3),
-)
+FEW = settings(deadline=None, max_examples=examples(10))
+FEWER = settings(deadline=None, max_examples=3)
 
 
 def length(token: str) -> int:
@@ -48,87 +48,86 @@ def merged_vocabularies(draw, atoms, *, longest=LONGEST, **options):
         if length(left) + length(right) <= longest:
             merges.append((left, right))
             tokens.append(left + right)
-    made = list(dict.fromkeys(tokens))
-    kept = draw(st.permutations(made))[: draw(st.integers(0, len(made)))]
-    return Vocabulary(merges=tuple(merges), tokens=tuple(kept), **options)
+    distinct = list(dict.fromkeys(tokens))
+    retained = draw(st.permutations(distinct))[: draw(st.integers(0, len(distinct)))]
+    return Vocabulary(merges=tuple(merges), tokens=tuple(retained), **options)
 
 
-def seen(vocabulary: Vocabulary, words) -> set[str]:
-    """The tokens that some of these words produce."""
-    return {piece for pieces in Encoder(vocabulary).encode_words(words) for piece in pieces} & set(
-        vocabulary.tokens
-    )
+def produced(vocabulary: Vocabulary, rows) -> set[str]:
+    """Return the tokens of the vocabulary among pieces."""
+    return {*chain.from_iterable(rows)} & {*vocabulary.tokens}
 
 
-def assert_texts_give_their_tokens(vocabulary: Vocabulary, found: Reach) -> None:
-    """Each text is encoded, and its token is among the pieces."""
-    pieces = Encoder(vocabulary).encode_lines(found.texts.values())
-    assert [
-        token for token, line in zip(found.texts, pieces, strict=True) if token not in line
-    ] == []
+def assert_texts_give_their_tokens(vocabulary: Vocabulary, result: Reach) -> None:
+    rows = Encoder(vocabulary).encode_lines(result.texts.values())
+    for token, pieces in zip(result.texts, rows, strict=True):
+        assert token in pieces
 
 
-WORDS = [
-    "".join(letters) for n in range(1, LONGEST + 3) for letters in product(f"ab{UNKNOWN}", repeat=n)
-]
-MARKED_WORDS = [
-    word for n in range(1, LONGEST + 2) for word in map("".join, product(f"ab▁{UNKNOWN}", repeat=n))
-]
+def all_words(characters: str, longest: int) -> list[str]:
+    return ["".join(word) for n in range(longest) for word in product(characters, repeat=n + 1)]
+
+
+def assert_reach_equals_brute_force(vocabulary: Vocabulary, words: list[str]) -> None:
+    """Check that the tokens reached are those among the pieces of all words, and that merges prevent the others."""
+    result = reach(vocabulary)
+    assert set(result.texts) == produced(vocabulary, Encoder(vocabulary).encode_words(words))
+    assert set(result.texts) | result.never.keys() == set(vocabulary.tokens)
+    assert set(result.never.values()) <= {"merges"}
+    assert not result.undecided
+    assert_texts_give_their_tokens(vocabulary, result)
 
 
 @FEW
 @given(st.data(), st.sampled_from(["suffix", "prefix", "none"]))
-def test_tokens_that_brute_force_finds_are_those_that_text_can_produce(data, marker):
-    """Of all words of up to six letters, one of them unknown, the pieces are exactly the tokens said to be reached."""
+def test_tokens_reached_are_those_of_brute_force(data, marker):
+    """All words of up to six letters, or five with "▁", one of which is unknown, produce exactly these tokens."""
     vocabulary = data.draw(merged_vocabularies(MARKED[marker], marker=marker))
-    found = reach(vocabulary)
-    assert set(found.texts) == seen(vocabulary, MARKED_WORDS if marker == "prefix" else WORDS)
-    assert set(found.texts) | found.never.keys() == set(vocabulary.tokens)
-    assert set(found.never.values()) <= {"merges"}
-    assert not found.undecided
-    assert_texts_give_their_tokens(vocabulary, found)
-
-
-def texts_of(vocabulary: Vocabulary, characters: str) -> set[str]:
-    """The tokens that some line of up to four of these characters, or others, produces."""
-    letters = dict.fromkeys([*characters, *BESIDE, " "])
-    lines = ["".join(line) for n in range(1, 5) for line in product(letters, repeat=n)]
-    return {piece for pieces in Encoder(vocabulary).encode_lines(lines) for piece in pieces} & set(
-        vocabulary.tokens
+    is_prefixed = marker == "prefix"
+    words = (
+        all_words(f"ab▁{UNKNOWN}", LONGEST + 1)
+        if is_prefixed
+        else all_words(f"ab{UNKNOWN}", LONGEST + 2)
     )
+    assert_reach_equals_brute_force(vocabulary, words)
+
+
+@settings(max_examples=8, deadline=None)
+@given(vocabularies(longest=4))
+def test_tokens_reached_with_any_merging_are_those_of_brute_force(vocabulary):
+    """All words of up to five letters and the tokens themselves produce exactly these tokens, with whole words too."""
+    spelled = [token.removesuffix("</w>").removeprefix("▁") for token in vocabulary.tokens]
+    words = [word for text in spelled if text for word in (text, f"x{text}", f"{text}x")]
+    assert_reach_equals_brute_force(vocabulary, all_words("abcx", 5) + words)
 
 
 @pytest.mark.parametrize("cut", CUT)
 @FEWER
 @given(st.data())
-def test_tokens_that_lines_hold_are_those_that_text_can_produce(cut, data):
-    """With every pre-tokeniser and normaliser: of all short lines, the pieces are exactly the tokens said to be
-    reached; where a search may miss some, none that is found is said never to occur."""
+def test_tokens_reached_are_those_of_short_lines(cut, data):
+    """With every pre-tokenizer and normaliser, lines of up to four characters produce exactly the tokens reached; if
+    the search may miss some, they produce none that is said never to occur."""
     normalizer = data.draw(st.sampled_from(["none", "nfc", "lowercase"]))
     is_bytes = cut.startswith("bytes")
-    marker = data.draw(st.sampled_from(["suffix", "none"])) if not is_bytes else "none"
-    atoms = [
-        *CUT[cut],
-        *("A" * (not is_bytes)),
-        *(f"{atom}</w>" for atom in CUT[cut] * (marker == "suffix")),
-    ]
-    vocabulary = data.draw(
-        merged_vocabularies(
-            atoms, longest=2, marker=marker, normalizer=normalizer, pretokenizer=cut
-        )
-    )
-    found = reach(vocabulary)
-    lines = texts_of(vocabulary, "".join(CUT[cut]) + "Aé")
-    assert not lines & found.never.keys()
-    if not found.undecided and not is_bytes:
-        assert set(found.texts) == lines
-    assert lines <= set(found.texts) | set(found.undecided)
-    assert_texts_give_their_tokens(vocabulary, found)
+    marker = "none" if is_bytes else data.draw(st.sampled_from(["suffix", "none"]))
+    atoms = CUT[cut] if is_bytes else [*CUT[cut], "A"]
+    if marker == "suffix":
+        atoms = [*atoms, *(f"{atom}</w>" for atom in CUT[cut])]
+    options = {"marker": marker, "normalizer": normalizer, "pretokenizer": cut}
+    vocabulary = data.draw(merged_vocabularies(atoms, longest=2, **options))
+    result = reach(vocabulary)
+    characters = dict.fromkeys([*"".join(CUT[cut]), *"Aé", *BESIDE, " "])
+    lines = all_words("".join(characters), 4)
+    tokens = produced(vocabulary, Encoder(vocabulary).encode_lines(lines))
+    assert not tokens & result.never.keys()
+    if not result.undecided and not is_bytes:
+        assert set(result.texts) == tokens
+    assert tokens <= set(result.texts) | set(result.undecided)
+    assert_texts_give_their_tokens(vocabulary, result)
 
 
 def test_reasons_are_distinguished() -> None:
-    """A token may be lost in merging, to the normaliser, to a user token, or to the pre-tokeniser; what is not made of
-    characters, or holds the end-of-word mark as text, is looked at like others."""
+    """Merges, the normaliser, a user token or the pre-tokenizer may prevent a token."""
     merges = (
         ("b", "c"),
         ("a", "b"),
@@ -148,14 +147,12 @@ def test_reasons_are_distinguished() -> None:
     )
     found = reach(lower)
     assert found.never == {"abc": "merges", "Ab": "normalizer", "a ": "pretokenizer"}
-    assert found.undecided == (
-        "<u>a",
-    )  # text of "<U>" gives it: lower case comes behind user tokens
+    assert found.undecided == ("<u>a",)  # "<U>" is in lower case only after user tokens were found
     assert "<u>a" in Encoder(lower).encode("<U>a")
 
 
-def test_what_only_splitting_back_yields_is_reached() -> None:
-    """Merges break "abc" itself; it comes out of "abcd", which is made otherwise and split back into it."""
+def test_tokens_of_scaffolding_are_reached() -> None:
+    """The characters of "abc" merge into other tokens, but "abcd" is split back into it."""
     merges = (("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "d"), ("bc", "d"), ("a", "bcd"))
     vocabulary = Vocabulary(merges=merges, tokens=("a", "abc", "d"), marker="none")
     found = reach(vocabulary)
@@ -164,7 +161,7 @@ def test_what_only_splitting_back_yields_is_reached() -> None:
 
 
 def test_a_token_that_spells_the_end_of_words_is_reached_as_an_unknown_character() -> None:
-    """Where merges make the string "a</w>" of text, an unknown "a" at the end of a word is spelled alike."""
+    """If merges make the string "a</w>" of text, an unknown "a" at the end of a word is spelled like it."""
     merges = (("a", "<"), ("a<", "/"), ("/", "w"), ("a</", "w"), ("a</w", ">"))
     vocabulary = Vocabulary(merges=merges, tokens=tuple(map("".join, merges)))
     found = reach(vocabulary)
@@ -173,11 +170,51 @@ def test_a_token_that_spells_the_end_of_words_is_reached_as_an_unknown_character
     assert_texts_give_their_tokens(vocabulary, found)
 
 
-def test_bytes_come_out_inside_characters() -> None:
-    """A byte that begins or ends a character is found in a text; one that is in no UTF-8 is said to be in none."""
+def test_bytes_of_characters_are_reached() -> None:
+    """A byte that begins or ends a character is in some text; a byte that does not occur in UTF-8 is in none."""
     tokens = ("Ã", "©", "À", "a", "©a", "Ã©", "âĤ", "Ĥ", "â")
     merges = (("©", "a"), ("Ã", "©"), ("â", "Ĥ"))
     vocabulary = Vocabulary(merges=merges, tokens=tokens, marker="none", pretokenizer="bytes")
     found = reach(vocabulary)
     assert (found.never, found.undecided) == ({"À": "pretokenizer"}, ())
     assert_texts_give_their_tokens(vocabulary, found)
+
+
+def test_whole_words_are_reached_unless_they_are_split() -> None:
+    """A token that only a whole word can be is reached, unless words are split inside it."""
+    tokens = ("a", "b", "ab", "a b", "b!", "一", "一ab")
+    found = reach(Vocabulary((), tokens, marker="none", pretokenizer="unicode", whole_words=True))
+    assert set(found.texts) == {"a", "b", "ab", "一", "一ab"}
+    assert found.never == {"a b": "pretokenizer", "b!": "pretokenizer"}
+    for marker, token in (("suffix", "ab</w>"), ("prefix", "▁ab")):
+        found = reach(Vocabulary((), ("ab", token), marker=marker, whole_words=True))
+        assert (found.texts, found.never) == ({token: "ab"}, {"ab": "merges"})
+    bytes_ = Vocabulary((), ("a", "Ã", "Ã©"), marker="none", pretokenizer="bytes", whole_words=True)
+    assert (reach(bytes_).texts["Ã©"], reach(bytes_).never) == ("é", {})
+
+
+def test_characters_around_bytes() -> None:
+    """All characters that contain some bytes at the start, inside or at the end are tried, or 400 of many."""
+    parts = [
+        (b"\xc3", True, False),
+        (b"\xa9", False, True),
+        (b"\xa9", False, False),
+        (b"\xe4", True, False),
+        (b"\xed", True, False),
+        (b"\xf0\x9f", True, False),
+        (b"\xb8\xad", False, True),
+        (b"\x9f\x98", False, False),
+        (b"\xf4", True, False),
+        (b"\xc2\xa9", True, True),
+    ]
+    rows = {}
+    for part, at_start, at_end in parts:
+        key = ascii((part, int(at_start), int(at_end)))
+        rows[key] = _characters(part, at_start=at_start, at_end=at_end)
+    for data in (b"\xc3", b"a\xc3", b"\xa9a", b"\xa9", b"\xa9a\xe4\xb8", b"\xff", b"ab"):
+        rows[ascii(data)] = _completed(data)
+    values = {key: ascii(f"{len(row)} {row[:3]} {row[-3:]}") for key, row in rows.items()}
+    check("encode characters", values)
+    assert _some([range(2), range(200)]) == list(product(range(2), range(200)))
+    assert len(_some([range(401)])) == 400
+    assert _some([range(3)], most=3) == [(0,), (1,), (2,)]

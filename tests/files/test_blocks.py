@@ -2,9 +2,8 @@
 
 import gzip
 import io
-import os
 import sys
-from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volt.errors import ConfigError, CorpusError
-from volt.files.blocks import Block, read_blocks
-from volt.files.paths import expand
-from volt.files.threads import prefetch
+from volt.files.blocks import Block, read_blocks, read_raw, smaller_blocks
 
 TEXT = "".join(f"line {i} ä🙂 {'x' * (i % 50)}\n" for i in range(5_000)).encode()
 
@@ -43,11 +40,12 @@ def test_blocks_are_the_file(scratch: Path, packer: str, parts: list[str], block
     blocks = list(read_blocks(str(scratch), block_size=block_size))
     assert b"".join(block.data for block in blocks) == data
     assert all(block.data.endswith(b"\n") for block in blocks[:-1])
-    first_lines = [
-        1 + b"".join(block.data for block in blocks[:i]).count(b"\n") for i in range(len(blocks))
-    ]
-    assert [block.first_line for block in blocks] == first_lines
-    assert sum(block.n_lines for block in blocks) == len(io.BytesIO(data).readlines())
+    first_line = 1
+    for block in blocks:
+        assert block.first_line == first_line
+        assert block.n_lines == len(io.BytesIO(block.data).readlines())
+        first_line += block.n_lines
+    assert list(read_raw(str(scratch), block_size=block_size)) == [block.data for block in blocks]
     assert not blocks or blocks[-1].n_raw_bytes == scratch.stat().st_size
 
 
@@ -215,50 +213,44 @@ def test_stdin_is_a_file_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None
     assert joined("-") == b"a\nb\n"
 
 
-def test_sources_expand_in_order(tmp_path: Path) -> None:
-    """Files stay as given; globs and directories are sorted; dot files are passed over."""
-    for name in ("b.txt", "a.txt", "sub/c.txt", "sub/.hidden", ".git/d", "odd[1].txt"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
-
-    def names(*sources: Path | str) -> list[str]:
-        return [
-            path if path == "-" else os.path.relpath(path, tmp_path) for path in expand(sources)
-        ]
-
-    assert names(tmp_path) == ["a.txt", "b.txt", "odd[1].txt", "sub/c.txt"]
-    assert names(tmp_path / "b.txt", "-", tmp_path / "a.txt") == ["b.txt", "-", "a.txt"]
-    assert names(tmp_path / "?.txt") == ["a.txt", "b.txt"]
-    assert names(tmp_path / "**" / "c.*") == ["sub/c.txt"]
-    assert names(tmp_path / "s*") == ["sub/c.txt"]
-    assert names(tmp_path / "odd[1].txt") == ["odd[1].txt"]
-    assert expand(tmp_path / "a.txt") == [str(tmp_path / "a.txt")]
+LINES = b"low\nnew lower\n\nend"
 
 
-def test_sources_that_are_not_there(tmp_path: Path) -> None:
-    """A value that cannot be a path is refused with the reason."""
-    (tmp_path / "empty").mkdir()
-    for source, message in [
-        (tmp_path / "none.txt", "no such file"),
-        (tmp_path / "*.gz", "no file matches this pattern"),
-        (tmp_path / "empty", "the directory contains no files"),
-    ]:
-        with pytest.raises(CorpusError, match=message):
-            expand(source)
-    with pytest.raises(CorpusError, match="no corpus was given"):
-        expand([])
+@pytest.mark.parametrize(
+    ("size", "ends", "n_bytes"),
+    [
+        (1, [4, 14, 15, 18], [8, 14, 15, 18]),
+        (4, [4, 15, 18], [8, 16, 18]),
+        (14, [14, 18], [14, 18]),
+        (18, [15, 18], [18, 18]),
+        (19, [18], [18]),
+    ],
+)
+def test_a_block_ends_at_the_first_line_end_after_its_size(
+    tmp_path: Path, size: int, ends: list[int], n_bytes: list[int]
+) -> None:
+    """Bytes are read in steps of the block size, and counted when they are read."""
+    path = tmp_path / "a"
+    path.write_bytes(LINES)
+    blocks = list(read_blocks(str(path), block_size=size))
+    parts = [LINES[start:end] for start, end in pairwise([0, *ends])]
+    assert [block.data for block in blocks] == parts
+    assert [block.n_raw_bytes for block in blocks] == n_bytes
 
 
-def test_prefetch_keeps_order_and_errors() -> None:
-    """Items come in order; an error comes where it belongs; an abandoned iterator does no harm."""
+def test_large_blocks_are_divided_at_lines() -> None:
+    """A part has at most so many bytes, or one longer line; a block of few or bad lines stays whole."""
+    parts = list(smaller_blocks(Block("a", 5, 4, LINES, 18), 3))
+    assert [(part.first_line, part.n_lines) for part in parts] == [(5, 1), (6, 1), (7, 1), (8, 1)]
+    assert [part.data for part in parts] == LINES.splitlines(keepends=True)
+    parts = list(smaller_blocks(Block("a", 1, 9, b"a\nb\nc\n" * 3, 18), 4))
+    assert b"|".join(part.data for part in parts) == b"a\nb\n|c\na\n|b\nc\n|a\nb\n|c\n"
+    for block in (Block("a", 1, 4, LINES, 18), Block("a", 1, 5, LINES, 18, bad_lines=(2,))):
+        assert list(smaller_blocks(block, 4)) == [block]
 
-    def items() -> Iterator[Block]:
-        yield Block("a", 1, 0, b"", 0)
-        yield Block("b", 1, 0, b"", 0)
-        raise CorpusError("c")
 
-    ahead = prefetch(items())
-    assert [next(ahead).path, next(ahead).path] == ["a", "b"]
-    with pytest.raises(CorpusError, match="c"):
-        next(ahead)
-    next(prefetch(items()))
+def test_dropped_lines_are_counted_in_places() -> None:
+    """Lines that were repaired keep their number; lines after dropped ones have the file's numbers."""
+    dropped = Block("a", 3, 6, b"", 0, bad_lines=(3, 5, 6), dropped=True)
+    assert [dropped.place(index) for index in range(3)] == ["a:4", "a:7", "a:8"]
+    assert Block("a", 3, 6, b"", 0, bad_lines=(3, 5, 6)).place(1) == "a:4"

@@ -11,7 +11,17 @@ import pytest
 
 from volt.count import count_words
 from volt.errors import ConfigError, CorpusError
-from volt.files.paths import expand, expand_user
+from volt.files.paths import (
+    check_readable,
+    exists,
+    expand,
+    expand_user,
+    is_file,
+    mark_of,
+    size_of,
+    stands_for_several,
+    total_size,
+)
 
 NAMES = ["a.txt", "b.tsv", "s/b.txt", "s/t/c.txt", "s/t/t.txt", "[x]/d.txt", ".h/d.txt", "s/.e.txt"]
 
@@ -168,3 +178,69 @@ def test_thousands_of_empty_files(folder):
         count_words("many")
     Path("many/7").write_text("low")
     assert count_words("many").words == ["low"]
+
+
+def test_sources_expand_in_order(tmp_path: Path) -> None:
+    """Files stay as given; globs and directories are sorted; dot files are passed over."""
+    for name in ("b.txt", "a.txt", "sub/c.txt", "sub/.hidden", ".git/d", "odd[1].txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+
+    def names(*sources: Path | str) -> list[str]:
+        return [
+            path if path == "-" else os.path.relpath(path, tmp_path) for path in expand(sources)
+        ]
+
+    assert names(tmp_path) == ["a.txt", "b.txt", "odd[1].txt", "sub/c.txt"]
+    assert names(tmp_path / "b.txt", "-", tmp_path / "a.txt") == ["b.txt", "-", "a.txt"]
+    assert names(tmp_path / "?.txt") == ["a.txt", "b.txt"]
+    assert names(tmp_path / "**" / "c.*") == ["sub/c.txt"]
+    assert names(tmp_path / "s*") == ["sub/c.txt"]
+    assert names(tmp_path / "odd[1].txt") == ["odd[1].txt"]
+    assert expand(tmp_path / "a.txt") == [str(tmp_path / "a.txt")]
+
+
+def test_sources_that_are_not_there(tmp_path: Path) -> None:
+    """A value that cannot be a path is refused with the reason."""
+    (tmp_path / "empty").mkdir()
+    for source, message in [
+        (tmp_path / "none.txt", "no such file"),
+        (tmp_path / "*.gz", "no file matches this pattern"),
+        (tmp_path / "empty", "the directory contains no files"),
+    ]:
+        with pytest.raises(CorpusError, match=message):
+            expand(source)
+    with pytest.raises(CorpusError, match="no corpus was given"):
+        expand([])
+
+
+def test_sizes_and_marks(folder: Path) -> None:
+    """The size of a file, with its modification time as a mark; None if it is unknown."""
+    size = len("low\n")
+    status = Path("a.txt").stat()
+    for path in ("a.txt", f"file://{folder}/a.txt"):
+        assert size_of(path) == size
+        assert mark_of(path) == (size, status.st_mtime_ns)
+        assert exists(path)
+        assert is_file(path)
+        check_readable(path, kind=CorpusError)
+    assert mark_of("s") == (0, Path("s").stat().st_mtime_ns)
+    assert exists("s")
+    assert not is_file("s")
+    assert is_file("s3://bucket/a")
+    for missing in ("none", "a\0b"):
+        assert size_of(missing) is None
+        with pytest.raises(ConfigError, match="cannot be read"):
+            check_readable(missing, kind=ConfigError)
+    assert mark_of("none") is None
+    assert not exists("none")
+    sums = [total_size(paths) for paths in (["a.txt", "[x]/d.txt"], ["a.txt", "none"], [])]
+    assert sums == [2 * size, None, 0]
+
+
+@pytest.mark.parametrize("pattern", ["*.txt", "s3://b/a?", "https://h/*", "https://h/[ab]"])
+def test_patterns_stand_for_several(folder: Path, pattern: str) -> None:
+    """A "?" of http starts a query; the name of an existing file is no pattern."""
+    assert stands_for_several(pattern)
+    for plain in ("[x]/d.txt", "c", "https://h/a?b", "s3://b/a"):
+        assert not stands_for_several(plain)

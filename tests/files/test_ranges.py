@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,16 @@ from hypothesis import strategies as st
 
 from volt.encode.encoder import Encoder
 from volt.errors import CorpusError
-from volt.files.ranges import can_span, file_spans
+from volt.files import ranges
+from volt.files.ranges import (
+    Descriptor,
+    FileRange,
+    FileSpan,
+    can_span,
+    file_spans,
+    numbered,
+    read_range,
+)
 from volt.vocabulary import Vocabulary
 
 
@@ -59,19 +69,52 @@ def test_only_plain_files_are_cut(tmp_path: Path) -> None:
         list(file_spans(str(tmp_path / "b.txt"), size=10))
 
 
-def test_a_file_that_shrinks_is_reported(tmp_path: Path) -> None:
-    """A file that is cut while it is read is an error, not a crash and not a shorter result."""
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"line\n" * 1000)
-    spans = list(file_spans(str(path), size=100))
-    os.truncate(path, 200)
-    with pytest.raises(CorpusError, match=r"a\.txt: became shorter while it was read"):
-        bytes(spans[-1])
-
-
 def test_a_fault_far_inside_names_its_line(tmp_path: Path) -> None:
     """Bytes that are no text are reported with the line of the file, whatever span they are in."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"low lower\n" * 300_000 + b"lo\xffw\n" + b"low\n" * 300_000)
     with pytest.raises(CorpusError, match=r"a\.txt:300001: invalid UTF-8 byte 0xff at column 3"):
         Encoder(Vocabulary((), tuple("lower"))).encode_file(path)
+
+
+TEXT = b"low\nnew lower\n\nend"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    (tmp_path / "a.txt").write_bytes(TEXT)
+    return str(tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize("step", [1, 5, 4096])
+def test_lines_are_found_and_numbered(
+    path: str, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """However many bytes are read at a time, a span, a range and an error have the file's line numbers."""
+    monkeypatch.setattr(ranges, "_SPAN_STEP", step)
+    monkeypatch.setattr(ranges, "_COUNT_STEP", step)
+    for size, starts in {1: [0, 4, 14, 15], 4: [0, 4, 14], 5: [0, 14], 18: [0]}.items():
+        assert [span.start for span in file_spans(path, size=size)] == starts
+    file = Descriptor(path)
+    assert [file.line_at(place) for place in (0, 4, 14, 15)] == [1, 2, 3, 4]
+    places = 1, 3, 4, 5, 14, 15, 16
+    assert [file.line_end(place, 18) for place in places] == [4, 4, 4, 14, 14, 15, 18]
+    assert file.line_end(5, 9) == 9
+    block = FileSpan(file, 4, 10).block()
+    assert (block.path, block.first_line, block.data) == (path, 2, b"new lower\n")
+
+    bounds = pairwise([0, 5, 14, 18])
+    cuts = [FileRange(path, start, stop, 18, first_line=7) for start, stop in bounds]
+    blocks = [[(one.first_line, one.data) for one in read_range(cut)] for cut in cuts]
+    assert blocks == [[(1, b"low\nnew lower\n")], [], [(7, b"\nend")]]
+
+    asked = list[int]()
+
+    def refuse(cut: FileRange) -> None:
+        asked.append(cut.first_line)
+        raise CorpusError("x")
+
+    for cut in cuts:
+        with pytest.raises(CorpusError):
+            numbered(cut, refuse)
+    assert asked == [7, 7, 3, 7, 3]

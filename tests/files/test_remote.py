@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import sys
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,6 +21,7 @@ from volt.files.blocks import read_blocks
 from volt.files.paths import expand
 from volt.files.remote import look
 from volt.files.remote_files import RemoteFile
+from volt.files.retries import ServerError
 from volt.files.small_files import read_bytes, read_head
 from volt.formats.registry import format_of, read_vocabulary, write_vocabulary
 
@@ -222,3 +225,78 @@ def test_fsspec_itself_may_be_missing(monkeypatch):
     monkeypatch.setattr(remote, "_systems", {})
     with pytest.raises(MissingLibraryError, match="memory:// needs fsspec"):
         expand("memory://corpus/a.txt")
+
+
+STATUSES = {
+    remote.RefusedError: (401, 403),
+    FileNotFoundError: (404, 410),
+    ServerError: (400, 402, 499, 501),
+    type(None): (0, 399, 408, 425, 429, 500, 503, "x"),
+}
+
+
+@pytest.mark.parametrize("kind", STATUSES)
+def test_a_status_is_final_or_retried(kind: type) -> None:
+    """Refused, missing and wrong requests are final, whatever object carries the status."""
+    for status in STATUSES[kind]:
+        head = {"ResponseMetadata": {"HTTPStatusCode": status}}
+        carriers = {"status": status}, {"response": SimpleNamespace(status_code=status)}
+        for attributes in (*carriers, {"response": head}):
+            error = OSError("why")
+            vars(error).update(attributes)
+            assert type(remote.failure(error)) is kind
+
+
+def test_an_error_is_final_or_retried() -> None:
+    """The cause of a missing file decides, because fsspec reports every failure as one."""
+    hidden = FileNotFoundError("as fsspec says")
+    hidden.__cause__ = OSError("why")
+    assert remote.failure(hidden) is None
+    kinds = {
+        PermissionError(): errno.EACCES,
+        IsADirectoryError(): errno.EISDIR,
+        NotImplementedError("x"): errno.EIO,
+        FileNotFoundError(): errno.ENOENT,
+        type("NoCredentialsError", (Exception,), {})(): errno.EACCES,
+    }
+    assert [final.errno for final in map(remote.failure, kinds) if final] == list(kinds.values())
+    assert (remote.message_of(KeyError()), remote.message_of(OSError("x"))) == ("KeyError", "x")
+    with pytest.raises(remote.RefusedError, match="keys in a URL"):
+        remote.look("s3://key:secret@bucket/a")
+
+
+def test_libraries_get_timeouts_and_no_cache() -> None:
+    """Only VOLT retries, and no library keeps a list of files."""
+    options = remote._options("http")
+    timeout = options["client_kwargs"]["timeout"]
+    assert (timeout.total, timeout.sock_connect, timeout.sock_read) == (None, 15, 20)
+    assert options["client_kwargs"]["trust_env"]
+    assert options["headers"] == {"Accept-Encoding": "identity"}
+    uncached = {"use_listings_cache": False}
+    assert remote._options("gs") == uncached | {"requests_timeout": timeout}
+    waits = {"connect_timeout": 15, "read_timeout": 20, "retries": {"total_max_attempts": 1}}
+    assert remote._options("s3") == uncached | {"config_kwargs": waits}
+    assert remote._options("memory") == uncached
+
+
+def test_parts_of_patterns_are_regular_expressions() -> None:
+    """A star matches within a part; two stars match any folders. A page of http is a folder."""
+    expressions = [remote._expression(part) for part in ("**", "a?", "*.txt")]
+    assert expressions == ["(?:/[^/]*)*?", "/a.", r"/[^/]*\.txt"]
+    assert remote.look("https://h/a/?b") == (None, 0, True)
+    assert remote.RemoteStat(None, 3, is_folder=True).stamp == (0, 3)
+
+
+def test_pages_are_asked_for_no_deeper_than_a_pattern_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A star stands for one level of links, two for all; links with a query, or to the page itself, are left out."""
+    pages = {
+        "http://h/": ["http://h/a/", "http://h/x.txt", "http://h/"],
+        "http://h/a/b/": ["http://h/a/b/z.txt"],
+        "http://h/a/": ["http://h/a/b/", "http://h/a/y.txt", "http://h/a/y.txt?q"],
+    }
+    asked = list[str]()
+    monkeypatch.setattr(remote, "ask", lambda url, _: asked.append(url) or pages[url])
+    found = [remote.files_at(f"http://h/{pattern}") for pattern in ("*", "*/*", "**", "a/*.txt")]
+    assert found[:2] + found[3:] == [["http://h/x.txt"], ["http://h/a/y.txt"], ["http://h/a/y.txt"]]
+    assert found[2] == [f"http://h/{name}.txt" for name in ("a/b/z", "a/y", "x")]
+    assert len(asked) == 1 + 2 + 3 + 1

@@ -90,21 +90,6 @@ def test_search_encode_and_a_folder_of_outputs(bucket, local, tmp_path):
         )
 
 
-def test_an_output_that_is_read_is_refused(bucket, capsys):
-    """However it is spelled; and the object stays."""
-    model = "s3://corpus/made/v.volt"
-    assert status_of(["search", bucket, "-o", model, "-q", "--candidates", 30]) == 0
-    capsys.readouterr()
-    assert (
-        status_of(
-            ["encode", "-m", model, f"{bucket}/a.txt", "-o", "s3a://corpus//data/./a.txt", "-q"]
-        )
-        == 2
-    )
-    assert "would be written over s3://corpus/data/a.txt" in capsys.readouterr().err
-    assert read_bytes(f"{bucket}/a.txt", kind=CorpusError) == TEXT.encode()
-
-
 def test_a_stream_reads_ranges(bucket, local, tmp_path, monkeypatch):
     """Lines and states are those of local files, also from the index in the cache."""
     monkeypatch.setattr("volt.stream.reading.text_shard.SMALL", 0)

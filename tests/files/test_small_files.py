@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from random import Random
 
@@ -15,7 +16,14 @@ from volt.files import small_files
 from volt.files.blocks import read_blocks
 from volt.files.paths import expand
 from volt.files.ranges import file_spans
-from volt.files.small_files import decoded, read_bytes, read_text
+from volt.files.small_files import (
+    decoded,
+    is_compressed,
+    is_pipe,
+    read_bytes,
+    read_start,
+    read_text,
+)
 from volt.formats.registry import read_vocabulary
 
 
@@ -96,3 +104,34 @@ def test_what_is_no_path_is_reported_as_a_file_that_cannot_be_read(path: str) ->
         next(file_spans(path, size=9))
     with pytest.raises(ConfigError, match="contains a character that no path can contain"):
         read_vocabulary(path)
+
+
+def test_files_are_recognised_by_their_first_bytes(tmp_path: Path) -> None:
+    """A short signature of compression is plain text; a pipe is recognised without reading it."""
+    plain = tmp_path / "a"
+    plain.write_bytes(b"BZx")
+    assert read_bytes(plain, kind=CorpusError) == read_start(plain, -1) == b"BZx"
+    assert read_start(plain, 2) == b"BZ"
+    packed = tmp_path / "b"
+    packed.write_bytes(PACKERS["gzip"](b"x"))
+    assert not is_compressed(plain)
+    assert is_compressed(packed)
+    os.mkfifo(tmp_path / "pipe")
+    assert is_pipe(tmp_path / "pipe")
+    assert not any(is_pipe(tmp_path / name) for name in ("a", "none", "a\0b"))
+
+
+def test_a_compressed_file_has_a_limit_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plain file has none, and a truncated file is an error of the requested kind."""
+    monkeypatch.setattr(small_files, "_MOST_UNPACKED", 89)
+    path = tmp_path / "a"
+    path.write_bytes(b"x" * 90)
+    assert len(read_bytes(path, kind=CorpusError)) == 90
+    path.write_bytes(PACKERS["gzip"](b"x" * 90))
+    with pytest.raises(CorpusError, match="more than 89 bytes"):
+        read_bytes(path, kind=CorpusError)
+    path.write_bytes(PACKERS["gzip"](b"x" * 80)[:-4])
+    with pytest.raises(ConfigError, match="a: truncated after line 0"):
+        read_bytes(path, kind=ConfigError)

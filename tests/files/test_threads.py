@@ -1,46 +1,156 @@
-"""Work in threads: results in order, and errors in their place."""
+"""Laws of work in threads: results in order, errors in their place, and loops that can be stopped."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, Future
+from typing import Any
 
 import pytest
 
-from volt.files.threads import in_order
+from volt.errors import ConfigError
+from volt.files import threads
+from volt.files.threads import (
+    ThreadTask,
+    can_wait,
+    in_order,
+    next_in_thread,
+    patiently,
+    prefetch,
+    run_watched,
+)
+
+
+def inverse(number: int) -> int:
+    return 1 // number
 
 
 @pytest.mark.parametrize("n_threads", [1, 4])
-def test_errors_come_in_order(n_threads: int) -> None:
-    """Results before an error are delivered, then the error."""
-    results = in_order(lambda number: 1 // number, [1, 1, 0, 1], n_threads=n_threads)
-    assert [next(results), next(results)] == [1, 1]
-    with pytest.raises(ZeroDivisionError):
-        next(results)
-
-
-@pytest.mark.parametrize("n_threads", [1, 4])
-def test_errors_of_what_makes_the_items_come_behind_the_results(n_threads: int) -> None:
-    """If making the third item fails, the first two results are delivered, then the error."""
-    results = in_order(
-        lambda number: 1 // number, (1 // number for number in [1, 1, 0]), n_threads=n_threads
-    )
+@pytest.mark.parametrize("make", [iter, lambda numbers: map(inverse, numbers)])
+def test_results_before_an_error_are_delivered(
+    n_threads: int, make: Callable[[list[int]], Iterable[int]]
+) -> None:
+    """Two results, then the error of the work, or of the iterable, on the third item."""
+    results = in_order(inverse, make([1, 1, 0]), n_threads=n_threads)
     assert [next(results), next(results)] == [1, 1]
     with pytest.raises(ZeroDivisionError):
         next(results)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
-def test_what_is_awaited_comes_before_more_is_asked_for(n_threads: int) -> None:
-    """Behind an awaited item, its result and all before it are given before the next item is asked for."""
+def test_an_awaited_result_comes_before_the_next_request(n_threads: int) -> None:
+    """After an awaited item, its result and all earlier ones are yielded before the next item is requested."""
     results = list[int]()
+
+    def is_awaited(number: int) -> bool:
+        return number % 7 in (0, 5)
 
     def items() -> Iterator[int]:
         for number in range(40):
             yield number
-            assert len(results) == number + 1 or number % 7 not in (0, 5)
+            assert len(results) == number + 1 or not is_awaited(number)
 
-    for result in in_order(
-        lambda number: number, items(), n_threads=n_threads, is_awaited=lambda n: n % 7 in (0, 5)
-    ):
+    for result in in_order(int, items(), n_threads=n_threads, is_awaited=is_awaited):
         results.append(result)
     assert results == list(range(40))
+
+
+@pytest.mark.parametrize(("n_threads", "n_ahead"), [(1, 1), (2, 5), (3, 7)])
+def test_threads_work_a_little_ahead(n_threads: int, n_ahead: int) -> None:
+    """One thread requests an item when its result is due; n threads request up to 2 n + 1 items."""
+    taken = list[int]()
+    items = (taken.append(number) or number for number in range(30))
+    results = in_order(str, items, n_threads=n_threads)
+    assert next(results) == "0"
+    assert len(taken) == n_ahead
+    assert list(results) == [str(number) for number in range(1, 30)]
+
+
+def test_a_watched_loop_reports_its_progress() -> None:
+    """The work done is reported while the loop runs; the loop gets two 64-bit counters."""
+    reported = set[int]()
+    go = threading.Event()
+
+    def kernel(progress: Any) -> str:
+        progress[0] = 5
+        assert go.wait(10)
+        return f"{progress.dtype} {len(progress)}"
+
+    assert run_watched(kernel, report=lambda n: (reported.add(n), go.set())) == "int64 2"
+    assert reported == {5}
+    assert run_watched(lambda progress: int(progress.sum())) == 0
+
+
+def test_an_interrupt_stops_a_watched_loop() -> None:
+    """The caller waits for the end of the loop."""
+    ended = list[bool]()
+
+    def endless(progress: Any) -> None:
+        while not progress[1]:
+            pass
+        ended.append(True)
+
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_watched(endless, report=interrupt)
+    assert ended == [True]
+
+
+def test_a_cancelled_task_makes_no_call() -> None:
+    """Waiting for it raises CancelledError."""
+    calls = list[int]()
+    task = ThreadTask(lambda: calls.append(1))
+    task.cancel()
+    task.run()
+    assert calls == []
+    with pytest.raises(CancelledError):
+        patiently(task)
+
+
+def test_waiting_returns_results_and_raises_errors() -> None:
+    """A task's own timeout is raised; a task of another process is an error, as it would never end."""
+    failed: Future[int] = Future()
+    failed.set_exception(TimeoutError("late"))
+    with pytest.raises(TimeoutError, match="late"):
+        patiently(failed)
+    assert patiently(next_in_thread(iter([7]))) == 7
+    assert patiently(next_in_thread(iter([]))) is None
+    foreign = ThreadTask(int)
+    foreign.pid += 1
+    assert can_wait(os.getpid())
+    assert not can_wait(foreign.pid)
+    with pytest.raises(ConfigError, match="another process computes this"):
+        patiently(foreign)
+
+
+def test_cores_are_counted_without_affinity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system that reports nothing counts as one core."""
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert threads.available_cores() == 1
+
+
+def test_prefetched_items_keep_their_order_and_errors() -> None:
+    """Items come in order, then the error; closing the generator closes the iterator."""
+    closed = threading.Event()
+
+    def items() -> Iterator[int]:
+        try:
+            yield from (7, 8)
+            raise ZeroDivisionError
+        finally:
+            closed.set()
+
+    ahead = prefetch(items())
+    assert [next(ahead), next(ahead)] == [7, 8]
+    with pytest.raises(ZeroDivisionError):
+        next(ahead)
+    closed.clear()
+    ahead = prefetch(items())
+    next(ahead)
+    ahead.close()
+    assert closed.wait(10)

@@ -91,17 +91,6 @@ def test_links_of_a_page_are_a_folder(web):
 
 @READERS
 @pytest.mark.parametrize("fault", ["cuts", "refusals"])
-def test_a_server_that_fails_a_few_times_is_asked_again(web, ranges, fault):
-    """Answers that break off in the middle, far or near, and passing errors change nothing of what is read."""
-    web.ranges = ranges
-    web.files["/a.txt"] = data = DATA if ranges else DATA * 32
-    setattr(web, fault, 3)
-    assert b"".join(read_raw(f"{web.url}/a.txt")) == data
-    assert not getattr(web, fault)
-
-
-@READERS
-@pytest.mark.parametrize("fault", ["cuts", "refusals"])
 def test_a_server_that_always_fails_is_reported_after_some_tries(web, ranges, fault):
     """In the middle or at the start: one error that says how often it was asked."""
     web.ranges = ranges
@@ -164,15 +153,6 @@ def test_a_loop_of_redirects_is_final(web):
     with pytest.raises(CorpusError, match="the server redirects in a loop"):
         expand(f"{web.url}/a.txt")
     assert len(web.asked) < 50
-
-
-def test_a_file_that_changes_is_reported(web):
-    """Its ETag differs at the end, or in the middle its length does."""
-    with RemoteFile(f"{web.url}/a.txt") as file:
-        file.read(10)
-        web.files["/a.txt"] = DATA[:5_000]
-        with pytest.raises(remote.ChangedError):
-            file.read()
 
 
 def test_no_secret_is_reported(web):

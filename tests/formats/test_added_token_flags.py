@@ -275,6 +275,19 @@ def test_what_is_not_followed_is_announced(case: str, tmp_path: Path) -> None:
     assert huggingface.read(written(tmp_path, [])).provenance["lost"] == []
 
 
+@pytest.mark.parametrize("special", [True, False])
+def test_special_tokens_of_spaces_are_announced(special: bool, tmp_path: Path) -> None:
+    """A token "▁▁" that merges make from spaces is an ordinary one in VOLT, so that decoding never skips it."""
+    row = {"content": "▁▁", "special": special}
+    path = written(tmp_path, [row], is_bytes=False)
+    data = json.loads(path.read_text())
+    data["model"]["vocab"]["▁▁"] = row["id"] = len(data["model"]["vocab"])
+    data["model"]["merges"].append(["▁", "▁"])
+    path.write_text(json.dumps(data))
+    notes = huggingface.read(path).notes
+    assert any("drops ▁▁ there, and keeps its spaces" in note for note in notes) == special
+
+
 @pytest.mark.parametrize("token", ["<é>", "¡¿", "Ġx", "<x>", "<中>", "<à la>"])
 def test_tokens_in_letters_of_bytes_are_announced(token: str, tmp_path: Path) -> None:
     """The library decodes such a token as bytes; the import and the export say so, and only where the texts differ."""

@@ -86,6 +86,16 @@ def bytes_of(data: bytes) -> np.ndarray:
     return np.frombuffer(data, np.uint8)
 
 
+def test_values_are_written_one_after_the_other() -> None:
+    """A byte follows each value; a missing value is empty."""
+    for rng, values in drawn(3, "abc"):
+        expected = [(value or b"") + b"\7" for value in values]
+        out, ends = room(sum(map(len, expected))), np.zeros(len(values), np.int64)
+        columns.write_values(*views(values, rng), 7, out, ends)
+        assert written(out, len(out) - 9) == b"".join(expected)
+        assert ends.tolist() == ends_of(expected)
+
+
 def test_values_are_put_in_their_places() -> None:
     """Each value is written between the same bytes, nothing else is, and its place becomes the place after it."""
     for rng, values in drawn(3, "abc"):

@@ -15,31 +15,23 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
 from volt.display import counted
+from volt.encode.arrays import Array, Ints, Longs, sizes_of
 from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
 from volt.encode.merge_tables import MergeTables
-from volt.encode.pretokens import (
-    CharacterClasses,
-    UnitRule,
-    split_lines,
-    unit_words,
-    uses_classes,
-    word_lines,
-)
+from volt.encode.pretokens import UnitRule, split_lines, unit_words, word_lines
 from volt.encode.rendering import Rendering, places_of
-from volt.encode.unit_cache import CachedLines, UnitCache, unit_encoder_of
 from volt.errors import ConfigError
 from volt.files.blocks import utf8_error
 from volt.files.threads import available_cores, in_order
 
-Ids = NDArray[np.int32]
-Longs = NDArray[np.int64]
+if TYPE_CHECKING:
+    from volt.encode.unit_cache import CachedLines, UnitCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +70,7 @@ class EncodedPart:
     ends: (n_lines,) int64, where each line's values end
     """
 
-    values: NDArray[Any]
+    values: Array
     ends: Longs
 
 
@@ -94,13 +86,23 @@ class BatchEncoder:
     def __init__(
         self, tables: MergeTables, rendering: Rendering, *, limit: int, sampled: bool = False
     ) -> None:
+        from volt.encode.unit_cache import UnitCache
+        from volt.encode.unit_encoder import CharacterClasses, unit_encoder_of, uses_classes
+
         self.tables = tables
         self.rendering = rendering
         self.sampled = sampled
-        self._limit = limit
         self._rule = UnitRule.of(tables.vocabulary)
-        self._classes = CharacterClasses()  # shared by its threads
-        self._encoder = unit_encoder_of(tables, None if sampled else rendering, self._classes)
+        classes = CharacterClasses()  # shared by its threads
+        encoder = unit_encoder_of(tables, None if sampled else rendering, classes)
+        self._new_cache = partial(
+            UnitCache,
+            self._rule,
+            encoder,
+            np.int32 if sampled else rendering.dtype,
+            limit=limit,
+            classes=classes if uses_classes(encoder.cutter.cut) else None,
+        )
         self._idle: list[UnitCache] = []
 
     def encode(
@@ -122,14 +124,15 @@ class BatchEncoder:
         try:
             cache = self._idle.pop()
         except IndexError:
-            dtype = np.int32 if self.sampled else self.rendering.dtype
-            cache = UnitCache(self._rule, self._encoder, dtype, limit=self._limit)
+            cache = self._new_cache()
         try:
             lines = self._lines(chunk, cache)
         except UnicodeDecodeError:  # the cache is not used again: some of its units have no values
             raise utf8_error(chunk.block) from None
         self._idle.append(cache)
-        return self._merged(lines, chunk, dropout) if dropout else lines
+        if dropout:
+            return self._merged(lines, chunk, dropout)
+        return lines
 
     def _lines(self, chunk: Chunk, cache: UnitCache) -> EncodedPart:
         """Return the values of a chunk's lines; for dropout, values are atoms: see `_values`."""
@@ -153,16 +156,13 @@ class BatchEncoder:
         return EncodedPart(lines.values, lines.ends)
 
     def _encode_pending(self, cache: UnitCache) -> None:
-        if uses_classes(self._encoder.cutter.cut):
-            data, _, _ = cache.units(cache.pending)
-            if self._classes.classify(data.decode()):
-                cache.encode_pending()
+        cache.encode_pending()
         if len(cache.pending):
             units = unit_words(self.tables.vocabulary, *cache.units(cache.pending))
             values, ends = self._values(units.text, units.lengths)
             cache.fill_pending(values, _ends_of_groups(ends, units.n_words), units.irregular)
 
-    def _values(self, text: str, lengths: Longs) -> tuple[NDArray[Any], Longs]:
+    def _values(self, text: str, lengths: Longs) -> tuple[Array, Longs]:
         """Return the values of words, and where each word ends. For dropout: 2 · atom, and 1 more for a last atom."""
         symbols, ends = self.tables.atoms(text, lengths)
         if self.sampled:
@@ -176,7 +176,7 @@ class BatchEncoder:
     def _with_left_lines(self, lines: CachedLines, text: bytes, separator: int) -> EncodedPart:
         """Insert the values of the lines that the cache left out, each encoded as a whole."""
         mark = bytes([separator])
-        left = list[str]()
+        left = []
         for end in lines.left[:, 1].tolist():
             start = text.rfind(mark, 0, end) + 1
             left.append(text[start:end].decode())
@@ -185,7 +185,7 @@ class BatchEncoder:
         words = list(chain.from_iterable(words_of_lines))
         values, word_ends = self._values("".join(words), _lengths(words))
         ends = _ends_of_groups(word_ends, _lengths(words_of_lines))
-        sizes = np.diff(ends, prepend=0)
+        sizes = sizes_of(ends)
 
         numbers = lines.left[:, 0]
         places = lines.ends[numbers]
@@ -194,7 +194,7 @@ class BatchEncoder:
             values = np.delete(values, ends[has_pieces] - 1)
             sizes -= has_pieces
             places -= 1  # before the line end
-        line_sizes = np.diff(lines.ends, prepend=0)
+        line_sizes = sizes_of(lines.ends)
         line_sizes[numbers] += sizes
         values = np.insert(lines.values, np.repeat(places, sizes), values)
         return EncodedPart(values, np.cumsum(line_sizes))
@@ -218,13 +218,13 @@ class BatchEncoder:
         return expanded(places, ends, rows.starts, rows.values)
 
 
-def expanded(numbers: Ids, ends: Longs, starts: Longs, values: NDArray[Any]) -> EncodedPart:
+def expanded(numbers: Ints, ends: Longs, starts: Longs, values: Array) -> EncodedPart:
     """Return the values of numbered rows: row r is values[starts[r]:starts[r + 1]]. ends: where each line ends"""
     sizes = np.diff(starts)[numbers]
     out = values[places_of(starts[numbers], sizes)]
     out_ends = np.append(0, np.cumsum(sizes))[ends]
     if values.dtype == np.uint8:  # text, in which a line end replaces each line's last space
-        is_empty = np.diff(out_ends, prepend=0) == 0
+        is_empty = sizes_of(out_ends) == 0
         out = np.insert(out, out_ends[is_empty], 0)
         out_ends += np.cumsum(is_empty)
         out[out_ends - 1] = 0x0A
@@ -254,7 +254,7 @@ class Encoded:
     <Encoded: 3 ids of 3 lines>
     """
 
-    ids: Ids
+    ids: Ints
     offsets: Longs
 
     def __repr__(self) -> str:
@@ -268,7 +268,7 @@ class Encoded:
         """The number of ids of each line, (n_lines,)."""
         return np.diff(self.offsets)
 
-    def __getitem__(self, line: int) -> Ids:
+    def __getitem__(self, line: int) -> Ints:
         line = arguments.whole(line, "line")
         if not -len(self) <= line < len(self):
             raise IndexError(f"line {line} is out of range for {counted(len(self), 'line')}")

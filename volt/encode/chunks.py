@@ -7,11 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from volt import arguments
 from volt.arguments import MAX_LINE
+from volt.encode.arrays import Longs
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import Block, Errors, Wait, read_blocks
 from volt.files.paths import is_file
@@ -48,7 +46,7 @@ class Chunk:
     whole: Block | None = None
     padded: bool = False
     awaited: bool = False
-    numbers: NDArray[np.int64] | None = None
+    numbers: Longs | None = None
     ends_file: bool = False
 
     @property
@@ -71,7 +69,7 @@ def chunks_of(
     *,
     separator: int = NEWLINE,
     first: int = 0,
-    numbers: NDArray[np.int64] | None = None,
+    numbers: Longs | None = None,
     numbered: bool = True,
     size: int = CHUNK_SIZE,
 ) -> Iterator[Chunk]:
@@ -110,7 +108,9 @@ def chunks_of(
 
 def checked_threads(n_threads: int | None) -> int | None:
     """Check a number of threads; None means one per core."""
-    return None if n_threads is None else arguments.whole(n_threads, "n_threads", low=1)
+    if n_threads is None:
+        return None
+    return arguments.whole(n_threads, "n_threads", low=1)
 
 
 def split_for_threads(n_bytes: int, n_threads: int | None) -> tuple[int, int]:

@@ -10,8 +10,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volt.encode.arrays import Bytes, Ints, Longs
 from volt.encode.inputs import out_of_range
 from volt.encode.special_in_text import named_tokens
 from volt.errors import CorpusError, VocabularyError
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from volt.kernels.decode import TextTable
 
 BLOCK_SIZE = 1 << 18  # bytes of text that are decoded at a time: they fit into a core's cache
-Ids = NDArray[np.int32]
-Longs = NDArray[np.int64]
 # bytes that are not text, by "surrogateescape"
 _INVALID = dict.fromkeys(range(0xDC80, 0xDD00), "\ufffd")
 _BYTES = {token: bytes([byte]) for byte, token in enumerate(BYTE_TOKENS)}
@@ -41,7 +39,9 @@ def decode(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
         return text.removesuffix(" ")
     if _may_spell_spaces(vocabulary):
         text = text.replace(PREFIX, " ")
-    return text.removeprefix(" ") if _starts_with_space(vocabulary) else text
+    if _starts_with_space(vocabulary):
+        return text.removeprefix(" ")
+    return text
 
 
 def decode_stream(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[str]:
@@ -111,7 +111,7 @@ class Decoder:
         return self.texts.bytes[start:end].tobytes()
 
     def decode_lines(
-        self, ids: Ids, offsets: Longs, *, skipped: Set[int] = frozenset()
+        self, ids: Ints, offsets: Longs, *, skipped: Set[int] = frozenset()
     ) -> list[str]:
         """Decode flat ids into lines: line i has ids[offsets[i]:offsets[i + 1]]. skipped: ids to leave out"""
         ids, offsets = self.checked(ids, offsets)
@@ -120,7 +120,7 @@ class Decoder:
             ids = ids[retained]
             offsets = np.append(0, np.cumsum(retained))[offsets]
 
-        lines = list[str]()
+        lines = []
         for ends, out in self._blocks(ids, offsets):
             lines += self._split(out, ends)
         if _may_spell_spaces(self.vocabulary):
@@ -131,7 +131,7 @@ class Decoder:
                     lines[place] = decode(self.vocabulary, map(pieces.__getitem__, row))
         return lines
 
-    def decode_bytes(self, ids: Ids, offsets: Longs) -> bytes:
+    def decode_bytes(self, ids: Ints, offsets: Longs) -> bytes:
         """Decode flat ids into lines of UTF-8 text, each with a line end."""
         ids, offsets = self.checked(ids, offsets)
         text = b"".join(out[1 : ends[-1] + 1].tobytes() for ends, out in self._blocks(ids, offsets))
@@ -164,7 +164,7 @@ class Decoder:
     def _n_pieces(self) -> int:
         return len(self.texts.starts) - 1
 
-    def _blocks(self, ids: Ids, offsets: Longs) -> Iterator[tuple[Longs, NDArray[np.uint8]]]:
+    def _blocks(self, ids: Ints, offsets: Longs) -> Iterator[tuple[Longs, Bytes]]:
         """Yield where each line ends, and the text, from byte 1 of an array that the next block may overwrite."""
         from volt.kernels.decode import expand_lines
         from volt.kernels.intrinsics import PADDING
@@ -180,7 +180,7 @@ class Decoder:
                 out = np.empty(2 * len(out), np.uint8)
             first = after
 
-    def _split(self, out: NDArray[np.uint8], ends: Longs) -> list[str]:
+    def _split(self, out: Bytes, ends: Longs) -> list[str]:
         """Return a block's lines; decode them together, several times faster, if none contains a line end."""
         lines = _decoded(out[1 : ends[-1]].data, self.vocabulary).split("\n")
         if len(lines) == len(ends):
@@ -189,7 +189,7 @@ class Decoder:
         spans = zip(starts, ends.tolist(), strict=True)
         return [_decoded(out[start:end].data, self.vocabulary) for start, end in spans]
 
-    def checked(self, ids: Ids, offsets: Longs) -> tuple[Ids, Longs]:
+    def checked(self, ids: Ints, offsets: Longs) -> tuple[Ints, Longs]:
         """Check bounds, because compiled code does not. Return the ids, and the offsets moved to start at 0."""
         # as unsigned numbers, ids below 0 are large
         if len(ids) and not (ids.dtype == np.int32 and ids.view(np.uint32).max() < self._n_pieces):
@@ -227,7 +227,9 @@ def _decoded(data: Any, vocabulary: Vocabulary) -> str:
 
 
 def _errors(vocabulary: Vocabulary) -> str:
-    return "replace" if vocabulary.pretokenizer.is_bytes else "surrogateescape"
+    if vocabulary.pretokenizer.is_bytes:
+        return "replace"
+    return "surrogateescape"
 
 
 def _may_spell_spaces(vocabulary: Vocabulary) -> bool:
@@ -254,7 +256,9 @@ def _texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes]:
     byte_of = _BYTES if vocabulary.byte_fallback and not is_bytes else {}
     special = set(vocabulary.special.all) if is_bytes else set[str]()
     has_suffix = vocabulary.marker == "suffix"
-    space = " " if _ends_with_space(vocabulary) else ""
+    space = ""
+    if _ends_with_space(vocabulary):
+        space = " "
     shown = PREFIX
     if _shows_spaces(vocabulary):
         shown = " "

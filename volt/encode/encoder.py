@@ -19,7 +19,8 @@ import numpy as np
 from volt import arguments
 from volt.arguments import MAX_LINE
 from volt.encode import inputs
-from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, EncodedPart, Ids
+from volt.encode.arrays import Ints
+from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, EncodedPart
 from volt.encode.chunks import (
     CHUNK_SIZE,
     NEWLINE,
@@ -114,7 +115,7 @@ class Encoder:
         add_eos: bool = False,
         allowed_special: Special | None = None,
         disallowed_special: Special = (),
-    ) -> Ids:
+    ) -> Ints:
         """Return the ids of one line, (n_ids,) int32.
 
         line, dropout, seed: see `encode`
@@ -135,7 +136,7 @@ class Encoder:
             frame = Frame.of_roles(self.vocabulary, bos=add_bos, eos=add_eos)
         line = inputs.checked_line(line, "encode_ids")
         encoder = self
-        if allowed_special is not None or disallowed_special != ():
+        if not _finds_user_tokens(allowed_special, disallowed_special):
             encoder = self._finding(allowed_special, disallowed_special, *joined_lines([line]))
         drops = Dropout.of(dropout, seed)
 
@@ -205,7 +206,7 @@ class Encoder:
         frame = Frame.of_roles(self.vocabulary, bos=add_bos, eos=add_eos)
         text, separator = joined_lines(inputs.checked_lines(lines))
         encoder = self
-        if allowed_special is not None or disallowed_special != ():
+        if not _finds_user_tokens(allowed_special, disallowed_special):
             encoder = self._finding(allowed_special, disallowed_special, text, separator)
         encoded = encoder._ids_of_text(text, separator, None, Dropout.of(dropout, seed), n_threads)
         ids, ends = frame.fit(encoded.ids, encoded.offsets[1:], truncate=truncate)
@@ -282,7 +283,6 @@ class Encoder:
         size = CHUNK_SIZE
         if can_span(path):
             size, n_threads = split_for_threads(n_bytes, n_threads)
-        n_threads = checked_threads(n_threads)
         drops = Dropout.of(dropout, seed)
         numbered = drops is not None
         chunks = file_chunks(path, errors=errors, numbered=numbered, size=size, max_line=max_line)
@@ -350,8 +350,6 @@ class Encoder:
                 f"form {form!r}, separator {separator!r}: choose pieces, or ids without a separator"
             )
         kind: Kind = "pieces" if form == "pieces" else "id text"
-        chunks = inputs.checked_chunks(chunks)
-        n_threads = checked_threads(n_threads)
         return self._run(kind, chunks, Dropout.of(dropout, seed), n_threads, separator)
 
     def encode_parts(
@@ -367,8 +365,6 @@ class Encoder:
         chunks: see volt.encode.chunks
         dropout, seed, n_threads: see `encode_batch`
         """
-        chunks = inputs.checked_chunks(chunks)
-        n_threads = checked_threads(n_threads)
         return self._run("ids", chunks, Dropout.of(dropout, seed), n_threads)
 
     def encode_offsets(self, line: str) -> list[tuple[str, int, int]]:
@@ -400,7 +396,7 @@ class Encoder:
         lines = arguments.texts(lines, "lines", one=one)
         return Spans.of(self.vocabulary, lines, encode_words=self._tables.pieces)
 
-    def ids(self, pieces: Iterable[str]) -> Ids:
+    def ids(self, pieces: Iterable[str]) -> Ints:
         """Return the ids of pieces, (n_pieces,) int32. Unknown pieces get the id of `unk`, if it exists.
 
         pieces: strings
@@ -513,7 +509,7 @@ class Encoder:
             self._variants[tokens] = Encoder(vocabulary, cache_words=self._cache_words)
         return self._variants[tokens]
 
-    def _ids(self, pieces: Iterable[str]) -> Ids:
+    def _ids(self, pieces: Iterable[str]) -> Ints:
         numbers = self.vocabulary.ids
         unk = self.vocabulary.unk_id
         ids = [numbers.get(piece, unk) for piece in pieces]
@@ -566,6 +562,8 @@ class Encoder:
         n_threads: int | None,
         separator: str = "",
     ) -> Iterator[EncodedPart]:
+        chunks = inputs.checked_chunks(chunks)
+        n_threads = checked_threads(n_threads)
         sampled = drops is not None
         key = kind, separator, sampled
         if key not in self._batches:
@@ -574,3 +572,8 @@ class Encoder:
                 self._tables, rendering, sampled=sampled, limit=self._cache_words
             )
         return self._batches[key].encode(chunks, dropout=drops, n_threads=n_threads)
+
+
+def _finds_user_tokens(allowed: Special | None, disallowed: Special) -> bool:
+    """Check for the default, in which a call finds all user tokens and refuses no token."""
+    return allowed is None and isinstance(disallowed, tuple) and not disallowed

@@ -23,10 +23,10 @@ from typing import Any, BinaryIO, Literal, get_args
 
 import numpy as np
 from numpy.lib.format import MAGIC_PREFIX, open_memmap
-from numpy.typing import NDArray
 
 from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
+from volt.encode.arrays import Ints, Longs
 from volt.encode.batch_encoder import Dropout, EncodedPart, expanded
 from volt.encode.chunks import Chunk, checked_threads, file_chunks
 from volt.encode.encoder import Encoder
@@ -205,7 +205,7 @@ def encode_each(
     manifest = _Manifest(folder)
     common = _common_origin(encoder, job)
     origins = {path: _origin(path, common) for path in outputs}
-    missing = dict[str, Path]()
+    missing = {}
     for path, output in outputs.items():
         if manifest.has(output, origins[path], job):
             yield Outcome(path, output, None)
@@ -285,7 +285,7 @@ def _partners(output: Path) -> Iterator[Path]:
         yield output.with_name(output.name + _OFFSETS)
 
 
-Arrays = tuple[NDArray[np.int32], NDArray[np.int64]]
+Arrays = tuple[Ints, Longs]
 
 
 def read_arrays(path: str, form: str) -> Arrays:
@@ -368,7 +368,7 @@ def _framing(encoder: Encoder, job: EncodeJob) -> Callable[[EncodedPart, Chunk],
     """Return a function that puts bos and eos around lines of ids, cuts and pads them, and spells them if needed."""
     frame = Frame.of_roles(encoder.vocabulary, bos=job.bos, eos=job.eos)
     pad = None if job.pad_to is None else role_id(encoder.vocabulary, "pad")
-    texts = list[bytes]()
+    texts = []
     if job.is_text:
         texts = [f"{number} ".encode() for number in range(len(encoder.vocabulary))]
     starts = np.cumsum([0, *map(len, texts)])
@@ -377,17 +377,16 @@ def _framing(encoder: Encoder, job: EncodeJob) -> Callable[[EncodedPart, Chunk],
     def framed(part: EncodedPart, chunk: Chunk) -> EncodedPart:
         ids, ends = frame.fit(part.values, part.ends, truncate=job.truncate)
         if pad is not None and len(ends):
-            place = partial(_place, chunk)
-            rows = PaddedIds.of(ids, ends, pad=pad, pad_to=job.pad_to, place=place).ids
+            rows = PaddedIds.of(
+                ids, ends, pad=pad, pad_to=job.pad_to, place=lambda line: chunk.block.place(line)
+            ).ids
             ids = rows.ravel()
             ends = np.arange(1, len(rows) + 1) * rows.shape[1]
-        return expanded(ids, ends, starts, values) if job.is_text else EncodedPart(ids, ends)
+        if job.is_text:
+            return expanded(ids, ends, starts, values)
+        return EncodedPart(ids, ends)
 
     return framed
-
-
-def _place(chunk: Chunk, line: int) -> str:
-    return chunk.block.place(line)
 
 
 def of_one_file(parts: Iterator[tuple[Chunk, EncodedPart]]) -> Iterator[tuple[Chunk, EncodedPart]]:
@@ -439,7 +438,7 @@ def _refuse_pipe(output: Path, job: EncodeJob) -> None:
 
 def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Path]:
     """Return the path of each file's output in a folder. Raises ConfigError if two files would share an output."""
-    outputs = dict[str, Path]()
+    outputs = {}
     taken = set[Path]()
     for path in paths:
         if path == "-":
@@ -531,4 +530,6 @@ def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
 
 def _marks(output: Path, form: str) -> list[list[int]] | None:
     marks = [mark_of(file) if is_file(file) else None for file in _files_of(output, form)]
-    return None if None in marks else [list(mark) for mark in marks if mark]
+    if None in marks:
+        return None
+    return [list(mark) for mark in marks if mark]

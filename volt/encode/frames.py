@@ -15,17 +15,16 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
 from volt.display import counted
+from volt.encode.arrays import Flags, Ints, Longs, sizes_of
 from volt.encode.rendering import places_of
 from volt.errors import ConfigError
 from volt.text.special_tokens import Role
 from volt.vocabulary import Vocabulary
 
 _MOST = np.iinfo(np.int32).max
-Longs = NDArray[np.int64]
 Side = Literal["right", "left"]
 
 
@@ -62,11 +61,14 @@ class Frame:
     @classmethod
     def of_roles(cls, vocabulary: Vocabulary, *, bos: bool = False, eos: bool = False) -> Frame:
         """Return the frame of the vocabulary's own bos and eos. Raises ConfigError if it lacks a requested one."""
-        front = (role_id(vocabulary, "bos"),) if arguments.flag(bos, "add_bos") else ()
-        back = (role_id(vocabulary, "eos"),) if arguments.flag(eos, "add_eos") else ()
-        return cls(front, back)
+        roles = {}
+        if arguments.flag(bos, "add_bos"):
+            roles["bos"] = role_id(vocabulary, "bos")
+        if arguments.flag(eos, "add_eos"):
+            roles["eos"] = role_id(vocabulary, "eos")
+        return cls.of(vocabulary, **roles)
 
-    def around(self, ids: NDArray[np.int32], ends: Longs) -> tuple[NDArray[np.int32], Longs]:
+    def around(self, ids: Ints, ends: Longs) -> tuple[Ints, Longs]:
         """Put the special tokens around each line. Return the ids, and each line's new length, (n_lines,)."""
         starts = _starts(ends)
         edges = np.stack([starts, ends], axis=1)
@@ -74,9 +76,7 @@ class Frame:
         own = np.tile(np.array(self.front + self.back, np.int32), len(ends))
         return np.insert(ids, places.ravel(), own), ends - starts + places.shape[1]
 
-    def fit(
-        self, ids: NDArray[np.int32], ends: Longs, *, truncate: int | None
-    ) -> tuple[NDArray[np.int32], Longs]:
+    def fit(self, ids: Ints, ends: Longs, *, truncate: int | None) -> tuple[Ints, Longs]:
         """Put the special tokens around each line, after removing the last ids of lines longer than `truncate`.
 
         truncate: the maximum number of ids in a line, special tokens included; None for no limit
@@ -122,13 +122,13 @@ class PaddedIds:
     [[5, 6, 0], [7, 0, 0]]
     """
 
-    ids: NDArray[np.int32]
-    mask: NDArray[np.bool_]
+    ids: Ints
+    mask: Flags
 
     @classmethod
     def of(
         cls,
-        ids: NDArray[np.int32],
+        ids: Ints,
         ends: Longs,
         *,
         pad: int,
@@ -147,7 +147,7 @@ class PaddedIds:
 
         Raises ConfigError if a line is longer than `pad_to`.
         """
-        sizes = np.diff(ends, prepend=0)
+        sizes = sizes_of(ends)
         longest = int(sizes.max(initial=0))
         length = longest if pad_to is None else arguments.whole(pad_to, "pad_to", low=1, high=_MOST)
         if longest > length:

@@ -8,15 +8,15 @@ from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
+from volt.encode.arrays import Array, Longs
 from volt.encode.batch_encoder import Encoded
 from volt.encode.chunks import Chunk, count_lines, is_arrow
 from volt.errors import ArgumentError, ConfigError, VocabularyError
 from volt.vocabulary import Vocabulary
 
-Numbers = NDArray[np.int64]
+Numbers = Longs
 _FLAT = "give a flat numpy array of whole numbers"
 _CHUNKS = "give chunks of volt.encode.chunks.chunks_of or file_chunks"
 _LAST = 1 << 62  # the greatest number of a first line, so that later numbers fit into 64 bits
@@ -109,7 +109,8 @@ def checked_numbers(numbers: Numbers | None, text: bytes) -> Numbers | None:
 
 def checked_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     """Check each chunk when it is requested: the iterable may be endless."""
-    if isinstance(chunks, str | bytes | bytearray | memoryview) or not hasattr(chunks, "__iter__"):
+    is_array = hasattr(chunks, "__iter__") and getattr(chunks, "ndim", 1) > 0
+    if isinstance(chunks, str | bytes | bytearray | memoryview) or not is_array:
         raise arguments.refusal(chunks, "chunks", _CHUNKS)
     return (
         arguments.instance(chunk, Chunk, f"chunks[{place}]", remedy=_CHUNKS)
@@ -132,7 +133,7 @@ def flat_ids(encoded: Encoded | Iterable[Iterable[int]]) -> Encoded:
         rows = arguments.several(encoded, "encoded", remedy=remedy)
         ids = [arguments.wholes(row, f"encoded[{place}]") for place, row in enumerate(rows)]
         try:
-            flat: NDArray[Any] = np.array([*chain.from_iterable(ids)], np.int64)
+            flat: Array = np.array([*chain.from_iterable(ids)], np.int64)
         except OverflowError:
             raise VocabularyError(
                 "encoded contains an id of more than 64 bits; give ids of the vocabulary"

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volt.encode.arrays import Ints, Longs
 from volt.encode.pretokens import own_characters
 from volt.fork_guard import about_to_use_polars
 from volt.text.atoms import SPACE, SUFFIX
@@ -35,7 +35,7 @@ _WORD_OR_GAP = rf"[^{SPLIT_CLASS}]+|[{SPLIT_CLASS}]+"
 _LINE = r"(?s)^.*$"
 
 
-def align(normalizer: Normalizer, line: str) -> tuple[str, NDArray[np.int64]]:
+def align(normalizer: Normalizer, line: str) -> tuple[str, Longs]:
     """Normalise one line. Return its text, and for each character the span of the line that it came from.
 
     spans: (n_characters, 2) int64, starts and ends; several characters may share a span
@@ -168,11 +168,11 @@ class Spans:
     ([6, 7, 4, 0], [0, 2, 4, 5], [2, 3, 5, 6], [0, 0, 1, 1])
     """
 
-    ids: NDArray[np.int32]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    words: NDArray[np.int64]
-    offsets: NDArray[np.int64]
+    ids: Ints
+    starts: Longs
+    ends: Longs
+    words: Longs
+    offsets: Longs
 
     @classmethod
     def of(
@@ -186,7 +186,7 @@ class Spans:
         """
         ids = vocabulary.ids
         unk = vocabulary.unk_id
-        rows = list[tuple[int, ...]]()
+        rows = []
         offsets = [0]
         for line in lines:
             for piece, *span in encode_offsets(vocabulary, line, encode_words=encode_words):
@@ -219,4 +219,6 @@ def _text_of(vocabulary: Vocabulary, piece: str) -> bytes:
     if vocabulary.byte_fallback and not is_bytes and piece in BYTE_TOKENS:
         return bytes([int(piece[3:5], 16)])
     text = piece.removesuffix(SUFFIX) if vocabulary.marker == "suffix" else piece
-    return to_bytes(text) if is_bytes else text.encode()
+    if is_bytes:
+        return to_bytes(text)
+    return text.encode()

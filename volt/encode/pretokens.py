@@ -14,20 +14,16 @@ is then split whole.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from volt.encode.merge_tables import MergeTables
+from volt.encode.arrays import Bytes, Flags, Longs, sizes_of
 from volt.fork_guard import about_to_use_polars
 from volt.text.atoms import SPACE
-from volt.text.byte_alphabet import ALPHABET
 from volt.text.normalizer import check_text
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, Placeholders, stand_ins
@@ -37,7 +33,6 @@ from volt.vocabulary import Vocabulary
 if TYPE_CHECKING:
     import polars as pl
 
-    from volt.kernels.pretokenize import Cutter
     from volt.text.patterns.split_points import SplitPoints
     from volt.text.patterns.splitter import WordCutter
 
@@ -56,7 +51,9 @@ def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]
 
 def own_characters(vocabulary: Vocabulary, texts: Sequence[str]) -> Placeholders:
     """Return placeholders for the texts' own private characters; without user tokens, an empty result."""
-    return stand_ins(texts) if vocabulary.special.user else Placeholders({})
+    if vocabulary.special.user:
+        return stand_ins(texts)
+    return Placeholders({})
 
 
 def _cutter(vocabulary: Vocabulary) -> WordCutter | None:
@@ -186,7 +183,9 @@ def split_points_of(vocabulary: Vocabulary) -> SplitPoints | None:
     if vocabulary.normalizer.name != "none" or is_split_whole:
         return None
     points = cutter.parting
-    return points.with_ends_inside() if points and special.user else points
+    if points and special.user:
+        return points.with_ends_inside()
+    return points
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,14 +199,12 @@ class UnitWords:
     """
 
     text: str
-    lengths: NDArray[np.int64]
-    n_words: NDArray[np.int64]
-    irregular: NDArray[np.bool_]
+    lengths: Longs
+    n_words: Longs
+    irregular: Flags
 
 
-def unit_words(
-    vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], first: NDArray[np.uint8]
-) -> UnitWords:
+def unit_words(vocabulary: Vocabulary, data: bytes, ends: Longs, first: Bytes) -> UnitWords:
     """Split units. data: all units;  ends: where each unit ends;  first: 1 for the first unit of a line"""
     text = data.decode()
     starts_character = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
@@ -218,7 +215,7 @@ def unit_words(
     ends = np.cumsum(starts_character)[ends - 1]  # in characters
     regular = np.zeros(len(ends), bool)
     if UnitRule.of(vocabulary).words:
-        return UnitWords(text, np.diff(ends, prepend=0), np.ones(len(ends), np.int64), regular)
+        return UnitWords(text, sizes_of(ends), np.ones(len(ends), np.int64), regular)
 
     units = [text[start:end] for start, end in pairwise([0, *ends.tolist()])]
     if not _splits_as_python(vocabulary):
@@ -230,7 +227,7 @@ def unit_words(
     return UnitWords("".join(words), lengths, n_words, regular)
 
 
-def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8]) -> UnitWords:
+def _cut_units(vocabulary: Vocabulary, units: list[str], first: Bytes) -> UnitWords:
     import polars as pl
 
     about_to_use_polars()
@@ -291,153 +288,11 @@ def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
     if pretokenizer.name in ("gpt2", "unicode") or pretokenizer.has_own_pattern:
         return ends_with_space | normal.str.contains(SPACE, literal=True)
 
-    ends = list[str]()
+    ends = []
     if pretokenizer.name.startswith("metaspace-runs"):
         ends.append(f"[ {SPACE}]$")
     if pretokenizer.of_lines != pretokenizer:
         ends.append(f"[{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}]$")
-    return normal.str.contains("|".join(ends)) if ends else pl.lit(False)
-
-
-def loop_cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses) -> Cutter:
-    """Return the tables with which compiled code splits units into words."""
-    from volt.kernels.pretokenize import BYTES, WORD
-
-    vocabulary = tables.vocabulary
-    cut = _cut(vocabulary)
-    if cut >= BYTES:
-        characters = np.array([ord(character) for character in ALPHABET])
-    else:
-        characters = np.arange(256)
-        characters[ord(" ")] = ord(SPACE)
-    user_starts = np.zeros(0, np.uint8)
-    if vocabulary.special.user and cut > WORD:  # units are text
-        user_starts = np.zeros(256, np.uint8)
-        user_starts[[token.encode()[0] for token in vocabulary.special.user]] = 1
-
-    cutter = empty._replace(
-        cut=cut,
-        marker=("none", "suffix", "prefix").index(vocabulary.marker),
-        symbol_of=tables.symbol_of,
-        user_starts=user_starts,
-        byte_symbols=tables.symbol_of[np.concatenate([2 * characters, 2 * characters + 1])],
-    )
-    if uses_classes(cut):
-        return cutter._replace(classes=classes.table)
-    points = split_points_of(vocabulary)
-    if points is None:
-        return cutter
-
-    own = vocabulary.pretokenizer.cutter
-    assert own is not None  # only a pattern has split points
-    automaton = own.splitter.tables
-    return cutter._replace(
-        classes=automaton.classes,
-        moves=automaton.moves,
-        end=automaton.end,
-        splits=automaton.splits,
-        kinds=points.kinds,
-        breaks=points.breaks,
-        alone=int(points.alone),
-        matches_only=int(own.matches_only),
-    )
-
-
-def _cut(vocabulary: Vocabulary) -> int:
-    from volt.kernels import pretokenize
-
-    pretokenizer = vocabulary.pretokenizer
-    if UnitRule.of(vocabulary).words:
-        return pretokenize.WORD  # units are normalised words
-    if pretokenizer.has_own_pattern:
-        return pretokenize.BYTE_PATTERN if pretokenizer.is_bytes else pretokenize.PATTERN
-
-    name = pretokenizer.of_lines.name  # units that may contain user tokens are left to Python
-    has_marker = vocabulary.marker != "none" and name != "whitespace"
-    if vocabulary.normalizer.name != "none" or has_marker:
-        return pretokenize.NEVER
-    cuts = {
-        "whitespace": pretokenize.SPLIT,
-        "metaspace": pretokenize.METASPACE,
-        "metaspace-runs": pretokenize.RUNS,
-        "metaspace-line": pretokenize.RUNS,
-        "unicode": pretokenize.UNICODE,
-        "gpt2": pretokenize.GPT2,
-        "bytes": pretokenize.BYTES,
-    }
-    return cuts.get(name, pretokenize.NEVER)
-
-
-def uses_classes(cut: int) -> bool:
-    from volt.kernels.pretokenize import BYTES, GPT2, UNICODE
-
-    return cut in (UNICODE, GPT2, BYTES)
-
-
-_N_KNOWN = 0x10000
-# starts and ends of ranges of letters: ideographs and syllables
-_LETTERS = ((0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0xAC00, 0xD7A4))
-
-
-class CharacterClasses:
-    """The class of every character, looked up when the character first occurs."""
-
-    # Threads share it without a lock: they write equal values, and one that reads an old NO_CLASS looks it up again.
-
-    @cached_property
-    def table(self) -> NDArray[np.uint8]:
-        """(0x110000,) uint8, the class of each character, or NO_CLASS."""
-        table = np.zeros(0x110000, np.uint8)
-        table[:_N_KNOWN] = known_classes()
-        return table
-
-    def classify(self, text: str) -> bool:
-        """Look up the classes of a text's characters. Return whether any was new."""
-        new = [code for code in map(ord, set(text)) if not self.table[code]]
-        if new:
-            self.table[new] = classes_of(new)
-        return bool(new)
-
-
-@cache
-def known_classes() -> NDArray[np.uint8]:
-    """Return the characters' classes (0x10000,), read-only; 0 if changed since Unicode 3.2. Takes 10 ms."""
-    from volt.kernels.pretokenize import LETTER, OTHER, WHITE
-
-    kinds = _class_of_category()
-    category = unicodedata.category
-    old_category = unicodedata.ucd_3_2_0.category
-    classes = np.zeros(_N_KNOWN, np.uint8)
-    start = 0
-    for first, after in (*_LETTERS, (_N_KNOWN, _N_KNOWN)):
-        for code in range(start, first):
-            old = old_category(chr(code))
-            kind = kinds.get(category(chr(code))[0], OTHER)
-            if old not in ("Cn", "Cs") and kind == kinds.get(old[0], OTHER):
-                classes[code] = kind
-        classes[first:after] = LETTER
-        start = after
-    classes[[ord(character) for character in WHITE_SPACE]] = WHITE
-    classes.flags.writeable = False
-    return classes
-
-
-def _class_of_category() -> dict[str, int]:
-    from volt.kernels.pretokenize import LETTER, MARK, NUMBER_CLASS
-
-    return {"L": LETTER, "N": NUMBER_CLASS, "M": MARK}
-
-
-def classes_of(codes: Sequence[int]) -> NDArray[np.uint8]:
-    """Return the classes of characters, (n,)."""
-    import polars as pl
-
-    from volt.kernels.pretokenize import OTHER, WHITE
-
-    about_to_use_polars()
-    characters = pl.Series(list(map(chr, codes)), dtype=pl.String)
-    classes = np.full(len(codes), OTHER, np.uint8)
-    for letter, kind in _class_of_category().items():
-        classes[characters.str.contains(rf"^\p{{{letter}}}$").to_numpy()] = kind
-    classes[characters.str.contains(r"^\s$").to_numpy()] = WHITE
-    return classes
+    if ends:
+        return normal.str.contains("|".join(ends))
+    return pl.lit(False)

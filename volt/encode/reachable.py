@@ -21,6 +21,7 @@ import numpy as np
 
 from volt import arguments
 from volt.display import counted
+from volt.encode.arrays import sizes_of
 from volt.encode.encoder import Encoder
 from volt.encode.merge_tables import MergeTables, TokenAtoms, merged
 from volt.text.atoms import PREFIX, SPACE, SUFFIX, Marker, atom_codes
@@ -56,7 +57,9 @@ class Form(NamedTuple):
 def spelled(vocabulary: Vocabulary, text: str) -> str | None:
     """Return the text of a form as it appears in a line; None if it consists of incomplete characters."""
     if not vocabulary.pretokenizer.is_bytes:
-        return text.replace(SPACE, " ") if vocabulary.pretokenizer.keeps_spaces else text
+        if vocabulary.pretokenizer.keeps_spaces:
+            return text.replace(SPACE, " ")
+        return text
     try:
         return to_bytes(text).decode()
     except UnicodeDecodeError:
@@ -87,7 +90,7 @@ def _holds_user(vocabulary: Vocabulary, text: str) -> bool:
 def neighbours(vocabulary: Vocabulary) -> list[str]:
     r"""Return a letter, a number, a sign and a white space that the vocabulary does not know, if they exist."""
     known = set("".join(chain(vocabulary.atoms, vocabulary.unmade, vocabulary.special.user)))
-    result = list[str]()
+    result = []
     for codes in (_LETTERS, _NUMBERS, _SIGNS, map(ord, WHITE_SPACE[6:])):
         for character in map(chr, codes):
             if character not in known and vocabulary.normalizer.normalize(character) == character:
@@ -101,10 +104,14 @@ Trial = Callable[[Form], list[str]]
 
 def trials(vocabulary: Vocabulary) -> Iterator[Trial]:
     """Yield functions from a form to lines that may produce the form, the likeliest function first."""
-    contexts = ("", *neighbours(vocabulary))
     cut = vocabulary.pretokenizer
-    yield partial(_alone, vocabulary)
-    for left, right in [*product(contexts, contexts)][1:]:
+    contractions = []
+    if cut.name in ("gpt2", "bytes") or cut.has_own_pattern:
+        contractions += CONTRACTIONS.split("|")
+    if cut.has_own_pattern:  # many patterns match capitals, too
+        contractions += CONTRACTIONS.upper().split("|")
+    yield lambda form: contractions + _between(vocabulary, "", "", form)
+    for left, right in [*product(("", *neighbours(vocabulary)), repeat=2)][1:]:
         yield partial(_between, vocabulary, left, right)
     if cut.is_bytes:
         completed = cache(_completed)
@@ -115,16 +122,6 @@ def trials(vocabulary: Vocabulary) -> Iterator[Trial]:
         for atom in atoms[:_MOST_ATOMS]:
             yield partial(_between, vocabulary, "", atom)
             yield partial(_between, vocabulary, atom, "")
-
-
-def _alone(vocabulary: Vocabulary, form: Form) -> list[str]:
-    cut = vocabulary.pretokenizer
-    lines = list[str]()
-    if cut.name in ("gpt2", "bytes") or cut.has_own_pattern:
-        lines += CONTRACTIONS.split("|")
-    if cut.has_own_pattern:  # many patterns match capitals, too
-        lines += CONTRACTIONS.upper().split("|")
-    return lines + _between(vocabulary, "", "", form)
 
 
 def _between(vocabulary: Vocabulary, left: str, right: str, form: Form) -> list[str]:
@@ -156,15 +153,15 @@ def _completed(data: bytes) -> list[str]:
 
 def _characters(part: bytes, *, at_start: bool = False, at_end: bool = False) -> list[str]:
     r"""Return characters whose UTF-8 contains `part`: at the start if and only if `at_start`; likewise `at_end`."""
-    result = list[str]()
+    result = []
     for n, first in _FIRST.items():
         for n_before in range(n - len(part) + 1):
             n_after = n - len(part) - n_before
             fits = n_before > 0 or part[0] in first
             if not fits or (n_before == 0) != at_start or (n_after == 0) != at_end:
                 continue
-            choices = ([first] if n_before else []) + [_INNER] * max(0, n_before - 1)
-            for fill in _some(choices + [_INNER] * n_after, most=len(_INNER) ** 2):
+            choices = ([first, *[_INNER] * 3])[:n_before] + [_INNER] * n_after
+            for fill in _some(choices, most=len(_INNER) ** 2):
                 data = bytes((*fill[:n_before], *part, *fill[n_before:]))
                 result.append(data.decode(errors="ignore"))
     return [character for character in result if len(character) == 1]
@@ -222,9 +219,9 @@ def reach(vocabulary: Vocabulary) -> Reach:
     merged_forms = _forms_of_tokens(tables, _whole_forms(tables) + _words(tables))
     normal_forms = _left_by_normalizer(vocabulary, merged_forms)
     producing = _producing_texts(Encoder(vocabulary), normal_forms)
-    texts = dict[str, str]()
-    never = dict[str, Why]()
-    undecided = list[str]()
+    texts = {}
+    never = {}
+    undecided = []
     for token in vocabulary.tokens:
         if token in producing:
             texts[token] = producing[token]
@@ -263,7 +260,7 @@ def _at_edge(marker: Marker, forms: list[Form]) -> list[Form]:
     """Return the forms that have the marker, without it."""
     if marker == "none":
         return []
-    result = list[Form]()
+    result = []
     for number, text, _ in forms:
         bare = text.removeprefix(PREFIX) if marker == "prefix" else text.removesuffix(SUFFIX)
         if bare != text and (bare or marker == "prefix"):
@@ -278,8 +275,8 @@ def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
     texts = [form.text for form in forms]
     codes, ends = atom_codes(texts, marker="suffix" if forms[0].at_edge else "none")
     symbols, ends = merged(TokenAtoms(tables.symbol_of[codes], ends), tables.merges)
-    is_one = np.diff(ends, prepend=0) == 1
-    result = list[Form]()
+    is_one = sizes_of(ends) == 1
+    result = []
     for place in np.flatnonzero(is_one).tolist():
         form = forms[place]
         symbol = int(symbols[ends[place] - 1])
@@ -333,7 +330,7 @@ def _left_by_normalizer(vocabulary: Vocabulary, forms: Forms) -> Forms:
 
 def _producing_texts(encoder: Encoder, forms: Forms) -> dict[str, str]:
     missing = dict(forms)
-    result = dict[str, str]()
+    result = {}
     for trial in trials(encoder.vocabulary):
         if not missing:
             break

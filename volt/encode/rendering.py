@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, count
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
+from volt.encode.arrays import Array, Ints, Longs
 from volt.encode.merge_tables import MergeTables
 from volt.errors import ConfigError, quoted
 from volt.text.atoms import SPACE, SUFFIX
 from volt.text.byte_alphabet import to_characters
 
-Longs = NDArray[np.int64]
 Kind = Literal["ids", "pieces", "id text"]
 
 
@@ -28,7 +27,7 @@ class _Rows:
     """
 
     starts: Longs
-    values: NDArray[Any]
+    values: Array
     known: dict[int, int]
 
 
@@ -53,8 +52,10 @@ class Rendering:
 
         retained = tables.retained != 0
         is_atom = tables.parts < 0
-        # all others are split back, or have one id
-        symbols = np.flatnonzero(is_atom & ~retained if kind == "ids" else is_atom | retained)
+        is_spelled = is_atom | retained  # all others are split back
+        if kind == "ids":
+            is_spelled &= ~retained  # these have one id
+        symbols = np.flatnonzero(is_spelled)
         sizes = np.zeros(len(retained), np.int64)
         sizes[symbols], values = self._values(symbols.tolist())
         if kind == "ids":
@@ -65,7 +66,7 @@ class Rendering:
             sizes[retained] = 1
         self._rows = _Rows(np.append(0, np.cumsum(sizes)), values, {})
 
-    def _values(self, symbols: list[int]) -> tuple[list[int], NDArray[Any]]:
+    def _values(self, symbols: list[int]) -> tuple[list[int], Array]:
         """Return the number of values of each symbol, and all values."""
         spelled = list(map(self._spell, symbols))
         return list(map(len, spelled)), np.fromiter(chain.from_iterable(spelled), self.dtype)
@@ -74,7 +75,9 @@ class Rendering:
         vocabulary = self._tables.vocabulary
         pieces: Iterable[str] = self._tables.spell(symbol)
         if self._tables.is_continued(symbol):
-            return "".join(pieces).encode() if self._kind == "pieces" else b""
+            if self._kind == "pieces":
+                return "".join(pieces).encode()
+            return b""
 
         if self._kind == "pieces":
             is_bytes = vocabulary.pretokenizer.is_bytes
@@ -84,9 +87,11 @@ class Rendering:
             return "".join(f"{piece} " for piece in pieces).encode()
         numbers = [vocabulary.ids.get(piece, vocabulary.unk_id) for piece in pieces]
         ids = [number for number in numbers if number is not None]
-        return ids if self._kind == "ids" else "".join(f"{number} " for number in ids).encode()
+        if self._kind == "ids":
+            return ids
+        return "".join(f"{number} " for number in ids).encode()
 
-    def expand(self, symbols: NDArray[np.int32]) -> tuple[NDArray[Any], Longs]:
+    def expand(self, symbols: Ints) -> tuple[Array, Longs]:
         """Return the concatenated values of symbols, and where each symbol's values end."""
         numbers, rows = self.numbered(symbols)
         starts = rows.starts[numbers]
@@ -98,7 +103,7 @@ class Rendering:
         pieces = {self._tables.spell(symbol)[0] for symbol in self._rows.known}
         return {piece.removesuffix(SUFFIX) for piece in pieces - self._tables.vocabulary.ids.keys()}
 
-    def numbered(self, symbols: NDArray[np.int32]) -> tuple[NDArray[np.int32], _Rows]:
+    def numbered(self, symbols: Ints) -> tuple[Ints, _Rows]:
         """Return the row of each symbol, and the rows."""
         rows = self._rows
         unknown = symbols < 0
@@ -125,7 +130,9 @@ def without_spaces(piece: str, *, is_bytes: bool) -> str:
     """
     if piece.split() == [piece]:
         return piece
-    return to_characters(piece.encode()) if is_bytes else piece.replace(" ", SPACE)
+    if is_bytes:
+        return to_characters(piece.encode())
+    return piece.replace(" ", SPACE)
 
 
 def checked_separator(separator: str) -> str:

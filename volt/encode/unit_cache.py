@@ -8,21 +8,29 @@ caller encodes the whole line.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
-from volt.encode.merge_tables import MergeTables
-from volt.encode.pretokens import CharacterClasses, UnitRule, loop_cutter
-from volt.encode.rendering import Rendering, places_of
+from volt.encode.arrays import Array, Bytes, Flags, Longs, sizes_of
+from volt.encode.pretokens import UnitRule
+from volt.encode.rendering import places_of
+from volt.encode.unit_encoder import CharacterClasses
 from volt.files.loop_memory import Padded, PaddedMemory, aligned, longer
-from volt.text.byte_alphabet import BYTE_TOKENS
-
-if TYPE_CHECKING:
-    from volt.kernels.encode_new_unit import LoopState, UnitEncoder
-
-Longs = NDArray[np.int64]
+from volt.kernels.encode_new_unit import IRREGULAR, LoopState, UnitEncoder
+from volt.kernels.encode_units import (
+    LINES_FULL,
+    OUT_FULL,
+    RING,
+    ROOM,
+    Loop,
+    Rule,
+    encode_pending,
+    encode_units,
+)
+from volt.kernels.pretokenize import LONGEST
+from volt.kernels.unit_table import UnitRows, complete, rebuild
 
 _N_SLOTS = 1 << 17
 _N_LINES = 1 << 14
@@ -38,7 +46,7 @@ class CachedLines(NamedTuple):
     left: (n_left, 2) int64, for each line that was left out, its number, and where it ends in the text
     """
 
-    values: NDArray[Any]
+    values: Array
     ends: Longs
     left: Longs
 
@@ -50,17 +58,23 @@ class UnitCache:
     encoder: the tables for new units
     dtype: the type of the values
     limit: about how many units are cached; a unit of n words counts as n units
+    classes: the classes of characters that the encoder uses, if it does
     """
 
     def __init__(
-        self, rule: UnitRule, encoder: UnitEncoder, dtype: DTypeLike, *, limit: int
+        self,
+        rule: UnitRule,
+        encoder: UnitEncoder,
+        dtype: DTypeLike,
+        *,
+        limit: int,
+        classes: CharacterClasses | None = None,
     ) -> None:
-        from volt.kernels.encode_units import RING
-
         self.rule = rule
         self.limit = limit
         self.memory = PaddedMemory()
         self._encoder = encoder.for_thread()
+        self._classes = classes
         self._dtype = np.dtype(dtype)
         self._ring = aligned(RING)
         self._line_ends = np.empty(_N_LINES, np.int64)
@@ -72,9 +86,6 @@ class UnitCache:
             self.clear()
 
     def clear(self) -> None:
-        from volt.kernels.encode_units import ROOM
-        from volt.kernels.unit_table import UnitRows
-
         n = _N_SLOTS * 3 // 8
         self._table = UnitRows(
             rows=aligned(4 * _N_SLOTS),
@@ -89,9 +100,6 @@ class UnitCache:
 
     def encode(self, text: Padded, *, strips_return: bool = False) -> CachedLines:
         """Return the values of a text's lines. They are valid only if no unit is `pending` now: see `fill_pending`."""
-        from volt.kernels.encode_new_unit import LoopState
-        from volt.kernels.encode_units import ROOM, Loop, Rule, encode_units
-
         rule = Rule(
             separator=text.separator,
             strips_return=strips_return,
@@ -128,14 +136,8 @@ class UnitCache:
         ends = self._line_ends[: state.line] // self._dtype.itemsize
         return CachedLines(values, ends, self._left[: state.n_left].copy())
 
-    def _with_room(
-        self, status: int, out: NDArray[np.uint8], state: LoopState, text_size: int
-    ) -> NDArray[np.uint8]:
+    def _with_room(self, status: int, out: Bytes, state: LoopState, text_size: int) -> Bytes:
         """Lengthen the arrays that are full; return `out`, or a longer copy."""
-        from volt.kernels.encode_units import LINES_FULL, OUT_FULL
-        from volt.kernels.pretokenize import LONGEST
-        from volt.kernels.unit_table import rebuild
-
         table = self._table
         if status == OUT_FULL:
             return longer(out, 2 * len(out))
@@ -166,7 +168,7 @@ class UnitCache:
         """The numbers of the last text's pending units, (n,)."""
         return self._table.pending[: self._n_pending]
 
-    def units(self, numbers: Longs) -> tuple[bytes, Longs, NDArray[np.uint8]]:
+    def units(self, numbers: Longs) -> tuple[bytes, Longs, Bytes]:
         """Return units, concatenated, where each of them ends, and whether each starts a line (0 or 1)."""
         table = self._table
         starts = table.starts[numbers]
@@ -175,11 +177,11 @@ class UnitCache:
         return data, np.cumsum(sizes), table.firsts[numbers]
 
     def encode_pending(self) -> None:
-        """Encode the pending units that are simple now that their characters have classes."""
-        from volt.kernels.encode_units import ROOM, encode_pending
-        from volt.kernels.unit_table import complete
-
-        left = list[Longs]()
+        """Encode the pending units that are simple once their characters have classes."""
+        text, _, _ = self.units(self.pending)
+        if not (self._classes and self._classes.classify(text.decode())):
+            return
+        left = []
         for numbers in np.array_split(self.pending, 1 + self._n_pending // _N_AT_ONCE):
             n_bytes = int((self._table.starts[numbers + 1] - self._table.starts[numbers]).sum())
             n_values = 2 * (n_bytes + len(numbers)) * self._encoder.widest
@@ -198,18 +200,14 @@ class UnitCache:
         self._table.pending[: len(pending)] = pending
         self._n_pending = len(pending)
 
-    def fill_pending(self, values: NDArray[Any], ends: Longs, irregular: NDArray[np.bool_]) -> None:
+    def fill_pending(self, values: Array, ends: Longs, irregular: Flags) -> None:
         """Store the values of the pending units, or that a unit is irregular. ends: where each unit's values end"""
-        from volt.kernels.encode_new_unit import IRREGULAR
-        from volt.kernels.encode_units import ROOM
-        from volt.kernels.unit_table import complete
-
         used = self._n_values
         data = values.view(np.uint8)
         self._reserve(used + len(data) + ROOM)
         self._table.values[used : used + len(data)] = data
 
-        sizes = np.diff(ends, prepend=0) * self._dtype.itemsize
+        sizes = sizes_of(ends) * self._dtype.itemsize
         self._table.value_starts[self.pending] = used + np.cumsum(sizes) - sizes
         complete(self._table, self.pending, np.where(irregular, IRREGULAR, sizes))
         self._n_values = used + len(data)
@@ -218,38 +216,3 @@ class UnitCache:
     def _reserve(self, n: int) -> None:
         if n > len(self._table.values):
             self._table = self._table._replace(values=longer(self._table.values, 2 * n))
-
-
-def unit_encoder_of(
-    tables: MergeTables, rendering: Rendering | None, classes: CharacterClasses
-) -> UnitEncoder:
-    """Return the tables with which compiled code encodes units; `UnitEncoder.for_thread` adds memory for a thread.
-
-    rendering: the output; None to output atoms, from which dropout encodes
-    """
-    from volt.kernels.encode_new_unit import ID_SIZE, numbering
-    from volt.kernels.pretokenize import NEVER
-
-    vocabulary = tables.vocabulary
-    encoder = numbering()
-    cutter = loop_cutter(tables, encoder.cutter, classes)
-    if rendering is None and vocabulary.fuse_unk:
-        cutter = cutter._replace(cut=NEVER)  # only Python joins unknown characters into one atom
-    encoder = encoder._replace(cutter=cutter, merges=tables.merges, rule=tables.rule)
-    if rendering is None:
-        return encoder._replace(sampled=True)
-
-    values, ends = rendering.expand(np.arange(len(tables.retained), dtype=np.int32))
-    starts = np.append(0, ends) * values.itemsize
-    widths = np.unique(np.diff(starts))
-    is_bytes = vocabulary.pretokenizer.is_bytes
-    consists_of_bytes = vocabulary.byte_fallback and not is_bytes and vocabulary.marker != "suffix"
-    if consists_of_bytes and rendering.dtype == np.int32:  # any unknown character
-        byte_ids = np.array([vocabulary.ids[token] for token in BYTE_TOKENS], np.int32)
-        encoder = encoder._replace(byte_ids=byte_ids)
-    return encoder._replace(
-        starts=starts,
-        rendered=np.append(values.view(np.uint8), np.zeros(8, np.uint8)),
-        widest=max(ID_SIZE, int(widths.max(initial=0))),
-        width=int(widths[0]) if len(widths) == 1 else 0,
-    )

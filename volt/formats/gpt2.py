@@ -61,8 +61,9 @@ def read(path: Path, pairs: Sequence[Pair]) -> Vocabulary:
     """Return the vocabulary of merges over bytes and of further files in their folder."""
     results = dict.fromkeys(map("".join, pairs))
     ids_file = ids_beside(path)
-    ids = _listed(ids_file) if ids_file else {}
-    ids = ids or {token: number for number, token in enumerate((*sorted(ALPHABET), *results))}
+    ids = {token: number for number, token in enumerate((*sorted(ALPHABET), *results))}
+    if ids_file:
+        ids = _listed(ids_file) or ids
     for token in (*ALPHABET, *results):
         if token not in ids:
             raise VocabularyError(

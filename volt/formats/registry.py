@@ -24,7 +24,7 @@ from volt.errors import (
 )
 from volt.files.remote_files import local_copy
 from volt.files.small_files import is_pipe, read_bytes, read_head
-from volt.formats.protocol import HEAD_SIZE, MergeList, Pair, hook, named, only_path
+from volt.formats.protocol import HEAD_SIZE, MergeList, Pair, hook, named
 from volt.urls import url_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def read_merges(path: str | Path) -> MergeList:
         raise CandidateError(f"{path}: empty; give {_ABLE}")
 
     name = _format_with_merges(place, data)
-    module = None if name == VOLT else format_module(name)
+    module = _module_of(name)
     if hook(module, "rows"):
         raise CandidateError(
             f"{path}: a list of tokens ({name}), which contains no merges; give {_ABLE}"
@@ -176,8 +176,9 @@ def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ..
 
 
 def _files(name: str, format: str, path: Path) -> tuple[Path, ...]:
-    files = hook(format_module(format), name) if path.name else only_path
-    result: tuple[Path, ...] = files(path)
+    if not path.name:
+        return (path,)
+    result: tuple[Path, ...] = hook(format_module(format), name)(path)
     return result
 
 
@@ -315,7 +316,7 @@ def read_with_format(
 def _read(path: Path, format: str, merges: Path | None, pattern: str | None) -> Vocabulary:
     from volt.vocabulary import Vocabulary
 
-    module = None if format == VOLT else format_module(format)
+    module = _module_of(format)
     if pattern is None:
         return Vocabulary.load(path) if module is None else module.read(path, merges=merges)
     if read := hook(module, "read_with_pattern"):
@@ -346,7 +347,7 @@ def listed_pieces(path: str | Path) -> list[str] | None:
     """Return the pieces of a list without merges, in the file's spelling; None for other formats."""
     with _at_hand(path) as place:
         name = VOLT if place.is_dir() else _format_at(place)
-        rows = None if name == VOLT else hook(format_module(name), "rows")
+        rows = hook(_module_of(name), "rows")
         return None if rows is None else [row.piece for row in rows(place)]
 
 
@@ -406,6 +407,10 @@ def closing_order(name: str) -> Literal["ids", "merges"]:
     """Return a format's order of tokens for `Vocabulary.closed`: "merges" if ids are ranks of merges, else "ids"."""
     result: Literal["ids", "merges"] = hook(format_module(name), "CLOSING_ORDER")
     return result
+
+
+def _module_of(name: str) -> Format | None:
+    return None if name == VOLT else format_module(name)
 
 
 def format_module(name: str, argument: str = "format") -> Format:

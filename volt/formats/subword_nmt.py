@@ -168,7 +168,9 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     counts = vocabulary.counts or (1,) * vocabulary.size
     listing = ""
     for token, count in zip(vocabulary.tokens, counts, strict=True):
-        piece = token.removesuffix(SUFFIX) if token.endswith(SUFFIX) else token + _JOINED
+        piece = token.removesuffix(SUFFIX)
+        if piece == token:
+            piece += _JOINED
         listing += f"{piece} {count}\n"
     write_together({_beside(path): listing.encode(), path: f"{VERSION}\n{codes}".encode()})
     return list(_differences(vocabulary))

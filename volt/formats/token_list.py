@@ -92,8 +92,9 @@ def rows_of(vocabulary: Vocabulary) -> list[Row]:
     for piece in _listed(vocabulary):
         text = piece
         if piece in tokens:
-            bare = piece.removesuffix(SUFFIX)
-            text = bare if bare not in ("", piece) else piece + SEPARATOR
+            text = piece.removesuffix(SUFFIX)
+            if text in ("", piece):
+                text = piece + SEPARATOR
         result.append(Row(piece, text, counts.get(piece, 0)))
     return result + [Row(piece, piece + SEPARATOR, 0) for piece in _inside_words(vocabulary)]
 

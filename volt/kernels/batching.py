@@ -175,7 +175,6 @@ def lay_out(
             gap = at
             at += width - n
         _put_padding(gap, gap + width - n, pad, out, before, mask, positions)
-
         for i in range(first, row_ends[row]):
             start = offsets[samples[i]]
             size = offsets[samples[i] + 1] - start

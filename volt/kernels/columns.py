@@ -116,6 +116,20 @@ def copy_bytes(data: ByteArray, start: int, out: IntArray, at: int, size: int) -
 
 
 @releasing
+def write_values(
+    data: TextArray, starts: LongArray, sizes: LongArray, end: int, out: ByteArray, ends: LongArray
+) -> None:
+    """Write values one after the other, each followed by the byte `end`. A missing value is written as empty."""
+    at = 0
+    for i in range(len(starts)):
+        prefetch_ahead(data, starts, i)
+        at = copy_bytes(data, starts[i], out, at, max(sizes[i], 0))
+        out[at] = end
+        at += 1
+        ends[i] = at
+
+
+@releasing
 def put_values(
     data: TextArray,
     starts: LongArray,
@@ -132,9 +146,15 @@ def put_values(
     for i in range(len(starts)):
         prefetch_ahead(data, starts, i)
         if sizes[i] >= 0:
-            at = copy_bytes(before, 0, out, places[i], len(before))
+            at = places[i]
+            for byte in before:
+                out[at] = byte
+                at += 1
             at = copy_bytes(data, starts[i], out, at, sizes[i])
-            places[i] = copy_bytes(after, 0, out, at, len(after))
+            for byte in after:
+                out[at] = byte
+                at += 1
+            places[i] = at
 
 
 @releasing

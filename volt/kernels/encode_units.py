@@ -79,7 +79,10 @@ class Rule(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """The tables that the loop reads, and the arrays that it fills."""
+    """The tables that the loop reads, and the arrays that it fills.
+
+    Parts are inlined, because a call with all these arrays takes longer than writing most units.
+    """
 
     data: TextArray  # the text, with a separator at `stop - 1`, and PADDING after it
     rule: Rule
@@ -233,7 +236,6 @@ def _end_line(loop: Loop, end: Any, at: Any, line: Any) -> Any:
 @releasing
 def encode_units(loop: Loop, stop: int) -> int:
     """Write the values of the units of data[:stop], and add new units to the table. Return the status."""
-    # Parts are inlined, because a call with all these arrays takes longer than writing most units.
     ring = loop.ring
     state = loop.state
     shift = slot_shift(loop.table.rows)
@@ -247,7 +249,6 @@ def encode_units(loop: Loop, stop: int) -> int:
     at = np.uint64(state[WRITTEN])
     line = np.uint64(state[LINE])
     most_lines = np.uint64(len(loop.line_ends) - LINES)
-    most_left = len(loop.left_lines) - LINES
     head = tail = U0
     status = DONE
 
@@ -255,7 +256,7 @@ def encode_units(loop: Loop, stop: int) -> int:
         if at > room:
             status = OUT_FULL
             break
-        if line > most_lines or state[N_LEFT] > most_left:
+        if line > most_lines or state[N_LEFT] > len(loop.left_lines) - LINES:
             status = LINES_FULL
             break
         if base < end_of_all:

@@ -70,6 +70,7 @@ JOBS: dict[Job, tuple[str, ...]] = {
         "batching.apportion",
         "columns.line_ends",
         "columns.cut",
+        "columns.write_values",
         "columns.put_values",
         "columns.shuffle",
         "columns.permuted",
@@ -169,18 +170,15 @@ def signatures(place: str) -> list[tuple[Any, ...]]:
     for kind in _annotations(kernel(place).py_func):
         is_union = get_origin(kind) in (Union, UnionType)
         kinds.append(get_args(kind) if is_union else (kind,))
-    return [
-        tuple(_numba_type(kind[number % len(kind)]) for kind in kinds)
-        for number in range(max(map(len, kinds)))
-    ]
+    n_signatures = max(map(len, kinds))
+    alternatives = zip(*([*kind, *kind][:n_signatures] for kind in kinds), strict=True)
+    return [tuple(map(_numba_type, signature)) for signature in alternatives]
 
 
 def _annotations(thing: Any) -> list[Any]:
-    return [
-        kind
-        for name, kind in get_type_hints(thing, include_extras=True).items()
-        if name != "return"
-    ]
+    hints = get_type_hints(thing, include_extras=True)
+    hints.pop("return", None)
+    return list(hints.values())
 
 
 def _numba_type(kind: Any) -> Any:
@@ -207,7 +205,9 @@ def helping(places: Sequence[str]) -> Iterator[None]:
 
     Either process loads what the other has stored. If the second process fails, the caller compiles all loops.
     """
-    process = _started(places[::-1]) if len(places) > 1 and _can_help() else None
+    process = None
+    if len(places) > 1 and _can_help():
+        process = _started(places[::-1])
     try:
         yield
     finally:
@@ -217,15 +217,11 @@ def helping(places: Sequence[str]) -> Iterator[None]:
 
 
 def _can_help() -> bool:
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
-    return (
-        cores > 1
-        and bool(sys.executable)
-        and not hasattr(sys, "frozen")
-        and code_folder() is not None
-    )
+    n_cores = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        n_cores = len(os.sched_getaffinity(0))
+    has_python = bool(sys.executable) and not hasattr(sys, "frozen")
+    return n_cores > 1 and has_python and code_folder() is not None
 
 
 def _started(places: Sequence[str]) -> subprocess.Popen[bytes] | None:

@@ -196,7 +196,7 @@ def numbered(
         if atom_code(part, marker=marker) is not None:
             numbers.setdefault(part, len(numbers))
     atoms = list(numbers)
-    rows = list[tuple[int, int, int]]()
+    rows = []
     for rank, (left, right) in enumerate(merges):
         for part in (left, right):
             if part not in numbers:
@@ -217,7 +217,9 @@ class Replacements(NamedTuple):
 
 def as_marker(marker: Marker | None, counts: WordCounts) -> Marker:
     if marker is None:
-        return "none" if counts.pretokenizer.keeps_spaces else "suffix"
+        if counts.pretokenizer.keeps_spaces:
+            return "none"
+        return "suffix"
     check_marker(marker)
     return marker
 
@@ -230,7 +232,7 @@ def _words(
 
     codes, ends, word_counts = atoms_of(counts, marker, coverage)
     code_counts = np.repeat(word_counts, np.diff(ends, prepend=0)).astype(float)
-    always = list[int]()
+    always = []
     if counts.pretokenizer.is_bytes:
         always = [2 * ord(character) for character in ALPHABET]
     n_by_code = np.bincount(codes, code_counts, minlength=max(always, default=0) + 1)

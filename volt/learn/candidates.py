@@ -136,17 +136,23 @@ class Candidates:
     @property
     def smallest(self) -> int:
         """The smallest size: the number of atoms, plus the merged tokens of an extended vocabulary."""
-        return len(self.extends.retained) if self.extends else self.n_atoms
+        if self.extends:
+            return len(self.extends.retained)
+        return self.n_atoms
 
     @property
     def kept_always(self) -> NDArray[np.bool_]:
         """(smallest,) bool, whether every vocabulary retains each token of the smallest size."""
-        return self.extends.retained if self.extends else np.ones(self.n_atoms, bool)
+        if self.extends:
+            return self.extends.retained
+        return np.ones(self.n_atoms, bool)
 
     @property
     def first_counts(self) -> Longs:
         """(smallest,) int64, the count of each token of the smallest size."""
-        return self.extends.counts if self.extends else self.atom_counts
+        if self.extends:
+            return self.extends.counts
+        return self.atom_counts
 
     @property
     def n_tokens(self) -> int:

@@ -102,7 +102,7 @@ def learn_parity(
         report=arguments.function(report, "report"),
     )
 
-    merges = list[tuple[str, str]]()
+    merges = []
     for first, second in learned.merges.tolist():
         merges.append((tokens[first], tokens[second]))
         tokens.append(tokens[first] + tokens[second])

@@ -53,8 +53,8 @@ def with_special(
     if not requested:
         return vocabulary
 
-    tokens = list[str]()
-    counts = list[int]()
+    tokens = []
+    counts = []
     for token, count in zip_longest(vocabulary.tokens, vocabulary.counts):
         if token not in requested:
             tokens.append(token)
@@ -80,7 +80,7 @@ def _role_ids(named: object, role: Role) -> Ids:
 
 
 def _checked(ids: Mapping[Any, Any], name: str) -> Ids:
-    result = dict[str, int | None]()
+    result = {}
     for token, number in ids.items():
         arguments.text(token, f"a token of {name}")
         if number is not None:
@@ -96,7 +96,8 @@ def _agreed(parts: Iterable[Ids]) -> dict[str, int | None]:
         known = result.setdefault(token, number)
         if None not in (known, number) and known != number:
             raise ConfigError(f"{quoted(token)} is given the ids {known} and {number}; remove one")
-        result[token] = number if known is None else known
+        if known is None:
+            result[token] = number
     return result
 
 
@@ -128,8 +129,10 @@ def _numbered(
         owner = placed.get(number) or _piece_at(old, number)
         if owner:
             fault = f"the id {number} of {quoted(token)} belongs to {quoted(owner)}"
-            unused = f"such as {old.pieces.index(UNUSED)}, or one " if UNUSED in old.pieces else ""
-            raise ConfigError(f"{fault}; choose an unused one, {unused}from {len(old)} up")
+            unused = f"from {len(old)} up"
+            if UNUSED in old.pieces:
+                unused = f"such as {old.pieces.index(UNUSED)}, or one {unused}"
+            raise ConfigError(f"{fault}; choose an unused one, {unused}")
         placed[number] = token
 
     for number in range(max([len(old), *(number + 1 for number in placed)])):
@@ -139,7 +142,9 @@ def _numbered(
 
 
 def _piece_at(vocabulary: Vocabulary, number: int) -> str:
-    return vocabulary.pieces[number] if number < len(vocabulary) else UNUSED
+    if number < len(vocabulary):
+        return vocabulary.pieces[number]
+    return UNUSED
 
 
 NAMES_NONE = (

@@ -47,11 +47,14 @@ def cached_vocabulary(
 
     def arrays() -> Arrays:
         result = _arrays_of(read())
-        return result if contents == _contents(paths) else []  # a file has changed meanwhile
+        if contents != _contents(paths):  # a file has changed meanwhile
+            return []
+        return result
 
     contents = _contents(paths)
-    result = cached_arrays([*key, *contents], arrays) if contents else []
-    return _vocabulary_of(kind, *result) if result else read()
+    if contents and (result := cached_arrays([*key, *contents], arrays)):
+        return _vocabulary_of(kind, *result)
+    return read()
 
 
 def _contents(paths: Sequence[Path]) -> list[tuple[str, str]]:

@@ -90,10 +90,12 @@ class VocabularyFile:
         remedy = f", so not a VOLT vocabulary{_HINT}"
         text = read_text(path, kind=VocabularyError, remedy=remedy, most=MOST_BYTES)
         if not text.startswith('{"volt"'):
-            content = "some other text" if text.strip() else "an empty file"
+            content = "some other text"
             for start, program in _FOREIGN.items():
                 if text.lstrip().startswith(start):
                     content = program
+            if not text.strip():
+                content = "an empty file"
             raise VocabularyError(f"{name}:1: not a VOLT vocabulary, but {content}{_HINT}")
         if sum(map(text.count, ",[{:")) > _MOST_MARKS:
             raise VocabularyError(
@@ -144,8 +146,12 @@ class VocabularyFile:
         entry = re.search(f'^[{{ ]*"{re.escape(name)}"', self.text, re.MULTILINE)
         if entry:
             number = self.text.count("\n", 0, entry.start()) + 1
-            return f"{path}:{number if index is None else number + 1 + index}"
-        return path if index is None else f"{path}: {name}, row {index + 1}"
+            if index is not None:
+                number += 1 + index
+            return f"{path}:{number}"
+        if index is None:
+            return path
+        return f"{path}: {name}, row {index + 1}"
 
 
 def _fit(rows: list[Any], kinds: Sequence[type]) -> bool:
@@ -212,14 +218,14 @@ def text_of(vocabulary: Any) -> str:
             head["fuse_unk"] = True
     head["provenance"] = json_of(vocabulary.provenance, "provenance")
     if is_plain:
-        columns = (vocabulary.tokens, counts) if counts else (vocabulary.tokens,)
+        columns = filter(None, (vocabulary.tokens, counts))
         return dump(head, tokens=list(zip(*columns, strict=True)), merges=vocabulary.merges)
 
-    pieces = list[tuple[str | int, ...]]()
+    pieces = []
     rest = iter(counts)
     for piece, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True):
-        count = (next(rest),) if counts and kind == "token" else ()
-        pieces.append((piece or _NO_PIECE, kind, *count))
+        row = (piece or _NO_PIECE, kind)
+        pieces.append((*row, next(rest)) if counts and kind == "token" else row)
     return dump(head, version=FORMAT, pieces=pieces, merges=vocabulary.merges)
 
 
@@ -271,10 +277,10 @@ def arguments_of(file: VocabularyFile) -> dict[str, Any]:
 def _plain_tokens(file: VocabularyFile) -> dict[str, Any]:
     first = file.value("tokens", list)[:1]
     is_counted = bool(first) and isinstance(first[0], list) and len(first[0]) == 2
-    rows = file.rows("tokens", *((str, int) if is_counted else (str,)))
+    rows = file.rows("tokens", *(str, int)[: 1 + is_counted])
     return {
         "tokens": tuple(row[0] for row in rows),
-        "counts": tuple(row[1] for row in rows) if is_counted else (),
+        "counts": tuple(row[1] for row in rows if is_counted),
     }
 
 
@@ -284,17 +290,17 @@ def _numbered_tokens(file: VocabularyFile) -> dict[str, Any]:
     if is_counted or not _fit(rows, (str, str)) or {row[1] for row in rows} - {*KINDS}:
         for index, row in enumerate(rows):
             has_count = is_counted and isinstance(row, list) and row[1:2] == ["token"]
-            file.check_row("pieces", index, *((str, str, int) if has_count else (str, str)))
+            file.check_row("pieces", index, *(str, str, int)[: 2 + has_count])
             if row[1] not in KINDS:
                 raise VocabularyError(
                     f"{file.where('pieces', index)}: unknown kind {quoted(row[1])}; fix it"
                 )
     tokens = [row for row in rows if row[1] == "token"]
-    pieces = tuple(UNUSED if row[1] == _NO_PIECE else row[0] for row in rows)
+    pieces = (UNUSED if row[1] == _NO_PIECE else row[0] for row in rows)
     return {
         "tokens": tuple(row[0] for row in tokens),
-        "counts": tuple(row[2] for row in tokens) if is_counted else (),
-        "order": pieces if file.value("numbered", bool) else (),
+        "counts": tuple(row[2] for row in tokens if is_counted),
+        "order": tuple(pieces) if file.value("numbered", bool) else (),
         "merging": file.value("merging", str),
         "whole_words": file.value("whole_words", bool),
         "fuse_unk": "fuse_unk" in file.data and file.value("fuse_unk", bool),
@@ -303,7 +309,9 @@ def _numbered_tokens(file: VocabularyFile) -> dict[str, Any]:
 
 def _special(file: VocabularyFile, *, is_plain: bool) -> SpecialTokens:
     values = file.value("special", dict)
-    lists = ["user"] if is_plain else ["user", "control", *filter(values.__contains__, FLAGS)]
+    lists = ["user"]
+    if not is_plain:
+        lists += ["control", *filter(values.__contains__, FLAGS)]
     is_sound = values.keys() == {*ROLES, *lists}
     for role in ROLES:
         token = values.get(role)

@@ -41,7 +41,7 @@ def as_pairs(
     are_pairs = set(map(type, merges)) <= {tuple} and set(map(len, merges)) <= {2}
     if are_pairs and set(map(type, chain.from_iterable(merges))) <= {str}:  # ten times as fast
         return tuple(merges)
-    pairs = list[tuple[str, str]]()
+    pairs = []
     for rank, merge in enumerate(merges):
         parts = arguments.texts(merge, f"merges[{rank}]", one="give a pair of strings")
         if len(parts) != 2:
@@ -59,7 +59,9 @@ def kinds_of(
     ('token', 'unused', 'user')
     """
     kinds: dict[str, Kind] = {UNUSED: "unused"}
-    kinds |= {piece: "marker" if piece == SUFFIX else "byte" for piece in others}
+    kinds |= dict.fromkeys(others, "byte")
+    if SUFFIX in others:
+        kinds[SUFFIX] = "marker"
     kinds |= dict.fromkeys(special.control, "control")
     kinds |= {token: role for role, token in reversed(special.roles.items())}
     kinds |= dict.fromkeys(special.user, "user")

@@ -184,7 +184,9 @@ class Vocabulary:
         byte_tokens = BYTE_TOKENS if self.byte_fallback else ()
         has_users = bool(self.special.user) and not self.pretokenizer.isolates_users
         needs_marker = self.marker == "suffix" and (has_users or self.byte_fallback)
-        return (*byte_tokens, SUFFIX) if needs_marker else byte_tokens
+        if needs_marker:
+            return (*byte_tokens, SUFFIX)
+        return byte_tokens
 
     @cached_property
     def pieces(self) -> tuple[str, ...]:
@@ -208,7 +210,9 @@ class Vocabulary:
     @property
     def unk_id(self) -> int | None:
         """The id of unknown characters; None if they are dropped."""
-        return None if self.special.unk is None else self.ids[self.special.unk]
+        if self.special.unk is None:
+            return None
+        return self.ids[self.special.unk]
 
     @cached_property
     def made(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Faults of configurations are reported together, each with its line and a remedy.
 
-The files in `faults` contain faulty configurations: `=== title`, then YAML, with the expected message after `#!` in the
-line of the fault.
+The files in `faults` contain faulty configurations: `=== title`, then YAML, with the expected
+message after `#!` in the line of the fault.
 """
 
 from __future__ import annotations

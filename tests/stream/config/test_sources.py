@@ -21,7 +21,7 @@ from volt.stream.transforms.tags import Tag
 
 
 def test_a_pair_names_its_fields(tmp_path: Path) -> None:
-    """Files of a pair are found, and options of transforms name fields instead of numbering them, also common ones."""
+    """Options of transforms, also of common ones, may use the names of fields."""
     for name in ("a.de", "a.en", "b.tsv"):
         (tmp_path / name).write_text("x\n")
     (tmp_path / "stream.yaml").write_text(
@@ -62,7 +62,7 @@ transforms:
 
 
 def test_each_makes_a_source_of_every_file(tmp_path: Path) -> None:
-    """Sources are called what * stands for, which {name} is too; weights are the lines' shares at the temperature."""
+    """`*` gives the name of a source and {name}; weights follow from the lines and the temperature."""
     for name, n in (("de", 1600), ("no", 100), ("x.y", 1)):
         (tmp_path / f"mono.{name}.tsv").write_text("x\n" * n)
         (tmp_path / f"{name}.src").write_text("x\n" * n)
@@ -105,10 +105,8 @@ each: {path: mono.*.tsv, temperature: 2, weight: 3, epochs: 1, transforms: [tag:
         load_config(tmp_path / "stream.yaml")
 
 
-def test_home_and_variables_are_written_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`~` and `$NAME` stand for folders in every path that a configuration names."""
+def test_home_and_variables_are_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`~` and `$NAME` are expanded in every path of a configuration."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("CORPORA_1", str(tmp_path))
     (tmp_path / "a.tsv").write_text("x\n")
@@ -134,7 +132,7 @@ errors: {on_fault: quarantine, quarantine: $CORPORA_1/bad}
 
 
 def test_tables_have_columns(tmp_path: Path) -> None:
-    """`columns` names the fields of JSON lines; transforms may name them too, and lines are those of the keys."""
+    """`columns` names the fields of JSON lines, also for transforms."""
     (tmp_path / "a.jsonl").write_text(
         '{"de": "Haus", "to": {"en": "house"}}\n{"de": "Tier", "to": {"en": "animal"}}\n'
     )

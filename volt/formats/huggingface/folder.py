@@ -18,7 +18,7 @@ from typing import Any
 from volt.errors import VocabularyError, shown_path
 from volt.files.small_files import decoded, read_bytes
 from volt.formats.huggingface.pipeline_reading import flat
-from volt.formats.huggingface.pipeline_writing import Json
+from volt.formats.huggingface.pipeline_writing import Json, as_object
 from volt.formats.huggingface.split_patterns import ADDS_SPACE
 from volt.formats.protocol import MOST_DIGITS
 from volt.text.special_tokens import ROLES
@@ -143,11 +143,11 @@ def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[st
     ids = dict[str, int]()
     configs = [*configs, _CLASSES.get(name, {})]
     for config in configs:
-        decoder = config.get(_DECODER)
-        for number, row in decoder.items() if isinstance(decoder, dict) else ():
+        for number, row in as_object(config.get(_DECODER)).items():
+            token = as_object(row).get("content")
             is_id = number.isdecimal() and len(number) <= MOST_DIGITS
-            if is_id and isinstance(row, dict) and isinstance(row.get("content"), str):
-                ids[row["content"]] = int(number)
+            if is_id and isinstance(token, str):
+                ids[token] = int(number)
     if (folder / ADDED).exists():
         for token, number in load(folder / ADDED).items():
             if type(number) is int and number >= 0:

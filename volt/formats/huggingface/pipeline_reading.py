@@ -27,6 +27,7 @@ from volt.formats.huggingface.pipeline_writing import (
     SPACE_STEP,
     Json,
     Scheme,
+    as_object,
     decoders,
 )
 from volt.formats.huggingface.split_patterns import cut_name
@@ -113,9 +114,7 @@ def _is_about_white(step: Json) -> bool:
         return True
     if step.get("type") != "Replace" or step.get("content") != " ":
         return False
-    pattern = step.get("pattern")
-    if not isinstance(pattern, dict):
-        return False
+    pattern = as_object(step.get("pattern"))
     is_space = pattern.get("String") in (" ", "\n", "\t", "  ")
     return is_space or pattern.get("Regex") in (r"\s+", r" {2,}", " +", r"\s")
 
@@ -169,8 +168,7 @@ def _unmarked(step: Json) -> Json | None:
     kind = step.get("type")
     if kind in ("Digits", "Punctuation"):
         return step
-    pattern = step.get("pattern")
-    text = pattern.get("String") if isinstance(pattern, dict) else None
+    text = as_object(step.get("pattern")).get("String")
     if kind != "Split" or not isinstance(text, str):
         raise VocabularyError(
             f"{kind} splits text whose spaces are '▁' already, which VOLT cannot do; "
@@ -184,11 +182,12 @@ def _unmarked(step: Json) -> Json | None:
 def _uncut(vocab: Iterable[str], *, splits: bool, starts: bool) -> str:
     """Return the pre-tokenizer for lines that no step cuts, or that only Metaspace `splits`."""
     within = [token for token in vocab if PREFIX in token[1:]]
+    names = ("metaspace-runs", f"split:{_EACH_RUN}")
     if splits or not within:
-        return "metaspace" if starts else f"split:{_EACH_SPACE}"
-    if any(re.search(f"[^{PREFIX}]{PREFIX}", token) for token in within):
-        return "metaspace-line" if starts else f"split:{_LINE}"
-    return "metaspace-runs" if starts else f"split:{_EACH_RUN}"
+        names = ("metaspace", f"split:{_EACH_SPACE}")
+    elif any(re.search(f"[^{PREFIX}]{PREFIX}", token) for token in within):
+        names = ("metaspace-line", f"split:{_LINE}")
+    return names[not starts]
 
 
 def _read_cut(cuts: Sequence[Json], model: Json, added: Sequence[str]) -> str:

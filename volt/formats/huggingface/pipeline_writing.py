@@ -34,6 +34,11 @@ _MERGES = [[_BYTES[first], "".join(_BYTES[first + 1 :])] for first in (2, 1, 0)]
 _HELPERS = ["".join(pair) for pair in _MERGES[:-1]]
 
 
+def as_object(value: Any) -> Json:
+    """Return a JSON object, or an empty one instead of another value."""
+    return value if isinstance(value, dict) else {}
+
+
 def with_ends(model: Json) -> Json:
     """Return the model section with three merges for "</w>", and two helper tokens, which never stay in the output.
 
@@ -42,9 +47,8 @@ def with_ends(model: Json) -> Json:
     >>> list(ended["vocab"])[4:], without_ends({"model": ended})["model"] == model
     (['<0x77><0x3E>', '<0x2F><0x77><0x3E>'], True)
     """
-    vocab = {
-        ENDED if token == SUFFIX else token: number for token, number in model["vocab"].items()
-    }
+    names = {SUFFIX: ENDED}
+    vocab = {names.get(token, token): number for token, number in model["vocab"].items()}
     n_ids = 1 + max(vocab.values())
     vocab |= {helper: number for number, helper in enumerate(_HELPERS, n_ids)}
     return model | {"vocab": vocab, "merges": _MERGES + model["merges"]}
@@ -52,29 +56,28 @@ def with_ends(model: Json) -> Json:
 
 def without_ends(data: Json) -> Json:
     """Return the file without the merges that `with_ends` adds; the same object if it has none."""
-    model = data.get("model")
-    vocab = model.get("vocab") if isinstance(model, dict) else None
-    merges = model.get("merges") if isinstance(model, dict) else None
+    model = as_object(data.get("model"))
+    vocab = model.get("vocab")
+    merges = model.get("merges")
     if not isinstance(vocab, dict) or not isinstance(merges, list):
         return data
     if ENDED not in vocab or merges[: len(_MERGES)] != _MERGES:
         return data
-    rows = [
-        row | {"content": SUFFIX} if row.get("content") == ENDED else row
-        for row in data.get("added_tokens") or []
-    ]
+    rows = [dict(row) for row in data.get("added_tokens") or []]
+    for row in rows:
+        if row.get("content") == ENDED:
+            row["content"] = SUFFIX
     changes = {"vocab": vocab_without_ends(vocab), "merges": merges[len(_MERGES) :]}
-    return data | {"added_tokens": rows, "model": data["model"] | changes}
+    return data | {"added_tokens": rows, "model": model | changes}
 
 
 def vocab_without_ends(vocab: Mapping[str, int]) -> dict[str, int]:
     """Return the ids of the tokens, with "</w>" as VOLT spells it, and without the helper tokens of `with_ends`."""
     if ENDED not in vocab:
         return dict(vocab)
+    names = {ENDED: SUFFIX}
     return {
-        SUFFIX if token == ENDED else token: number
-        for token, number in vocab.items()
-        if token not in _HELPERS
+        names.get(token, token): number for token, number in vocab.items() if token not in _HELPERS
     }
 
 
@@ -184,10 +187,11 @@ def normalizers(scheme: Scheme) -> list[Json]:
     is_whitespace = scheme.marker == "prefix" and scheme.pretokenizer == "whitespace"
     steps = _forms(Normalizer.parse(scheme.normalizer))
     if scheme.starts_segments:
-        marks = [] if cut.if_absent else [PREPEND, SPACE_STEP]
-        return steps + marks
+        return steps if cut.if_absent else [*steps, PREPEND, SPACE_STEP]
 
-    prepend = [PREPEND] if scheme.starts_lines else []
+    prepend = list[Json]()
+    if scheme.starts_lines:
+        prepend = [PREPEND]
     if scheme.normalizes_users:
         hidden = f"[{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}]"
         steps = [replace_step(hidden, "\ufffd", regex=True), *_around_users(scheme, steps)]
@@ -212,10 +216,12 @@ def normalizers(scheme: Scheme) -> list[Json]:
 
 
 def _forms(normalizer: Normalizer) -> list[Json]:
-    form = [{"type": normalizer.form.upper()}] if normalizer.form != "none" else []
+    form = list[Json]()
+    if normalizer.form != "none":
+        form = [{"type": normalizer.form.upper()}]
     if normalizer.lowercase:
         return [*form, FINAL_SIGMA, {"type": "Lowercase"}, *form]
-    return list[Json](form)
+    return form
 
 
 def _lone_ends(scheme: Scheme) -> list[Json]:

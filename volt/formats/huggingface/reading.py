@@ -33,6 +33,7 @@ from volt.formats.huggingface.pipeline_writing import (
     ENDED,
     Json,
     Scheme,
+    as_object,
     normalizers,
     pre_tokenizers,
     sequence,
@@ -91,7 +92,9 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
     if own is None or model.get("ignore_merges"):
         refuse(model, data, scheme)
     possible = tokens.possible_merges(pairs, marker=scheme.marker, unk=model.get("unk_token"))
-    spaces = [] if scheme.cut.is_bytes else _runs_of_spaces(rows, pairs)
+    spaces = list[str]()
+    if not scheme.cut.is_bytes:
+        spaces = _runs_of_spaces(rows, pairs)
     users = scheme.users or tuple(token for token in added if token not in spaces)
     is_own = own is not None and _wrote(own, users, rows, is_signed=len(rows) < len(all_rows))
 
@@ -117,12 +120,19 @@ def _vocabulary_of(data: Json, configs: Sequence[Json]) -> Vocabulary:
             f"{counted(dropped, 'merge')} of parts that no other merge makes: left out, "
             "as they never apply."
         )
+    lost += _space_notes(rows, spaces)
+    return result
+
+
+def _space_notes(rows: Sequence[Json], spaces: Sequence[str]) -> Iterator[str]:
     if spaces:
-        lost.append(
+        yield (
             f"{PREFIX!r} in text is found as the added token {spaces[0]} there, "
             "and is a space here."
         )
-    return result
+    special = [row["content"] for row in rows if row.get("special")]
+    if skipped := [token for token in spaces if token in special]:
+        yield f"Decoding that skips special tokens drops {skipped[0]} there, and keeps its spaces here."
 
 
 def _runs_of_spaces(rows: Sequence[Json], merges: Sequence[Pair]) -> list[str]:
@@ -203,10 +213,7 @@ def own_scheme(
 def _patterns(section: Any) -> Iterator[str]:
     """Yield the names of pattern pre-tokenizers that VOLT may have written as this pre_tokenizer section."""
     steps = flat(section, "pretokenizers")
-    patterns = list[Any]()
-    for step in steps:
-        pattern = step.get("pattern")
-        patterns.append(pattern.get("Regex") if isinstance(pattern, dict) else None)
+    patterns: list[Any] = [as_object(step.get("pattern")).get("Regex") for step in steps]
     splits = patterns[:-1]
     are_ours = all(isinstance(pattern, str) and not _THEIRS.search(pattern) for pattern in splits)
     if (

@@ -29,7 +29,7 @@ Json = dict[str, Any]
 _CODE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|[uU]\{([0-9A-Fa-f]{1,8})\})")
 _PROPERTY = re.compile(r"\\([pP])([A-Z])")
 _ESCAPE = re.compile(r"\\(?:[pP]\{[^}]*\}|[pP].|[xuU]\{[^}]*\}|x..|u.{4}|U.{8}|.)", re.DOTALL)
-_COUNTED = re.compile(r"(\{[0-9]+(?:,[0-9]*)?\})\+")
+_COUNTED = re.compile(r"(?:(\{[0-9]+(?:,[0-9]*)?\})\+)?")  # matches anywhere
 _ATOMIC = re.compile(
     r"\(\?>((?:\[[^\[\]]*\]|\\[pP]\{[^}]*\}|\\.|[^\\\[\]()])\{[0-9]+(?:,[0-9]*)?\})\)"
 )
@@ -92,8 +92,9 @@ def _items(pattern: str) -> Iterator[tuple[str, str]]:
     while start < len(pattern):
         end = _item_end(pattern, start)
         times = _COUNTED.match(pattern, end)
-        yield pattern[start:end], times[1] if times else ""
-        start = times.end() if times else end
+        assert times
+        yield pattern[start:end], times[1] or ""
+        start = times.end()
 
 
 def _item_end(pattern: str, start: int) -> int:

@@ -57,7 +57,6 @@ class ImpliedMerges:
         late = [piece for piece in joins if worst[piece] != scores[piece]]
         own_scores = {piece: scores[piece] for piece in joins}
         is_paired = not late and len(set(own_scores.values())) == len(joins)
-        clash = None if is_paired else first_clash(own_scores, late)
 
         ordered = sorted(joins, key=lambda piece: (-scores[piece], -len(piece)))
         merges = [joins[piece] for piece in ordered]
@@ -70,7 +69,9 @@ class ImpliedMerges:
             else:
                 merges.append(pair)
                 known.add(piece)
-        return cls(tuple(merges), "pairs" if is_paired else "ranks", tuple(dropped), clash)
+        if is_paired:
+            return cls(tuple(merges), "pairs", tuple(dropped), None)
+        return cls(tuple(merges), "ranks", tuple(dropped), first_clash(own_scores, late))
 
 
 class Letters:

@@ -134,7 +134,9 @@ def peer(path: Path, vocabulary: Vocabulary) -> Peer:
 
 def _ended(piece: str) -> str:
     """Return a piece in VOLT's spelling, if "▁" ends words."""
-    return piece.removesuffix(PREFIX) + SUFFIX if piece.endswith(PREFIX) else piece
+    if piece.endswith(PREFIX):
+        return piece.removesuffix(PREFIX) + SUFFIX
+    return piece
 
 
 def _model_path(path: Path) -> Path:
@@ -265,9 +267,9 @@ def _can_be_special(text: str) -> bool:
 
 
 def _spelled(piece: Any, model: Any) -> str:
-    text = str(piece.piece)
-    ends = model.trainer_spec.treat_whitespace_as_suffix and piece.type in (NORMAL, UNUSED)
-    return _ended(text) if ends else text
+    if model.trainer_spec.treat_whitespace_as_suffix and piece.type in (NORMAL, UNUSED):
+        return _ended(piece.piece)
+    return str(piece.piece)
 
 
 def _order(rows: Sequence[writing.ModelRow], dropped: Set[str]) -> tuple[str, ...]:
@@ -275,10 +277,12 @@ def _order(rows: Sequence[writing.ModelRow], dropped: Set[str]) -> tuple[str, ..
     result = list[str]()
     n_used = 0
     for piece, _, kind in rows:
+        if kind == UNUSED:
+            result.append("")
+            continue
         is_dropped = kind == NORMAL and piece in dropped
-        result.append("" if is_dropped or kind == UNUSED else piece)
-        if kind != UNUSED:
-            n_used = len(result)
+        result.append("" if is_dropped else piece)
+        n_used = len(result)
     return tuple(result[:n_used])
 
 
@@ -319,7 +323,9 @@ def _words(model: Any, texts: Sequence[str]) -> tuple[Marker, str, list[str]]:
         _refuse_other_ends(model)
         letters = sorted(piece for piece in pieces if len(piece) == 1 and piece != PREFIX)
         inside = [letter for letter in letters if letter + PREFIX not in pieces]
-        notes = [writing.END_UNKNOWN.format(writing.such(inside, "ends"))] if inside else []
+        notes = list[str]()
+        if inside:
+            notes.append(writing.END_UNKNOWN.format(writing.such(inside, "ends")))
         return "suffix", _separated(spec), notes
     spanning = next((text for text in texts if PREFIX in text.lstrip(PREFIX)), None)
     if not spec.add_dummy_prefix:

@@ -112,7 +112,9 @@ def _notes(
             "its tokens spell bytes."
         )
     if special.all and special != USUAL:
-        names = f" ({', '.join(special.user[:3])})" if special.user else ""
+        names = ""
+        if special.user:
+            names = f" ({', '.join(special.user[:3])})"
         yield (
             f"The names of the special and user tokens{names} are not in the file, "
             "and are lost when it is read back."
@@ -147,8 +149,8 @@ def _merge_notes(vocabulary: Vocabulary, tokens: Sequence[str]) -> Iterator[str]
     for data, joined in recovered(list(map(to_bytes, tokens))):
         token = to_characters(data)
         parts = tuple(map(to_characters, joined))
-        is_alike = len(parts) == 2 if by_ranks else parts == first.get(token, parts)
-        if not is_alike:
+        usual = first.get(token, parts)
+        if (by_ranks and len(parts) != 2) or (not by_ranks and parts != usual):
             other.append(token)
     if other:
         yield (

@@ -176,14 +176,12 @@ class Column:
         return bool(self.present.all() and (self.starts[1:] == ends[:-1]).all())
 
     def _copied(self, end: int) -> tuple[NDArray[np.uint8], Longs]:
-        from volt.kernels.columns import put_values
+        from volt.kernels.columns import write_values
 
-        sizes = widths(self)
-        places = np.cumsum(sizes + 1) - sizes - 1
-        out = np.empty(int(sizes.sum()) + len(self), np.uint8)
-        after = np.frombuffer(bytes([end]), np.uint8)
-        put_values(self.data, self.starts, sizes, after[:0], after, out, places)
-        return out, places
+        out = np.empty(int(widths(self).sum()) + len(self), np.uint8)
+        ends = np.empty(len(self), np.int64)
+        write_values(*self.views, end, out, ends)
+        return out, ends
 
     def compact(self) -> Column:
         """Return the values in a new, unshared buffer."""

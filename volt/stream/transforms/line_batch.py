@@ -125,7 +125,7 @@ class Batch:
 
     def packed(self) -> tuple[NDArray[np.uint8], Longs]:
         """Return the lines as bytes, each with a line end, and (n_lines,) int64, where each ends."""
-        columns = [column.as_text() for column in self._all()]
+        columns = [column.as_text() for column in self.all_columns()]
         if len(columns) == 1:
             return columns[0].packed()
         from volt.kernels.columns import put_values
@@ -146,13 +146,13 @@ class Batch:
         out[places] = 0x0A
         return out, ends
 
-    def _all(self) -> tuple[Column, ...]:
+    def all_columns(self) -> tuple[Column, ...]:
         return self.columns if self.rest is None else (*self.columns, self.rest)
 
     @property
     def lines(self) -> list[str]:
         """The lines as strings, in a new list."""
-        columns = self._all()
+        columns = self.all_columns()
         if len(columns) == 1:
             return columns[0].strings()
         return from_ends(*self.packed(), gap=1).strings()

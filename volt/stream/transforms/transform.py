@@ -120,7 +120,10 @@ class LineFault(StreamError):
         return partial(LineFault, result=self.result), (self.reasons,)
 
     def renumbered(self, numbers: Longs) -> LineFault:
-        """Return the fault for a batch that contains this fault's line i as line numbers[i]."""
+        """Return the fault for a batch in another order.
+
+        numbers: (n,) the number in that batch of each line of this fault's batch
+        """
         return LineFault({int(numbers[i]): reason for i, reason in self.reasons.items()})
 
 

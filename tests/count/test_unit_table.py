@@ -1,0 +1,283 @@
+"""Laws of counting by units: words and counts are those of the lines, cut one by one, however the text is dealt out."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain, product
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from counting import PACKERS, pairs
+from drawn import examples
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from volt.count import counting
+from volt.count.corpus import count_words
+from volt.count.counting import UnitCounter
+from volt.count.unit_table import CountTable, UnitCutter, UnitTable, WordTable
+from volt.errors import CorpusError
+from volt.files.blocks import Block
+from volt.kernels.unit_table import Ends
+from volt.text.patterns.published import NAMED
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import SpecialTokens
+
+BUILT_IN = ("whitespace", "unicode", "gpt2", "bytes", "metaspace", "metaspace-runs")
+PATTERNS = [
+    PreTokenizer.of_pattern(name, level=level).name
+    for name in NAMED
+    if not name.startswith("digits")
+    for level in ("characters", "bytes")
+]
+GIVEN = (
+    r"regex:\w+|[^\w\s]+",
+    r"regex:[^ ]+| +",
+    r"matches:\p{L}+|\p{N}",
+    r"bytes+matches: ?[a-z]+|[0-9]",
+)
+NAMES = sorted({*BUILT_IN, *PATTERNS, *GIVEN, "metaspace-if-absent", "metaspace-runs-if-absent"})
+TRICKY = st.sampled_from(
+    "aabßé'st 12,;!   \t\r\x0b\x0c\0\x1c\x1f\x85\xa0\u2003\u3000\u200b\u0301\ufeff中字▁🙂\U0010f000\U0010fffd"
+)
+lines = st.lists(
+    st.text(TRICKY | st.characters(exclude_characters="\n", codec="utf-8"), max_size=24), max_size=8
+)
+
+
+def cut_by_lines(name: str, texts: list[str]) -> Counter[str]:
+    """The naive twin: each line is cut as a whole, and what it gives is counted."""
+    return Counter(word for text in texts for word in PreTokenizer(name).split(text))
+
+
+def added(tables: Iterator[pl.DataFrame]) -> Counter[str]:
+    total = Counter[str]()
+    for table in tables:
+        total.update(dict(table.rows()))
+    return total
+
+
+def by_units(name: str, data: bytes, *, n_blocks: int = 1, **options: int) -> Counter[str]:
+    cutter = UnitCutter.of(PreTokenizer(name))
+    assert cutter is not None, f"{name} cannot be counted by units"
+    counter, found = UnitCounter(cutter, **options), Counter[str]()
+    rest = [line + b"\n" for line in data.split(b"\n")[:-1]] + [data.rpartition(b"\n")[2]]
+    size = 1 + len(rest) // n_blocks
+    for start in range(0, len(rest), size):
+        found += added(counter.add(Block("a.txt", 1, 0, b"".join(rest[start : start + size]), 0)))
+    return found + added(counter.rest())
+
+
+@given(
+    name=st.sampled_from(NAMES),
+    texts=lines,
+    ending=st.sampled_from(("\n", "\r\n")),
+    piece=st.integers(1, 60),
+    n_threads=st.integers(1, 3),
+    most_units=st.integers(1, 20),
+    most_words=st.integers(1, 40),
+    n_blocks=st.integers(1, 3),
+)
+@settings(max_examples=examples(50))
+def test_counts_by_units_are_those_of_lines(
+    name: str,
+    texts: list[str],
+    ending: str,
+    piece: int,
+    n_threads: int,
+    most_units: int,
+    most_words: int,
+    n_blocks: int,
+) -> None:
+    """Any text, pre-tokeniser, deal to threads and fullness of tables gives the words of the lines."""
+    data = "".join(text + ending for text in texts).encode()
+    cutter = UnitCutter.of(PreTokenizer(name))
+    assume(cutter is not None and not cutter.cuts_apart(data))
+    expected = cut_by_lines(
+        name, [text.removesuffix("\r") if ending == "\n" else text for text in texts]
+    )
+    limits = {"most_units": most_units, "most_words": most_words}
+    found = by_units(name, data, piece=piece, n_threads=n_threads, n_blocks=n_blocks, **limits)
+    assert found == expected
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_units_end_where_no_word_does_beyond(name: str) -> None:
+    """Any three kinds of characters, one after the other in a line, give the words of the line, however it starts."""
+    texts = [
+        start + "".join(chain.from_iterable(product("a1!'\r\t \xa0", repeat=3)))
+        for start in ("", " ", "▁")
+    ]
+    if UnitCutter.of(PreTokenizer(name)) is not None:
+        assert by_units(name, "".join(f"{text}\n" for text in texts).encode()) == cut_by_lines(
+            name, texts
+        )
+
+
+@pytest.mark.parametrize("name", ["metaspace-line", "split:[0-9]", r"regex:\d|.+"])
+def test_what_depends_on_whole_lines_is_not_counted_so(name: str) -> None:
+    """Where a word may go on over a space, there are no units."""
+    assert UnitCutter.of(PreTokenizer(name)) is None
+
+
+def naive_units(text: str, breaks: str) -> Counter[tuple[str, bool]]:
+    """Units whose breaks are kept, and whether each is the first of its line."""
+    found = Counter[tuple[str, bool]]()
+    for line in text.split("\n"):
+        start = 0
+        for place in range(1, len(line) + 1):
+            is_end = place == len(line) or (line[place] in breaks and not line[place - 1].isspace())
+            if is_end:
+                found[line[start:place], start == 0] += 1
+                start = place
+    return found
+
+
+def units_of(table: UnitTable) -> Counter[tuple[str, bool]]:
+    units = table.units()
+    texts = np.split(np.frombuffer(units.text, np.uint8), units.ends[:-1])
+    keys = [
+        (part.tobytes().decode(), bool(first))
+        for part, first in zip(texts, units.firsts, strict=True)
+    ]
+    assert len(set(keys)) == len(keys) == table.n
+    return Counter(dict(zip(keys, units.counts.tolist(), strict=True)))
+
+
+def test_a_table_grows_with_units_and_with_their_bytes() -> None:
+    """Ten thousand units, short and of 15, 16, 17 and thousands of bytes, are distinguished and counted again."""
+    rng = random.Random(1)
+    sizes = [*range(1, 20), 500, 9_000]
+    words = ["".join(rng.choices("abcdefgé\xa0!", k=rng.choice(sizes[:-2]))) for _ in range(10_000)]
+    words += ["x" * size + end for size in sizes for end in "ab"]
+    text = "\n".join(" ".join(rng.choices(words, k=12)) for _ in range(3_000))
+    table = UnitTable(Ends(ord("\n"), True, 1 << ord(" "), keeps_breaks=True, marks_first=True))
+    for _ in range(2):
+        table.add(text.encode())
+    expected = naive_units(text, " ")
+    assert units_of(table) == Counter({unit: 2 * count for unit, count in expected.items()})
+    table.clear()
+    assert table.n == 0
+    table.add(b"low")
+    assert units_of(table) == Counter({("low", True): 1})
+
+
+def test_a_table_of_words_grows_within_a_unit() -> None:
+    """Units of many words, more than there is room for at first, are cut as lines are, and each word counts once."""
+    words = [
+        f"{n:05}".translate(str.maketrans("0123456789", "abcdefghij")) + "!" for n in range(6_000)
+    ]
+    texts = ["".join(words[start : start + 40]) for start in range(0, 6_000, 20)]
+    data = "".join(f"{text} {text}\n" for text in texts).encode()
+    expected = cut_by_lines("bytes", [f"{text} {text}" for text in texts])
+    assert len(expected) > 5_000
+    assert by_units("bytes", data) == expected
+
+
+def test_counts_have_64_bits() -> None:
+    """A unit that was met 10¹² times and once more was met 10¹² + 1 times, and so were its words."""
+    cutter = UnitCutter.of(PreTokenizer("bytes"))
+    assert cutter is not None
+    table = UnitTable(cutter.ends)
+    table.add(b"low, low,")
+    rows = table._table.rows.reshape(-1, 4)
+    rows[rows[:, 2] != 0, 3] += np.uint64(10**12)
+    table.add(b"low,")
+    words = WordTable()
+    cutter.add(words, table.units())
+    assert dict(cutter.table(words.units()).rows()) == {
+        "low": 10**12 + 2,
+        "Ġlow": 10**12 + 1,
+        ",": 2 * 10**12 + 3,
+    }
+
+
+@pytest.mark.parametrize("name", ["bytes", "metaspace", "whitespace", PATTERNS[0]])
+@pytest.mark.parametrize("block_size", [64, 1 << 25])
+def test_large_texts_are_counted_as_small_ones(
+    name: str, block_size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both ways agree on words, lines, bytes and bad lines, of files that are packed, empty, or not UTF-8."""
+    rng, parts = (
+        random.Random(2),
+        ["low", "é\xa0", "▁", "\U0010f003", "'s", " ", "  ", "\r", "\t", "\0"],
+    )
+    for form, packer in PACKERS.items():
+        text = (
+            "\n".join("".join(rng.choices(parts, k=9)) for _ in range(60))
+            .encode()
+            .replace(b"lowlow", b"\xfflow")
+        )
+        (tmp_path / form).write_bytes(packer(b"\xef\xbb\xbf" + text))
+    (tmp_path / "empty").write_bytes(b"")
+    found = []
+    for large in (0, 1 << 40):
+        monkeypatch.setattr(counting, "_LARGE", large)
+        for errors in ("replace", "skip"):
+            found.append(
+                count_words(
+                    tmp_path, pretokenizer=name, block_size=block_size, errors=errors, min_count=2
+                )
+            )
+    for one, other in zip(found[:2], found[2:], strict=True):
+        assert one == other
+        assert (one.n_lines, one.n_bytes, one.n_bad_lines) == (
+            other.n_lines,
+            other.n_bytes,
+            other.n_bad_lines,
+        )
+    assert found[0].n_bad_lines > 0
+
+
+def test_errors_and_progress_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that is not UTF-8, or too long, is named; progress is reported after each block."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"low lower\n" * 20 + b"lo\xffw\n")
+    message, messages = list[tuple[object, ...]](), list[str]()
+    for large in (0, 1 << 40):
+        monkeypatch.setattr(counting, "_LARGE", large)
+        for options in ({}, {"max_line": 8}):
+            with pytest.raises(CorpusError) as caught:
+                count_words(path, pretokenizer="bytes", block_size=64, **options)  # type: ignore[arg-type]
+            messages.append(str(caught.value))
+        count_words(
+            path,
+            pretokenizer="bytes",
+            block_size=64,
+            errors="skip",
+            progress=lambda *one: message.append(one),
+        )
+    assert messages[:2] == messages[2:]
+    assert f"{path}:21: invalid UTF-8 byte 0xff" in messages[0]
+    assert len(message) > 2
+    assert message[: len(message) // 2] == message[len(message) // 2 :]
+
+
+def test_user_tokens_and_normal_forms_are_respected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where texts change before they are cut, counts of large texts are those of small ones."""
+    (tmp_path / "a.txt").write_text("See <url>, SEE<url> ﬁn\n" * 3)
+    found = []
+    for large in (0, 1 << 40):
+        monkeypatch.setattr(counting, "_LARGE", large)
+        found += [
+            pairs(
+                count_words(tmp_path, pretokenizer="bytes", special=SpecialTokens(user=("<url>",)))
+            ),
+            pairs(count_words(tmp_path, pretokenizer="gpt2", normalizer="nfkc+lowercase")),
+        ]
+    assert found[:2] == found[2:]
+    assert "▁fin" in found[1]
+
+
+def test_a_table_is_full_at_its_limits() -> None:
+    """At so many byte strings, or so many bytes."""
+    table = CountTable(most=3, most_bytes=10)
+    for n, n_bytes, is_full in ((2, 9, False), (3, 9, True), (2, 10, True)):
+        table.n, table._table.starts[n] = n, n_bytes
+        assert table.is_full == is_full

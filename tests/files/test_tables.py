@@ -1,0 +1,57 @@
+"""Tables are recognised by their names and first lines."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+from volt.files.tables import columns_in, is_json_lines, is_parquet
+
+
+def _named(description: str) -> str:
+    """The names of columns in a description."""
+    return " ".join(re.findall(r"\d '(.*?)'", description))
+
+
+def test_tables_are_recognised_by_name_and_first_lines(tmp_path: Path) -> None:
+    """JSON lines by their ending, Parquet by its first bytes, a table by tabs within each of its first five lines."""
+    assert [
+        is_json_lines(name)
+        for name in ("a.jsonl", "a.ndjson.gz", "a.jsonl.xz", "a.jsonl.txt", "a.json", "a")
+    ] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+    cases = {
+        "a\tb\tc\n": "a b c",
+        "\n \na\tb\n": "a b",
+        "a\tb\nc\n": "",
+        "a\n": "",
+        "": "",
+        "\ta\n": "",
+        "a\tb\n" * 5 + "c\n": "a b",
+        "a\tb\n" * 4 + "c\n": "",
+    }
+    for text, columns in cases.items():
+        (tmp_path / "a.tsv").write_text(text)
+        assert _named(columns_in(str(tmp_path / "a.tsv"))) == columns
+        (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text.strip().replace("\t", ",").encode()))
+        assert _named(columns_in(str(tmp_path / "a.csv.gz"))) == columns
+    (tmp_path / "a.jsonl").write_text(json.dumps({"a\tb": 1}))
+    (tmp_path / "b").write_bytes(b"PAR1\ta\n")
+    (tmp_path / "a.txt").write_text("a, b\nc, d\n")
+    names = [str(tmp_path / name) for name in ("a.jsonl", "b", "none", "a.txt")]
+    assert [columns_in(name) for name in names] == ["", "", "", ""]
+    assert [is_parquet(name) for name in (*names, str(tmp_path))] == [
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]

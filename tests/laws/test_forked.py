@@ -1,0 +1,56 @@
+"""Laws of processes that are forked after Polars was used: they work without Polars, or refuse; none waits for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from multiprocessing import get_context
+from typing import Any
+
+import pytest
+
+from volt.count.corpus_statistics import text_bytes
+from volt.count.word_counts import WordCounts
+from volt.encode.encoder import Encoder
+from volt.encode.offsets import word_spans
+from volt.encode.unit_encoder import classes_of
+from volt.errors import ConfigError
+from volt.text.patterns.regex_tree import matched
+from volt.text.pretokenizer import PreTokenizer
+from volt.vocabulary import Vocabulary
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+_COUNTS = WordCounts.from_pairs({"low": 2})
+_ENCODER = Encoder(
+    Vocabulary(
+        merges=(), tokens=("a", "b"), pretokenizer=PreTokenizer(r"split: ?\w+"), marker="none"
+    )
+)
+
+
+def _forked(function: Callable[..., Any], *arguments: object) -> Any:
+    matched(r"\w")  # uses Polars
+    with get_context("fork").Pool(1) as pool:
+        return pool.apply_async(function, arguments).get(timeout=60)
+
+
+def test_a_forked_process_cuts_by_a_pattern_with_classes() -> None:
+    """A line that needs neither a normal form nor user tokens is cut without Polars."""
+    assert _forked(_ENCODER.encode, "ab b") == _ENCODER.encode("ab b")
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (matched, (r"[\p{Lt}~#]",)),
+        (classes_of, ([0x1F600],)),
+        (_COUNTS.min_count, (1,)),
+        (text_bytes, (_COUNTS,)),
+        (word_spans, (PreTokenizer("regex:[a-z]+"), "ab")),
+    ],
+)
+def test_a_forked_process_refuses_calls_of_polars(
+    function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> None:
+    """A call that needs Polars raises an error that names the remedy, as Polars would wait for its threads."""
+    with pytest.raises(ConfigError, match="get_context\\('spawn'\\)"):
+        _forked(function, *arguments)
