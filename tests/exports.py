@@ -91,3 +91,14 @@ def corpora(lines):
     yield "ted", [line for name in ted.split() for line in lines(f"ted/{name}.txt.gz", 1500)]
     bible = ("et", "eu", "hy", "lv", "sw", "uk")
     yield "bible", [line for name in bible for line in lines(f"bible/{name}.tsv.gz", 1500)]
+
+
+CORPORA = [
+    *(
+        f"multi30k/{part}.{name}.gz"
+        for name in ("en", "de", "fr", "cs")
+        for part in ("train", "val")
+    ),
+    *(f"ted/{name}.txt.gz" for name in ("Cantonese", "Finnish", "Georgian", "Marathi", "Urdu")),
+    *(f"bible/{name}.tsv.gz" for name in ("et", "eu", "hy", "lv", "sw", "uk")),
+]

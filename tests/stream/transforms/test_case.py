@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rows import FIELD, ROWS, apply
+from stream.transforms.support import FIELD, ROWS, apply
 
 from volt.stream.transforms import case
 from volt.stream.transforms.case import Lower, Title, Upper, has_case, titled

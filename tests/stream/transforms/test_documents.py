@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from rows import FIELD, apply
+from stream.transforms.support import FIELD, apply
 
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.documents import Documents

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rows import CUTS, RAGGED, ROWS, apply
-from token_lines import LINES
+from stream.transforms.support import CUTS, LINES, RAGGED, ROWS, apply
 
 from volt.errors import ConfigError
 from volt.stream.config.configuration import parse_config

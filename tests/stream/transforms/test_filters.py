@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from token_lines import LINES, tokens_of
+from stream.transforms.support import LINES, tokens_of
 
 from volt.errors import ConfigError, StreamError
 from volt.stream.transforms.column import Column, Unit

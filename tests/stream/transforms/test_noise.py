@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from splitmix import Drawn, mixed
-from token_lines import (
+from stream.transforms.support import (
     AMOUNTS,
     ID_LINES,
     LINES,
     SEEDS,
+    Amount,
     hit_lines,
     id_batch,
     ids_of,
@@ -46,7 +47,6 @@ VALUES = st.one_of(
 )
 SOME_KINDS = st.lists(st.sampled_from(KINDS), min_size=1, unique=True).map(tuple)
 RATES = st.sampled_from([0.0, 0.003, 0.05, 0.5, 1.0])
-Amount = tuple[float | None, float | None]
 
 
 def seeds_of(rng: LineRng, n: int) -> list[int]:

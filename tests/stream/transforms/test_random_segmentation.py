@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from scipy.special import chdtrc
-from token_lines import LINES, tokens_of
+from stream.transforms.support import LINES, tokens_of
 
 from volt.errors import ConfigError
 from volt.stream import Source, Stream

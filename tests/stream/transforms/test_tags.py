@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given
-from token_lines import LINES
+from stream.transforms.support import LINES
 
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.column import Column

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from token_lines import ID_LINES, LINES, id_batch, ids_of, tokens_of
+from stream.transforms.support import ID_LINES, LINES, id_batch, ids_of, tokens_of
 
 from volt.stream.transforms import word_types
 from volt.stream.transforms.column import Column

@@ -1,4 +1,4 @@
-"""Configurations of others: what SECURITY.md says of them."""
+"""Configurations of other people run no code, as SECURITY.md promises."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import inspect
 from pathlib import Path
 
 import pytest
-from commands import Run
 
 import volt
 from volt.errors import ConfigError
@@ -25,10 +24,8 @@ PLACES = {
 
 
 @pytest.mark.parametrize("text", PLACES.values(), ids=PLACES)
-def test_no_code_runs_where_user_code_is_refused(
-    text: str, stream_folder: Path, volt_stream: Run
-) -> None:
-    """A `user` transform, wherever it stands, is a fault in its line, and its file is never run."""
+def test_no_code_runs_if_user_code_is_refused(text, stream_folder, volt_stream):
+    """A `user` transform at any place is reported with its line, and its file does not run."""
     Path("mine.py").write_text(
         "from pathlib import Path\nPath('ran').touch()\ndef mine(fields): return fields\n"
     )
@@ -54,10 +51,8 @@ def test_no_code_runs_where_user_code_is_refused(
     "command",
     [["run", "--limit", 3], ["preview", "--trust"], ["trace", 0, "--trust"], ["audit", "--trust"]],
 )
-def test_code_that_is_trusted_runs(
-    command: list[object], stream_folder: Path, volt_stream: Run
-) -> None:
-    """`run` runs what the configuration names; the others do if they are reported --trust."""
+def test_trusted_code_runs(command, stream_folder, volt_stream):
+    """`run` runs the code that the configuration names; other commands need --trust."""
     Path("mine.py").write_text(
         "from pathlib import Path\nPath('ran').touch()\ndef mine(fields): return fields\n"
     )
@@ -66,8 +61,8 @@ def test_code_that_is_trusted_runs(
     assert Path("ran").exists()
 
 
-def test_without_code_nothing_changes(stream_folder: Path) -> None:
-    """What names no Python file is the same stream, whether user code is refused or not."""
+def test_user_code_does_not_matter_without_code(stream_folder):
+    """A configuration without Python files gives the same stream, with user code or without."""
     with (
         volt.Stream.from_config("stream.yaml", user_code=False) as one,
         volt.Stream.from_config("stream.yaml") as two,
@@ -75,8 +70,8 @@ def test_without_code_nothing_changes(stream_folder: Path) -> None:
         assert one.configuration == two.configuration
 
 
-def test_one_transform_alone_runs_python() -> None:
-    """`user` is the only transform whose module uses the one that executes source code."""
+def test_only_one_transform_runs_python():
+    """Only the module of `user` imports the module that executes source code."""
     used = "transforms.user_file import"
     running = {
         name
@@ -89,8 +84,8 @@ def test_one_transform_alone_runs_python() -> None:
 @pytest.mark.parametrize(
     "tag", ["!!python/object/apply:os.system", "!!python/name:os.system", "!!python/module:os"]
 )
-def test_a_tag_makes_no_object(tag: str, tmp_path: Path) -> None:
-    """YAML's tags for Python objects are an error in their line, whatever they name."""
+def test_yaml_tags_make_no_objects(tag, tmp_path):
+    """YAML's tags for Python objects are errors, with their line."""
     with pytest.raises(ConfigError, match=r"^stream.yaml:1: "):
         parse_config(f"sources: {tag} ['touch {tmp_path}/ran']")
     assert not list(tmp_path.iterdir())

@@ -1,9 +1,8 @@
-"""Messages that name a key of a configuration: after following one, at the place that it names, a stream works."""
+"""After following an error message that names a key of a configuration, the stream works."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +21,21 @@ FIELDS = {"src": "vocab.volt", "tgt": "vocab.volt"}
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with files of a pair, whose first line has a tab, pairs in one file, ids, a table, and a vocabulary."""
+def folder(tmp_path, monkeypatch):
+    """Return a folder with a pair of files (with a tab), pairs in one file, ids, a table and a
+    vocabulary."""
     monkeypatch.chdir(tmp_path)
     Path("train.de").write_text("a\tb\nc\n")
     Path("train.en").write_text("a\nb\n")
     Path("pairs.tsv").write_text("a b c\ta b\na\tb\n")
     Path("ids.tsv").write_text("4 2\t5 2\n5 2\t6 2\n")
     volt.Vocabulary(merges=(), tokens=("a", "b", "c"), marker="none").save("vocab.volt")
-    pq.write_table(pa.table({"de": ["a"], "en": ["b"]}), "table.parquet")  # type: ignore[no-untyped-call]
+    pq.write_table(pa.table({"de": ["a"], "en": ["b"]}), "table.parquet")
     return tmp_path
 
 
 def outcome(config: dict[str, Any]) -> int | str:
-    """The number of lines or steps of a configuration, or the error's message."""
+    """Return the number of lines or steps of a configuration, or the error's message."""
     Path("stream.yaml").write_text(yaml.safe_dump(config))
     try:
         if "batches" in config:
@@ -48,7 +48,7 @@ def outcome(config: dict[str, Any]) -> int | str:
 
 
 def section_of(config: dict[str, Any], path: str) -> dict[str, Any]:
-    """The section of a configuration with a dotted path."""
+    """Return the section of a configuration at a dotted path."""
     section = config
     for name in path.split("."):
         section = section[name]
@@ -56,7 +56,7 @@ def section_of(config: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 def add_at_top(config: dict[str, Any], message: str) -> None:
-    """Write the text that a message shows at the top level."""
+    """Add the text that a message shows to the top level."""
     [text] = re.findall(r"write (\S+: \{.*\}) at the top level of the configuration", message)
     config.update(yaml.safe_load(text))
 
@@ -68,30 +68,30 @@ def set_in_section(config: dict[str, Any], message: str) -> None:
 
 
 def raise_limit(config: dict[str, Any], message: str) -> None:
-    """Raise the key that a message calls that of a configuration."""
+    """Raise the key that a message names."""
     [key] = re.findall(r"\((\w+) in a configuration\)", message)
     config["batches"][key] += 10
 
 
 def raise_max_line(config: dict[str, Any], message: str) -> None:
-    """Raise a key of the source."""
+    """Raise the key of the source that a message names."""
     [key] = re.findall(r"raise the source's (\w+)$", message)
     config["sources"]["s"][key] += 100
 
 
 def name_columns(config: dict[str, Any], message: str) -> None:
-    """Write the text that a message shows into the source, with the name of a column."""
+    """Add the text that a message shows to the source, with the name of a column."""
     [text] = re.findall(r"as in (columns: .*)$", message)
     config["sources"]["s"] |= yaml.safe_load(text.replace("NAME", "de"))
 
 
 def batches_of(**options: Any) -> dict[str, Any]:
-    """A configuration with batches of pairs."""
+    """Return a configuration with batches of pairs."""
     return {"sources": {"s": TEXT}, "batches": {"fields": FIELDS, "max_tokens": 64} | options}
 
 
 PACKS = {"fields": {"src": "vocab.volt"}, "pack": {"length": 3, "rows": 1}}
-CASES: dict[str, tuple[dict[str, Any], Callable[[dict[str, Any], str], None], int]] = {
+CASES = {
     "a tab in a file of a pair": (
         {"sources": {"s": {"pair": {"src": "train.de", "tgt": "train.en"}, "epochs": 1}}},
         add_at_top,
@@ -118,8 +118,8 @@ CASES: dict[str, tuple[dict[str, Any], Callable[[dict[str, Any], str], None], in
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_following_a_message_works(folder: Path, case: str) -> None:
-    """A configuration that is refused works after the change that the message says, where it says."""
+def test_following_a_message_works(folder, case):
+    """A refused configuration works after the change that the error asks for."""
     config, follow, expected = CASES[case]
     changed = yaml.safe_load(yaml.safe_dump(config))
     message = outcome(changed)
