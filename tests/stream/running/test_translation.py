@@ -346,7 +346,7 @@ PARA, MONO = ("para", "src: train.de, tgt: train.en"), ("mono", "mono: train.en"
 
 @pytest.fixture
 def small_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current here, with a vocabulary, a table, a lexicon and a corpus."""
+    """The current folder, with a vocabulary, a table, a lexicon and a corpus."""
     monkeypatch.chdir(tmp_path)
     tokens = ("l", "o", "w", "l</w>", "o</w>", "w</w>", "low</w>", "lo")
     Vocabulary((("l", "o"), ("lo", "w</w>")), tokens).save("v.volt")
@@ -377,7 +377,7 @@ def test_nothing_that_the_configuration_names_is_written_over(
         kind=PARA[0], files=PARA[1], steps=", ".join(f"{{{step}}}" for step in steps)
     )
     Path("t.yaml").write_text(f"sources: {{s: {{path: other*}}}}\n{text}")
-    before = {path: path.read_bytes() for path in here.iterdir()}
+    before = {path: path.read_bytes() for path in small_folder.iterdir()}
     for name in (
         "v.volt",
         "table.tsv",
@@ -389,7 +389,7 @@ def test_nothing_that_the_configuration_names_is_written_over(
     ):
         done = run(command, "t.yaml", "--task", "t", "-o", name, stdin=b"", status=2)
         assert b"would be written over" in done.stderr
-    assert {path: path.read_bytes() for path in here.iterdir()} == before
+    assert {path: path.read_bytes() for path in small_folder.iterdir()} == before
     run(command, "t.yaml", "--task", "t", "-o", "new.txt", stdin=b"")
 
 
