@@ -12,7 +12,7 @@ from volt.kernels import batching
 
 
 def test_sources_take_turns_by_the_earliest_deadline() -> None:
-    """A sample is due before its source is owed a whole more; of equally urgent sources the first goes first."""
+    """A sample is due when its source's share reaches a whole; of equal deadlines, the first source's comes first."""
     rng = Random(1)
     for _ in range(60):
         n, whole, lengths = (
@@ -61,7 +61,7 @@ def test_values_are_framed() -> None:
 
 
 def test_rows_are_filled_with_samples_and_padding() -> None:
-    """Arrays are those of the naive twin, or left out; the first sample that lacks its EOS is reported."""
+    """Arrays equal the naive twin's, or are empty; the first sample without its EOS is reported."""
     rng = Random(3)
     for _ in range(200):
         sizes = [rng.randint(0, 4) for _ in range(5)]
@@ -106,7 +106,7 @@ def test_rows_are_filled_with_samples_and_padding() -> None:
 
 
 def test_rows_are_cut_into_steps_and_dealt() -> None:
-    """Steps are those of the naive twin; rank r of step s gets every row of the step that is r + s modulo world."""
+    """Steps equal the naive twin's; rank r gets the rows of step s whose index modulo world is (r + s) modulo world."""
     rng = Random(4)
     for _ in range(150):
         longest, world = [rng.randint(0, 6) for _ in range(rng.randint(0, 14))], rng.randint(1, 3)

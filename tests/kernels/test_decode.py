@@ -13,7 +13,7 @@ from volt.kernels.intrinsics import PADDING
 
 
 def test_lines_are_decoded_until_the_buffer_is_full() -> None:
-    """Blocks of every size hold whole lines and give the same text; one space is removed at a start or end."""
+    """Buffers of any size get whole lines, which are equal; one space is removed at the start or end of a line."""
     rng, texts = (
         Random(6),
         ["", " ", "a", " b", "c ", "d" * 14, "e" * 15, " " + "f" * 15, "g" * 23 + " ", "h" * 33],
@@ -64,8 +64,8 @@ def test_lines_are_decoded_until_the_buffer_is_full() -> None:
             assert found == expected
 
 
-def test_ids_are_parsed_up_to_the_first_fault() -> None:
-    """Whole numbers below a limit, between spaces and line ends; a lone return or another byte is a fault."""
+def test_ids_are_parsed_up_to_the_first_invalid_byte() -> None:
+    """Numbers below a limit are between spaces and line ends; a lone return, or another byte, is invalid."""
     rng, parts = Random(7), [b"0", b"1", b"12", b" ", b"\n", b"\r\n", b"/", b":", b"\r"]
     weights = [9, 9, 9, 9, 9, 6, 1, 1, 1]
     for _ in range(200):
