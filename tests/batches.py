@@ -127,7 +127,7 @@ any_lines = lines_of_text | st.lists(
 
 
 def plain_ids(encoder: Encoder, lines: Sequence[str]) -> list[list[int]]:
-    """The ids of each line on the plain path."""
+    """Return the ids of each line on the plain path."""
     return [encoder.ids(pieces).tolist() for pieces in encoder.encode_lines(lines)]
 
 

@@ -24,7 +24,7 @@ Batches = list[list[int]]
 def fairseq_batches(
     lengths: Sequence[Row], max_tokens: int, *, multiple: int = 8, seed: int = 0
 ) -> Batches:
-    """Batches as fairseq makes them."""
+    """Return the batches that fairseq makes."""
     rows = list(range(len(lengths)))
     random.Random(seed).shuffle(rows)
     for side in reversed(range(len(lengths[0]) if lengths else 0)):
@@ -49,7 +49,7 @@ def fairseq_batches(
 def sampler_batches(
     lengths: Sequence[Row], max_tokens: int, *, ratio: float = 0.1, seed: int = 0
 ) -> Batches:
-    """Batches as the max-token sampler makes them."""
+    """Return the batches that the max-token sampler makes."""
     drawn, longest = random.Random(seed), list(map(max, lengths))
     keys = [length + drawn.uniform(-ratio * length, ratio * length) for length in longest]
     done, collected, top = Batches(), list[int](), 0
@@ -63,7 +63,7 @@ def sampler_batches(
 
 
 def share_of_padding(batches: Batches, lengths: Sequence[Row]) -> float:
-    """Padding in what is laid out for all batches, side by side."""
+    """Return the share of padding in all batches."""
     sides = [
         side for batch in batches for side in zip(*[lengths[row] for row in batch], strict=True)
     ]
@@ -74,7 +74,7 @@ def share_of_padding(batches: Batches, lengths: Sequence[Row]) -> float:
 def naive_steps(
     longest: Sequence[int], max_tokens: int, max_sentences: int, multiple: int, world: int
 ) -> list[int]:
-    """The twin of `cut_steps`: where each step's rows end."""
+    """Return where each step's rows end: the naive twin of `cut_steps`."""
     ends, start, n = list[int](), 0, len(longest)
     while n - start >= world:
         rooms = [
@@ -124,7 +124,7 @@ def naive_batches(lengths: Sequence[Row], kept: Sequence[int], given: Mapping[st
 
 
 def fits(longest: Sequence[int], max_tokens: int, max_sentences: int, world: int) -> bool:
-    """Whether these rows can be one step."""
+    """Check whether these rows can be one step."""
     share = -(-len(longest) // world)
     return share <= max_sentences and share * max(longest) <= max_tokens
 
@@ -143,7 +143,7 @@ def naive_best_fit(sizes: Sequence[int], space: int) -> list[int]:
 
 
 def fewest_packs(sizes: Sequence[int], space: int) -> int:
-    """How many packs there must be, by trying all ways."""
+    """Return the least number of packs, by trying all ways."""
 
     @cache
     def fewest(left: tuple[int, ...], free: tuple[int, ...]) -> int:

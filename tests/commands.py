@@ -18,19 +18,19 @@ Run = Callable[..., "Done"]
 
 
 class Done(NamedTuple):
-    """What a command printed."""
+    """The output of a command."""
 
     stdout: bytes
     stderr: bytes
 
     @property
     def lines(self) -> list[str]:
-        """The lines of stdout."""
+        """Return the lines of stdout."""
         return self.stdout.decode().split("\n")[:-1]
 
 
 def status_of(arguments: Sequence[object], *, stdin: bytes | None = None) -> int:
-    """Run volt in this process: the status that it ends with. What it prints is the caller's to capture."""
+    """Run volt in this process, and return its exit status; the caller captures the output."""
     from volt_cli.app import main
 
     tree = all_commands()["volt"]
@@ -48,7 +48,7 @@ def status_of(arguments: Sequence[object], *, stdin: bytes | None = None) -> int
 
 @cache
 def all_commands() -> dict[str, Any]:
-    """The commands by name; those of streams begin with "stream"."""
+    """Return the commands by name; names of stream commands begin with "stream"."""
     from typer.main import get_command
 
     from volt_cli.app import app
@@ -63,7 +63,7 @@ def all_commands() -> dict[str, Any]:
 
 
 def options_of(arguments: Sequence[object]) -> set[str]:
-    """The options of the command that is run."""
+    """Return the options of the command in a command line."""
     command = all_commands()["volt"]
     for argument in map(str, arguments):
         command = getattr(command, "commands", {}).get(argument, command)
@@ -74,7 +74,7 @@ def options_of(arguments: Sequence[object]) -> set[str]:
 
 
 def foreign_options(arguments: Sequence[object], message: str) -> set[str]:
-    """The options that an error tells to use and the command lacks, but for those of another command that it names."""
+    """Return the options that an error suggests, but its command lacks."""
     hints = message.rpartition("error ")[2].partition("\n")[0]
     if "No such option" in hints:
         return set()
@@ -86,5 +86,5 @@ def foreign_options(arguments: Sequence[object], message: str) -> set[str]:
 
 
 def listed(folder: Path) -> list[str]:
-    """The names in a folder, sorted."""
+    """Return the names in a folder, sorted."""
     return sorted(path.name for path in folder.iterdir())

@@ -50,10 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _let_children_hear() -> None:
-    """Processes that tests start obey SIGINT and SIGHUP, even if this run ignores them, as behind `nohup … &`.
-
-    A signal that is ignored stays so in a new program; one that is handled here has its usual meaning there.
-    """
+    """Let child processes obey SIGINT and SIGHUP, even if this run ignores them."""
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
@@ -70,7 +67,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def data() -> Path:
-    """The folder of real corpora (multi30k/train.en.gz, ted/Finnish.txt.gz, …)."""
+    """Return the folder of real corpora (multi30k/train.en.gz, ted/Finnish.txt.gz, …)."""
     folder = os.environ.get("VOLT_DATA")
     if not folder:
         pytest.skip(
@@ -97,7 +94,7 @@ def lines(data: Path) -> Lines:
 
 
 class SubwordNmt:
-    """subword-nmt, learning from word counts and applying merges, as functions of plain values."""
+    """subword-nmt as functions of plain values: it learns from word counts, and applies merges."""
 
     def learn(
         self, word_counts: Mapping[str, int], n_merges: int, *, min_pair_count: int = 2
@@ -113,7 +110,7 @@ class SubwordNmt:
     def bpe(
         self, merges: Sequence[tuple[str, str]], *, kept: Sequence[str] | None = None
     ) -> object:
-        """Its encoder; `kept` in our spelling, with "</w>"."""
+        """Return its encoder; `kept` has VOLT's spelling, with "</w>"."""
         from subword_nmt.apply_bpe import BPE
 
         codes = io.StringIO(
@@ -126,7 +123,7 @@ class SubwordNmt:
         )
 
     def pieces(self, bpe: object, line: str) -> list[str]:
-        """The pieces of a line, in our spelling."""
+        """Return the pieces of a line in VOLT's spelling."""
         return [_ours(piece) for piece in bpe.process_line(line).split(" ") if piece]  # type: ignore[attr-defined]
 
 
@@ -140,7 +137,7 @@ def _ours(piece: str) -> str:
 
 @pytest.fixture(scope="session")
 def subword_nmt() -> SubwordNmt:
-    """The oracle; skips where subword-nmt is not installed."""
+    """Return the oracle; skip if subword-nmt is not installed."""
     pytest.importorskip("subword_nmt")
     return SubwordNmt()
 
@@ -168,7 +165,7 @@ def run(
 
 @pytest.fixture
 def stream_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder with two sources and a configuration, which is the current one."""
+    """Write two sources and a configuration, and change to their folder."""
     (tmp_path / "one.tsv").write_text("".join(f"a{n}\tb{n}\n" for n in range(200)))
     (tmp_path / "two.tsv.gz").write_bytes(
         gzip.compress("".join(f"c{n}\td{n}\n" for n in range(300)).encode())
@@ -221,7 +218,7 @@ def start_stream(stream_folder: Path) -> Iterator[Start]:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of retries, so that pauses take no time."""
+    """Replace the clock of retries, so that pauses take no time."""
     from volt.files import retries
 
     result = Clock()

@@ -21,5 +21,5 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def pairs(counts: WordCounts) -> dict[str, int]:
-    """Each word with its count."""
+    """Return each word with its count."""
     return dict(counts.table.rows())

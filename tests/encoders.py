@@ -53,7 +53,7 @@ def vocabulary(
     user: tuple[str, ...] = (),
     byte_fallback: bool = False,
 ) -> Vocabulary:
-    """Learned from a few lines; no atom is missing and no token is pruned, except those that special tokens forbid."""
+    """Learn a vocabulary from a few lines; it has all atoms and all tokens."""
     cut, normal = PreTokenizer(pretokenizer), Normalizer.parse(normalizer)
     words = Counter(word for line in CORPUS for word in cut.split(normal.normalize(line)))
     counts = WordCounts.from_pairs(words, normalizer=normal, pretokenizer=cut)
@@ -73,7 +73,7 @@ def vocabulary(
 
 @cache
 def encoder(*args, **options) -> Encoder:
-    """The encoder of `vocabulary(…)`."""
+    """Return the encoder of `vocabulary(…)`."""
     return Encoder(vocabulary(*args, **options))
 
 

@@ -37,13 +37,13 @@ KEPT: list[Any] = []  # what is alive at the end
 
 
 class Trainer:
-    """Holds what it reads."""
+    """An object that holds what it reads."""
 
     def __init__(self, batches: Iterator[Any]) -> None:
         self.batches = batches
 
     def loop(self) -> Iterator[Any]:
-        """Give each batch, and close what was read."""
+        """Give each batch, and close the reader."""
         try:
             yield from self.batches
         finally:
@@ -98,7 +98,7 @@ def _stream(folder: Path, **options: Any) -> Stream:
 
 
 def _user(folder: Path, function: str) -> Stream:
-    """A stream whose lines Python code makes, in processes."""
+    """Return a stream whose lines Python code makes, in processes."""
     path, user = folder / f"{function}.yaml", folder / "user.py"
     user.write_text(USER)
     path.write_text(
@@ -109,7 +109,7 @@ def _user(folder: Path, function: str) -> Stream:
 
 
 def _waiting(folder: Path) -> Iterator[Any]:
-    """A thread waits for a pipe that nobody writes to."""
+    """Start a thread that waits for a pipe without a writer."""
     there, _ = os.pipe()
     next_in_thread(iter([lambda: os.read(there, 1)])).result()
     items = prefetch(iter(lambda: os.read(there, 1), b""))
@@ -118,7 +118,7 @@ def _waiting(folder: Path) -> Iterator[Any]:
 
 
 def _late(folder: Path) -> Iterator[Any]:
-    """Steps whose first window does not come."""
+    """Return steps whose first window does not come."""
     steps = Steps(_user(folder, "slow"), PAIRS, TOKEN_RULE, window=50)
     future = next_in_thread(iter(steps))
     time.sleep(0.2)
@@ -127,7 +127,7 @@ def _late(folder: Path) -> Iterator[Any]:
 
 
 def _encoded(folder: Path) -> Iterator[Any]:
-    """Parts of a file that threads encode."""
+    """Return parts of a file that threads encode."""
     encoder = Encoder(Vocabulary((("w", "1"),), ("w", "1", "w1")))
     return iter(encoder.encode_parts(file_chunks(written(folder, N), size=256), n_threads=3))
 
@@ -228,7 +228,7 @@ class Cell(NamedTuple):
 
 
 def alone(groups: Sequence[str]) -> Iterator[Cell]:
-    """Each object in all ways at once, and each way to end."""
+    """Return cells with each object in all ways, and each way to end."""
     for group in groups:
         for name, make in GROUPS[group].items():
             endings = [
@@ -240,7 +240,7 @@ def alone(groups: Sequence[str]) -> Iterator[Cell]:
 
 
 def together(groups: Sequence[str], endings: Sequence[str]) -> Iterator[Cell]:
-    """All objects at once, in one way each, which change places with the way to end."""
+    """Return cells with all objects at once, in one way each."""
     for number, ending in enumerate(endings):
         made = [(make, _ways(group)) for group in groups for make in GROUPS[group].values()]
         held = [(make, ways[turn % len(ways)]) for turn, (make, ways) in enumerate(made, number)]
@@ -252,7 +252,7 @@ def _ways(group: str) -> list[str]:
 
 
 def outcome(pid: int, status: int, errors: Path) -> str:
-    """Wait for a child; the fault of its end, or nothing."""
+    """Wait for a child, and return the fault of its end, if any."""
     late = time.monotonic() + SECONDS
     while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
         if time.monotonic() > late:

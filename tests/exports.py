@@ -46,7 +46,7 @@ def learn(
     byte_fallback=False,
     counts=False,
 ):
-    """A vocabulary of all tokens that BPE learns."""
+    """Learn a vocabulary with all tokens of BPE."""
     cut, normal = PreTokenizer(pretokenizer), Normalizer.parse(normalizer)
     words = Counter(word for line in lines for word in cut.split(normal.normalize(line)))
     word_counts = WordCounts.from_pairs(words, normalizer=normal, pretokenizer=cut)
@@ -66,12 +66,12 @@ def learn(
 
 
 def beyond(notes):
-    """The notes without the one on special tokens, which every export with such tokens has."""
+    """Return the notes without the one about special tokens."""
     return [note for note in notes if "finds special tokens" not in note]
 
 
 def assert_agree(encoder, peer, lines):
-    """Piece for piece and id for id; special tokens that only the library finds cut our lines, too."""
+    """Assert equal pieces and ids; the library's own special tokens split our lines, too."""
     pieces = encoded(encoder, lines, peer.added, unk=peer.unk)
     for line, ours, theirs in zip(lines, pieces, peer.pieces(lines), strict=True):
         assert ours == theirs, line
@@ -80,7 +80,7 @@ def assert_agree(encoder, peer, lines):
 
 
 def corpora(lines):
-    """Multi30k (val and some of train), TED, the Bible."""
+    """Return Multi30k (val and a part of train), TED, and the Bible."""
     names = ("cs", "de", "en", "fr")
     yield "multi30k", [line for name in names for line in lines(f"multi30k/val.{name}.gz")]
     yield (
@@ -91,3 +91,14 @@ def corpora(lines):
     yield "ted", [line for name in ted.split() for line in lines(f"ted/{name}.txt.gz", 1500)]
     bible = ("et", "eu", "hy", "lv", "sw", "uk")
     yield "bible", [line for name in bible for line in lines(f"bible/{name}.tsv.gz", 1500)]
+
+
+CORPORA = [
+    *(
+        f"multi30k/{part}.{name}.gz"
+        for name in ("en", "de", "fr", "cs")
+        for part in ("train", "val")
+    ),
+    *(f"ted/{name}.txt.gz" for name in ("Cantonese", "Finnish", "Georgian", "Marathi", "Urdu")),
+    *(f"bible/{name}.tsv.gz" for name in ("et", "eu", "hy", "lv", "sw", "uk")),
+]

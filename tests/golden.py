@@ -15,7 +15,7 @@ GOLDEN = Path(__file__).parent / "golden.json"
 
 
 def digest(data: bytes) -> str:
-    """The first digits of a SHA-256."""
+    """Return the first digits of a SHA-256."""
     return sha256(data).hexdigest()[:16]
 
 

@@ -31,7 +31,7 @@ NAN = float("nan")
 
 
 def public() -> dict[str, Any]:
-    """Every public name of volt and of its wings, once."""
+    """Return every public name of volt and of its wings, once."""
     found: dict[int, tuple[str, Any]] = {}
     for face in ("volt", *(f"volt.{wing}" for wing in WINGS)):
         module = import_module(face)

@@ -14,7 +14,7 @@ Sentences = Sequence[Sequence[int]]
 def packed(
     sentences: Sentences, dtype: str, *, documents: Sequence[int] | None = None
 ) -> tuple[bytes, bytes]:
-    """What .bin and .idx hold; with the bounds of documents, as Megatron writes them."""
+    """Return the content of .bin and .idx; with the bounds of documents, as Megatron writes it."""
     code, letter = CODES[dtype]
     data = b"".join(struct.pack("<" + letter, id_) for sentence in sentences for id_ in sentence)
     index = (
@@ -34,7 +34,7 @@ def packed(
 
 
 def unpacked(data: bytes, index: bytes) -> list[list[int]]:
-    """The sentences of .bin and .idx, as fairseq wrote them."""
+    """Return the sentences of .bin and .idx."""
     magic, version, code, n = struct.unpack("<9sQBQ", index[:26])
     assert (magic, version) == (b"MMIDIDX\0\0", 1)
     (letter,) = (letter for number, letter in CODES.values() if number == code)
@@ -49,7 +49,7 @@ def unpacked(data: bytes, index: bytes) -> list[list[int]]:
 def write_pair(
     prefix: Path, sentences: Sentences, dtype: str, *, documents: Sequence[int] | None = None
 ) -> str:
-    """Write both files; the prefix."""
+    """Write both files, and return their prefix."""
     data, index = packed(sentences, dtype, documents=documents)
     Path(f"{prefix}.bin").write_bytes(data)
     Path(f"{prefix}.idx").write_bytes(index)

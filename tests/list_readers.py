@@ -11,7 +11,7 @@ import pytest
 
 
 def fairseq_ids(text: str) -> dict[str, int]:
-    """What fairseq's Dictionary.add_from_file makes of a file."""
+    """Read a file as fairseq's Dictionary.add_from_file does."""
     ids = {piece: number for number, piece in enumerate(("<s>", "<pad>", "</s>", "<unk>"))}
     for number, line in enumerate(io.StringIO(text, newline=None), 4):
         word, field = line.rstrip().rsplit(" ", 1)
@@ -25,7 +25,7 @@ def fairseq_ids(text: str) -> dict[str, int]:
 
 
 def marian_ids(text: str) -> dict[str, int]:
-    """What a YAML library makes of a file."""
+    """Read a file as a YAML library does."""
     yaml = pytest.importorskip("yaml")
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
@@ -49,7 +49,7 @@ def opennmt_ids(text: str, min_count: int = 0) -> dict[str, int]:
 
 
 def line_ids(text: str) -> dict[str, int]:
-    """The place of each line."""
+    """Return the number of each line."""
     return {line: number for number, line in enumerate(text.split("\n")[:-1])}
 
 

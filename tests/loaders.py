@@ -19,7 +19,7 @@ Bits = list[tuple[str, str, bytes]]
 
 
 def bits_of(batch: dict[str, Any], name: str = "") -> Bits:
-    """All values of a batch, with their types."""
+    """Return all values of a batch, with their types."""
     found: Bits = []
     for key, value in batch.items():
         if isinstance(value, dict):
@@ -32,13 +32,13 @@ def bits_of(batch: dict[str, Any], name: str = "") -> Bits:
 
 
 def all_bits(batches: Iterable[dict[str, Any]]) -> list[Bits]:
-    """Those of each batch."""
+    """Return all values of each batch."""
     return [bits_of(batch) for batch in batches]
 
 
 @contextmanager
 def as_worker(number: int, of: int, *, seed: int = 7) -> Iterator[None]:
-    """This process is worker `number` of a loader."""
+    """Let this process be worker `number` of a loader."""
     before = torch_worker._worker_info
     torch_worker._worker_info = torch_worker.WorkerInfo(
         id=number, num_workers=of, seed=seed + number, dataset=None
@@ -65,7 +65,7 @@ class PlayedLoader:
 
     @property
     def numbers(self) -> range:
-        """Those of the workers."""
+        """Return the numbers of the workers."""
         return range(len(self.workers))
 
     def _as(self, number: int, do: Callable[[], Any]) -> Any:
@@ -75,7 +75,7 @@ class PlayedLoader:
             return do()
 
     def take(self, n: int | None = None) -> list[dict[str, Any]]:
-        """The next n batches, or all: those of the workers in turn."""
+        """Return the next n batches, or all: those of the workers in turn."""
         found: list[dict[str, Any]] = []
         while n is None or len(found) < n:
             number = self.n % len(self.workers)
@@ -87,7 +87,7 @@ class PlayedLoader:
         return found
 
     def state_dict(self) -> dict[str, Any]:
-        """As StatefulDataLoader's."""
+        """Return the state, as StatefulDataLoader does."""
         states = [
             {"dataset_state": self._as(number, self.workers[number].state_dict)}
             for number in self.numbers

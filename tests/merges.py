@@ -65,14 +65,14 @@ def merge_lists(draw):
 
 
 def learned(words, n_merges=100, *, marker="suffix", min_pair_count=1) -> Candidates:
-    """What is learned from words and their counts, however rare the pairs."""
+    """Learn merges from words and their counts, however rare the pairs."""
     return learn_bpe(
         WordCounts.from_pairs(words), n_merges, marker=marker, min_pair_count=min_pair_count
     )
 
 
 def counts_of(candidates: Candidates, size: int) -> Counter[str]:
-    """The tokens of a size that occur, with their counts."""
+    """Return the tokens of a size that occur, with their counts."""
     counts = candidates.counts_at(size)
     assert len(counts) == size == len(candidates.tokens_at(size))
     assert counts.min(initial=0) >= 0
@@ -80,7 +80,7 @@ def counts_of(candidates: Candidates, size: int) -> Counter[str]:
 
 
 def assert_exact_at_every_size(candidates: Candidates, words) -> None:
-    """The counts are those of the naive twin at every size."""
+    """Assert that the counts equal those of the naive twin at every size."""
     for size in range(candidates.n_atoms, candidates.n_tokens + 1):
         merges = candidates.merges[: candidates.merges_at(size)]
         assert counts_of(candidates, size) == naive.token_counts(
@@ -89,7 +89,7 @@ def assert_exact_at_every_size(candidates: Candidates, words) -> None:
 
 
 def shuffled_cuts(word: str, rng: Random) -> list[naive.Pair]:
-    """Ways to put substrings of a word together from two parts, as a list of pieces implies them, in random order."""
+    """Draw the ways to join substrings of a word from two parts, in random order."""
     parts = {word[i:j] for i in range(len(word)) for j in range(i + 2, min(i + 5, len(word) + 1))}
     cuts = sorted((part[:i], part[i:]) for part in parts for i in range(1, len(part)))
     made, merges = set(word), []

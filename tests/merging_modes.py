@@ -16,7 +16,7 @@ LETTERS = "abc"
 
 
 def rank_finder(merges: Sequence[Pair], merging: str) -> Callable[[str, str], int | None]:
-    """The rank at which two neighbours join, or None."""
+    """Return the rank at which two neighbours join, or None."""
     if merging == "ranks":
         of_results = {"".join(merge): rank for rank, merge in reversed(list(enumerate(merges)))}
         return lambda left, right: of_results.get(left + right)
@@ -25,7 +25,7 @@ def rank_finder(merges: Sequence[Pair], merging: str) -> Callable[[str, str], in
 
 
 def one_by_one(symbols: Sequence[str], merges: Sequence[Pair], merging: str) -> list[str]:
-    """Join the leftmost neighbours of the lowest rank, until no two join."""
+    """Join the leftmost neighbours of the lowest rank until no two join."""
     rank, parts = rank_finder(merges, merging), list(symbols)
     while found := [
         (at, place) for place, pair in enumerate(pairwise(parts)) if (at := rank(*pair)) is not None
@@ -36,7 +36,7 @@ def one_by_one(symbols: Sequence[str], merges: Sequence[Pair], merging: str) -> 
 
 
 def encoded(word: str, vocabulary: Vocabulary) -> list[str]:
-    """The pieces of a word, by definition."""
+    """Return the pieces of a word by definition."""
     atoms = naive.atoms(word, vocabulary.marker)
     if vocabulary.whole_words and (whole := "".join(atoms)) in vocabulary.tokens:
         return [whole]
@@ -77,7 +77,7 @@ def merge_lists(
 
 @st.composite
 def vocabularies(draw: st.DrawFn, *, longest: int = 11) -> Vocabulary:
-    """Any way to merge, any marker, some of the tokens, and with whole words some more that no merge makes."""
+    """Draw vocabularies of any way to merge, any marker, and some of the tokens."""
     merging, marker = (
         draw(st.sampled_from(["pairs", "steps", "ranks"])),
         draw(st.sampled_from(["suffix", "prefix", "none"])),
@@ -102,7 +102,7 @@ def vocabularies(draw: st.DrawFn, *, longest: int = 11) -> Vocabulary:
 def dropped(
     word: str, merges: Sequence[Pair], merging: str, dropout: float, rng: Random
 ) -> list[str]:
-    """The pieces of a word where each pair that could be merged is passed over with a probability, at every step."""
+    """Return the pieces of a word if each applicable pair is skipped with a probability."""
     if merging == "pairs":
         return naive.encode_dropped(word, merges, dropout, rng, "none")
     rank, parts = rank_finder(merges, merging), list(word)

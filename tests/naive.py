@@ -47,7 +47,7 @@ def replace(symbols: Sequence[str], pair: Pair) -> list[str]:
 
 
 def fakes_the_end(pair: Pair, marker: str) -> bool:
-    """Whether merging the pair would make a token that reads as if it ended a word, but does not."""
+    """Check whether the pair's token would seem to end a word, but does not."""
     return marker == "suffix" and "".join(pair).endswith(END) and not pair[1].endswith(END)
 
 
@@ -167,7 +167,7 @@ def is_late(word: str, merges: Sequence[Pair], marker: str = "suffix") -> bool:
 
 
 def first_ranks(merges: Sequence[Pair]) -> dict[Pair, int]:
-    """The rank of each merge; of equal ones the first counts."""
+    """Return the rank of each merge; of equal merges, the first counts."""
     return {merge: rank for rank, merge in reversed(list(enumerate(merges)))}
 
 
@@ -194,7 +194,7 @@ def split_back(token: str, merges: Sequence[Pair], kept: Iterable[str]) -> list[
 def encode(
     word: str, merges: Sequence[Pair], kept: Iterable[str] | None = None, marker: str = "suffix"
 ) -> list[str]:
-    """The pieces of a word; without `kept` every token is kept."""
+    """Return the pieces of a word; without `kept`, every token is kept."""
     parts = merged(atoms(word, marker), merges)
     return (
         parts
@@ -206,7 +206,7 @@ def encode(
 def encode_dropped(
     word: str, merges: Sequence[Pair], dropout: float, rng: Random, marker: str = "suffix"
 ) -> list[str]:
-    """The pieces of a word when each applicable pair is passed over with a probability, anew at every step."""
+    """Return the pieces if each applicable pair is skipped with a probability at every step."""
     ranks, parts = first_ranks(merges), atoms(word, marker)
     while True:
         applicable = [

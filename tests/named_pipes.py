@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def pipe(path: str | Path) -> Iterator[int]:
-    """A named pipe, and a descriptor that reads from it without waiting."""
+    """Make a named pipe, and yield a descriptor that reads from it without waiting."""
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:

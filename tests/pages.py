@@ -25,7 +25,7 @@ HOSTILE = [
 
 @cache
 def topics_comparison() -> Comparison:
-    """The documentation topics of this Python as two sources, with held-out text."""
+    """Compare the documentation topics of this Python as two sources, with held-out text."""
     texts = list(topics.values())
     parts = {"even": texts[0:24:2], "odd": texts[1:24:2]}
     return _compared(
@@ -35,19 +35,19 @@ def topics_comparison() -> Comparison:
 
 @cache
 def hostile_comparison() -> Comparison:
-    """A corpus that would break out of a careless page, frequent enough for tokens of whole words."""
+    """Compare a corpus whose words contain HTML."""
     lines = [line for line in HOSTILE for _ in range(30)]
     return _compared({"<b>x": lines}, {}, n_candidates=400, systems=[], samples=HOSTILE)
 
 
 def small_comparison(sizes: list[int] | None) -> Comparison:
-    """One topic at given sizes, or three lines at all."""
+    """Compare one topic at given sizes, or three lines."""
     lines = ["ab ab abc"] * 3 if sizes is None else [topics["assert"]]
     return _compared({"small": lines}, {}, n_candidates=100, systems=[], sizes=sizes)
 
 
 def spaced_comparison(pretokenizer: str, normalizer: str) -> Comparison:
-    """A few topics, cut and normalised in another way."""
+    """Compare a few topics with another pre-tokenizer and normalizer."""
     lines = [line for text in list(topics.values())[:8] for line in text.split("\n")]
     with TemporaryDirectory() as folder:
         path = Path(folder, "topics.txt")
@@ -73,7 +73,7 @@ def _compared(
 
 
 class Page(HTMLParser):
-    """What a page holds: tables as rows of (shown text, JSON value), scripts with their attributes, and all tags."""
+    """A parsed page: tables as rows of (shown text, JSON value), scripts, and all tags."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -112,11 +112,11 @@ class Page(HTMLParser):
             self.tables[self._table][-1][-1] = (shown + data, value)
 
     def embedded(self, name: str) -> Any:
-        """The JSON of a data block."""
+        """Return the JSON of a data block."""
         return json.loads(
             next(text for attributes, text in self.scripts if attributes.get("id") == name)
         )
 
     def rows(self, table: str) -> list[list[Any]]:
-        """The values of a table's body."""
+        """Return the values of a table's body."""
         return [[value for _, value in row] for row in self.tables[table] if row]

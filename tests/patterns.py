@@ -65,7 +65,7 @@ _AHEAD = st.sampled_from(
 
 @st.composite
 def _taking(draw: st.DrawFn, how_often: st.SearchStrategy[str]) -> str:
-    """A class with a quantifier, possessive or not."""
+    """Draw a class with a quantifier, possessive or not."""
     quantifier = draw(how_often)
     return (
         draw(_LITERALS | _CLASSES)
@@ -76,7 +76,7 @@ def _taking(draw: st.DrawFn, how_often: st.SearchStrategy[str]) -> str:
 
 @st.composite
 def _sequences(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
-    """Parts of which at least one takes a character."""
+    """Draw parts of which at least one takes a character."""
     before = draw(
         st.lists(
             _taking(_HOW_OFTEN) | inner.map(lambda group: f"(?:{group})?") | _AHEAD, max_size=2
@@ -103,13 +103,13 @@ patterns = st.lists(
 
 
 def cut(matches: Iterable[tuple[int, int]], text: str) -> list[str]:
-    """The matches, and what lies between them."""
+    """Return the matches, and the text between them."""
     bounds = [0, *(bound for match in matches for bound in match), len(text)]
     return [text[start:end] for start, end in pairwise(bounds) if start < end]
 
 
 def oracle(pattern: str) -> Matcher:
-    """What the `regex` module finds; skips where it is missing."""
+    """Return the matches of the `regex` module; skip if it is missing."""
     regex: ModuleType = pytest.importorskip("regex")
     spelled = re.sub(r"\\z|\$(?=[|)])", r"\\Z", pattern)  # its $ is also before a last line end
     compiled = regex.compile(f"(?V1){spelled}" if "&&" in spelled else spelled)
@@ -117,7 +117,7 @@ def oracle(pattern: str) -> Matcher:
 
 
 def backtracker(pattern: str) -> Matcher:
-    """What is found by trying all ways through the pattern's tree, the preferred one first."""
+    """Return the matches found by trying all ways through the pattern's tree."""
     tree = parse(pattern)
 
     def matches(text: str) -> Iterator[tuple[int, int]]:
@@ -132,7 +132,7 @@ def backtracker(pattern: str) -> Matcher:
 
 
 def _ends(tree: Node, text: str, place: int) -> Iterator[int]:
-    """Where a match of the tree that begins at a place can end, the preferred end first."""
+    """Yield where a match that begins at a place can end, the preferred end first."""
     if isinstance(tree, CharClass):
         yield from [place + 1] * (place < len(text) and text[place] in tree.characters)
     elif isinstance(tree, Ahead):
@@ -163,7 +163,7 @@ def _repeated(
 
 
 def split_by(name: str, matcher: Callable[[str], Matcher], text: str) -> list[str]:
-    """The pre-tokens of a text by the splits of that name, each found by an oracle."""
+    """Return the pre-tokens of a text, each found by an oracle."""
     words = [text] if text else []
     for split in NAMED[name]:
         find = matcher(split.pattern)

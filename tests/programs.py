@@ -11,7 +11,7 @@ from places import ROOT
 
 
 def start(*words: str | Path, folder: Path, status: int = 0, **environment: str) -> str:
-    """Run a program, with `volt` on the PATH: its stdout."""
+    """Run a program with `volt` on the PATH, and return its stdout."""
     tools = folder.parent / f"{folder.name}-tools"
     tools.mkdir(exist_ok=True)
     (tools / "volt").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m volt_cli "$@"\n')

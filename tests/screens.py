@@ -12,7 +12,7 @@ BORDERS = re.compile("[╭╮╰╯│─]")
 
 
 def printed(parts: Iterable[RenderableType], width: int) -> str:
-    """What a terminal of this width shows, without colours."""
+    """Return what a terminal of this width shows, without colours."""
     console = Console(file=io.StringIO(), width=width, color_system=None)
     for part in parts:
         console.print(part, crop=False)
@@ -30,5 +30,5 @@ def words(shown: str) -> set[str]:
 
 
 def too_wide(shown: str, width: int) -> list[str]:
-    """Lines wider than the terminal that could have been broken: they hold two words or more behind the indent."""
+    """Return the lines wider than the terminal that could have been broken."""
     return [line for line in shown.splitlines() if len(line) > width and len(line.split()) > 1]

@@ -21,17 +21,17 @@ PACKERS = {
 
 
 def read_lines(shard: Shard, piece: int) -> list[bytes]:
-    """The lines of a piece of a text shard."""
+    """Return the next lines."""
     (column,) = shard.read(piece)
     return column_lines(column)
 
 
 def column_lines(column: Column) -> list[bytes]:
-    """The values of a column as they are in its buffer."""
+    """Return the values of a column as its buffer has them."""
     spans = zip(column.starts.tolist(), column.sizes.tolist(), strict=True)
     return [column.data[start : start + size].tobytes() for start, size in spans]
 
 
 def all_lines(shard: Shard) -> list[bytes]:
-    """The lines of a text shard."""
+    """Return the lines of a text shard."""
     return [line for piece in range(len(shard.counts)) for line in read_lines(shard, piece)]

@@ -13,20 +13,20 @@ from volt.stream.tasks.task import Input, Task
 
 
 def write(path: Path, text: bytes) -> str:
-    """A file, packed if its name says so."""
+    """Write a file, compressed if its name says so."""
     path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
     return str(path)
 
 
 def numbered(name: str, n: int) -> bytes:
-    """Lines that tell where they come from."""
+    """Return lines that state their origin."""
     return b"".join(b"%s line %d\n" % (name.encode(), line) for line in range(n))
 
 
 def mono_task(
     folder: Path, texts: Mapping[str, bytes], *, name: str = "auto_en", **options: Any
 ) -> Task:
-    """A task with an input for each text."""
+    """Return a task with an input for each text."""
     inputs = tuple(
         Input(one, (("mono", write(folder / one, text)),)) for one, text in texts.items()
     )
@@ -36,7 +36,7 @@ def mono_task(
 def pair_task(
     folder: Path, sizes: Mapping[str, int], *, name: str = "de_en", **options: Any
 ) -> Task:
-    """A task with an input of so many pairs for each name."""
+    """Return a task with an input of so many pairs for each name."""
     inputs = []
     for one, n in sizes.items():
         sides = (
@@ -48,20 +48,20 @@ def pair_task(
 
 
 def lines_of(path: str) -> list[str]:
-    """The lines of a shard, as a stream reads them."""
+    """Return the lines of a shard, as a stream reads them."""
     shard = open_shard(path, split_lines=None)
     return [line for piece in range(len(shard.counts)) for line in shard.read(piece)[0].strings()]
 
 
 def shards_of(manifest: Manifest) -> list[tuple[list[str], ...]]:
-    """The lines of each side of each shard."""
+    """Return the lines of each side of each shard."""
     n = len(manifest.sides)
     read = [lines_of(path) for path in manifest.paths]
     return [tuple(read[at : at + n]) for at in range(0, len(read), n)]
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, by its name, but for the manifests' times."""
+    """Return every file below a folder by name, without the manifests' times."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")

@@ -19,7 +19,7 @@ Volt = Callable[[list[str], bytes], bytes]
 
 
 class Program(NamedTuple):
-    """A part of a pipeline: its words, and the files that it reads from and writes to, if any."""
+    """A part of a pipeline: its words, and the files that it reads from and writes to."""
 
     words: list[str]
     source: str = ""
@@ -27,7 +27,7 @@ class Program(NamedTuple):
 
 
 def split(line: str) -> list[Program]:
-    """The programs of a pipeline."""
+    """Return the programs of a pipeline."""
     return [_program(part) for part in re.split(r"\s\|\s", line)]
 
 
@@ -68,14 +68,14 @@ def run_line(line: str, volt: Volt) -> bytes:
 
 
 def _found(name: str) -> str:
-    """A program, best the one that is installed beside this Python."""
+    """Return the path of a program; one that is installed beside this Python comes first."""
     if name == "python":
         return sys.executable
     return shutil.which(name, path=Path(sys.executable).parent) or name
 
 
 def _run(words: list[str], data: bytes, limit: list[str] | None) -> bytes:
-    """What a program prints, or the head of it, after which the program is ended."""
+    """Return what a program prints, or its first lines, after which the program is ended."""
     if limit is None:
         done = subprocess.run(words, input=data, capture_output=True, timeout=120)
         assert done.returncode == 0, (words, done.stderr.decode())

@@ -30,7 +30,7 @@ FENCE = re.compile(
 
 
 class Block(NamedTuple):
-    """What stands between fences."""
+    """The text between fences."""
 
     kind: str
     title: str
@@ -38,35 +38,35 @@ class Block(NamedTuple):
 
     @property
     def needs(self) -> str:
-        """What is missing here, or nothing."""
+        """Return what is missing on this machine, or nothing."""
         return self.title.removeprefix("needs ") if self.title.startswith("needs ") else ""
 
     @property
     def file(self) -> str:
-        """The name of the file that this is, or nothing."""
+        """Return the name of the file that a block holds, or nothing."""
         return self.title if re.fullmatch(r"[\w/-]+\.\w+", self.title) else ""
 
 
 class Example(NamedTuple):
-    """A command, and what is shown below it, if anything."""
+    """A command, and the output shown below it, if any."""
 
     line: str
     shown: str
 
 
 def blocks(markdown: str) -> list[Block]:
-    """The fenced blocks of a page, in order."""
+    """Return the fenced blocks of a page, in order."""
     return [Block(kind, title, dedent(text)) for _, kind, title, text in FENCE.findall(markdown)]
 
 
 def examples(console: str) -> list[Example]:
-    """The commands of a console session, in order."""
+    """Return the commands of a console session, in order."""
     parts = re.split(r"^\$ ", re.sub(r" *\\\n\s*", " ", console), flags=re.MULTILINE)[1:]
     return [Example(*part.partition("\n")[::2]) for part in parts]
 
 
 def agrees(shown: str, *streams: str) -> bool:
-    """Whether a terminal shows what a page does: seconds and blanks aside, and with anything for an ellipsis."""
+    """Check whether printed text matches a page, apart from seconds, blanks and ellipses."""
     want = _timeless(shown).replace("…", "...")
     either = ("".join(streams), "".join(reversed(streams)))
     return any(
@@ -87,7 +87,8 @@ class Terminal:
         self._told = list[bytes]()
 
     def run(self, line: str) -> tuple[str, str]:
-        """What a command line prints on stdout and stderr. Each `volt` in it ends with status 0."""
+        """Return what a command line prints on stdout and stderr; each `volt` must end with status
+        0."""
         self._told.clear()
         out = run_line(line.replace("stream plan ", "stream plan --seconds 0.5 "), self._volt)
         return out.decode(), b"".join(self._told).decode()
@@ -101,7 +102,7 @@ class Terminal:
 
 
 def session(text: str, names: dict[str, object]) -> dict[str, object]:
-    """Run a Python session as a doctest that begins with some names; the names at its end."""
+    """Run a Python session as a doctest with some names, and return its names."""
     test = doctest.DocTestParser().get_doctest(text, names, "session", None, 0)
     report = list[str]()
     results = doctest.DocTestRunner(optionflags=FLAGS).run(

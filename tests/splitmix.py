@@ -19,12 +19,12 @@ class Drawn:
         return (self.bits() >> 11) / (1 << 53)
 
     def below(self, n: int) -> int:
-        """A whole number from 0 up to, and without, n."""
+        """Return a whole number from 0 to n − 1."""
         return (self.bits() >> 32) * n >> 32
 
 
 def mixed(word: int) -> int:
-    """The finaliser of SplitMix64."""
+    """Return the finaliser of SplitMix64."""
     word = ((word ^ word >> 30) * 0xBF58476D1CE4E5B9) & MASK
     word = ((word ^ word >> 27) * 0x94D049BB133111EB) & MASK
     return word ^ word >> 31

@@ -20,7 +20,7 @@ TOKEN_RULE, PACK_RULE = ByTokens(max_tokens=128, multiple=2), ByPacks(length=32,
 
 
 def written(folder: Path, n: int, *, name: str = "pairs", longest: int = 20) -> str:
-    """The path of a file of n pairs of random words, written once."""
+    """Return the path of a file of n pairs of random words, written once."""
     path = folder / f"{name}-{n}-{longest}.tsv"
     drawn = random.Random(f"{name} {n}")
 
@@ -35,7 +35,7 @@ def written(folder: Path, n: int, *, name: str = "pairs", longest: int = 20) -> 
 def stream_of(
     folder: Path, n: int, *, epochs: int | None = 1, longest: int = 20, **options: Any
 ) -> Stream:
-    """A stream of n pairs, in blocks of few lines."""
+    """Return a stream of n pairs, in blocks of few lines."""
     return Stream(
         [Source("pairs", (written(folder, n, longest=longest),), epochs=epochs, block_lines=32)],
         seed=1,
@@ -46,19 +46,19 @@ def stream_of(
 def steps_of(
     folder: Path, n: int, *, packed: bool = False, epochs: int | None = 1, **options: Any
 ) -> Steps:
-    """The steps of n pairs, or of their first sides in packs."""
+    """Return the steps of n pairs, or of their first sides in packs."""
     stream = stream_of(folder, n, epochs=epochs, n_workers=options.pop("n_workers", 0))
     options.setdefault("window", 50)
     return Steps(stream, TEXTS if packed else PAIRS, PACK_RULE if packed else TOKEN_RULE, **options)
 
 
 def given(steps: Steps, n: int | None = None) -> list[list[int]]:
-    """The lines of each of the next n steps, or of all, by their numbers in the stream."""
+    """Return the numbers of the lines of each of the next n steps, or of all."""
     return [step["id"].tolist() for step in islice(steps, n)]
 
 
 def flat(arrays: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
-    """All arrays of a step, bit for bit."""
+    """Return all arrays of a step, bit for bit."""
     for name, value in arrays.items():
         if isinstance(value, Mapping):
             yield from flat(value)
@@ -67,5 +67,5 @@ def flat(arrays: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
 
 
 def bits(steps: Steps, n: int | None = None) -> list[list[tuple[str, bytes]]]:
-    """The next n steps, or all, bit for bit."""
+    """Return the next n steps, or all, bit for bit."""
     return [list(flat(step)) for step in islice(steps, n)]

@@ -32,7 +32,7 @@ Start = Callable[..., Process]
 
 
 def expected(n: int, **options: Any) -> list[str]:
-    """The first n lines of the configuration, from Python."""
+    """Return the first n lines of the configuration, from Python."""
     from volt.stream.running.stream import Stream
 
     with Stream.from_config("stream.yaml", **options) as stream:
@@ -40,13 +40,13 @@ def expected(n: int, **options: Any) -> list[str]:
 
 
 def read_lines(process: Process, n: int) -> list[str]:
-    """The next n lines of a process."""
+    """Return the next lines."""
     assert process.stdout is not None
     return [process.stdout.readline().decode().removesuffix("\n") for _ in range(n)]
 
 
 def finish(process: Process) -> Done:
-    """What is left to read of a process that ends, behind what `read_lines` has read."""
+    """Return the rest of the output of a process that ends."""
     assert process.stdout is not None
     assert process.stderr is not None
     done = Done(process.stdout.read(), process.stderr.read())
@@ -55,7 +55,7 @@ def finish(process: Process) -> Done:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until something is so; fail at the deadline."""
+    """Wait for a condition; fail at the deadline."""
     end = time.monotonic() + DEADLINE
     while not condition():
         assert time.monotonic() < end, "nothing happened before the deadline"

@@ -38,13 +38,13 @@ def deadline(seconds: int) -> Iterator[None]:
 
 
 def write_lines(path: Path, lines: Sequence[str]) -> str:
-    """Write lines to a file, and give its path."""
+    """Write lines to a file, and return its path."""
     path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     return str(path)
 
 
 def numbered(folder: Path, name: str, n: int, *, n_shards: int = 1) -> tuple[str, ...]:
-    """Files with the lines name-0 … name-(n−1), two fields each, spread over shards."""
+    """Write the lines name-0 … name-(n−1), two fields each, to several shards."""
     lines = [f"{name}-{i}\t{name.upper()} {i}" for i in range(n)]
     bounds = [n * shard // n_shards for shard in range(n_shards + 1)]
     return tuple(
@@ -55,7 +55,7 @@ def numbered(folder: Path, name: str, n: int, *, n_shards: int = 1) -> tuple[str
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Drops each line with some probability."""
+    """Drop each line with some probability."""
 
     share: float
     name: str = "drop"
@@ -66,7 +66,7 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Repeats each line up to three times, and numbers the repeats."""
+    """Repeat each line up to three times, and number the repeats."""
 
     name: str = "repeat"
 
@@ -79,7 +79,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Joins every two lines into one."""
+    """Join every two lines into one."""
 
     joins_lines: ClassVar[bool] = True
     name: str = "pair"
@@ -93,7 +93,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """Leaves lines as they are, in Python code, so that processes do it."""
+    """Leave lines unchanged, in Python code, so that processes run it."""
 
     name: str = "same"
 
@@ -103,7 +103,7 @@ class Same:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Cannot take lines that hold a text, and says so."""
+    """Raise an error that names lines with a text."""
 
     text: str
     name: str = "refuse"
@@ -118,7 +118,7 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """Raises an error of another kind on lines that hold a text."""
+    """Raise another kind of error on lines with a text."""
 
     text: str
     name: str = "crash"
@@ -132,7 +132,7 @@ class Crash:
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """Takes its time, or an age."""
+    """Sleep before lines are returned."""
 
     seconds: float
     name: str = "slow"
@@ -144,7 +144,7 @@ class Slow:
 
 @dataclass(frozen=True, slots=True)
 class Die:
-    """Ends its process without a word."""
+    """End the process without a message."""
 
     status: int
     name: str = "die"

@@ -16,7 +16,7 @@ TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def test_additions_work_as_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rule, a transform, a format and a loop work once they have an entry, or none where none is needed."""
+    """The examples of a new rule, transform, format and loop work."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
@@ -42,7 +42,7 @@ FILES = {"volt.model"}  # names of files, not of modules
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_modules_and_files_that_pages_name_exist(page: Path) -> None:
-    """Every path such as volt/choose/rules.py is a file; every name such as volt.choose.rules resolves."""
+    """Paths such as volt/choose/rules.py exist; names such as volt.choose.rules resolve."""
     text = page.read_text(encoding="utf-8")
     assert [path for path in set(PATHS.findall(text)) if not (ROOT / path).is_file()] == []
     assert [name for name in set(NAMES.findall(text)) - FILES if not exists(name)] == []
@@ -65,7 +65,7 @@ def exists(name: str) -> bool:
 
 
 def test_the_rules_that_help_lists_are_those_of_the_dictionaries() -> None:
-    """`--select` offers and explains each rule that volt.choose.rules knows."""
+    """`--select` offers and explains each rule of volt.choose.rules."""
     from volt.choose.rules import SCALING, rules
     from volt_cli.options import RULES
 

@@ -32,7 +32,7 @@ IS_SAME_CORPUS = sha256("\n".join(topics.values()).encode()).hexdigest()[:16] ==
 
 
 def is_here(name: str) -> bool:
-    """Whether libraries or programs are installed, with ", " between their names."""
+    """Check whether libraries or programs are installed; their names are separated by ", "."""
     return all(
         " " not in part and bool(find_spec(part) or shutil.which(part)) for part in name.split(", ")
     )
@@ -89,19 +89,19 @@ def test_a_page_works_from_top_to_bottom(
 
 
 def starts_ranks(block: Block) -> bool:
-    """Return whether a block starts a cluster or processes that each import torch."""
+    """Check whether a block starts a cluster or processes that each import torch."""
     return block.needs == "ray" or (block.needs, block.kind) == ("torch", "console")
 
 
 def connected() -> AbstractContextManager[None]:
-    """A cluster of Ray, which starts where none is in use."""
+    """Start a cluster of Ray if none is in use."""
     from volt.ext.ray_cluster import connected
 
     return connected()
 
 
 def check_unrun(block: Block) -> None:
-    """What cannot run here: Python must be Python, and the options of volt must exist."""
+    """Check a block that cannot run here: Python compiles, and options of volt exist."""
     if block.kind == "console":
         for example in examples(block.text):
             for program in split(example.line):
@@ -125,7 +125,7 @@ def unknown_options(words: list[str]) -> list[str]:
 
 
 def test_the_options_that_pages_name_exist() -> None:
-    """Every option behind the name of a command, in a block or inside a sentence, is one of that command."""
+    """Every option after a command's name, in blocks and sentences, is an option of the command."""
     root, n_seen = all_commands()["volt"], 0
     for path in [ROOT / "README.md", *FOLDER.rglob("*.md")]:
         text = path.read_text(encoding="utf-8").replace("\\\n", " ")
@@ -149,7 +149,7 @@ def test_the_options_that_pages_name_exist() -> None:
 
 
 def test_few_blocks_cannot_run_here() -> None:
-    """Blocks that need what no extra of the project brings are reported by their titles, and few."""
+    """Few blocks need what no extra of the project installs."""
     found = Counter(block.needs for page in PAGES.values() for block in page if block.needs)
     assert found.keys() <= {
         "torch",
@@ -174,7 +174,7 @@ def test_few_blocks_cannot_run_here() -> None:
 
 
 def test_every_fence_is_of_a_known_kind() -> None:
-    """No block escapes the test by its language."""
+    """No block escapes the tests by its language."""
     kinds = {block.kind for page in PAGES.values() for block in page}
     fences = sum(path.read_text(encoding="utf-8").count("```") for path in FOLDER.rglob("*.md"))
     assert kinds <= RUN | SHOWN
@@ -182,7 +182,7 @@ def test_every_fence_is_of_a_known_kind() -> None:
 
 
 def test_pages_speak_of_no_machine() -> None:
-    """No absolute path of a home or a work folder, and no address that a page would load from."""
+    """Pages have no absolute path of a home or work folder, and load nothing from elsewhere."""
     for path in FOLDER.rglob("*.md"):
         assert not re.search(
             r"(?<![\w.~])/(?:home|root|work|tmp|Users)\b|localhost",

@@ -81,7 +81,7 @@ def _outcome(call: Callable[..., Any], values: dict[str, Any]) -> str:
 def test_odd_values_are_taken_or_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No value of a wrong type, missing or out of range ends in an error that is not VOLT's."""
+    """Values of wrong types or out of range raise only VOLT's errors."""
     monkeypatch.chdir(tmp_path)
     call = _calls()[name]
     parameters = inspect.signature(call).parameters.values()
@@ -102,5 +102,5 @@ def test_odd_values_are_taken_or_refused(
 
 
 def test_every_public_function_is_walked() -> None:
-    """The walk leaves out nothing but the classes that check nothing."""
+    """The walk leaves out only classes that check nothing."""
     assert len(_calls()) > 80

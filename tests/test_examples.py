@@ -28,7 +28,7 @@ Program = Callable[..., str]
 def program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Program:
-    """Run a Python program of the folder in this process, which is quicker than in its own; return its stdout."""
+    """Run a Python program of the folder in this process, and return its stdout."""
     monkeypatch.chdir(tmp_path)
 
     def run(name: str, *words: str, status: int = 0) -> str:
@@ -46,14 +46,14 @@ def program(
 
 
 def needs(*names: str) -> None:
-    """Skip where a library is missing."""
+    """Skip if a library is missing."""
     for name in names:
         if find_spec(name) is None:
             pytest.skip(f"{name} is not installed")
 
 
 def test_the_table_lists_every_program() -> None:
-    """Each file has its row, and each row its file."""
+    """The table in the folder's README has a row for each file."""
     rows = re.findall(
         r"^\| \[(\S+)\]", (FOLDER / "README.md").read_text(encoding="utf-8"), re.MULTILINE
     )
@@ -65,7 +65,7 @@ def test_the_table_lists_every_program() -> None:
 @pytest.mark.slow
 @pytest.mark.campaign
 def test_a_language_model_learns(tmp_path: Path) -> None:
-    """Bits per byte fall, from what a model that knows nothing needs."""
+    """Bits per byte fall below those of an untrained model."""
     needs("torch", "transformers")
     assert_learns(
         start(sys.executable, FOLDER / "language_model.py", "--steps", "40", folder=tmp_path)
@@ -77,7 +77,7 @@ def test_a_language_model_learns(tmp_path: Path) -> None:
 def test_a_language_model_learns_a_few_topics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Program
 ) -> None:
-    """The program trains a model on a small part of its text, with one thread."""
+    """Trained on a small part of its text, with one thread, the program learns."""
     needs("torch", "transformers")
     import torch
 
@@ -92,7 +92,7 @@ def test_a_language_model_learns_a_few_topics(
 
 
 def assert_learns(printed: str) -> None:
-    """Check that a model needs fewer bits per byte after training than before."""
+    """Assert that a model needs fewer bits per byte after training."""
     before, after = map(float, re.findall(r"([\d.]+) bits per byte", printed))
     assert 0 < after < 0.9 * before
 
@@ -100,7 +100,7 @@ def assert_learns(printed: str) -> None:
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 @pytest.mark.skipif(shutil.which("marian") is not None, reason="marian would be trained")
 def test_a_stream_for_marian_goes_on(tmp_path: Path) -> None:
-    """Two runs give as many lines as both have; in campaigns, the lines of one run of both lengths."""
+    """A second run continues the first; in campaigns, both together equal one long run."""
     needs("sentencepiece")
     for name, n in (
         (("parts", 70), ("parts", 50), ("whole", 120))
@@ -125,8 +125,7 @@ def test_a_stream_for_marian_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_loop_of_lightning_goes_on(tmp_path: Path) -> None:
-    """The second run counts the steps of the first, and has the weights of an uninterrupted run (and reads the batches
-    behind those of the first: tests/ext/test_trainers.py)."""
+    """A resumed run counts on, and has the weights of an uninterrupted run."""
     needs("torch", "lightning")
     start("volt", "stream", "example", "batches", "-o", "steps", folder=tmp_path)
     program = [
@@ -152,8 +151,7 @@ def test_a_loop_of_lightning_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_trainer_of_transformers_goes_on(tmp_path: Path) -> None:
-    """A language model on the packed rows of the program's header: a resumed run writes the weights of an uninterrupted
-    one (tests/ext/test_trainers.py: also a translation model)."""
+    """A resumed run writes the weights of an uninterrupted run."""
     needs("torch", "transformers", "accelerate")
     start("volt", "stream", "example", "batches", "-o", "steps", folder=tmp_path)
     header = (FOLDER / "hf_trainer.py").read_text(encoding="utf-8").split('"""')[1]
@@ -173,7 +171,7 @@ def test_a_trainer_of_transformers_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_tokenizer_grows_and_shrinks(program: Program) -> None:
-    """The new text takes fewer pieces, and no fewer when the vocabulary shrinks back to its size."""
+    """New text takes fewer pieces after extending, also after shrinking to the old size."""
     found = program("extend_a_tokenizer.py")
     ids = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) ids", found)]
     old, extended, shrunk = map(float, re.findall(r"([\d.]+) pieces per word", found))
@@ -182,7 +180,7 @@ def test_a_tokenizer_grows_and_shrinks(program: Program) -> None:
 
 
 def test_a_job_fails_where_the_vocabulary_no_longer_fits(tmp_path: Path, program: Program) -> None:
-    """Status 0 for a fresh vocabulary, 1 for one of another text, 2 for no file; a page tells more."""
+    """The status is 0 for a fresh vocabulary, 1 for another text's, and 2 without a file."""
     text = "\n".join(topics.values())[:100_000]
     half = len(text) // 2
     for name, part in (
@@ -203,8 +201,8 @@ def test_a_job_fails_where_the_vocabulary_no_longer_fits(tmp_path: Path, program
 
 
 def test_a_job_of_kubernetes_runs_the_script_of_its_image() -> None:
-    """The image holds the script that the job starts, all pods use one image and one version of Ray, and no variable of
-    the script is missing."""
+    """The image has the script; all pods use one image and one version of Ray; variables are
+    set."""
     folder = FOLDER / "kubernetes"
     script = (folder / "search_and_encode.sh").read_text(encoding="utf-8")
     image = (folder / "Dockerfile").read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ def audit() -> dict[str, Any]:
 
 
 def test_what_is_imported_is_declared_and_what_is_needed_is_imported(audit: dict[str, Any]) -> None:
-    """Every import from elsewhere is a dependency, optional ones come late, each has a lower bound that is met here."""
+    """Imports are declared, optional ones are late, and installed versions meet the bounds."""
     required, optional = audit["declared"]()
     names, others = (
         {audit["canonicalize_name"](one.name) for one in rows} for rows in (required, optional)

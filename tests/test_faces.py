@@ -28,7 +28,7 @@ WINGS = (
 
 @pytest.mark.parametrize("wing", WINGS)
 def test_a_wing_hands_on_what_it_lists(wing: str) -> None:
-    """Every name in `__all__` is there and shown by dir(); a name that is not listed is an AttributeError."""
+    """Names in `__all__` resolve and are shown by dir(); others raise AttributeError."""
     if wing == "trial":
         pytest.importorskip("torch", reason="trials need torch")
     face = import_module(f"volt.{wing}")
@@ -39,7 +39,8 @@ def test_a_wing_hands_on_what_it_lists(wing: str) -> None:
 
 
 def test_names_and_wings_are_there_in_a_fresh_process_in_any_order() -> None:
-    """`volt.text` needs no import of its own; `volt.search` stays the function once its module is imported."""
+    """`volt.text` needs no import; `volt.search` stays the function after its module is
+    imported."""
     script = (
         "import volt, sys; light = not {'numpy', 'numba', 'polars'} & set(sys.modules); "
         f"wings = [getattr(volt, wing).__name__ for wing in {WINGS!r}]; "
@@ -53,6 +54,6 @@ def test_names_and_wings_are_there_in_a_fresh_process_in_any_order() -> None:
 
 
 def test_what_volt_lists_is_there() -> None:
-    """All public names are handed on, and so is the version."""
+    """All public names and the version resolve."""
     assert volt.__all__ == dir(volt)
     assert all(getattr(volt, name) is not None for name in (*volt.__all__, "__version__"))

@@ -29,7 +29,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_streams_and_states(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An example gives the lines that it gave, and continues from a state that was saved then."""
+    """An example gives the stored lines, and continues from a stored state."""
     write_recipe(name, tmp_path)
     monkeypatch.chdir(tmp_path)
     with Stream.from_config("stream.yaml") as stream:
@@ -47,7 +47,7 @@ def test_streams_and_states(name: str, tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_vocabularies_and_ids(name: str, tmp_path: Path) -> None:
-    """A search writes the bytes that it wrote, and encodes to the ids that it gave."""
+    """A search writes the stored bytes, and encodes to the stored ids."""
     corpus, path = tmp_path / "corpus.txt", tmp_path / "corpus.volt"
     corpus.write_text(TEXT)
     result = volt.search(

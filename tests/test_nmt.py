@@ -39,7 +39,7 @@ PAIRS = [
 
 @pytest.fixture(autouse=True)
 def deterministic() -> Iterator[None]:
-    """One thread, and algorithms that give the same bits each time."""
+    """Use one thread, and algorithms that give equal bits each time."""
     threads, before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
@@ -50,7 +50,7 @@ def deterministic() -> Iterator[None]:
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    """Lines in two languages."""
+    """Write lines in two languages."""
     folder = tmp_path / "data"
     folder.mkdir()
     for place, language in enumerate(("en", "de")):
@@ -62,7 +62,7 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def test_padding_and_later_places_change_no_score() -> None:
-    """Scores equal those of rows without padding, on whichever side the source has it; a place sees none after it."""
+    """Scores equal those of rows without padding; a place sees no later place."""
     torch.manual_seed(3)
     one = model.Transformer(Shape(n_ids=12, width=16, inner=16, heads=2, layers=2)).eval()
     source, target = torch.tensor([[4, 5, 6, 2]]), torch.tensor([[2, 7, 8]])
@@ -79,7 +79,7 @@ def test_padding_and_later_places_change_no_score() -> None:
 
 
 def test_a_beam_that_keeps_everything_finds_the_best_translation() -> None:
-    """Of all sequences of three pieces, ended or cut short, it is the one with the greatest mean log p."""
+    """A beam of all sequences finds the one with the greatest mean log p."""
     torch.manual_seed(5)
     one = model.Transformer(Shape(n_ids=4, width=16, inner=16, heads=2, layers=1)).eval()
     source, mask = torch.tensor([[0, 1, 2], [1, 1, 2]]), torch.ones(2, 3, dtype=torch.bool)
@@ -102,7 +102,7 @@ def test_a_beam_that_keeps_everything_finds_the_best_translation() -> None:
 
 
 def test_a_model_learns_its_lines_and_translates_them_in_order(corpus: Path) -> None:
-    """Trained long enough on few lines it returns them as text, greedily and by beam."""
+    """After long training on few lines, greedy and beam search return the lines."""
     recipe = replace(TINY, width=32, inner=64, dropout=0.0, smoothing=0.0)
     one = trial.Trial(
         corpus, recipe, trial.Plan(updates=150, rows=9, average=0.5, readings=1), device="cpu"
@@ -114,7 +114,7 @@ def test_a_model_learns_its_lines_and_translates_them_in_order(corpus: Path) -> 
 
 
 def test_a_trial_scores_unseen_text_and_repeats_its_result(corpus: Path) -> None:
-    """It ends after its updates or when val stops improving; another seed differs; faults are reported first."""
+    """A trial repeats its result with equal seeds, and checks its options first."""
     pytest.importorskip("sacrebleu", reason="it scores translations")
     plan = trial.Plan(updates=30, rows=4, readings=6, patience=2, average=0.5)
     first, again, other = (
@@ -148,6 +148,6 @@ def test_a_rate_that_is_too_high_ends_the_training(corpus: Path) -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_run(name: str) -> None:
-    """The docstrings show real results."""
+    """The docstrings' examples give their results."""
     module = import_module(f"experiments.nmt.{name}")
     assert not doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE).failed

@@ -53,7 +53,7 @@ def _code(notebook: Any) -> list[Any]:
 
 
 def _texts(notebook: Any) -> list[list[str]]:
-    """What each code cell shows as text; a picture shows that it is one."""
+    """Return the text output of each code cell; pictures become a word."""
     return [[_text(output) for output in cell.outputs] for cell in _code(notebook)]
 
 
@@ -64,7 +64,7 @@ def _text(output: Any) -> str:
 
 
 def test_there_are_notebooks() -> None:
-    """The notebooks are here."""
+    """The folder has notebooks."""
     names = ["01-quickstart", "02-choosing-a-size", "03-streams", "04-steps", "05-evidence"]
     assert [path.stem for path in NOTEBOOKS] == names
 
@@ -82,7 +82,7 @@ def test_there_are_notebooks() -> None:
 def test_runs_and_shows_what_was_committed(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every cell runs within the deadline, without files or settings; under the same Python the texts are equal."""
+    """Every cell runs before the deadline; under the same Python, outputs are equal."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("VOLT_DATA", raising=False)
     ran, committed = _execute().executed(path), _committed(path)
@@ -96,7 +96,7 @@ def test_runs_and_shows_what_was_committed(
 
 @named
 def test_outputs_are_committed(path: Path) -> None:
-    """Cells were run in order, from a fresh kernel, without errors or warnings, and there are pictures to see."""
+    """Cells were run in order, without errors or warnings, and show pictures."""
     assert _is_current(path), f"run python notebooks/execute.py {path.name}"
     cells = _code(_committed(path))
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
@@ -108,7 +108,7 @@ def test_outputs_are_committed(path: Path) -> None:
 
 @named
 def test_nothing_of_the_machine_is_in_it(path: Path) -> None:
-    """No absolute path, host name or address in outputs, metadata or sources."""
+    """Outputs, metadata and sources have no absolute path, host name or address."""
     notebook = copy.deepcopy(_committed(path))
     for cell in _code(notebook):
         for output in cell.outputs:
@@ -122,7 +122,7 @@ def test_nothing_of_the_machine_is_in_it(path: Path) -> None:
 
 @named
 def test_volt_does_the_work(path: Path) -> None:
-    """Notebooks import VOLT and what shows its results, and no library to compute with."""
+    """Notebooks import VOLT and libraries that show results."""
     tree = ast.parse("\n".join(cell.source for cell in _code(_committed(path))))
     names = [
         alias.name
@@ -135,7 +135,7 @@ def test_volt_does_the_work(path: Path) -> None:
 
 
 def test_parts_of_a_stream_are_joined() -> None:
-    """Consecutive parts of a stream become one; others stay."""
+    """Consecutive outputs of one stream are joined."""
     made = [
         nbformat.v4.new_output("stream", name=name, text=text)
         for name, text in (("stdout", "a"), ("stdout", "b"), ("stderr", "c"))
@@ -144,7 +144,7 @@ def test_parts_of_a_stream_are_joined() -> None:
 
 
 def test_python_is_recorded() -> None:
-    """The version of Python, on which the corpus depends, is in the metadata of each notebook."""
+    """The metadata name the version of Python."""
     versions = {_committed(path).metadata.language_info.version for path in NOTEBOOKS}
     assert len(versions) == 1
     assert sys.version_info.major == int(versions.pop().split(".")[0])

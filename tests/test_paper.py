@@ -23,7 +23,7 @@ def _problem(seed: int, ratio: float) -> tuple[np.ndarray, np.ndarray, np.ndarra
 @settings(deadline=None, max_examples=examples(20))
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.5, 1.0, 5.0]), st.integers(1, 60))
 def test_scaling_is_that_of_pot(seed: int, ratio: float, n_iters: int) -> None:
-    """After any number of iterations, with equal and unequal masses, the plan is the one of POT's sinkhorn."""
+    """After any number of iterations, the plan equals that of POT's sinkhorn."""
     bregman = pytest.importorskip("ot.bregman")
     a, b, kernel = _problem(seed, ratio)
     theirs = bregman.sinkhorn_knopp(
@@ -36,8 +36,7 @@ def test_scaling_is_that_of_pot(seed: int, ratio: float, n_iters: int) -> None:
 @settings(deadline=None, max_examples=examples(20))
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.2, 3.0, 6.0]))
 def test_unequal_masses_end_in_overflow_unless_rescaled(seed: int, ratio: float) -> None:
-    """With Σa ≠ Σb plain scaling leaves the range of floats, whatever the costs; rescaled, the plan comes to rest, and
-    is that of equal masses."""
+    """With Σa ≠ Σb, plain scaling overflows; rescaled, it finds the plan of equal masses."""
     a, b, kernel = _problem(seed, ratio)
     assert published.scaled(a, b, kernel, n_iters=3_000).stopped == "overflow"
     rescaled = published.scaled(a, b, kernel, n_iters=300, rescaled=True)
@@ -51,7 +50,7 @@ def test_unequal_masses_end_in_overflow_unless_rescaled(seed: int, ratio: float)
     st.dictionaries(st.text("ab@", min_size=1, max_size=6), st.integers(1, 9)),
 )
 def test_counts_within_pieces(tokens: list[str], pieces: dict[str, int]) -> None:
-    """A token's count is the sum over the pieces that it is a substring of, each counted once."""
+    """A token's count sums the pieces that contain it."""
     expected = [sum(n for piece, n in pieces.items() if token in piece) for token in tokens]
     assert published.count_within(tokens, pieces) == expected
 
@@ -59,7 +58,7 @@ def test_counts_within_pieces(tokens: list[str], pieces: dict[str, int]) -> None
 @pytest.mark.slow
 @pytest.mark.campaign
 def test_reference_values_are_reproduced(data: Path) -> None:
-    """The nine objectives of the published program on Multi30k, to the three digits that are known, and its pick."""
+    """Nine objectives on Multi30k and the pick equal those of the published program."""
     counts = volt.count_words(
         [data / f"multi30k/train.{name}.gz" for name in ("en", "de")], pretokenizer="regex:[^ ]+"
     )

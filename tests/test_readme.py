@@ -19,7 +19,7 @@ COMMANDS = [
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with the corpus that the README speaks of: the topics of pydoc."""
+    """Change to a folder with the README's corpus, the topics of pydoc."""
     from pydoc_data.topics import topics
 
     (tmp_path / "corpus.txt").write_text("\n".join(topics.values()), encoding="utf-8")
@@ -29,12 +29,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_it_is_short() -> None:
-    """What is more stands on the site."""
+    """Details are on the site."""
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
 
 
 def test_its_links_lead_somewhere() -> None:
-    """To files of the code, and to pages of the site."""
+    """Links lead to files of the code and to pages of the site."""
     links = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert len(links) > 10
     assert not [link for link in links if not (ROOT / link).exists()]
@@ -52,7 +52,7 @@ def test_there_are_commands() -> None:
 
 
 def test_what_differs_is_noticed() -> None:
-    """Seconds, blanks and what an ellipsis leaves out may differ; a figure or a word may not."""
+    """Seconds, blanks and ellipses may differ from the output; figures and words may not."""
     assert agrees(
         "wrote a.volt\n1,000  tokens  … 2.5 s\n", "1,000 tokens of 9, 31 s\n", "wrote a.volt\n"
     )
@@ -79,7 +79,7 @@ def test_it_works_from_top_to_bottom(
 
 
 def test_a_pipeline_in_a_shell(folder: Path) -> None:
-    """The README's pipeline works between processes too, as a shell starts them."""
+    """The README's pipeline works between processes."""
     assert status_of(["search", "corpus.txt"]) == 0
     line = next(line for line in COMMANDS if " | volt " in line)
     shell = re.sub(r"(?<![.\w])volt ", " ".join(VOLT) + " ", line)

@@ -28,7 +28,7 @@ RANKS = [*(bytes([byte]) for byte in range(256)), b"lo", b"low", b" low"]
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_run(name):
-    """The examples of every module give what they say."""
+    """The docstrings' examples give their results."""
     assert not doctest.testmod(import_module(f"experiments.real_tokenizers.{name}")).failed
 
 
@@ -40,7 +40,7 @@ def ranks_file(path: Path) -> Path:
 
 
 def test_files_are_known_by_content_whatever_their_names(tmp_path):
-    """Each kind is found, compressed too; what is none of them is not."""
+    """Each kind of file is recognised by content, also compressed; other files are not."""
     ranks = ranks_file(tmp_path / "a").read_bytes()
     (tmp_path / "b.gz").write_bytes(gzip.compress(ranks))
     (tmp_path / "c").write_text(json.dumps({"model": {"vocab": {}}}))
@@ -66,7 +66,7 @@ def test_files_are_known_by_content_whatever_their_names(tmp_path):
 
 
 def own(path: Path, shift: int) -> originals.Original:
-    """VOLT itself in the place of a library, with other ids for the letter w where shift is not 0."""
+    """Return VOLT in place of a library; with a shift, the letter w has another id."""
     encoder = volt.Encoder(path)
     odd = encoder.vocabulary.ids["w"]
 
@@ -83,7 +83,7 @@ def own(path: Path, shift: int) -> originals.Original:
 def test_a_file_is_exact_if_no_id_differs_and_the_first_difference_is_made_small(
     shift, tmp_path, monkeypatch
 ):
-    """What is counted as differing are the lines with other ids; the smallest part that differs is shown."""
+    """The comparison counts lines with other ids, and shows the smallest part that differs."""
     path = tmp_path / "a.volt"
     volt.Vocabulary(
         merges=(), tokens=tuple("low"), marker="none", pretokenizer=PreTokenizer("bytes")
@@ -99,7 +99,7 @@ def test_a_file_is_exact_if_no_id_differs_and_the_first_difference_is_made_small
 
 
 def test_refusals_are_reported_from_missing_originals(tmp_path, monkeypatch, capsys):
-    """A file that VOLT refuses is so called, with its words; one without an original is no refusal."""
+    """A refused file is reported with its error; a missing original is not a refusal."""
     ranks_file(tmp_path / "unheard-of")
     (tmp_path / "damaged.json").write_text(json.dumps({"model": {"type": "BPE", "vocab": 1}}))
     monkeypatch.setitem(
@@ -118,7 +118,7 @@ def test_refusals_are_reported_from_missing_originals(tmp_path, monkeypatch, cap
 
 
 def small_files() -> dict[str, dict]:
-    """Two files that tokenizers trains, and one that VOLT writes, with special tokens."""
+    """Write two files that tokenizers trains and one of VOLT, with special tokens."""
     tokenizers = pytest.importorskip("tokenizers")
     files = {}
     for name, cut in (
@@ -137,7 +137,7 @@ def small_files() -> dict[str, dict]:
 
 @pytest.mark.filterwarnings("ignore::volt.errors.VoltWarning")
 def test_added_tokens_and_decoded_text_are_compared(tmp_path, capsys):
-    """The table has a row for each file, with equal ids and text; a difference without a note is the exit status."""
+    """The table compares ids and text of each file; unexplained differences set the status."""
     for name, data in small_files().items():
         (tmp_path / f"{name}.json").write_text(json.dumps(data))
     options = [str(tmp_path), "--lines", "40", "--rows", "40"]
@@ -151,7 +151,7 @@ def test_added_tokens_and_decoded_text_are_compared(tmp_path, capsys):
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning", "ignore::volt.errors.VoltWarning")
 def test_no_change_of_a_file_is_read_silently_as_another(tmp_path):
-    """Files with one change each: ids are those of tokenizers, or the import has a note on it, or it is refused."""
+    """A changed file gives the ids of tokenizers, a note, or a refusal."""
     files, lines = (
         small_files(),
         [*LINES, "a<unk>low", "x <s> ö", " <a>lo", *texts.hostile_lines(examples(15))],
@@ -166,7 +166,7 @@ def test_no_change_of_a_file_is_read_silently_as_another(tmp_path):
 
 
 def test_texts_are_the_same_each_time_and_hold_what_they_promise(tmp_path):
-    """Equal seeds give equal files; every line is UTF-8 without a line end; each nasty kind occurs."""
+    """Equal seeds give equal texts of UTF-8 lines with each kind of difficulty."""
     paths = [texts.make_texts(tmp_path / name, None, n_lines=90, n_hostile=300) for name in "ab"]
     assert [path.read_bytes() for path in paths[0]] == [path.read_bytes() for path in paths[1]]
     lines = texts.hostile_lines(300)

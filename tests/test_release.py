@@ -47,7 +47,7 @@ def released(repository: Path, version: str, *checks: str) -> subprocess.Complet
 
 
 def test_a_release_is_a_commit_and_a_tag(repository: Path) -> None:
-    """With the version in both files, and the changes as the tag's message."""
+    """Both files have the version, and the tag's message has the changes."""
     done = released(repository, "0.1.0", "grep -q 0.1.0 pyproject.toml", "grep 0.1.0 CHANGELOG.md")
     assert done.returncode == 0, done.stderr
     assert git(repository, "log", "--format=%s").splitlines() == ["Release 0.1.0", "low"]
@@ -69,7 +69,7 @@ def test_a_release_is_a_commit_and_a_tag(repository: Path) -> None:
 
 
 def test_a_section_of_the_version_gets_its_date(repository: Path) -> None:
-    """The first release has a heading of its own, and nothing under Unreleased."""
+    """The first release has a section of its own; Unreleased is empty."""
     (repository / "CHANGELOG.md").write_text(
         "# Changelog\n\n## [Unreleased]\n\n## [0.1.0]\n\n- low\n"
     )
@@ -91,7 +91,7 @@ def test_a_section_of_the_version_gets_its_date(repository: Path) -> None:
 def test_nothing_changes_if_something_is_wrong(
     repository: Path, version: str, checks: list[str], message: str
 ) -> None:
-    """No commit, no tag, and the files are as they were."""
+    """After an error, there is no commit and no tag, and files are unchanged."""
     done = released(repository, version, *checks)
     assert done.returncode == 1
     assert message in done.stderr
@@ -108,7 +108,7 @@ def test_nothing_changes_if_something_is_wrong(
 
 
 def test_only_a_clean_main_is_released(repository: Path) -> None:
-    """What is not committed is named."""
+    """The error names uncommitted files."""
     (repository / "new.txt").write_text("low")
     assert "new.txt" in released(repository, "0.1.0").stderr
     git(repository, "add", "--all")

@@ -37,13 +37,13 @@ def campaign(folder: Path, loader: str, change: str) -> tuple[int, list[list[obj
 
 
 def test_killed_steps_resume_with_other_ranks_and_workers(tmp_path: Path) -> None:
-    """Other ranks continue, and each sample comes exactly once."""
+    """After kills, other ranks continue, and each sample comes exactly once."""
     assert campaign(tmp_path, "volt", "both") == (0, [["both", "counted", 0, 0, ""]])
 
 
 @pytest.mark.parametrize("loader", ["planted", "plantedearly"])
 def test_planted_faults_are_counted(tmp_path: Path, loader: str) -> None:
-    """A state that is a batch late repeats one on each rank; one that is early loses one."""
+    """A late state repeats a batch on each rank; an early one loses one."""
     made = Round.draw("1/nothing/0", "nothing", n=240)
     _, [[_, kind, lost, repeated, _]] = campaign(tmp_path, loader, "nothing")
     n = made.batch * made.legs[0][0]
@@ -53,7 +53,7 @@ def test_planted_faults_are_counted(tmp_path: Path, loader: str) -> None:
 @settings(deadline=None, max_examples=examples(25))
 @given(st.integers(0).map(str), st.sampled_from(CHANGES))
 def test_a_round_changes_what_it_names(name: str, change: str) -> None:
-    """The legs differ in workers, in ranks, in both or in neither, and the kill follows a saved state."""
+    """Rounds change workers, ranks, both or neither; the kill follows a saved state."""
     made = Round.draw(name, change, n=2400)
     (world, workers), (new_world, new_workers) = made.legs
     assert (world != new_world) == (change in ("world", "both"))

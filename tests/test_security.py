@@ -24,7 +24,7 @@ UNPICKLING = {"pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle"}
 
 
 def names(tree: ast.AST) -> Iterator[str]:
-    """Packages that are imported, functions that are called by their names or as attributes, keywords of calls."""
+    """Return imported packages, called names and attributes, and keywords of calls."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (f"import {alias.name.partition('.')[0]}" for alias in node.names)
@@ -41,7 +41,7 @@ def names(tree: ast.AST) -> Iterator[str]:
 
 @cache
 def names_by_file() -> dict[str, set[str]]:
-    """Return the names that each file uses; parsing all files is left to the tests that need it."""
+    """Return the names that each file uses."""
     return {
         path.relative_to(ROOT).as_posix(): set(names(ast.parse(path.read_text(encoding="utf-8"))))
         for path in FILES
@@ -78,12 +78,12 @@ def names_by_file() -> dict[str, set[str]]:
     ids=["code", "pickle", "numpy", "yaml", "archives", "shell", "processes", "network"],
 )
 def test_what_can_run_code_is_where_security_md_says(used: set[str], where: set[str]) -> None:
-    """Calls and imports that can run what a file holds, or reach others, stand in these modules and in no other."""
+    """Only the listed modules can run code from files, or reach the network."""
     assert {path for path, found in names_by_file().items() if found & used} == where
 
 
 def test_processes_import_nothing_from_the_current_folder() -> None:
-    """Each Python process starts with -P or -I: a torch.py in the current folder is not run in place of the library."""
+    """Python processes start with -P or -I, so a torch.py in the current folder is not run."""
     commands = [
         node.elts
         for path in FILES
@@ -98,7 +98,7 @@ def test_processes_import_nothing_from_the_current_folder() -> None:
 
 
 def test_a_pattern_of_a_vocabulary_takes_no_exponential_time() -> None:
-    """What would keep Python's engine busy for 2^200 steps is cut at once by the one that pre-tokenises."""
+    """A pattern that takes Python's engine 2^200 steps splits at once."""
     cutting = PreTokenizer.parse("regex:(a+)+$|.")
     counts = volt.WordCounts.from_pairs({"aab": 3, "ab": 5})
     found = volt.search(volt.learn_bpe(counts, n_merges=2), sizes=[3, 4]).vocabulary
@@ -106,7 +106,7 @@ def test_a_pattern_of_a_vocabulary_takes_no_exponential_time() -> None:
 
 
 def test_security_md_names_those_modules() -> None:
-    """The file speaks of each module that may run code or unpickle, and of the option that refuses user code."""
+    """SECURITY.md names each module that may run code, and the option that refuses user code."""
     text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     modules = (
         "volt/stream/transforms/user_file.py",

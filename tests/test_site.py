@@ -28,7 +28,7 @@ WAIT = 20_000  # milliseconds; generous, so that only what hangs fails
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built as `make docs` does it."""
+    """Build the site as `make docs` does."""
     folder = tmp_path_factory.mktemp("site")
     command = [
         sys.executable,
@@ -58,7 +58,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_makes_pages_does_as_its_examples_say(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The examples of docs/*.py."""
+    """The examples of docs/*.py give their results."""
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
@@ -71,7 +71,7 @@ def test_what_makes_pages_does_as_its_examples_say(
 
 
 def test_every_command_key_and_public_name_has_its_place(site: Path) -> None:
-    """The reference has every command, every transform, and every public name of volt, volt.stream and volt.batches."""
+    """The reference has every command, transform and public name."""
     import volt
     from volt import batches, stream
     from volt.stream.transforms.registry import TRANSFORMS
@@ -111,7 +111,7 @@ def test_every_command_key_and_public_name_has_its_place(site: Path) -> None:
 
 
 def test_no_page_loads_from_elsewhere(site: Path) -> None:
-    """No script, style, picture, frame or font of a page is at another place."""
+    """Scripts, styles, pictures, frames and fonts are files of the site."""
     for path in site.rglob("*.html"):
         loaded = re.findall(
             r'<(?:script|img|iframe|link)[^>]*?(?:src|href)="?(https?:[^" >]+)', path.read_text()
@@ -121,7 +121,7 @@ def test_no_page_loads_from_elsewhere(site: Path) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium without a window."""
+    """Start Chromium without a window."""
     sync_api = pytest.importorskip(
         "playwright.sync_api", reason="playwright is missing: pip install 'volt-vocab[dev]'"
     )
@@ -138,7 +138,7 @@ def browser() -> Iterator[Any]:
 @pytest.mark.campaign
 @pytest.mark.parametrize(("scheme", "palette"), [("light", "default"), ("dark", "slate")])
 def test_pages_in_a_browser(site: Path, browser: Any, scheme: str, palette: str) -> None:
-    """At 1280 and 390 pixels, light and dark: no complaint, no request but of files, no page wider than the window."""
+    """At 1280 and 390 pixels, light and dark, pages fit and give no error."""
     page, complaints, requests = browser.new_page(color_scheme=scheme), list[str](), set[str]()
     page.set_default_timeout(WAIT)
     page.on("console", lambda message: complaints.append(message.text))
@@ -162,7 +162,7 @@ def test_pages_in_a_browser(site: Path, browser: Any, scheme: str, palette: str)
     [("sinkhorn", "Transport"), pytest.param("max_tokens", "Batches", marks=pytest.mark.campaign)],
 )
 def test_search_works_without_a_server(site: Path, browser: Any, word: str, found: str) -> None:
-    """A word that is typed into the search leads to a page."""
+    """A word typed into the search leads to a page."""
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     page.set_default_timeout(WAIT)
     page.goto((site / "index.html").as_uri())

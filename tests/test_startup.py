@@ -27,7 +27,7 @@ DEADLINE = 120  # seconds
 
 
 def modules(*arguments: str, text: str = "") -> set[str]:
-    """The modules that a Python process with these arguments imports."""
+    """Return the modules that a Python process with these arguments imports."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", *arguments],
         input=text,
@@ -45,23 +45,23 @@ def modules(*arguments: str, text: str = "") -> set[str]:
 
 @cache
 def at_any_rate() -> frozenset[str]:
-    """The packages that every process of this environment imports, before it does anything."""
+    """Return the packages that every process of this environment imports."""
     return packages(modules("-c", "pass"))
 
 
 def packages(names: Iterable[str]) -> frozenset[str]:
-    """The packages that modules belong to."""
+    """Return the packages of modules."""
     return frozenset(name.partition(".")[0] for name in names)
 
 
 def loaded(*arguments: str) -> frozenset[str]:
-    """The packages that a process imports of its own accord."""
+    """Return the packages that a process imports beyond those of every process."""
     return packages(modules(*arguments)) - at_any_rate()
 
 
 @pytest.fixture(scope="module")
 def encoding(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """The modules that `volt encode` of one line imports, with the compiled loops on disk."""
+    """Return the modules that `volt encode` of one line imports, with compiled loops on disk."""
     path = tmp_path_factory.mktemp("startup") / "small.volt"
     vocabulary = volt.Vocabulary(
         merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>")
@@ -72,17 +72,17 @@ def encoding(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 
 def test_importing_volt_loads_the_standard_library_alone() -> None:
-    """`import volt` imports no library: what a name needs is imported when the name is used."""
+    """`import volt` imports only the standard library."""
     assert not loaded("-c", "import volt") & (HEAVY | {"typer", "rich", "pydantic"})
 
 
 def test_commands_are_there_before_anything_heavy_is() -> None:
-    """What every command waits for is typer: nothing that works, and nothing that only shows."""
+    """The command line imports typer, and no library that computes or prints."""
     assert not loaded("-c", "import volt_cli.app") & (HEAVY | {"rich", "pydantic"})
 
 
 def test_a_worker_of_the_script_loads_no_commands() -> None:
-    """A worker that is spawned imports the script `volt` anew: that loads no command."""
+    """A spawned worker, which imports the script `volt`, loads no command."""
     assert not modules("-c", "from volt_cli.start import main") & {
         "typer",
         "volt_cli.app",
@@ -91,7 +91,7 @@ def test_a_worker_of_the_script_loads_no_commands() -> None:
 
 
 def test_the_version_comes_without_the_libraries_that_work() -> None:
-    """The version of VOLT loads nothing that only a run of a command needs."""
+    """--version imports no library that computes."""
     assert not loaded(*VOLT[1:], "--version") & HEAVY
 
 
@@ -108,7 +108,7 @@ for command in json.loads(sys.argv.pop()):
 
 
 def test_help_comes_without_the_libraries_that_work() -> None:
-    """Nor does the help of any command; one after the other in one process, so that the first that does is reported."""
+    """--help of every command imports no library that computes."""
     done = subprocess.run(
         [sys.executable, "-c", HELPS, json.dumps(COMMANDS)],
         capture_output=True,
@@ -125,7 +125,7 @@ def test_help_comes_without_the_libraries_that_work() -> None:
 
 
 def test_encoding_a_line_loads_no_library_that_it_does_not_use(encoding: set[str]) -> None:
-    """Words between white space need no data frames, a short text no progress, and neither needs another's library."""
+    """Encoding a short text at white space imports neither Polars nor progress bars."""
     unused = (SHOWING | PEERS | {"polars", "rich", "ot"}) & packages(encoding)
     assert not unused - at_any_rate()
 
@@ -141,13 +141,13 @@ assert Encoder(vocabulary).encode_ids("low<u>low").tolist() == [5, 6, 7, 4, 5, 6
 
 
 def test_encoding_a_line_of_bytes_needs_no_data_frames() -> None:
-    """Even with user tokens, as in most tokenizer.json, once the arrays of the pattern are on disk."""
+    """Encoding bytes imports no Polars once the arrays of the pattern are on disk."""
     loaded("-c", LINE)
     assert "polars" not in loaded("-c", LINE)
 
 
 def test_encoding_a_line_loads_no_other_work_of_volt(encoding: set[str]) -> None:
-    """Encoding stands on the vocabulary: not on counting, search, streams or reports."""
+    """Encoding imports neither counting, search, streams nor reports."""
     others = {
         "corpus",
         "word_counts",
@@ -227,7 +227,7 @@ print(json.dumps([results, sorted(sys.modules)]))
 
 
 def test_what_is_missing_is_reported_before_anything_heavy_is_loaded(tmp_path: Path) -> None:
-    """A text, vocabulary, configuration or list of merges that is not there: every command says so first of all."""
+    """Every command reports missing files before it imports a heavy library."""
     (tmp_path / "here").write_text("low lower\n")
     (tmp_path / "broken").symlink_to("nowhere")
     command = [sys.executable, "-c", TELL, json.dumps([*MISSING])]
@@ -245,7 +245,7 @@ def test_what_is_missing_is_reported_before_anything_heavy_is_loaded(tmp_path: P
 def test_loading_leaves_the_process_as_it_was(
     monkeypatch: pytest.MonkeyPatch, threads: str | None
 ) -> None:
-    """After `loading`, failed or not, garbage is collected and BLAS has as many threads as before, in children too."""
+    """After `loading`, garbage collection and the threads of BLAS are as before."""
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     if threads:
         monkeypatch.setenv("OPENBLAS_NUM_THREADS", threads)

@@ -9,7 +9,7 @@ LINES = ["low lower", "", "lowlow  low", "é"] * 50
 
 
 def write_texts(folder: Path) -> list[str]:
-    """Three files: plain, empty, and compressed without a last line end."""
+    """Write three files: plain, empty, and compressed without a last line end."""
     (folder / "a.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
     (folder / "b.txt").write_bytes(b"")
     (folder / "c.txt.gz").write_bytes(gzip.compress("\n".join(LINES[:3]).encode()))

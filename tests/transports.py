@@ -18,7 +18,7 @@ taus = st.floats(0.01, 0.9)
 
 
 def random_support(rng, *, n_rows, n_cols):
-    """A random mask in which every row and column has an entry."""
+    """Draw a mask with an entry in every row and column."""
     mask = rng.random((n_rows, n_cols)) < 0.4
     mask[np.arange(n_rows), rng.integers(0, n_cols, n_rows)] = True
     mask[rng.integers(0, n_rows, n_cols), np.arange(n_cols)] = True
@@ -31,7 +31,7 @@ def csr(mask, dense):
 
 
 def random_problem(seed, **parameters):
-    """Costs log(length) with many zeros, masses over three orders of magnitude."""
+    """Draw costs log(length) with many zeros, and masses over three orders of magnitude."""
     rng = np.random.default_rng(seed)
     n_rows, n_cols = rng.integers(1, 8), rng.integers(1, 12)
     mask = random_support(rng, n_rows=n_rows, n_cols=n_cols)
@@ -43,7 +43,7 @@ def random_problem(seed, **parameters):
 
 
 def balanced_problem(seed, *, epsilon):
-    """Hard marginals that a random positive plan on the support has."""
+    """Return hard marginals that a random positive plan on the support has."""
     problem = random_problem(seed, epsilon=epsilon)
     plan = replace_data(problem.cost, np.random.default_rng(seed).uniform(0.1, 1, problem.cost.nnz))
     return replace(problem, row_mass=plan.sum(axis=1), column_mass=plan.sum(axis=0), column_tau=1.0)
@@ -54,7 +54,7 @@ def replace_data(matrix, data):
 
 
 def dense_cost(problem):
-    """+∞ off the support."""
+    """Return the costs as a matrix, with +∞ off the support."""
     coo = problem.cost.tocoo()
     dense = np.full(coo.shape, np.inf)
     dense[coo.row, coo.col] = coo.data
@@ -62,7 +62,7 @@ def dense_cost(problem):
 
 
 def objective(problem, plan):
-    """<P,D> − ε H(P) + ρ_a KL(P1|a) + ρ_b KL(Pᵀ1|b) of a csr plan; a hard marginal adds nothing."""
+    """Return <P,D> − ε H(P) + ρ_a KL(P1|a) + ρ_b KL(Pᵀ1|b); a hard marginal adds nothing."""
     entries = plan.data
     value = (
         entries @ problem.cost.data + problem.epsilon * (xlogy(entries, entries) - entries).sum()
@@ -78,7 +78,7 @@ def objective(problem, plan):
 
 
 def naive_update(problem, potentials):
-    """One dense iteration of u ← (a/Kv)^τ, v ← (b/Kᵀu)^τ from the given log u."""
+    """Return one dense iteration of u ← (a/Kv)^τ, v ← (b/Kᵀu)^τ from log u."""
     log_kernel = -dense_cost(problem) / problem.epsilon
     column_sums = logsumexp(log_kernel + potentials.row[:, None], axis=0)
     column = problem.column_tau * (np.log(problem.column_mass) - column_sums)
@@ -87,7 +87,7 @@ def naive_update(problem, potentials):
 
 
 def check_plan(problem, plan):
-    """No NaN or infinity anywhere, and the reported masses and residuals are those of the matrix."""
+    """Assert that the plan is finite, and that its masses and residuals are those of the matrix."""
     assert all(
         np.isfinite(x).all()
         for x in (plan.matrix.data, plan.row_mass, plan.token_mass, plan.change)

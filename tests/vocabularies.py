@@ -14,7 +14,7 @@ from volt.vocabulary import Vocabulary
 
 @st.composite
 def vocabularies(draw):
-    """Any merges, any of their tokens, counts or none, any settings."""
+    """Draw any merges, any of their tokens, counts or none, and any settings."""
     words, merges, marker = draw(merge_lists())
     merges += draw(st.just([]) | st.just([("😀", "\u2028"), ('"', "\\")]))
     tokens = dict.fromkeys(

@@ -56,7 +56,7 @@ class Clock:
 
 @contextmanager
 def web_server(*, behind: int = 0, **options: object) -> Iterator[Web]:
-    """A server on this machine for the length of a block. behind: the port of one that it asks, or it holds files"""
+    """Run a server on this machine during a block. behind: the port of a server that it asks"""
     web = Web(**options)  # type: ignore[arg-type]
     server = ThreadingHTTPServer(("127.0.0.1", 0), _proxy(web, behind) if behind else _handler(web))
     server.daemon_threads = True
@@ -145,7 +145,7 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
 
 
 def _proxy(web: Web, port: int) -> type[BaseHTTPRequestHandler]:
-    """Passes requests on to another server of this machine, but for those that meet a fault."""
+    """Pass requests on to another server of this machine, except those that meet a fault."""
 
     class Proxy(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"  # which says that it waits for a body

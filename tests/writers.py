@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Writer:
-    """Stands in for `volt.files.blocks.is_ready`. report: called with the number of parts written, before a wait."""
+    """A replacement for `volt.files.blocks.is_ready`."""
 
     def __init__(
         self, parts: Sequence[bytes], message: Callable[[int], object] = lambda _: None
@@ -53,7 +53,7 @@ class Writer:
 def writing(
     parts: Sequence[bytes], message: Callable[[int], object] = lambda _: None
 ) -> Iterator[Writer]:
-    """A pipe into which these parts, each of 1 to 65,536 bytes, are written one by one."""
+    """Make a pipe into which these parts, each of 1 to 65,536 bytes, are written one by one."""
     writer = Writer(parts, message)
     try:
         yield writer

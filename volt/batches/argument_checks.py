@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from volt import arguments
 from volt.display import counted
@@ -62,14 +62,6 @@ def table(lengths: Any, name: str = "lengths") -> Longs:
             f"{name}[{bad}] is {array[bad].tolist()}; give whole numbers from 0 to {MOST:,}"
         )
     return result.astype(np.int64, copy=False)
-
-
-def single(lengths: ArrayLike, name: str = "lengths") -> Longs:
-    """Return lengths of one side as (n,) int64. Raises ConfigError if there are more sides."""
-    result = table(lengths, name)
-    if result.shape[1] != 1:
-        raise ConfigError(f"{name} has {result.shape[1]} sides; give one number for each row")
-    return result[:, 0]
 
 
 def refuse_long(

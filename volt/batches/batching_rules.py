@@ -124,7 +124,15 @@ class ByTokens:
             **self._options,
         )
         if not is_last and world > 1 and len(batches) > world:
-            batches = _without_last_step(batches)
+            n_batches = len(batches) - world
+            end = int(batches.ends[n_batches - 1])
+            batches = replace(
+                batches,
+                order=batches.order[:end],
+                ends=batches.ends[:n_batches],
+                longest=batches.longest[:n_batches],
+                left=np.sort(np.concatenate([batches.left, batches.order[end:]])),
+            )
         return WindowPlan(batches)
 
     def limit(self, pad_to_multiple: int = 1) -> tuple[str, int]:
@@ -138,18 +146,6 @@ class ByTokens:
         if self.buckets:
             width = int(planned.batches.longest[number])
         return collate(samples, planned.batches[number], width=width, **layout)
-
-
-def _without_last_step(batches: TokenBatches) -> TokenBatches:
-    n_batches = len(batches) - batches.world
-    end = int(batches.ends[n_batches - 1])
-    return replace(
-        batches,
-        order=batches.order[:end],
-        ends=batches.ends[:n_batches],
-        longest=batches.longest[:n_batches],
-        left=np.sort(np.concatenate([batches.left, batches.order[end:]])),
-    )
 
 
 @dataclass(frozen=True, slots=True)

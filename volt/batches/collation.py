@@ -16,7 +16,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from volt import arguments
 from volt.batches.argument_checks import WIDEST, Longs, check_option
-from volt.batches.numbering import Numbering
 from volt.batches.samples import MOST_ID, SampleFormat, Samples
 from volt.encode.batch_encoder import Encoded
 from volt.errors import ArgumentError, ConfigError, StreamError, missing, quoted
@@ -70,20 +69,15 @@ class Layout:
             )
         pad = self.pad
         if pad is None:
-            pad = {
-                name: _pad_of(name, numbering) for name, numbering in samples.vocabularies.items()
-            }
+            pad = {}
+            for name, numbering in samples.vocabularies.items():
+                if numbering.pad is None:
+                    fault = f"the vocabulary of {quoted(name)} has no <pad>"
+                    raise ConfigError(f"{fault}; add the token, or set pad to an id")
+                pad[name] = numbering.pad
         if packed:
             return {"pad": pad, "eos": eos, "dtype": self.dtype}
         return {**asdict(self), "pad": pad, "eos": eos}
-
-
-def _pad_of(name: str, numbering: Numbering) -> int:
-    if numbering.pad is None:
-        raise ConfigError(
-            f"the vocabulary of {quoted(name)} has no <pad>; add the token, or set pad to an id"
-        )
-    return numbering.pad
 
 
 Ids = NDArray[Any]  # int64 or int32

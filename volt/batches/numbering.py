@@ -131,8 +131,17 @@ def numbering_of(vocabulary: Any, name: str) -> Numbering:
     if vocabulary is None:
         raise ConfigError(f"field {quoted(name)} has no vocabulary; {_GIVE}")
     label = f"the vocabulary of {name}"
-    tokens = arguments.several(vocabulary, label, one=_GIVE, remedy=_GIVE)
-    return _of_list(arguments.texts(tokens, label, remedy=_GIVE), name)
+    listed = arguments.several(vocabulary, label, one=_GIVE, remedy=_GIVE)
+    tokens = arguments.texts(listed, label, remedy=_GIVE)
+    if not tokens:
+        raise ConfigError(f"{label} has no token; {_GIVE}")
+    ids = dict[str, int]()
+    for number, token in enumerate(tokens):
+        if ids.setdefault(token, number) != number:
+            fault = f"token {quoted(token)} of {label} is repeated, at {ids[token]} and {number}"
+            raise ConfigError(f"{fault}; remove one")
+    roles = {role: ids.get(token) for role, token in _ROLES.items()}
+    return Numbering(tuple(tokens), **roles, fingerprint=fingerprint(tokens), encode=None)
 
 
 def _of_encoder(encoder: Encoder) -> Numbering:
@@ -148,18 +157,6 @@ def _of_encoder(encoder: Encoder) -> Numbering:
         fingerprint=vocabulary.fingerprint,
         encode=partial(encode_column, encoder, form="ids"),
     )
-
-
-def _of_list(tokens: list[str], name: str) -> Numbering:
-    if not tokens:
-        raise ConfigError(f"the vocabulary of {name} has no token; {_GIVE}")
-    ids = dict[str, int]()
-    for number, token in enumerate(tokens):
-        if ids.setdefault(token, number) != number:
-            fault = f"token {quoted(token)} of the vocabulary of {name} is repeated"
-            raise ConfigError(f"{fault}, at {ids[token]} and {number}; remove one")
-    roles = {role: ids.get(token) for role, token in _ROLES.items()}
-    return Numbering(tuple(tokens), **roles, fingerprint=fingerprint(tokens), encode=None)
 
 
 def _of_model(path: Path, data: bytes) -> Numbering:

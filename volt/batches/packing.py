@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from volt import arguments
-from volt.batches.argument_checks import Longs, check_place, refuse_long, single
+from volt.batches.argument_checks import Longs, check_place, refuse_long, table
 from volt.batches.samples import Parts, Samples
 from volt.batches.token_batching import stable_order, turns
 from volt.encode.batch_encoder import Encoded
@@ -162,7 +162,10 @@ def pack(
     """
     from volt.kernels.batching import fit_best
 
-    lengths_of = single(lengths)
+    sides = table(lengths)
+    if sides.shape[1] != 1:
+        raise ConfigError(f"lengths has {sides.shape[1]} sides; give one number for each row")
+    lengths_of = sides[:, 0]
     size = arguments.whole(size, "size", low=1, high=LONGEST)
     place = check_place(seed, epoch, window)
     is_long = (lengths_of > size) & (on_long != "split")

@@ -348,7 +348,17 @@ class SampleFormat:
         if numbering.unk is None or self.unknown == "refuse":
             is_unknown = ids.data == numbering.unknown
             if is_unknown.any():
-                raise _unknown(name, column, ids, is_unknown, place, is_text=holds == "text")
+                first = int(np.argmax(is_unknown))
+                bounds = np.append(ids.starts, len(ids.data))
+                line = int(np.searchsorted(bounds, first, side="right")) - 1
+                fault = "contains text that its vocabulary cannot spell"
+                if holds == "pieces":
+                    [value] = column.take([line]).strings()
+                    pieces = [piece for piece in value.split(" ") if piece]
+                    piece = pieces[first - int(bounds[line])]
+                    fault = f"contains the piece {quoted(piece)}, which its vocabulary lacks"
+                remedy = "fix the line, use the vocabulary that made it, or set unknown to replace"
+                raise _fault(place(line), name, fault, f"{remedy} in batches")
         return ids
 
     def _taken(self, name: str, numbering: Numbering, column: Column) -> Column:
@@ -379,33 +389,6 @@ def _parsed(name: str, column: Column, place: Place) -> Column:
             "write whole numbers, or change holds in batches",
         )
     return Column.of_ids(ids[: offsets[-1]], offsets)
-
-
-def _unknown(
-    name: str,
-    column: Column,
-    ids: Column,
-    is_unknown: NDArray[np.bool_],
-    place: Place,
-    *,
-    is_text: bool,
-) -> StreamError:
-    first = int(np.argmax(is_unknown))
-    bounds = np.append(ids.starts, len(ids.data))
-    line = int(np.searchsorted(bounds, first, side="right")) - 1
-    if is_text:
-        fault = "contains text that its vocabulary cannot spell"
-    else:
-        [value] = column.take([line]).strings()
-        pieces = [piece for piece in value.split(" ") if piece]
-        piece = pieces[first - int(bounds[line])]
-        fault = f"contains the piece {quoted(piece)}, which its vocabulary lacks"
-    return _fault(
-        place(line),
-        name,
-        fault,
-        "fix the line, use the vocabulary that made it, or set unknown to replace in batches",
-    )
 
 
 def _fault(line: str, name: str, fault: str, remedy: str) -> StreamError:

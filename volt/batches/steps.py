@@ -90,14 +90,8 @@ class Steps:
         self._layout = layout.of(samples, packed=isinstance(batches, ByPacks))
         self.rule.check(layout.pad_to_multiple)
         self._check(window)
-        self._windows = Windows(
-            stream,
-            samples,
-            batches,
-            size=self._size,
-            world=self.world,
-            pad_to_multiple=layout.pad_to_multiple,
-        )
+        multiple = layout.pad_to_multiple
+        self._windows = Windows(stream, samples, batches, self._size, self.world, multiple)
         self._window: Window | None = None
         self._n_done = 0  # steps taken in this window
         self._before = 0  # steps taken in earlier windows
@@ -350,9 +344,17 @@ class Steps:
             self._n_done = 0
             self._window = window
             self._recall.append(self._state_at(window))
-            self._note(window)
+            batches = window.planned.batches
+            firsts = batches.too_long[: _PLACES - len(self.totals.too_long)].tolist()
+            new = Totals(
+                n_too_long=len(batches.too_long),
+                n_too_short=len(batches.too_short),
+                too_long=tuple(self._windows.shown(window, row) for row in firsts),
+                n_left=window.n_left,
+            )
+            self.totals = self.totals.plus(new)
 
-            n_left = len(window.planned.batches.left)
+            n_left = len(batches.left)
             if n_left > n_waiting:
                 n_fruitless = 0
             else:
@@ -380,23 +382,16 @@ class Steps:
         if self._next is None:
             window = following(self._window)
         else:
-            window = self._awaited(self._next)
+            try:
+                window = patiently(self._next)
+            except BaseException:  # if only the wait was interrupted, the thread continues
+                if self._next.done() and self._next.exception() is not None:
+                    self._next = None
+                raise
             self._next = None
         if window is not None and self._is_ahead and not window.is_last:
             self._next = next_in_thread(map(following, [window]))
         return window
-
-    def _awaited(self, future: Future[Window | None]) -> Window | None:
-        """Return the window that a thread reads.
-
-        If the wait is interrupted, the thread continues.
-        """
-        try:
-            return patiently(future)
-        except BaseException:
-            if future.done() and future.exception() is not None:
-                self._next = None
-            raise
 
     def _has_stopped(self, within: float = math.inf) -> bool:
         """Stop the thread if it runs. Return whether it stopped within this many seconds."""
@@ -418,16 +413,3 @@ class Steps:
                 self._next = None
             self.stream.close()
             self._windows.is_stopped = False
-
-    # totals
-
-    def _note(self, window: Window) -> None:
-        batches = window.planned.batches
-        firsts = batches.too_long[: _PLACES - len(self.totals.too_long)].tolist()
-        new = Totals(
-            n_too_long=len(batches.too_long),
-            n_too_short=len(batches.too_short),
-            too_long=tuple(self._windows.shown(window, row) for row in firsts),
-            n_left=window.n_left,
-        )
-        self.totals = self.totals.plus(new)

@@ -55,14 +55,18 @@ class Training:
             object.__setattr__(self, name, value)  # this dataclass is frozen
 
     def of(self, n_characters: int) -> float:
-        """Return E, how often the training reads a text of C characters."""
+        """Return E, how often the training reads a text.
+
+        n_characters: C, of the text
+        """
         if self.read is not None:
             return self.read / n_characters
         return ASSUMED if self.epochs is None else self.epochs
 
     def size(self, n_characters: int) -> int:
-        """Return V for a text of C characters, rounded.
+        """Return V, rounded.
 
+        n_characters: C, of the text
         At most 32,000, because no training had more tokens. More than 20 epochs count as 20.
         """
         return min(round(self._size(n_characters)), MOST)
@@ -72,7 +76,10 @@ class Training:
         return FACTOR * math.sqrt(n_characters / epochs) * min(1, OVERFITS / epochs) ** 2
 
     def reason(self, n_characters: int) -> str:
-        """Describe how V follows from C and E."""
+        """Describe how V follows from C and E.
+
+        n_characters: C, of the text
+        """
         epochs = self.of(n_characters)
         law = f"{FACTOR} √(C/E)"
         if epochs > OVERFITS:

@@ -1,15 +1,18 @@
-"""Configurations: what they mean, and that what they name is looked for before anything runs."""
+"""Configurations become the arguments of a stream; missing files are reported before it runs."""
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from configurations import FULL, STEPS
+from streams import deadline, numbered, write_lines
 
-from volt.errors import ConfigError, OutputError
+from volt.errors import ConfigError, OutputError, StreamError
+from volt.stream import Source
 from volt.stream.config.configuration import Configuration, load_config, parse_config
 from volt.stream.mixing.schedule import Schedule
 from volt.stream.reading.error_policy import ErrorPolicy, FaultCounter
@@ -21,13 +24,13 @@ from volt.stream.transforms.filters import Length, SkipBlank
 from volt.stream.transforms.tags import Tag
 
 
-def test_a_configuration_says_what_the_constructors_say(tmp_path: Path) -> None:
-    """Every form of a step, nested choices, schedules and common transforms become the same objects as in Python."""
+def test_a_configuration_equals_objects_made_in_python(tmp_path):
+    """Steps, choices, schedules and common transforms of a file equal objects made in Python."""
     for name in "abc":
         (tmp_path / f"{name}.tsv").write_text("x\ty\n")
     (tmp_path / "stream.yaml").write_text(FULL)
-    found = load_config(tmp_path / "stream.yaml")
-    wmt, other = found.sources
+    config = load_config(tmp_path / "stream.yaml")
+    wmt, other = config.sources
     noise = Choice((Variant(0.95), Variant(0.04, (Lower(fields=(1,)),)), Variant(0.01, (Title(),))))
     steps = (SkipBlank(), noise, Tag(text="[BT]"), Multiply(n=3), Copy(from_=2, to=1))
     assert wmt.transforms == (*steps, Length(max=100))
@@ -40,8 +43,8 @@ def test_a_configuration_says_what_the_constructors_say(tmp_path: Path) -> None:
         1000,
         2,
     )
-    assert found.policy == ErrorPolicy("quarantine", str(tmp_path / "bad.jsonl"), None, 0.1)
-    assert (found.seed, found.ends, found.n_workers, found.cache) == (
+    assert config.policy == ErrorPolicy("quarantine", str(tmp_path / "bad.jsonl"), None, 0.1)
+    assert (config.seed, config.ends, config.n_workers, config.cache) == (
         3,
         "drop",
         2,
@@ -49,13 +52,13 @@ def test_a_configuration_says_what_the_constructors_say(tmp_path: Path) -> None:
     )
 
 
-def test_the_arguments_are_those_of_a_stream() -> None:
-    """Every option of a configuration is an argument of Stream."""
+def test_options_are_arguments_of_a_stream():
+    """Every option of a configuration is an argument of `Stream`."""
     import inspect
 
-    message = parse_config("sources: {wmt: {path: a.tsv}}").options
-    assert set(message) <= set(inspect.signature(Stream).parameters)
-    assert {field.name for field in fields(Configuration)} - set(message) == {
+    options = parse_config("sources: {wmt: {path: a.tsv}}").options
+    assert set(options) <= set(inspect.signature(Stream).parameters)
+    assert {field.name for field in fields(Configuration)} - set(options) == {
         "tasks",
         "shards",
         "named",
@@ -75,15 +78,15 @@ TASKS = "tasks: {a: {type: mono, inputs: {i: {mono: a}}, weight: [1, 2, 3]}}\nsc
         ("points: [3, 4], unit: updates, batch_samples: 5, update_batches: 2", (30, 40)),
     ],
 )
-def test_points_of_a_schedule_count_samples(options: str, expected: tuple[int, int]) -> None:
+def test_points_of_a_schedule_count_samples(options, expected):
     """Points in batches or updates are converted to samples."""
     first, second = expected
     weight = Schedule(((0, 1.0), (first, 2.0), (second, 3.0)))
     assert parse_config(TASKS % options).sources[0].weight == weight
 
 
-def test_files_are_looked_for(tmp_path: Path) -> None:
-    """A source file, model or function that is not there is reported with its line before anything runs."""
+def test_missing_files_are_reported(tmp_path):
+    """A missing file, model or function is reported with its line, before anything runs."""
     (tmp_path / "mine.py").write_text("def one(fields): return fields\n")
     (tmp_path / "bad.volt").write_text("{}")
     config = tmp_path / "stream.yaml"
@@ -111,10 +114,8 @@ def test_files_are_looked_for(tmp_path: Path) -> None:
         ("locked/bad.jsonl", "permission denied"),
     ],
 )
-def test_a_place_for_unfit_lines_is_tried_first(
-    place: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A quarantine file that cannot be written is reported when a configuration is read, and when a tally is made."""
+def test_the_quarantine_file_must_be_writable(place, message, tmp_path, monkeypatch):
+    """A quarantine file that cannot be written is reported when the configuration is read."""
     monkeypatch.chdir(tmp_path)
     Path("locked").mkdir()
     monkeypatch.setattr(
@@ -132,8 +133,8 @@ def test_a_place_for_unfit_lines_is_tried_first(
         FaultCounter(ErrorPolicy("quarantine", place))
 
 
-def test_spm_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without sentencepiece, the line that needs it is reported, with the pip command."""
+def test_a_missing_library_is_reported(tmp_path, monkeypatch):
+    """The line that needs sentencepiece is reported with the pip command."""
     import sys
 
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
@@ -142,3 +143,64 @@ def test_spm_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "stream.yaml").write_text(STEPS + "      - spm_encode: spm.model\n")
     with pytest.raises(ConfigError, match=r"stream.yaml:6: .*pip install 'volt-vocab\[interop\]'"):
         load_config(tmp_path / "stream.yaml")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seed": -1}, "seed is -1; give 0 or more"),
+        ({"recall": -1}, "recall is -1; give 0 or more"),
+        ({"time_limit": 0}, "time_limit=0: give seconds above 0, or None"),
+        ({"time_limit": float("nan")}, "time_limit=nan: give seconds"),
+        ({"time_limit": float("inf")}, "time_limit=inf: give seconds"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(tmp_path, options, message):
+    """Wrong options are refused when a stream is made, with a remedy."""
+    with pytest.raises(ConfigError, match=message):
+        Stream([Source("s", numbered(tmp_path, "a", 2))], **options)
+
+
+def test_the_command_line_refuses_negative_seeds(volt_stream, stream_folder):
+    """The option --seed is checked as the key of a configuration is."""
+    for command in ("run", "preview"):
+        assert b"'--seed'" in volt_stream(command, "stream.yaml", "--seed", "-1", status=2).stderr
+
+
+def test_a_time_limit_ends_a_slow_worker(tmp_path):
+    """Slow Python code ends the run with an error, also in a rehearsal."""
+    write_lines(tmp_path / "a.tsv", ["a", "b"])
+    write_lines(
+        tmp_path / "mine.py", ["import time", "", "def slow(fields):", "    time.sleep(60)"]
+    )
+    config = tmp_path / "stream.yaml"
+    step = "user: {file: mine.py, function: slow}"
+    config.write_text(
+        f"time_limit: 0.2\nworkers: 1\nsources: {{s: {{path: a.tsv, transforms: [{step}]}}}}\n"
+    )
+    with deadline(30), Stream.from_config(config, start_method="fork") as stream:
+        for one in (stream, stream.rehearsal()):
+            with (
+                one,
+                pytest.raises(
+                    StreamError, match=r"transform 'user' has taken more than 0\.2 seconds"
+                ),
+            ):
+                one.skip(1)
+
+
+def test_a_quarantine_file_with_lines_is_reported(volt_stream, stream_folder):
+    """A new run reports if the file already contains lines; a resumed run does not."""
+    write_lines(stream_folder / "one.tsv", ["good\tx", "bad"] * 3)
+    policy = "errors: {on_fault: quarantine, quarantine: bad.jsonl}"
+    source = "sources: {s: {path: one.tsv, min_fields: 2, epochs: 1, block_lines: 2}}"
+    (stream_folder / "q.yaml").write_text(f"{source}\n{policy}\n")
+    message = b"bad.jsonl: contains unfit lines of earlier runs"
+    first = volt_stream("run", "q.yaml", "--state", "s.json", "--limit", 2)
+    again = volt_stream("run", "q.yaml", "--resume", "--state", "s.json")
+    rows = (stream_folder / "bad.jsonl").read_text().splitlines()
+    anew = volt_stream("run", "q.yaml")
+    assert [done.stderr.count(message) for done in (first, again, anew)] == [0, 0, 1]
+    assert len({json.loads(row)["place"] for row in rows}) == 3
+    assert (stream_folder / "bad.jsonl").read_text().splitlines()[: len(rows)] == rows
+    assert message not in volt_stream("run", "q.yaml", "-q").stderr

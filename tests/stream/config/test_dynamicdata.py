@@ -1,4 +1,4 @@
-"""Configurations of the dynamicdata loader: what they become, and what is said of each key that differs."""
+"""Configurations of the dynamicdata loader are converted; each key that differs has a note."""
 
 from __future__ import annotations
 
@@ -60,15 +60,16 @@ inputs:
 """
 
 
-def test_a_configuration_becomes_one_of_tasks() -> None:
-    """Every task, input, weight, language and parameter is found again, at the place that it has here."""
-    error_text = parse(imported(OLD, path="old.yaml", batch_samples=64).text, path="new.yaml").value
-    assert error_text["schedule"] == {
+def test_all_values_are_converted():
+    """Tasks, inputs, weights, languages and parameters are in the new configuration."""
+    new = imported(OLD, path="old.yaml", batch_samples=64).text
+    values = parse(new, path="new.yaml").value
+    assert values["schedule"] == {
         "points": [40000, 160000],
         "unit": "batches",
         "batch_samples": 64,
     }
-    assert error_text["defaults"] == {
+    assert values["defaults"] == {
         "drop": {"temperature": 2.5},
         "reorder": {"max_dist": 3},
         "switchout": {"temperature": 2, "vocabulary": "em.prune"},
@@ -77,7 +78,7 @@ def test_a_configuration_becomes_one_of_tasks() -> None:
         "sentencepiece": {"nbest": 5, "theta": 0.5, "model": "em.prune"},
         "deterministic_segmentation": {"table": "em.prune"},
     }
-    assert error_text["tasks"] == {
+    assert values["tasks"] == {
         "enet": {
             "type": "para",
             "weight": [10, 20.5, 80],
@@ -112,28 +113,29 @@ def test_a_configuration_becomes_one_of_tasks() -> None:
 
 
 def without_models(old: str) -> str:
-    """The same configuration, but for transforms that read a model or a vocabulary."""
+    """Return the configuration without transforms that read a model or a vocabulary."""
     for name in ("morfessor_em, ", ", switchout", ", sentencepiece", "deterministic_segmentation"):
         assert name in old
         old = old.replace(name, "")
     return old
 
 
-def test_what_it_becomes_is_a_configuration() -> None:
-    """The new file is read without a fault, with the parameters as options of the transforms."""
-    error_text = parse_config(imported(without_models(OLD), path="old.yaml").text, path="new.yaml")
-    assert [source.weight for source in error_text.sources][:2] == [
+def test_the_new_configuration_is_valid():
+    """The new file can be read; parameters are options of its transforms."""
+    new = imported(without_models(OLD), path="old.yaml").text
+    config = parse_config(new, path="new.yaml")
+    assert [source.weight for source in config.sources][:2] == [
         Schedule(((0, 10.0), (2560000, 20.5), (10240000, 80.0))),
         Schedule(((0, 1.0), (2560000, 1.0), (10240000, 0.0))),
     ]
-    assert getattr(error_text.tasks[1].transforms[2], "temperature", None) == 2.5
+    assert getattr(config.tasks[1].transforms[2], "temperature", None) == 2.5
 
 
 @pytest.mark.parametrize(
     ("weight", "expected"), [("[2]", 2), ("[0]", 0), ("0", 0), ("0.0", 0), ("0.5", 0.5), ("7", 7)]
 )
-def test_a_weight_keeps_its_value(weight: str, expected: float) -> None:
-    """A number, 0 too, is the weight; so is one weight in a list, where no schedule says when it changes."""
+def test_a_single_weight_is_converted(weight, expected):
+    """A weight may be a number, also 0, or, without a schedule, a list of one number."""
     old = f"tasks: {{a: {{type: mono, weight: {weight}}}, b: {{type: mono}}}}\n"
     text = imported(
         old + "inputs: {i: {mono: a.en, task: a}, j: {mono: b.en, task: b}}", path="o"
@@ -144,10 +146,11 @@ def test_a_weight_keeps_its_value(weight: str, expected: float) -> None:
     ]
 
 
-def test_each_key_that_differs_has_a_note() -> None:
-    """Keys that are dropped or change their meaning are reported, and listed in comments of the new file."""
-    found = imported(OLD, path="old.yaml")
-    keys = {note.partition(": ")[0] for note in found.notes}
+def test_each_key_that_differs_has_a_note():
+    """Keys that are omitted, or change their meaning, are reported, also in comments of the new
+    file."""
+    result = imported(OLD, path="old.yaml")
+    keys = {note.partition(": ")[0] for note in result.notes}
     shard = ("rootdir", "share_vocab", "shard_size", "initial_shards", "compress", "pretokenize")
     assert keys == {
         *(f"meta.shard.{key}" for key in shard),
@@ -156,8 +159,8 @@ def test_each_key_that_differs_has_a_note() -> None:
         "tasks.valid.weight",
         "inputs.ted.size",
     }
-    assert found.text.startswith("".join(f"# {note}\n" for note in found.notes))
-    assert any("of 64 samples, which is a guess" in note for note in found.notes)
+    assert result.text.startswith("".join(f"# {note}\n" for note in result.notes))
+    assert any("of 64 samples, which is a guess" in note for note in result.notes)
     assert not any("guess" in note for note in imported(OLD, path="o", batch_samples=32).notes)
     lonely = imported(OLD.replace("max_len", "wb_noise_temperature"), path="o").notes
     assert (
@@ -166,17 +169,17 @@ def test_each_key_that_differs_has_a_note() -> None:
     )
 
 
-def test_reversed_pairs_change_sides() -> None:
-    """With reverse the files of parallel tasks are swapped, and a note says so; other tasks stay."""
-    found = imported(OLD.replace("reverse: false", "reverse: true"), path="old.yaml")
-    tasks = parse(found.text, path="n").value["tasks"]
+def test_reversed_pairs_change_sides():
+    """With `reverse`, the files of parallel tasks are swapped, with a note."""
+    result = imported(OLD.replace("reverse: false", "reverse: true"), path="old.yaml")
+    tasks = parse(result.text, path="n").value["tasks"]
     assert tasks["enet"]["inputs"]["wmt"] == {"src": "/data/a.et", "tgt": "a.en"}
     assert tasks["mono"]["inputs"]["ted"] == {"mono": "ted.fi"}
-    assert any(note.startswith("meta.train.reverse: ") for note in found.notes)
+    assert any(note.startswith("meta.train.reverse: ") for note in result.notes)
 
 
-def test_paths_lead_to_the_same_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A relative path leads from the new file's folder to where it led from here."""
+def test_paths_lead_to_the_same_files(tmp_path, monkeypatch):
+    """Relative paths become relative to the new file's folder."""
     monkeypatch.chdir(tmp_path)
     tasks = parse(imported(OLD, path="old.yaml", folder="conf/new").text, path="n").value["tasks"]
     assert tasks["enet"]["inputs"]["wmt"] == {"src": "../../a.en", "tgt": "/data/a.et"}
@@ -238,21 +241,19 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("change", "line", "message"), FAULTS.values(), ids=FAULTS.keys())
-def test_faults_are_reported_with_their_lines(
-    change: tuple[str, str], line: int, message: str
-) -> None:
-    """What is unknown, or does not fit together, is an error with file, line and remedy."""
+def test_faults_are_reported_with_their_lines(change, line, message):
+    """Unknown and contradictory keys are errors with file, line and remedy."""
     assert change[0] in OLD
     with pytest.raises(ConfigError) as error:
         imported(OLD.replace(*change), path="old.yaml")
     assert any(
-        error_text.startswith(f"old.yaml:{line}: ") and message in error_text
-        for error_text in str(error.value).split("\n")
+        row.startswith(f"old.yaml:{line}: ") and message in row
+        for row in str(error.value).split("\n")
     )
 
 
-def test_what_the_new_file_still_lacks_is_reported() -> None:
-    """A transform that reads a file is named, with the original's key that would name it, and where it goes here."""
+def test_missing_files_of_transforms_are_reported():
+    """A transform without its file is named, with the old and the new key of the file."""
     lacking = OLD.replace("    vocab_path: em.prune\n    segmentation_model: em.prune\n", "")
     assert lacking != OLD
     notes = imported(lacking, path="o").notes
@@ -271,17 +272,16 @@ def test_what_the_new_file_still_lacks_is_reported() -> None:
         assert option in transform_schema(name)["required"]
 
 
-def test_inputs_within_a_task_are_reported_where_they_go() -> None:
-    """They stand at the top level there, and name their tasks; the line is that of the key."""
-    error_text = r"o:1: tasks.a.inputs: inputs belong at the top level, as in inputs: \{NAME: \{src: FILE, tgt: FILE"
-    with pytest.raises(ConfigError, match=error_text):
+def test_inputs_within_a_task_are_reported():
+    """Inputs belong at the top level; the error shows how."""
+    message = r"o:1: tasks.a.inputs: inputs belong at the top level, as in inputs: \{NAME: \{src: FILE, tgt: FILE"
+    with pytest.raises(ConfigError, match=message):
         imported("tasks: {a: {type: mono, inputs: {i: {mono: a.en}}}}\ninputs: {}", path="o")
 
 
-def test_inputs_that_are_not_there_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If they are looked for: from here, as the original does, wherever the new file goes. A glob stands for many."""
+def test_missing_inputs_are_reported(tmp_path, monkeypatch):
+    """With check_files, missing files are reported, relative to the current folder; globs are not
+    checked."""
     monkeypatch.chdir(tmp_path)
     Path("a.en").write_text("low")
     old = "tasks: {a: {type: mono}}\ninputs: {i: {mono: a.en, task: a}, j: {mono: NAME, task: a}}\n"
@@ -295,8 +295,8 @@ def test_inputs_that_are_not_there_are_reported(
 
 @settings(max_examples=examples(20))
 @given(st.lists(st.integers(1, 99), min_size=1, max_size=4, unique=True).map(sorted), st.data())
-def test_weights_and_points_are_kept(points: list[int], data: st.DataObject) -> None:
-    """A schedule in minibatches becomes one in batches, which counts the samples that they have."""
+def test_schedules_are_converted_to_batches(points, data):
+    """A schedule in minibatches becomes a schedule in batches of as many samples."""
     n_weights, size = len(points) + 1, data.draw(st.integers(1, 9))
     weights = data.draw(st.lists(st.integers(1, 9), min_size=n_weights, max_size=n_weights))
     old = f"meta: {{train: {{mixing_weight_schedule: {points}}}}}\ntasks: {{a: {{type: mono, weight: {weights}}}}}\n"
@@ -304,11 +304,11 @@ def test_weights_and_points_are_kept(points: list[int], data: st.DataObject) -> 
     weight = parse_config(new, path="n").sources[0].weight
     assert weight.points == tuple(
         zip([0, *(point * size for point in points)], weights, strict=True)
-    )  # type: ignore[union-attr]
+    )
 
 
 @pytest.mark.parametrize("parameter", PARAMETERS)
-def test_every_parameter_is_an_option_of_its_transforms(parameter: str) -> None:
-    """What a parameter is called here is an option of each transform that takes it."""
+def test_each_parameter_is_an_option_of_its_transforms(parameter):
+    """`PARAMETERS` names existing options of transforms."""
     for name, option in PARAMETERS[parameter].items():
         assert option in transform_schema(name)["properties"]

@@ -1,10 +1,9 @@
-"""The schema of configurations: it says every key, and takes what the program takes."""
+"""The JSON schema documents every key, and accepts valid configurations."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from configurations import FULL
@@ -24,13 +23,14 @@ from volt.stream.transforms.registry import TRANSFORMS
 from volt_cli import options
 
 
-def test_the_command_line_knows_the_limit_of_workers() -> None:
-    """Its constant is the library's."""
+def test_the_command_line_knows_the_limit_of_workers():
+    """The constant of the command line equals the constant of the library."""
     assert options.MOST_WORKERS == MOST_WORKERS
 
 
-def test_every_key_is_documented() -> None:
-    """No key of a configuration or transform lacks a description, in the JSON schema and in the text."""
+def test_every_key_is_documented():
+    """Every key of configurations and transforms has a description, in the JSON schema and in the
+    text."""
     schema, text = json_schema(), as_text()
     models = {"(the file)": schema, **schema["$defs"]}
     for name, model in models.items():
@@ -61,15 +61,15 @@ LIMITS = (
 
 
 def _limits(node: object) -> Iterator[str]:
-    """Yield the limits and defaults of a key, wherever its schema has them."""
+    """Yield the limits and the default of a key."""
     if isinstance(node, list):
         yield from (limit for one in node for limit in _limits(one))
     for key, value in node.items() if isinstance(node, dict) else ():
         yield from [f"{key} {value}"] if key in LIMITS else _limits(value)
 
 
-def test_every_key_keeps_its_kind_limits_and_default() -> None:
-    """Each key has the stored type, limits and default."""
+def test_types_limits_and_defaults_equal_golden_values():
+    """The type, limits and default of each key are pinned."""
     schema, found = json_schema(), {}
     models = {
         "": schema,
@@ -87,8 +87,8 @@ def test_every_key_keeps_its_kind_limits_and_default() -> None:
     check("config keys", found)
 
 
-def test_the_json_schema_takes_what_the_program_takes(tmp_path: Path) -> None:
-    """All examples fit the JSON schema, and a misspelt key does not."""
+def test_valid_configurations_fit_the_json_schema(tmp_path):
+    """All examples fit the JSON schema; a misspelt key does not."""
     jsonschema = pytest.importorskip("jsonschema")
     validate = jsonschema.Draft202012Validator(json_schema()).validate
     documents = [parse(FULL, path="f").value]

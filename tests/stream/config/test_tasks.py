@@ -1,11 +1,10 @@
-"""Tasks in a stream: exact shares at every point of the schedule, splits, and what transforms learn from their task."""
+"""Tasks of a configuration: exact shares, splits, shards, and options from the task."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import islice, pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,8 +46,8 @@ POINTS = (0, 150, 360)  # 25 and 60 updates of 2 batches of 3 samples
 
 
 @pytest.fixture
-def mix(tmp_path: Path) -> Path:
-    """A configuration with four tasks, and its files."""
+def mix(tmp_path):
+    """Return the path of a configuration with four tasks."""
     for name, n in (("a", 13), ("b", 8), ("c", 5)):
         for side in ("de", "en"):
             write_lines(
@@ -61,7 +60,7 @@ def mix(tmp_path: Path) -> Path:
 
 
 def counts_by_kind(lines: Sequence[str]) -> dict[str, int]:
-    """How many lines each task gave."""
+    """Return the number of lines of each task."""
     pairs = sum(line.endswith(" en") for line in lines)
     auto2 = sum(line.startswith("TED") for line in lines)
     return {"de_en": pairs, "auto": len(lines) - pairs - auto2, "auto2": auto2}
@@ -70,7 +69,7 @@ def counts_by_kind(lines: Sequence[str]) -> dict[str, int]:
 def owed(
     n: int, weights: dict[str, tuple[float, ...]], points: Sequence[int]
 ) -> dict[str, Fraction]:
-    """What each task is owed after n samples, step by step: exact."""
+    """Return the exact number of lines due to each task after n samples."""
     found = dict.fromkeys(weights, Fraction(0))
     for place, (start, end) in enumerate(pairwise([*points, 1 << 60])):
         total = sum(Fraction(own[place]) for own in weights.values())
@@ -79,8 +78,9 @@ def owed(
     return found
 
 
-def test_shares_are_kept_at_every_point_through_a_resume(mix: Path) -> None:
-    """At every sample each task has given its share within one line, also behind a state and with other workers."""
+def test_shares_are_exact_after_a_resume(mix):
+    """At each sample, each task has its share within one line, also after a resume with other
+    workers."""
     with Stream.from_config(mix, n_workers=1) as stream:
         lines = list(islice(stream, 333))
         state = stream.state()
@@ -94,13 +94,13 @@ def test_shares_are_kept_at_every_point_through_a_resume(mix: Path) -> None:
     assert between["auto"] <= 1  # what it was owed at the point, and nothing else
 
 
-def test_a_task_reads_all_its_inputs_and_those_that_it_shares(mix: Path) -> None:
-    """An epoch of a task has every line of every pair once, side by side; of shared inputs, too."""
-    message = load_config(mix)
-    assert [task.name for task in message.tasks] == ["de_en", "auto", "auto2", "dev"]
-    assert [source.name for source in message.sources] == ["de_en", "auto", "auto2"]
+def test_tasks_read_their_own_and_shared_inputs(mix):
+    """An epoch of a task has each line of each input once, also of shared inputs."""
+    config = load_config(mix)
+    assert [task.name for task in config.tasks] == ["de_en", "auto", "auto2", "dev"]
+    assert [source.name for source in config.sources] == ["de_en", "auto", "auto2"]
     folder = mix.parent
-    assert message.tasks[0].inputs[1] == Input(
+    assert config.tasks[0].inputs[1] == Input(
         "more",
         tuple(
             (side, f"{folder}/{name}.{end}")
@@ -108,8 +108,8 @@ def test_a_task_reads_all_its_inputs_and_those_that_it_shares(mix: Path) -> None
             for side, end in (("src", "de"), ("tgt", "en"))
         ),
     )
-    assert message.tasks[2].inputs == ()
-    assert message.tasks[2].shares == "auto"
+    assert config.tasks[2].inputs == ()
+    assert config.tasks[2].shares == "auto"
     for name, n, expected in (
         (
             "de_en",
@@ -126,8 +126,9 @@ def test_a_task_reads_all_its_inputs_and_those_that_it_shares(mix: Path) -> None
             assert set(islice(stream, n)) == expected
 
 
-def test_a_split_is_read_once_in_order_and_without_noise(mix: Path) -> None:
-    """valid gives each line of its tasks once, with what is left of the transforms; a training task, if it is named."""
+def test_validation_reads_each_line_once_without_noise(mix):
+    """Validation reads its tasks in order, with deterministic transforms, and other tasks on
+    request."""
     with Stream.from_config(mix, split="valid") as stream:
         assert list(stream) == [f"c{i} de\tc{i} en" for i in range(5)]
     with Stream.from_config(mix, split="valid", tasks=["auto", "dev"]) as stream:
@@ -145,11 +146,11 @@ def test_a_split_is_read_once_in_order_and_without_noise(mix: Path) -> None:
         load_config(mix, split="valid", tasks=["devv"])
 
 
-def test_tasks_stand_beside_sources(tmp_path: Path) -> None:
-    """Training mixes both; what is asked for by name, or for validation, is of tasks alone."""
+def test_tasks_are_mixed_with_sources(tmp_path):
+    """Training mixes tasks and sources; names and validation select only tasks."""
     text = "sources: {s: {path: a.tsv}}\ntasks: {t: {type: mono, inputs: {i: {mono: b}}}}\ntransforms: [upper]\n"
-    message = parse_config(text)
-    assert [(source.name, source.transforms) for source in message.sources] == [
+    config = parse_config(text)
+    assert [(source.name, source.transforms) for source in config.sources] == [
         ("s", (Upper(),)),
         ("t", (Upper(),)),
     ]
@@ -165,19 +166,15 @@ def test_tasks_stand_beside_sources(tmp_path: Path) -> None:
 
 
 def steps_of(text: str, step: str, **options: Any) -> tuple[Any, ...]:
-    """The transforms of a task with more keys and one step."""
-    message = (
-        f"tasks: {{t: {{type: mono, inputs: {{i: {{mono: a}}}}, {text}transforms: [{step}]}}}}\n"
-    )
-    return (
-        parse_config(message + "".join(f"{key}: {value}\n" for key, value in options.items()))
-        .sources[0]
-        .transforms
-    )
+    """Return the transforms of a task with these keys and one step."""
+    task = f"{{type: mono, inputs: {{i: {{mono: a}}}}, {text}transforms: [{step}]}}"
+    lines = [f"{key}: {value}\n" for key, value in options.items()]
+    config = parse_config(f"tasks: {{t: {task}}}\n{''.join(lines)}")
+    return config.sources[0].transforms
 
 
-def test_a_transform_knows_its_task() -> None:
-    """Options that a transform takes from its task need not be given, and are those of the step where they are."""
+def test_a_transform_takes_options_from_its_task():
+    """Languages come from the task, unless the step sets them."""
     spoken = "src_lang: de, tgt_lang: en, "
     assert steps_of(spoken, "lang_prefix_both") == (LangPrefixBoth("de", "en"),)
     assert steps_of(spoken + "extra_prefix: <BT>, ", "lang_prefix_both") == (
@@ -191,8 +188,8 @@ def test_a_transform_knows_its_task() -> None:
         steps_of("src_lang: de, ", "lang_prefix_both")
 
 
-def test_a_step_says_more_than_the_defaults() -> None:
-    """The defaults fill what a step and its task leave open, of fields by name, too; options of the step itself win."""
+def test_options_of_a_step_override_the_defaults():
+    """The step overrides its task, and the task overrides the defaults."""
     prefixes = "{lang_prefix_both: {src_lang: fi, tgt_lang: sv, extra_prefix: <X>}}"
     for task, step, expected in (
         ("", "lang_prefix_both", ("fi", "sv", "<X>")),
@@ -216,8 +213,9 @@ def test_a_step_says_more_than_the_defaults() -> None:
 
 
 @st.composite
-def mixes(draw: st.DrawFn) -> tuple[list[int], int, int, list[list[float]]]:
-    """Points, the size of a batch and of an update, and weights of three tasks: the first never 0, none always 0."""
+def mixes(draw):
+    """Draw points, sizes of batches and updates, and weights of three tasks, of which the first is
+    never 0."""
     points = sorted(draw(st.sets(st.integers(1, 30), min_size=1, max_size=4)))
     weights = st.lists(
         st.integers(0, 9), min_size=len(points) + 1, max_size=len(points) + 1
@@ -234,10 +232,8 @@ def mixes(draw: st.DrawFn) -> tuple[list[int], int, int, list[list[float]]]:
 
 @settings(max_examples=examples(30))
 @given(mixes(), st.sampled_from(["samples", "batches", "updates"]))
-def test_schedules_are_exact_at_their_points(
-    mix: tuple[list[int], int, int, list[list[float]]], unit: str
-) -> None:
-    """Whatever the unit, weights change at the very sample, and a naive sum of shares is kept within one sample."""
+def test_schedules_are_exact_at_their_points(mix, unit):
+    """In any unit, weights change at the exact sample; shares are exact within one sample."""
     points, batch, update, listed = mix
     size = {"samples": 1, "batches": batch, "updates": batch * update}[unit]
     more = {"samples": "", "batches": f", batch_samples: {batch}"}.get(
@@ -247,14 +243,14 @@ def test_schedules_are_exact_at_their_points(
         f"t{i}: {{type: mono, inputs: {{i: {{mono: a}}}}, weight: {one}}}"
         for i, one in enumerate(listed)
     ]
-    message = parse_config(
+    config = parse_config(
         f"schedule: {{points: {points}, unit: {unit}{more}}}\ntasks: {{{', '.join(tasks)}}}"
     )
     at = [0, *(point * size for point in points)]
-    assert [source.weight for source in message.sources] == [
+    assert [source.weight for source in config.sources] == [
         Schedule(tuple(zip(at, one, strict=True))) for one in listed
     ]
-    mixture, turns = Mixture([source.weight for source in message.sources]), list[int]()
+    mixture, turns = Mixture([source.weight for source in config.sources]), []
     named = {str(i): tuple(one) for i, one in enumerate(listed)}
     for n in sorted({*at, *(point + 1 for point in at), at[-1] + 17}):
         turns += mixture.turns(n - len(turns)).tolist()
@@ -263,14 +259,14 @@ def test_schedules_are_exact_at_their_points(
         )
 
 
-def test_linear_weights_move_between_the_points() -> None:
-    """With kind linear a list of weights is a schedule that moves towards the next weight."""
+def test_linear_lists_of_weights_become_linear_schedules():
+    """With `kind: linear`, a list of weights becomes a linear schedule."""
     text = "schedule: {points: [10], kind: linear}\ntasks: {t: {type: mono, inputs: {i: {mono: a}}, weight: [1, 3]}}"
     assert parse_config(text).sources[0].weight == Schedule(((0, 1.0), (10, 3.0)), "linear")
 
 
-def test_linear_schedules_move_shares_and_say_so() -> None:
-    """From 1 to 9 beside 1 the share is 0.7 half-way, where the weight, 5, would give 0.83; every text tells it."""
+def test_linear_schedules_change_shares_linearly():
+    """If a weight goes from 1 to 9 and the other is 1, the share is 0.7 half-way, as documented."""
     found = shares_of([Schedule(((0, 1.0), (1000, 9.0)), "linear"), 1.0])
     shares = [found.units[found.lengths(sample)[0]][0] / UNIT for sample in (0, 500, 1000)]
     assert shares == pytest.approx([0.5, 0.7, 0.9], abs=0.01)
@@ -284,8 +280,8 @@ def test_linear_schedules_move_shares_and_say_so() -> None:
         assert "0.7 half-way" in text
 
 
-def test_a_tab_in_lines_with_one_side_is_a_fault(tmp_path: Path) -> None:
-    """A mono line is one field: a tab would make two of it, and is reported with its place."""
+def test_a_tab_in_a_mono_line_is_a_fault(tmp_path):
+    """A mono line has one field; a tab is reported with its file and line."""
     write_lines(tmp_path / "a", ["x", "y\tz"])
     (tmp_path / "s.yaml").write_text(
         "tasks: {t: {type: mono, inputs: {i: {mono: a}}, shuffle: none}}"
@@ -297,8 +293,8 @@ def test_a_tab_in_lines_with_one_side_is_a_fault(tmp_path: Path) -> None:
         list(islice(stream, 2))
 
 
-def test_pairs_of_a_source_follow_each_other(tmp_path: Path) -> None:
-    """Several pairs are one source; files of one that differ in length are named, and so are unequal lists."""
+def test_a_source_may_have_several_pairs(tmp_path):
+    """Pairs are read in turn; files and lists of different lengths are reported."""
     for name, n in (("a.de", 2), ("a.en", 2), ("b.de", 1), ("b.en", 1), ("c.en", 2)):
         write_lines(tmp_path / name, [f"{name} {i}" for i in range(n)])
     text = "sources: {s: {pair: {src: [a.de, b.de], tgt: [a.en, b.en]}, shuffle: none, epochs: 1}}"
@@ -317,9 +313,9 @@ def test_pairs_of_a_source_follow_each_other(tmp_path: Path) -> None:
         Source("s", ("a", "b", "c"), names=("src", "tgt"))
 
 
-def test_the_number_of_workers_changes_no_byte(mix: Path) -> None:
-    """1, 2 and 5 workers give the bytes that the stream gives alone."""
-    found = set[bytes]()
+def test_the_number_of_workers_changes_no_byte(mix):
+    """1, 2 and 5 workers give the same bytes as no workers."""
+    found = set()
     for n_workers in (0, 1, 2, 5):
         with Stream.from_config(mix, n_workers=n_workers) as stream:
             found.add(b"".join(stream.blocks(limit=400)))
@@ -342,7 +338,7 @@ MONO = """\
 """
 
 
-def test_tasks_read_their_shards(tmp_path: Path) -> None:
+def test_tasks_read_their_shards(tmp_path):
     """With `shards`, tasks read shards instead of inputs; faults of shards have a line."""
     write_lines(tmp_path / "a.de", ["eins", "zwei", "drei"])
     write_lines(tmp_path / "a.en", ["one", "two", "three"])
@@ -367,7 +363,7 @@ def test_tasks_read_their_shards(tmp_path: Path) -> None:
         load_config(tmp_path / "s.yaml")
 
 
-def test_files_of_tasks_must_exist(tmp_path: Path) -> None:
+def test_files_of_tasks_must_exist(tmp_path):
     """A missing file is reported with its line; pairs must have equally many lines."""
     (tmp_path / "s.yaml").write_text(HEAD + MONO)
     with pytest.raises(ConfigError) as error:
@@ -389,9 +385,9 @@ def test_files_of_tasks_must_exist(tmp_path: Path) -> None:
         Stream.from_config(tmp_path / "s.yaml", tasks=["auto"])
 
 
-def test_splits_and_names_are_checked() -> None:
+def test_splits_and_names_are_checked():
     """An unknown split, and a text instead of a list of names, are refused."""
     with pytest.raises(ConfigError, match="split"):
-        parse_config(HEAD, split="test")  # type: ignore[arg-type]
+        parse_config(HEAD, split="test")
     with pytest.raises(ConfigError, match="give a list of names of tasks"):
         parse_config(HEAD, tasks="de_en")

@@ -1,9 +1,8 @@
-"""Templates: what fills them, lines that errors name, and what they must not hold."""
+"""Templates are expanded within limits; errors have the lines of the template."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from drawn import examples
@@ -37,19 +36,19 @@ tasks:
 VALUES = {"seed": 5, "first": "de", "second": "fr", "weight": "3"}
 
 
-def test_a_template_becomes_a_configuration() -> None:
-    """Places, loops and conditions are filled in; a number of the text stays text until it is made one."""
-    error_text = parse_config(TEMPLATE, values=VALUES)
-    assert [(task.name, task.src_lang, task.weight) for task in error_text.tasks] == [
+def test_a_template_becomes_a_configuration():
+    """Placeholders, loops and conditions are expanded; `int` converts a text to a number."""
+    config = parse_config(TEMPLATE, values=VALUES)
+    assert [(task.name, task.src_lang, task.weight) for task in config.tasks] == [
         ("de_en", "DE", 1),
         ("fr_en", "FR", 6),
     ]
-    assert error_text.seed == 5
+    assert config.seed == 5
 
 
 @given(st.text())
-def test_a_text_without_places_is_never_touched(text: str) -> None:
-    """What holds neither {{ nor {% stays as it is, to the last character."""
+def test_a_text_without_placeholders_is_unchanged(text):
+    """A text without {{ and {% is not changed."""
     if "{{" not in text and "{%" not in text:
         assert expanded(text, path="a") == Expanded(text)
 
@@ -73,16 +72,16 @@ LINES = [
 
 @settings(max_examples=examples(80))
 @given(st.lists(st.sampled_from(LINES)))
-def test_each_line_comes_from_one_of_the_template(lines: list[str]) -> None:
-    """Lines of the text are in the order of those of the template that they come from, and are theirs, filled in."""
+def test_each_line_comes_from_one_of_the_template(lines):
+    """Each line of the text is an expanded line of the template, in the same order."""
     text = "{{x}}\n" + "\n".join(lines)
     try:
-        found = expanded(text, {"x": "v"}, path="a")
+        result = expanded(text, {"x": "v"}, path="a")
     except ConfigError:  # a condition without its end
         return
-    assert list(found.lines) == sorted(found.lines)
-    assert len(found.lines) == found.text.count("\n") + 1
-    for line, number in zip(found.text.split("\n"), found.lines, strict=True):
+    assert list(result.lines) == sorted(result.lines)
+    assert len(result.lines) == result.text.count("\n") + 1
+    for line, number in zip(result.text.split("\n"), result.lines, strict=True):
         own = re.sub(r"{% else %}2|{%.*?%}", "", text.split("\n")[number - 1].replace("{{x}}", "v"))
         is_joined = (
             "{%-" in text or "not x" in text
@@ -90,8 +89,8 @@ def test_each_line_comes_from_one_of_the_template(lines: list[str]) -> None:
         assert (line.strip()[:1] if is_joined else line.strip()) in own
 
 
-def test_faults_name_the_lines_of_the_template() -> None:
-    """A mistake in what a loop made, and what is no YAML, are named with the template's line, and how to see more."""
+def test_faults_name_the_lines_of_the_template():
+    """Mistakes in expanded lines are reported with the line of the template, and a hint."""
     with pytest.raises(ConfigError) as error:
         parse_config(TEMPLATE.replace("src_lang", "scr_lang"), values=VALUES)
     first, *_, last = str(error.value).split("\n")
@@ -157,8 +156,8 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize(("text", "message"), HOSTILE.values(), ids=HOSTILE.keys())
-def test_what_a_template_must_not_hold_is_refused(text: str, message: str) -> None:
-    """Nothing reaches into Python, takes for ever or fills the memory; the refusal names the line."""
+def test_hostile_templates_are_refused(text, message):
+    """No template reaches into Python, runs forever or fills the memory; the error has the line."""
     with pytest.raises(ConfigError) as error:
         expanded(
             f"seed: 1\n{text}\n",
@@ -170,8 +169,8 @@ def test_what_a_template_must_not_hold_is_refused(text: str, message: str) -> No
     assert str(error.value).startswith(f"stream.yaml:{where}: ")
 
 
-def test_every_place_has_a_value_and_every_value_a_place() -> None:
-    """A key without a value is reported with its line, a value without a place with the key that was meant."""
+def test_placeholders_and_values_must_match():
+    """A placeholder without a value is reported with its line, an unused value with a similar key."""
     with pytest.raises(
         ConfigError, match=r"a:2: \{\{src\}\} has no value; set src, or write \{% raw"
     ):
@@ -197,8 +196,8 @@ def test_every_place_has_a_value_and_every_value_a_place() -> None:
             expanded("{{src}}", wrong, path="a")
 
 
-def test_sizes_have_limits() -> None:
-    """A template, a value, a text and its loops are accepted up to their limits."""
+def test_sizes_have_limits():
+    """Templates, values, expanded texts and loops are accepted up to their limits."""
     most, text = "x" * MOST_CHARS, "{{y}}"
     assert expanded(text, {"y": most}, path="a").text == most
     assert expanded(text + most[5:], {"y": "x"}, path="a").text == most[4:]
@@ -223,8 +222,8 @@ def test_sizes_have_limits() -> None:
             expanded(refused, values, path="a")
 
 
-def test_a_state_depends_on_the_expanded_configuration_alone(tmp_path: Path) -> None:
-    """A stream goes on from the state of one whose file says the same in other words."""
+def test_a_state_depends_only_on_the_expanded_text(tmp_path):
+    """A stream of a template resumes from the state of a stream of the expanded text."""
     (tmp_path / "a.tsv").write_text("".join(f"{i}\n" for i in range(50)))
     (tmp_path / "plain.yaml").write_text("seed: 4\nsources: {s: {path: a.tsv, weight: 2}}\n")
     (tmp_path / "template.yaml").write_text(
@@ -242,19 +241,19 @@ def test_a_state_depends_on_the_expanded_configuration_alone(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", ["v", "w"])
-def test_a_tag_at_the_end_of_a_line_takes_no_line_end(kind: str) -> None:
-    """Neither of a comment, which would swallow the next key, nor of a value, to which the next line would be added."""
+def test_a_tag_at_the_end_of_a_line_preserves_the_line_end(kind):
+    """The next line is not joined to a comment or a value that ends in a tag."""
     text = '# mix {% if k == "v" %}big{% endif %}\nweight: {% if k == "v" %}1{% else %}2{% endif %}\nseed: 3\n'
-    found = parse_template(text, path="a", values={"k": kind})
-    assert found.value == {"weight": 1 if kind == "v" else 2, "seed": 3}
-    assert [found.line((key,)) for key in ("weight", "seed")] == [2, 3]
+    result = parse_template(text, path="a", values={"k": kind})
+    assert result.value == {"weight": 1 if kind == "v" else 2, "seed": 3}
+    assert [result.line((key,)) for key in ("weight", "seed")] == [2, 3]
 
 
-def test_a_tag_before_a_key_takes_no_indent() -> None:
-    """The key stays where it is, and an error names its line, also if another line's indent stands before it."""
-    found = parse_template("a:\n    b: 1\n    {% if 1 %}weight: 3{% endif %}\nseed: 3\n", path="a")
-    assert found.value == {"a": {"b": 1, "weight": 3}, "seed": 3}
-    assert found.line(("a", "weight")) == 3
+def test_a_tag_before_a_key_preserves_the_indent():
+    """The key keeps its indent and its line, also after another line's indent."""
+    result = parse_template("a:\n    b: 1\n    {% if 1 %}weight: 3{% endif %}\nseed: 3\n", path="a")
+    assert result.value == {"a": {"b": 1, "weight": 3}, "seed": 3}
+    assert result.line(("a", "weight")) == 3
     moved = expanded("a:\n    {% if 0 %}\n    b: 1\n    {% endif %}weight: 3\n", path="a")
     assert moved.text == "a:\n    weight: 3\n"
     assert moved.lines == (1, 4, 5)
@@ -286,7 +285,7 @@ def test_a_tag_before_a_key_takes_no_indent() -> None:
         ),
     ],
 )
-def test_faults_are_where_they_begin(text: str, message: str) -> None:
-    """A place that has no end is reported with the line in which it opens, and other faults with their own line."""
+def test_faults_are_reported_where_they_begin(text, message):
+    """An open tag is reported with the line where it begins, other faults with their own line."""
     with pytest.raises(ConfigError, match=message):
         expanded(text, path="a")

@@ -1,9 +1,8 @@
-"""What is read of YAML: the values of safe_load, each with its line, but keys and what looks like text stay text."""
+"""YAML is parsed as by safe_load, with the line of each value; keys and ambiguous values stay text."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 from configurations import WMT
@@ -26,8 +25,8 @@ from volt.stream.transforms.case import Lower
         "a:\n" + "".join(" " * n + "a:\n" for n in range(1, 1500)),
     ],
 )
-def test_values_within_values_have_an_end(text: str) -> None:
-    """A file that is nested deeper than anybody writes is refused in words, with the line where it is too deep."""
+def test_deep_nesting_is_refused(text):
+    """Values may be nested 50 deep; the error has the line of the first value that is too deep."""
     line = 50 if text.startswith("a:") else 1
     with pytest.raises(
         ConfigError, match=rf"stream\.yaml:{line}: values are nested more than 50 deep; nest less"
@@ -40,16 +39,16 @@ def test_values_within_values_have_an_end(text: str) -> None:
         parse(within + "[" * 26 + "*a" + "]" * 26, path="f")
 
 
-def test_names_that_yaml_takes_for_something_else_stay_text() -> None:
-    """Keys are text whatever they look like; quoted values are too, and numbers may have underscores."""
+def test_keys_and_quoted_values_are_text():
+    """Keys and quoted values that look like numbers stay text; numbers may have underscores."""
     text = """sources: {no: {path: 'no'}, 1_0: {path: "010"}, on: {path: '1:30', block_lines: 1_000, weight: 0.5}}"""
     no, ten, on = parse_config(text).sources
     assert [source.name for source in (no, ten, on)] == ["no", "1_0", "on"]
     assert (no.paths, ten.paths, on.paths, on.block_lines) == (("no",), ("010",), ("1:30",), 1000)
 
 
-def test_merge_keys_and_anchors() -> None:
-    """YAML's anchors and merge keys serve to write a common part once."""
+def test_merge_keys_and_anchors():
+    """Anchors and merge keys copy values, with the lines of the originals."""
     text = (
         WMT
         + "    transforms: &common\n      - lower\n  other:\n    path: b.tsv\n    transforms: *common\n"
@@ -77,8 +76,8 @@ VALUES = st.recursive(
 @given(VALUES)
 @example([{"\x85": False}, {"\x85": None, "\x86": None}])
 @example(["\x85", "\x85", 0])
-def test_values_are_those_of_safe_load(value: Any) -> None:
-    """All has a line, and is what yaml.safe_load reads, but keys are text, dates stay text, and 1e3 is a number."""
+def test_values_equal_safe_load(value):
+    """Values equal those of yaml.safe_load, and each has a line."""
     import yaml
 
     text = yaml.safe_dump(value, allow_unicode=True)

@@ -62,7 +62,7 @@ def test_shares_of_mixtures(name: str) -> None:
         for start, units in zip(result.starts, result.units.tolist(), strict=True)
     ]
     text = f"{len(rows)}: {' | '.join(rows[:9])} … {rows[-1]}"
-    text += f" {result.lengths(11)[0]} {result.lengths(11)[1][:3].tolist()} {result.owed(11)} {result.until(3)}"
+    text += f" {result.lengths(11)[0]} {result.lengths(11)[1][:3].tolist()} {result.owed(11).tolist()} {result.until(3)}"
     ended = shares_of((0.0, *MIXTURES[name][1:]), may_end=True)
     text += f" | {ended.starts[:9]} {ended.units[0].tolist()} {ended.until(3)} {ended.until(15)}"
     check(f"mixing shares {name}", text)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from volt.errors import StreamError
 from volt.stream.reading.unread_lines import LineBlock
-from volt.stream.running import engine as recalling
-from volt.stream.running.engine import StateHistory
+from volt.stream.running import recall as recalling
+from volt.stream.running.recall import StateHistory
 from volt.stream.running.state import Cursor, FaultCounts, Opening, State, advanced
 
 N_LINES = 1 << 23

@@ -1,4 +1,4 @@
-"""choice: each line goes through one variant, in its place, whatever the others do."""
+"""`choice` sends each line through one variant, in place, independently of other lines."""
 
 from __future__ import annotations
 
@@ -8,149 +8,129 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rows import RAGGED, ROWS, apply
+from stream.transforms.support import RAGGED, ROWS, apply
 
 from volt.stream.transforms.case import Lower, Upper
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.documents import Repeat
 from volt.stream.transforms.field_edits import Append
+from volt.stream.transforms.filters import Regex
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import Typos
 from volt.stream.transforms.tags import Tag
-from volt.stream.transforms.transform import LineFault, is_compiled, joins_lines, keeps_lines
+from volt.stream.transforms.transform import (
+    LineFault,
+    Transform,
+    is_compiled,
+    joins_lines,
+    keeps_lines,
+)
+
+RNG = LineRng(1, 2)
+SEEDS = st.integers(0, 1 << 32)
 
 
-@given(ROWS, st.integers(0, 1 << 32))
-def test_choice_sends_each_line_through_one_variant(rows: list[list[str]], seed: int) -> None:
-    """Each line becomes what one of the variants makes of it, in its place."""
-    choice = Choice(
-        (Variant(1.0), Variant(1.0, (Tag(text="A"), Tag(text="B"))), Variant(2.0, (Tag(text="C"),)))
-    )
-    for row, done in zip(rows, apply(choice, rows, seed=seed), strict=True):
-        assert done[0] in (row[0], f"B A {row[0]}", f"C {row[0]}")
-        assert done[1:] == row[1:]
+def choice_of(*variants: tuple[Transform, ...]) -> Choice:
+    """Return a choice of variants of equal weight."""
+    return Choice(tuple(Variant(1.0, transforms) for transforms in variants))
+
+
+@given(ROWS, SEEDS)
+def test_each_line_passes_one_variant(rows: list[list[str]], seed: int) -> None:
+    """A line becomes the output of one of the variants; other fields stay."""
+    choice = choice_of((), (Tag(text="A"), Tag(text="B")), (Tag(text="C"),))
+    for row, result in zip(rows, apply(choice, rows, seed=seed), strict=True):
+        assert result[0] in (row[0], f"B A {row[0]}", f"C {row[0]}")
+        assert result[1:] == row[1:]
 
 
 @given(st.lists(st.sampled_from([0.0, 0.5, 1, 3.0]), min_size=1, max_size=5), st.integers(0, 99))
-def test_a_variant_has_its_share_of_the_numbers(weights: list[float], seed: int) -> None:
-    """The number of a line, below the sum of all weights, lies in the range of its variant; a weight of 0 has none."""
+def test_weights_divide_the_random_numbers(weights: list[float], seed: int) -> None:
+    """A line's number, scaled to the sum of weights, lies in its variant's range."""
     if not sum(weights):
         return
-    choice = Choice(
-        tuple(Variant(weight, (Append(text=str(k)),)) for k, weight in enumerate(weights))
-    )
-    batch, rng = Batch.of(["x"] * 60), LineRng.of(seed)
-    for number, row in zip(
-        rng.uniform(batch.origins) * sum(weights), choice(batch, rng).rows, strict=True
-    ):
-        assert sum(weights[: int(row[1])]) <= number < sum(weights[: int(row[1]) + 1])
+    variants = [Variant(weight, (Append(text=str(k)),)) for k, weight in enumerate(weights)]
+    batch = Batch.of(["x"] * 60)
+    rng = LineRng.of(seed)
+    drawn = rng.uniform(batch.origins) * sum(weights)
+    for number, row in zip(drawn, Choice(tuple(variants))(batch, rng).rows, strict=True):
+        variant = int(row[1])
+        assert sum(weights[:variant]) <= number < sum(weights[: variant + 1])
 
 
-@given(st.lists(st.integers(0, 9), max_size=30), st.integers(0, 1 << 32))
-def test_choice_keeps_the_order_whatever_variants_drop_or_repeat(
-    numbers: list[int], seed: int
-) -> None:
-    """With variants that drop, repeat and keep lines, origins never fall, and repeats stand together."""
-    from volt.stream.transforms.filters import Regex
-
-    choice = Choice(
-        (Variant(1.0), Variant(1.0, (Repeat(n=3),)), Variant(1.0, (Regex(pattern="[0-4]"),)))
-    )
+@given(st.lists(st.integers(0, 9), max_size=30), SEEDS)
+def test_lines_stay_in_order(numbers: list[int], seed: int) -> None:
+    """If variants drop and repeat lines, origins do not decrease, and repeats are adjacent."""
+    choice = choice_of((), (Repeat(n=3),), (Regex(pattern="[0-4]"),))
     batch = Batch((Column.of(list(map(str, numbers))),), None, np.arange(len(numbers)) + 100)
-    done = choice(batch, LineRng.of("test", seed))
-    assert done.origins.tolist() == sorted(done.origins.tolist())
-    assert done.lines == [str(numbers[origin - 100]) for origin in done.origins.tolist()]
-    assert {done.origins.tolist().count(origin) for origin in done.origins.tolist()} <= {1, 3}
+    result = choice(batch, LineRng.of("test", seed))
+    origins = result.origins.tolist()
+    assert origins == sorted(origins)
+    assert result.lines == [str(numbers[origin - 100]) for origin in origins]
+    assert set(map(origins.count, origins)) <= {1, 3}
 
 
-def test_a_fault_inside_a_choice_names_the_line_of_the_whole_batch() -> None:
-    """LineFault of a nested transform is reported by the index in the batch that the choice was given."""
-    choice = Choice((Variant(1.0, (Repeat(n=2), Lower(fields=(2,)))),))
+def test_faults_have_indices_of_the_whole_batch() -> None:
+    """An unfit line in a variant is reported with its index in the batch of the choice."""
     with pytest.raises(LineFault) as fault:
-        apply(choice, [["a", "b"], ["c"], ["d", "e"]])
+        apply(choice_of((Repeat(n=2), Lower(fields=(2,)))), [["a", "b"], ["c"], ["d", "e"]])
     assert list(fault.value.reasons) == [1]
 
 
-@given(RAGGED, st.integers(0, 1 << 32), st.data())
-def test_what_a_choice_makes_of_a_line_depends_on_no_other(
+@given(RAGGED, SEEDS, st.data())
+def test_lines_do_not_depend_on_other_lines(
     rows: list[list[str]], seed: int, data: st.DataObject
 ) -> None:
-    """Some lines of a batch alone become what they became among the others, inside choices in choices too."""
-    inner = Choice(
-        (
-            Variant(1.0, (Typos(rate=0.5),)),
-            Variant(1.0, (Repeat(n=2), Typos(rate=0.5), Append(text="x"))),
-        )
-    )
-    choice = Choice(
-        (Variant(1.0), Variant(1.0, (Tag(text="A"), inner)), Variant(1.0, (inner, inner)))
-    )
-    batch, chance = Batch.of(["\t".join(row) for row in rows]), LineRng.of("test", seed)
-    chosen = np.array(
-        data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))), bool
-    )
-    among, alone = choice(batch, chance), choice(batch.take(chosen), chance)
-    assert among.take(np.isin(among.origins, np.flatnonzero(chosen))).lines == alone.lines
-    assert alone.origins.tolist() == [origin for origin in among.origins.tolist() if chosen[origin]]
+    """A part of a batch gives the lines that it gives within the batch, also with choices inside choices."""
+    typos = Typos(rate=0.5)
+    inner = choice_of((typos,), (Repeat(n=2), typos, Append(text="x")))
+    choice = choice_of((), (Tag(text="A"), inner), (inner, inner))
+    batch = Batch.of(["\t".join(row) for row in rows])
+    rng = LineRng.of("test", seed)
+    flags = st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))
+    is_chosen = np.array(data.draw(flags), bool)
+    whole = choice(batch, rng)
+    part = choice(batch.take(is_chosen), rng)
+    expected = whole.take(np.isin(whole.origins, np.flatnonzero(is_chosen)))
+    assert part.lines == expected.lines
+    assert part.origins.tolist() == expected.origins.tolist()
 
 
-def test_copies_draw_for_themselves() -> None:
-    """Of 90 copies of a line, each draws its variant and what that does; copies made inside a variant too."""
-    copies = Repeat(n=90)(Batch.of(["abcdefghijklmnopqrst"]), LineRng(1, 2))
-    thirds = Choice(tuple(Variant(1.0, (Append(text=tag),)) for tag in "abc"))(
-        copies, LineRng(3, 4)
-    )
+def test_copies_draw_other_numbers() -> None:
+    """Copies of a line draw their variants, and the variants' numbers, independently."""
+    copies = Repeat(n=90)(Batch.of(["abcdefghijklmnopqrst"]), RNG)
+    thirds = choice_of(*((Append(text=tag),) for tag in "abc"))(copies, LineRng(3, 4))
     tags = thirds.column(2).strings()
     assert all(abs(tags.count(tag) - 30) < 5 * 20**0.5 for tag in "abc")
-    noisy = Choice((Variant(1.0, (Repeat(n=2), Typos(rate=1.0))),))(copies, LineRng(3, 4))
+    noisy = choice_of((Repeat(n=2), Typos(rate=1.0)))(copies, LineRng(3, 4))
     assert len(set(noisy.lines)) == len(noisy) == 180
 
 
-def test_a_choice_is_what_its_variants_are() -> None:
-    """It is compiled, and keeps lines, if all steps are and do; it joins lines if one does."""
-    for n in range(4):
-        for steps in permutations((Lower(), Repeat(), Careless()), n):
-            expected = (
-                all(map(is_compiled, steps)),
-                all(map(keeps_lines, steps)),
-                any(map(joins_lines, steps)),
-            )
-            for variants in (
-                [Variant(1.0), *(Variant(1.0, (step,)) for step in steps)],
-                [Variant(1.0, steps)],
-            ):
-                choice = Choice(tuple(variants))
-                assert (choice.is_compiled, choice.keeps_lines, choice.joins_lines) == expected
+class Joining:
+    """A transform that declares only that it joins lines."""
 
-
-class Careless:
-    """A transform that says only that it joins lines."""
-
-    name = "careless"
+    name = "joining"
     joins_lines = True
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         return batch
 
 
-def test_a_choice_copies_no_field_that_no_variant_changed() -> None:
-    """Unchanged fields remain views into the same buffer; without changes, the batch is the same object."""
+def test_a_choice_has_the_properties_of_its_steps() -> None:
+    """It is compiled, and keeps lines, if all steps do; it joins lines if one step does."""
+    for n in range(4):
+        for steps in permutations((Lower(), Repeat(), Joining()), n):
+            for choice in (choice_of((), *((step,) for step in steps)), choice_of(steps)):
+                assert choice.is_compiled == all(map(is_compiled, steps))
+                assert choice.keeps_lines == all(map(keeps_lines, steps))
+                assert choice.joins_lines == any(map(joins_lines, steps))
+
+
+def test_unchanged_fields_are_not_copied() -> None:
+    """Unchanged fields view the same buffer; without changes, the batch is the same object."""
     batch = Batch.of([f"A{k}\tB{k}\tC{k}" for k in range(100)]).split(3)
-    done = Choice((Variant(1.0), Variant(1.0, (Lower(),)), Variant(1.0, (Upper(),))))(
-        batch, LineRng(1, 2)
-    )
-    assert done.columns[2].data is batch.columns[2].data
-    assert Choice((Variant(1.0), Variant(0.0, (Lower(),))))(batch, LineRng(1, 2)) is batch
-
-
-def test_choice_follows_its_weights() -> None:
-    """Of 40,000 lines, each variant gets its share within five standard deviations; a weight of 0 gets none."""
-    shares = {"a": 0.95, "b": 0.04, "c": 0.01, "d": 0.0}
-    choice = Choice(
-        tuple(Variant(100 * share, (Append(text=tag),)) for tag, share in shares.items())
-    )
-    tags = [row[1] for row in apply(choice, [["x"]] * 40_000)]
-    for tag, share in shares.items():
-        assert abs(tags.count(tag) - 40_000 * share) <= 5 * (40_000 * share * (1 - share)) ** 0.5
+    result = choice_of((), (Lower(),), (Upper(),))(batch, RNG)
+    assert result.columns[2].data is batch.columns[2].data
+    assert Choice((Variant(1.0), Variant(0.0, (Lower(),))))(batch, RNG) is batch

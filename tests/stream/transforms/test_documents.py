@@ -1,4 +1,4 @@
-"""documents: lines of one document joined, within limits, and none lost."""
+"""`documents` joins lines of one document within limits, and loses none."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from rows import FIELD, apply
+from stream.transforms.support import FIELD, apply
 
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.documents import Documents
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 
+RNG = LineRng(3, 4)
+
 
 def naive_starts(
     rows: list[list[str]], limits: list[int], joins: list[bool], max_lines: int | None
 ) -> list[int]:
-    """Where documents start, line by line: both fields within the limit of the document's first line."""
+    """Return where documents start: each field must stay within the limit of the document's first line."""
     starts = list[int]()
     for number, row in enumerate(rows):
-        if starts and joins[first := starts[-1]] and row[2] == rows[first][2] != "":
-            totals = [
-                sum(len(rows[k][field].split()) for k in range(first, number + 1))
-                for field in (0, 1)
-            ]
-            if max(totals) <= limits[first] and (max_lines is None or number - first < max_lines):
+        first = starts[-1] if starts else number
+        if first < number and joins[first] and row[2] == rows[first][2] != "":
+            document = rows[first : number + 1]
+            n_tokens = [sum(len(line[field].split()) for line in document) for field in (0, 1)]
+            if max(n_tokens) <= limits[first] and (max_lines is None or len(document) <= max_lines):
                 continue
         starts.append(number)
     return starts
@@ -42,110 +43,59 @@ def naive_starts(
         max_size=20,
     ),
     st.sampled_from(["", "<sep>"]),
-    st.one_of(st.none(), st.integers(1, 4)),
+    st.none() | st.integers(1, 4),
     st.sampled_from([0.0, 0.5, 1.0]),
     st.booleans(),
 )
-def test_documents_are_those_of_their_definition(
-    message: list[tuple[str, str, str]],
+def test_documents_follow_their_definition(
+    inputs: list[tuple[str, str, str]],
     separator: str,
     max_lines: int | None,
     probability: float,
-    sample: bool,
+    sample_length: bool,
 ) -> None:
-    """Starts, joined fields, and the other fields of the first line, by what their own chances say; in any order."""
-    batch = Batch.of(["\t".join([*row, "rest", str(k)]) for k, row in enumerate(message)]).take(
-        np.arange(len(message))[::-1]
-    )
-    chance, rows = LineRng(3, 4), batch.rows
-    joins = (chance.uniform(batch.origins) < probability).tolist()
-    limits = (
-        chance.at("limit").integers(batch.origins, 1, 4).tolist() if sample else [4] * len(rows)
-    )
+    """Documents start as in the naive version, join two fields, and take other fields from their first line."""
+    lines = ["\t".join([*row, "rest", str(k)]) for k, row in enumerate(inputs)]
+    batch = Batch.of(lines).take(np.arange(len(lines))[::-1])
+    rows = batch.rows
+    joins = (RNG.uniform(batch.origins) < probability).tolist()
+    limits = [4] * len(rows)
+    if sample_length:
+        limits = RNG.at("limit").integers(batch.origins, 1, 4).tolist()
     starts = naive_starts(rows, limits, joins, max_lines)
-    done = Documents(
+
+    result = Documents(
         separator=separator,
         max_tokens=4,
         max_lines=max_lines,
         probability=probability,
-        sample_length=sample,
-    )(batch, chance)
+        sample_length=sample_length,
+    )(batch, RNG)
     between = f" {separator} " if separator else " "
-    groups = [rows[start:end] for start, end in pairwise([*starts, len(rows)])]
-    assert done.rows == [
-        [*(between.join(row[k] for row in group) for k in (0, 1)), *group[0][2:]]
-        for group in groups
-    ]
-    assert done.origins.tolist() == batch.origins[np.array(starts, np.int64)].tolist()
+    expected = list[list[str]]()
+    for start, end in pairwise([*starts, len(rows)]):
+        joined = [between.join(row[field] for row in rows[start:end]) for field in (0, 1)]
+        expected.append([*joined, *rows[start][2:]])
+    assert result.rows == expected
+    assert result.origins.tolist() == batch.origins[np.array(starts, np.int64)].tolist()
 
 
 def test_documents_of_ids() -> None:
-    """Ids are counted and stay ids where nothing stands between them; a separator makes them text."""
+    """Joined ids stay ids without a separator, and become text with one."""
     ids = Column.of_ids(np.array([10, 11, 12, 13], np.int32), np.array([0, 2, 2, 3, 4]))
     batch = Batch((ids, Column.of(["x", "x", "x", "y"])), None, np.arange(4))
-    done = Documents(id_field=2, fields=(1,), separator="")(batch, LineRng(0, 0))
-    assert (done.columns[0].is_ids, done.lines) == (True, ["10 11 12\tx", "13\ty"])
-    text = Documents(id_field=2, fields=(1,), separator="|", max_tokens=2)(batch, LineRng(0, 0))
+    result = Documents(id_field=2, fields=(1,), separator="")(batch, RNG)
+    assert (result.columns[0].is_ids, result.lines) == (True, ["10 11 12\tx", "13\ty"])
+    text = Documents(id_field=2, fields=(1,), separator="|", max_tokens=2)(batch, RNG)
     assert (text.columns[0].is_ids, text.lines) == (False, ["10 11 | \tx", "12\tx", "13\ty"])
 
 
-DOCUMENTS = st.lists(st.tuples(st.sampled_from(["", "x", "y"]), st.integers(0, 3)), max_size=20)
-
-
-def document_rows(message: list[tuple[str, int]]) -> list[list[str]]:
-    """Rows with numbered words and a document id."""
-    return [
-        [" ".join([f"s{index}"] * n), " ".join([f"t{index}"] * (4 - n)), name]
-        for index, (name, n) in enumerate(message)
-    ]
-
-
-@given(
-    DOCUMENTS,
-    st.integers(1, 12),
-    st.one_of(st.none(), st.integers(1, 4)),
-    st.booleans(),
-    st.integers(0, 99),
-)
-def test_documents_lose_nothing_and_keep_their_limits(
-    message: list[tuple[str, int]], max_tokens: int, max_lines: int | None, sample: bool, seed: int
-) -> None:
-    """Split at the separator, documents are the lines in order; each has one id and keeps to both limits."""
-    rows = document_rows(message)
-    transform = Documents(
-        separator="|",
-        max_tokens=max_tokens,
-        max_lines=max_lines,
-        probability=0.7,
-        sample_length=sample,
-    )
-    batch = Batch.of(["\t".join(row) for row in rows])
-    done = transform(batch, LineRng(seed, 0))
-    documents = [line.split("\t") for line in done.lines]
-    assert [part.strip() for row in documents for part in row[0].split("|")] == [
-        row[0] for row in rows
-    ]
-    assert [part.strip() for row in documents for part in row[1].split("|")] == [
-        row[1] for row in rows
-    ]
-    bounds = [*done.origins.tolist(), len(rows)]
-    for row, first, last in zip(documents, bounds, bounds[1:], strict=False):
-        assert {rows[index][2] for index in range(first, last)} == {row[2]}
-        if last - first > 1:
-            assert row[2] != ""
-            assert max_lines is None or last - first <= max_lines
-            assert all(len(field.replace("|", " ").split()) <= max_tokens for field in row[:2])
-
-
 def test_documents_are_as_long_as_limits_allow() -> None:
-    """With probability 1 every document takes all lines that fit: a naive grouping gives the same."""
-    rows = document_rows([("x", 1)] * 5 + [("y", 1)] * 2 + [("", 1)] * 2)
-    starts = Documents(max_tokens=250, max_lines=3)(
-        Batch.of(["\t".join(row) for row in rows]), LineRng(0, 0)
-    )
-    assert starts.origins.tolist() == [0, 3, 5, 7, 8]
-    alone = Documents(probability=0.0)(Batch.of(["\t".join(row) for row in rows]), LineRng(0, 0))
-    assert alone.lines == ["\t".join(row) for row in rows]
-    assert apply(Documents(separator="", fields=(1,)), [["a", "b", "1"], ["c", "d", "1"]]) == [
-        ["a c", "b", "1"]
-    ]
+    """With probability 1, a document takes all lines that fit; with 0, each line stays alone."""
+    ids = ["1"] * 5 + ["2"] * 2 + [""] * 2
+    rows = [["a", "b", name] for name in ids]
+    batch = Batch.of(["\t".join(row) for row in rows])
+    assert Documents(max_lines=3)(batch, RNG).origins.tolist() == [0, 3, 5, 7, 8]
+    assert Documents(probability=0.0)(batch, RNG).lines == batch.lines
+    joined = apply(Documents(separator="", fields=(1,)), [["a", "b", "1"], ["c", "d", "1"]])
+    assert joined == [["a c", "b", "1"]]

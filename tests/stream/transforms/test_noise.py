@@ -1,63 +1,101 @@
-"""Typos and punctuation noise: what a naive twin in plain Python makes, and the laws that a reader can see."""
+"""Noise without a vocabulary: the same results as naive versions in plain Python, laws, and probabilities."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from itertools import combinations
+from math import exp
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from splitmix import Drawn, mixed
+from stream.transforms.support import (
+    AMOUNTS,
+    ID_LINES,
+    LINES,
+    SEEDS,
+    Amount,
+    hit_lines,
+    id_batch,
+    ids_of,
+    noisy_text,
+    tokens_of,
+)
 
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.noise import KINDS, Kind, Punctuation, Typos, _marks
+from volt.stream.transforms.noise import (
+    KINDS,
+    Drop,
+    Kind,
+    Punctuation,
+    Reorder,
+    Typos,
+    _marks,
+    truncated_geometric,
+)
+from volt.stream.transforms.transform import LineFault, Transform
 
+RNG = LineRng(1, 2)
 ANY = st.characters(exclude_characters="\t\n", exclude_categories=["Cs"])
 SHORT = st.one_of(st.text(ANY, max_size=12), st.text(st.sampled_from("ab é一𐐀"), max_size=12))
 VALUES = st.one_of(
     st.lists(SHORT, max_size=8), st.lists(SHORT.map(lambda text: text * 60), max_size=1)
 )
-MARKED = st.lists(st.text(st.sampled_from("ab .,!’'。一 é𐐀"), max_size=10), max_size=8)
 SOME_KINDS = st.lists(st.sampled_from(KINDS), min_size=1, unique=True).map(tuple)
 RATES = st.sampled_from([0.0, 0.003, 0.05, 0.5, 1.0])
 
 
-def seeds_of(chance: LineRng, n: int) -> list[int]:
-    """The seeds of field 1 of so many lines."""
-    return [int(word) for word in chance.at(1).words(np.arange(n))]
+def seeds_of(rng: LineRng, n: int) -> list[int]:
+    """Return the seeds of field 1 of n lines."""
+    return list(map(int, rng.at(1).words(np.arange(n))))
+
+
+def is_near(n: float, expected: float, variance: float) -> bool:
+    """Check that a number is within five standard deviations."""
+    return abs(n - expected) < 5 * variance**0.5
 
 
 # Typos
 
 
-def misspelt(value: str, seed: int, rate: float, kinds: tuple[Kind, ...]) -> str:
-    """The naive twin: one character after the other."""
-    drawn, out, place, is_bare = Drawn(seed), "", 0, True
-    hits = hits_of(drawn, rate)
+def naive_typos(value: str, seed: int, rate: float, kinds: tuple[Kind, ...]) -> str:
+    drawn = Drawn(seed)
+    hits = naive_hits(drawn, rate)
+    out = ""
+    place = 0
+    is_bare = True  # no character of the word is written yet
     while place < len(value):
-        letter, following = value[place], value[place + 1 : place + 2]
+        letter = value[place]
+        following = value[place + 1 : place + 2]
         place += 1
         if letter <= " " or not next(hits):
-            out, is_bare = out + letter, letter <= " "
+            out += letter
+            is_bare = letter <= " "
             continue
-        kind, written = kinds[int(drawn.fraction() * len(kinds))], letter
+        kind = kinds[int(drawn.fraction() * len(kinds))]
+        text = letter
         if kind == "swap" and following > " ":
-            written, place = following + letter, place + 1
+            text = following + letter
+            place += 1
         elif kind == "drop" and (following > " " or not is_bare):
-            written = ""
+            text = ""
         elif kind in ("insert", "replace"):
-            other = character_of(value, letter, Drawn(mixed(drawn.state)))
-            written = other + letter if kind == "insert" else other
-        out, is_bare = out + written, is_bare and not written
+            other = naive_character(value, letter, Drawn(mixed(drawn.state)))
+            text = other + letter if kind == "insert" else other
+        out += text
+        is_bare = is_bare and not text
     return out
 
 
-def hits_of(drawn: Drawn, rate: float) -> Iterator[bool]:
-    """For each character, whether it is hit. A number is drawn behind each that is, and behind 256 that are not."""
+def naive_hits(drawn: Drawn, rate: float) -> Iterator[bool]:
+    """Yield whether each character is hit. A number is drawn after each hit, and after 256 characters without one."""
     while True:
-        left, limit = 1.0, drawn.fraction()
+        left = 1.0
+        limit = drawn.fraction()
         for _ in range(256):
             left *= 1.0 - rate
             yield left <= limit
@@ -65,73 +103,67 @@ def hits_of(drawn: Drawn, rate: float) -> Iterator[bool]:
                 break
 
 
-def character_of(value: str, otherwise: str, drawn: Drawn) -> str:
-    """A character that is no space: bytes are drawn until one is the first of such a character."""
-    firsts = [x for letter in value for x in (letter, *[""] * (len(letter.encode()) - 1))]
+def naive_character(value: str, default: str, drawn: Drawn) -> str:
+    """Draw bytes until one is the first byte of a character that is not a space, at most 64 times."""
+    firsts = list[str]()
+    for letter in value:
+        firsts += [letter, *[""] * (len(letter.encode()) - 1)]
     tries = (firsts[int(drawn.fraction() * len(firsts))] for _ in range(64))
-    return next((letter for letter in tries if letter > " "), otherwise)
+    return next((letter for letter in tries if letter > " "), default)
 
 
 @given(VALUES, RATES, SOME_KINDS, st.integers(0, 99))
-def test_typos_are_those_of_plain_python(
-    values: list[str], rate: float, kinds: tuple[Kind, ...], seed: int
-) -> None:
-    """The compiled loop misspells as one that goes from character to character."""
-    chance = LineRng.of(seed)
-    twin = [
-        misspelt(value, word, rate, kinds)
-        for value, word in zip(values, seeds_of(chance, len(values)), strict=True)
-    ]
-    assert Typos(rate=rate, kinds=kinds)(Batch.of(values), chance).lines == twin
-
-
-@given(VALUES, RATES, SOME_KINDS, st.integers(0, 99))
-def test_typos_keep_words_and_scripts(
-    values: list[str], rate: float, kinds: tuple[Kind, ...], seed: int
-) -> None:
-    """Words stay as many, none becomes empty, and no character appears that the value did not have."""
-    done = Typos(rate=rate, kinds=kinds)(Batch.of(values), LineRng.of(seed)).lines
-    for value, noisy in zip(values, done, strict=True):
-        assert set(noisy) <= set(value)
-        assert list(map(bool, noisy.split(" "))) == list(map(bool, value.split(" ")))
+def test_typos(values: list[str], rate: float, kinds: tuple[Kind, ...], seed: int) -> None:
+    """Typos are those of the naive version; the number of words stays, and no character is new to its value."""
+    rng = LineRng.of(seed)
+    seeds = seeds_of(rng, len(values))
+    lines = Typos(rate=rate, kinds=kinds)(Batch.of(values), rng).lines
+    pairs = zip(values, seeds, strict=True)
+    assert lines == [naive_typos(value, each, rate, kinds) for value, each in pairs]
+    for value, line in zip(values, lines, strict=True):
+        assert set(line) <= set(value)
+        assert list(map(bool, line.split(" "))) == list(map(bool, value.split(" ")))
 
 
 def test_the_rate_is_that_of_characters() -> None:
-    """Of 250,000 characters, as many are hit as the rate says, within five standard deviations, in any place."""
+    """Of 250,000 characters, a share of `rate` is hit, equally at all positions."""
     n, size, rate = 5_000, 50, 0.01
-    done = Typos(rate=rate, kinds=("insert",))(Batch.of(["a" * size] * n), LineRng(1, 2)).column(1)
-    assert abs(int(done.sizes.sum()) - n * size - n * size * rate) < 5 * (n * size * rate) ** 0.5
-    some = Typos(rate=rate, kinds=("replace",))(Batch.of(["ab" * 25] * n), LineRng(1, 2)).lines
-    changed = np.array(
-        [[a != b for a, b in zip(line, "ab" * 25, strict=True)] for line in some]
-    ).sum(axis=0)
-    expected = n * rate / 2  # half of those that replace a character are the same
-    assert (abs(changed - expected) < 5 * expected**0.5).all()
+    longer = Typos(rate=rate, kinds=("insert",))(Batch.of(["a" * size] * n), RNG).column(1)
+    assert is_near(int(longer.sizes.sum()), n * size * (1 + rate), n * size * rate)
+    value = "ab" * 25
+    lines = Typos(rate=rate, kinds=("replace",))(Batch.of([value] * n), RNG).lines
+    expected = n * rate / 2  # half of the replaced characters are the same
+    for old, column in zip(value, zip(*lines, strict=True), strict=True):
+        assert is_near(n - column.count(old), expected, expected)
 
 
 # Punctuation
 
 
-@given(MARKED, RATES, RATES, st.integers(0, 99))
-def test_punctuation_changes_marks_and_spaces_alone(
+@given(
+    st.lists(st.text(st.sampled_from("ab .,!’'。一 é𐐀"), max_size=10), max_size=8),
+    RATES,
+    RATES,
+    st.integers(0, 99),
+)
+def test_punctuation_changes_only_marks_and_spaces(
     values: list[str], drop: float, final: float, seed: int
 ) -> None:
-    """All other characters stay, in order; nothing becomes blank; two spaces stand together only where they did."""
-    done = Punctuation(drop=drop, final=final)(Batch.of(values), LineRng.of(seed)).lines
-    for value, noisy in zip(values, done, strict=True):
-        assert bare(noisy) == bare(value)
-        assert bool(noisy.strip()) == bool(value.strip())
-        assert "  " in value or "  " not in noisy
-        assert len(noisy) <= len(value) + 1
+    """Other characters stay in order, nothing becomes blank, and no double space appears."""
 
+    def letters(text: str) -> list[str]:
+        return [letter for letter in text if letter not in " .,!’'。"]
 
-def bare(text: str) -> str:
-    """A text without its marks and spaces."""
-    return "".join(letter for letter in text if letter not in " .,!’'。")
+    lines = Punctuation(drop=drop, final=final)(Batch.of(values), LineRng.of(seed)).lines
+    for value, line in zip(values, lines, strict=True):
+        assert letters(line) == letters(value)
+        assert bool(line.strip()) == bool(value.strip())
+        assert "  " in value or "  " not in line
+        assert len(line) <= len(value) + 1
 
 
 @pytest.mark.parametrize(
-    ("value", "made"),
+    ("value", "expected"),
     [
         ("Well , I don't know .", "Well I don't know"),
         ("“Yes,” he said: 3.5 e-mails!", "Yes he said 3.5 e-mails"),
@@ -141,9 +173,9 @@ def bare(text: str) -> str:
         (" . ", " . "),
     ],
 )
-def test_dropping_all_marks(value: str, made: str) -> None:
-    """Marks go, with the space that would be one too many; those inside words stay, and a value of marks alone."""
-    assert Punctuation(drop=1.0, final=0.0)(Batch.of([value]), LineRng(1, 2)).lines == [made]
+def test_marks_are_dropped(value: str, expected: str) -> None:
+    """A dropped mark takes a superfluous space along; marks inside words and values of only marks stay."""
+    assert Punctuation(drop=1.0, final=0.0)(Batch.of([value]), RNG).lines == [expected]
 
 
 ENDS = {
@@ -162,28 +194,191 @@ ENDS = {
 }
 
 
-def test_the_final_mark() -> None:
-    """What ends a sentence goes, or a full stop of the script comes where the value ends in no mark."""
+def test_the_final_mark_is_toggled() -> None:
+    """Sentence-final marks are removed; a value that ends without a mark gets a full stop of its script."""
     _marks.cache_clear()
-    assert Punctuation(drop=0.0, final=1.0)(Batch.of([*ENDS]), LineRng(1, 2)).lines == [
-        *ENDS.values()
-    ]
-
-
-def test_without_probabilities_nothing_changes() -> None:
-    """Where nothing is drawn, a value stays as it is, spaces at its ends and all."""
-    values = [" a , b . ", "a  ", "", "  ", "a-b ."]
-    assert Punctuation(drop=0.0, final=0.0)(Batch.of(values), LineRng(1, 2)).lines == values
-    assert Typos(rate=0.0)(Batch.of(values), LineRng(1, 2)).lines == values
+    lines = Punctuation(drop=0.0, final=1.0)(Batch.of([*ENDS]), RNG).lines
+    assert lines == [*ENDS.values()]
 
 
 def test_punctuation_follows_its_probabilities() -> None:
-    """Of 20,000 commas and 10,000 ends, as many change as the options say, within five standard deviations."""
+    """Of 20,000 commas and 10,000 ends, the given shares change; with probability 0, nothing changes."""
     n = 10_000
-    done = Punctuation(drop=0.05, final=0.0)(Batch.of(["a, b, c"] * n), LineRng(1, 2)).lines
-    assert abs("".join(done).count(",") - 2 * n * 0.95) < 5 * (2 * n * 0.05) ** 0.5
-    ends = Punctuation(drop=0.0, final=0.1)(Batch.of(["a"] * n), LineRng(1, 2)).lines
-    assert abs(ends.count("a.") - n * 0.1) < 5 * (n * 0.1) ** 0.5
+    lines = Punctuation(drop=0.05, final=0.0)(Batch.of(["a, b, c"] * n), RNG).lines
+    assert is_near("".join(lines).count(","), 2 * n * 0.95, 2 * n * 0.05)
+    ends = Punctuation(drop=0.0, final=0.1)(Batch.of(["a"] * n), RNG).lines
+    assert is_near(ends.count("a."), n * 0.1, n * 0.1)
+    values = [" a , b . ", "a  ", "", "  ", "a-b ."]
+    for noise in (Punctuation(drop=0.0, final=0.0), Typos(rate=0.0)):
+        assert noise(Batch.of(values), RNG).lines == values
 
 
-# Both
+# Drop
+
+
+def naive_drop(
+    lines: list[list[str]] | list[list[int]], amount: Amount, rng: LineRng
+) -> list[list[str | int]]:
+    hits = hit_lines(list(map(len, lines)), amount, rng, spared=1)
+    result = list[list[str | int]]()
+    for line, hit in zip(lines, hits, strict=True):
+        result.append([token for token, each in zip(line, hit, strict=True) if each is None])
+    return result
+
+
+@given(LINES, AMOUNTS, SEEDS)
+def test_drop_in_text(values: list[str], amount: Amount, seed: int) -> None:
+    """Hit tokens are dropped, but never all; a line without a hit keeps its spaces."""
+    rng = LineRng.of(seed)
+    lines = list(map(tokens_of, values))
+    left = naive_drop(lines, amount, rng)
+    expected = list[str]()
+    for value, line, few in zip(values, lines, left, strict=True):
+        assert few or not line
+        expected.append(" ".join(map(str, few)) if len(few) < len(line) else value)
+    assert noisy_text(Drop(*amount), values, rng) == expected
+
+
+@given(ID_LINES, AMOUNTS, SEEDS)
+def test_drop_in_ids(lines: list[list[int]], amount: Amount, seed: int) -> None:
+    """The same tokens are dropped as from text."""
+    rng = LineRng.of(seed)
+    column = Drop(*amount)(id_batch(lines), rng).column(1)
+    assert ids_of(column) == naive_drop(lines, amount, rng)
+
+
+def test_drop_spares_one_token() -> None:
+    """If each token is hit, any one of them stays."""
+    lines = noisy_text(Drop(rate=1.0), ["a b c", "d", " ", ""] * 50, RNG)
+    assert set(lines[::4]) == {"a", "b", "c"}
+    assert set(lines[1::4]) == {"d"}
+    assert lines[2:4] == [" ", ""]
+
+
+def chi_squared(counts: Counter[object], probabilities: dict[object, float]) -> float:
+    n = sum(counts.values())
+    assert set(counts) <= set(probabilities)
+    return sum((counts[key] - n * p) ** 2 / (n * p) for key, p in probabilities.items())
+
+
+LIMITS = {4: 23.5, 9: 33.7}  # χ² by degrees of freedom, exceeded once in 10,000 draws
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.5, 2.0])
+def test_the_temperature_gives_the_number_of_tokens(temperature: float) -> None:
+    """Of 5,000 lines of five tokens, a share ∝ exp(−temperature k) loses k tokens (χ²)."""
+    column = Drop(temperature)(id_batch([range(5)] * 5_000), RNG).column(1)
+    weights = [exp(-temperature * k) for k in range(5)]
+    law: dict[object, float] = {k: weight / sum(weights) for k, weight in enumerate(weights)}
+    assert chi_squared(Counter((5 - column.sizes).tolist()), law) < LIMITS[4]
+
+
+def test_all_tokens_are_equally_probable() -> None:
+    """Of lines that lose two of five tokens, each pair is equally frequent (χ²)."""
+    lines = ids_of(Drop(temperature=0.0)(id_batch([range(5)] * 5_000), LineRng(3, 4)).column(1))
+    triples = Counter[object](tuple(line) for line in lines if len(line) == 3)
+    assert chi_squared(triples, dict.fromkeys(combinations(range(5), 3), 0.1)) < LIMITS[9]
+
+
+def test_the_rate_is_that_of_each_token() -> None:
+    """Of 2,000 lines, a share of `rate` loses each of ten tokens."""
+    n, rate = 2_000, 0.1
+    lines = ids_of(Drop(rate=rate)(id_batch([range(10)] * n), RNG).column(1))
+    left = Counter(token for line in lines for token in line)
+    for token in range(10):
+        assert is_near(n - left[token], n * rate, n * rate * (1 - rate))
+
+
+@given(
+    st.floats(0, 1, exclude_max=True),
+    st.integers(0, 1 << 40),
+    st.floats(0, allow_infinity=False, allow_nan=False),
+)
+def test_any_temperature_gives_a_number(uniform: float, n: int, temperature: float) -> None:
+    """k is from 0 to n − 1, and 0 if n is at most 1 or the temperature is high."""
+    [k] = truncated_geometric(np.array([uniform]), np.array([n]), temperature=temperature)
+    assert 0 <= k < max(n, 1)
+    assert k == 0 or temperature < 40
+
+
+# Reorder
+
+DISTANCES = st.sampled_from([0.0, 1.0, 1.5, 2.0, 3.0, 7.5, 1000.0])
+
+
+def naive_reorder(tokens: list[str], distance: float, seed: int) -> list[str]:
+    drawn = Drawn(seed)
+    keys = [place + distance * drawn.fraction() for place in range(len(tokens))]
+    return [tokens[place] for place in sorted(range(len(tokens)), key=keys.__getitem__)]
+
+
+@given(LINES, DISTANCES, SEEDS)
+def test_reorder_sorts_tokens(values: list[str], distance: float, seed: int) -> None:
+    """Tokens are sorted as in the naive version; a line that cannot change keeps its spaces."""
+    rng = LineRng.of(seed)
+    expected = list[str]()
+    for value, each in zip(values, seeds_of(rng, len(values)), strict=True):
+        tokens = tokens_of(value)
+        is_fixed = distance <= 1 or len(tokens) < 2
+        expected.append(value if is_fixed else " ".join(naive_reorder(tokens, distance, each)))
+    assert noisy_text(Reorder(distance), values, rng) == expected
+
+
+@given(st.lists(st.integers(0, 40), max_size=5), DISTANCES, SEEDS)
+def test_reorder_moves_no_token_far(sizes: list[int], distance: float, seed: int) -> None:
+    """Each line is permuted, and each token moves by less than the distance."""
+    batch = id_batch([range(n) for n in sizes])
+    lines = ids_of(Reorder(distance)(batch, LineRng.of(seed)).column(1))
+    for n, line in zip(sizes, lines, strict=True):
+        assert sorted(line) == list(range(n))
+        assert all(abs(place - token) < max(distance, 1) for place, token in enumerate(line))
+
+
+def test_reorder_uses_its_distance() -> None:
+    """With distance 3, tokens move by up to two positions in both directions."""
+    lines = ids_of(Reorder()(id_batch([range(10)] * 200), RNG).column(1))
+    moves = {place - token for line in lines for place, token in enumerate(line)}
+    assert moves == {-2, -1, 0, 1, 2}
+
+
+# All
+
+SIDES = (2, 1)
+NOISE = [
+    Drop(0.1, fields=SIDES),
+    Reorder(fields=SIDES),
+    Typos(rate=0.5, fields=SIDES),
+    Punctuation(0.5, 0.5, SIDES),
+]
+
+
+@given(LINES, SEEDS, st.sampled_from([Drop(0.5), Drop(rate=0.4), Reorder()]))
+def test_lines_do_not_depend_on_other_lines(
+    values: list[str], seed: int, noise: Drop | Reorder
+) -> None:
+    """A line alone changes as within its batch, also if the batch is split into fields already."""
+    batch = Batch.of(values)
+    rng = LineRng.of(seed)
+    lines = noise(batch.split(2), rng).lines
+    assert [noise(batch.take([i]), rng).lines[0] for i in range(len(batch))] == lines
+
+
+@pytest.mark.parametrize("noise", NOISE)
+def test_fields_have_independent_noise(noise: Transform) -> None:
+    """Two equal fields change differently; other fields stay; a line without the field is unfit."""
+    text = ", ".join(map(str, range(40)))
+    row = noise(Batch.of([f"{text}\t{text}\t{text}"]), RNG).rows[0]
+    assert row[2] == text
+    assert len(set(row)) == 3
+    with pytest.raises(LineFault, match="field 2 is missing"):
+        noise(Batch.of(["a"]), RNG)
+    assert len(noise(Batch.of([]), RNG)) == 0
+    copies = Batch.of([f"{text}\t{text}"]).take([0] * 5)
+    assert len(set(noise(copies, RNG).lines)) == 5
+
+
+def test_columns_without_hits_are_not_copied() -> None:
+    """The column is the same object."""
+    batch = Batch.of(["a b c\td", "e"]).split(2)
+    for noise in (Drop(temperature=1e6), Drop(rate=0.0), Reorder(1.0), Reorder(0)):
+        assert noise(batch, RNG).columns[0] is batch.columns[0]

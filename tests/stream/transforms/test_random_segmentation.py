@@ -1,20 +1,20 @@
-"""Words are cut into pieces by chance of their own: as often as their scores say, whatever stands beside them."""
+"""Words are split at random as their scores say, independently of other words, and can be joined again."""
 
 from __future__ import annotations
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from scipy.special import chdtrc
+from stream.transforms.support import LINES, tokens_of
 
 from volt.errors import ConfigError
 from volt.stream import Source, Stream
-from volt.stream.transforms import word_types
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
@@ -24,6 +24,7 @@ from volt.stream.transforms.random_segmentation import (
     JoinPieces,
     MorfessorEm,
     Sentencepiece,
+    marked_where_none_is,
 )
 from volt.stream.transforms.transform import (
     LineFault,
@@ -33,176 +34,146 @@ from volt.stream.transforms.transform import (
     inverse,
     loaded,
 )
-from volt.stream.transforms.word_types import Choices, WordTypes
 
 LEXICON = "8\t▁\n4\t▁un\n4\tre\n2\tdo\n8\tu\n8\tn\n8\tr\n8\te\n8\td\n8\to\n2\t▁undo\n1\tundo\n"
-LINES = ["▁undo ▁redo\t▁do", "▁redo", "", "▁unredo ▁é", "▁undo\t"]
-CHANCE = LineRng.of(3)
+MARKED = ["▁undo ▁redo\t▁do", "▁redo", "", "▁unredo ▁é", "▁undo\t"]
+PLAIN = ["undo redo\tdo", "redo", "", "unredo é", "undo\t"]
+RNG = LineRng.of(3)
 
 
 @pytest.fixture
 def lexicon(tmp_path: Path) -> Path:
-    """A file with a small lexicon."""
+    """A small lexicon."""
     path = tmp_path / "lexicon.tsv"
     path.write_text(LEXICON)
     return path
 
 
-def cut(transform: Transform, lines: list[str], chance: LineRng = CHANCE) -> list[str]:
-    """Lines through a transform."""
-    return transform(Batch.of(lines), chance).lines
+def table_of(folder: Path, text: str) -> Path:
+    path = folder / "table.tsv"
+    path.write_text(text, newline="")
+    return path
 
 
-def test_pieces_make_the_words_and_the_text_comes_back(lexicon: Path) -> None:
-    """Without the spaces, a line is what it was without its own; joined, it is text."""
-    made = cut(MorfessorEm(lexicon), LINES)
-    assert [line.replace(" ", "") for line in made] == [line.replace(" ", "") for line in LINES]
-    assert cut(JoinPieces(), made) == ["undo redo\tdo", "redo", "", "unredo é", "undo\t"]
+def split(transform: Transform, lines: list[str], rng: LineRng = RNG) -> list[str]:
+    return transform(Batch.of(lines), rng).lines
 
 
-@pytest.mark.parametrize("marks", ["word", "pieces"])
-def test_settled_and_undone_give_the_text_back(lexicon: Path, marks: str) -> None:
-    """Plain text, marked here, is the same behind both, and what is drawn is the same for every chance."""
-    transform, lines = MorfessorEm(lexicon, marks=marks), ["undo redo\tdo", "a", "", "re do un"]  # type: ignore[arg-type]
-    (best,), (back,) = deterministic([transform]), inverse([transform])
-    made = cut(best, lines, LineRng.of(0))
-    assert all(cut(best, lines, LineRng.of(seed)) == made for seed in range(5))
-    assert cut(back, made) == lines
-    assert cut(MorfessorEm(lexicon, n_samples=1, marks=marks), lines) == made  # type: ignore[arg-type]
+def test_pieces_spell_the_text(lexicon: Path) -> None:
+    """Without spaces, lines are unchanged; joined, they are the text without markers."""
+    lines = split(MorfessorEm(lexicon), MARKED)
+    assert [line.replace(" ", "") for line in lines] == [line.replace(" ", "") for line in MARKED]
+    assert split(JoinPieces(), lines) == PLAIN
+
+
+@pytest.mark.parametrize("marks", ["auto", "word", "pieces"])
+def test_text_gets_markers(lexicon: Path, marks: str) -> None:
+    """The best segmentation is the same for every seed, and its inverse is the text."""
+    transform = MorfessorEm(lexicon, marks=marks)  # type: ignore[arg-type]
+    [best] = deterministic([transform])
+    [join] = inverse([transform])
+    lines = split(best, PLAIN)
+    assert all(split(best, PLAIN, LineRng.of(seed)) == lines for seed in range(5))
+    assert split(join, lines) == PLAIN
+    assert split(MorfessorEm(lexicon, n_samples=1, marks=marks), PLAIN) == lines  # type: ignore[arg-type]
+
+
+@given(LINES)
+def test_fields_without_markers_get_them(values: list[str]) -> None:
+    """Values that contain a marker, and empty values, stay."""
+    expected = list[str]()
+    for value in values:
+        marked = " ".join(f"▁{word}" for word in tokens_of(value))
+        expected.append(value if "▁" in value or not value else marked)
+    assert marked_where_none_is(Column.of(values)).strings() == expected
+
+
+def test_markers_depend_on_the_model(tmp_path: Path, lexicon: Path) -> None:
+    """Markers are added automatically only for models with markers."""
+    given_marks = MorfessorEm(lexicon, n_samples=1, marks="given")
+    assert split(given_marks, ["redo"]) == ["re do"]
+    for text, expected in {"▁low\t▁lo w\n": "▁lo w ▁lo w", "low\tlo w\n": "lo w lo w"}.items():
+        table = DeterministicSegmentation(table_of(tmp_path, text))
+        assert split(table, ["low low"]) == [expected]
 
 
 @pytest.mark.parametrize("theta", [0.0, 0.5, 2.0])
 def test_segmentations_are_drawn_by_their_scores(lexicon: Path, theta: float) -> None:
-    """P ∝ score^theta: χ² over 2,000 words; with theta 0 all are alike."""
-    best = read_model(lexicon).best(["▁undo"], 4)[0]
-    weights = np.exp(theta * np.array([one.score for one in best]))
+    """P(segmentation) ∝ score^theta, by χ² over 2,000 words."""
+    [best] = read_model(lexicon).best(["▁undo"], 4)
+    weights = np.exp(theta * np.array([each.score for each in best]))
     expected = 2_000 * weights / weights.sum()
-    counts = Counter(cut(MorfessorEm(lexicon, n_samples=4, theta=theta), ["▁undo"] * 2_000))
-    found = [counts[" ".join(one.pieces)] for one in best]
-    assert sum(found) == 2_000
+    transform = MorfessorEm(lexicon, n_samples=4, theta=theta)
+    counts = Counter(split(transform, ["▁undo"] * 2_000))
+    observed = [counts[" ".join(each.pieces)] for each in best]
+    assert sum(observed) == 2_000
     assert theta > 0 or len(set(expected.tolist())) == 1
-    assert chdtrc(len(found) - 1, ((found - expected) ** 2 / expected).sum()) > 1e-4
+    assert chdtrc(len(observed) - 1, ((observed - expected) ** 2 / expected).sum()) > 1e-4
 
 
-def test_a_line_is_the_same_whatever_stands_beside_it(lexicon: Path) -> None:
-    """Alone, in chunks, in another order, and by an object that has met other words before."""
+def test_lines_do_not_depend_on_other_lines(lexicon: Path) -> None:
+    """Lines are equal alone, in another order, and after other words."""
     transform = loaded(MorfessorEm(lexicon, theta=0.0), LoadedFiles())
-    batch = Batch.of(LINES * 8)
-    whole = transform(batch, CHANCE).lines
-    order = np.random.default_rng(1).permutation(len(batch))
-    assert transform(batch.take(order), CHANCE).lines == [whole[place] for place in order]
+    batch = Batch.of(MARKED * 8)
+    lines = transform(batch, RNG).lines
+    order = np.random.default_rng(1).permutation(len(batch)).tolist()
+    expected = [lines[place] for place in order]
+    assert transform(batch.take(order), RNG).lines == expected
     fresh = loaded(MorfessorEm(lexicon, theta=0.0), LoadedFiles())
-    assert [line for place in order for line in fresh(batch.take([place]), CHANCE).lines] == [
-        whole[i] for i in order
-    ]
+    assert [fresh(batch.take([place]), RNG).lines[0] for place in order] == expected
 
 
-def test_workers_and_threads_make_the_same(tmp_path: Path, lexicon: Path) -> None:
-    """A stream with workers gives the samples of one without; threads may share one object."""
-    file = tmp_path / "text.tsv"
-    file.write_text("".join(f"▁undo ▁redo{k % 7} ▁do\n" for k in range(200)))
-    source = Source("a", (str(file),), 1.0, (MorfessorEm(lexicon),), epochs=1, block_lines=16)
-    with Stream([source], n_workers=0) as one, Stream([source], n_workers=2) as two:
-        assert list(one) == list(two)
+def test_workers_and_threads_give_the_same_lines(tmp_path: Path, lexicon: Path) -> None:
+    """Threads may share a transform."""
+    path = tmp_path / "text.tsv"
+    path.write_text("".join(f"▁undo ▁redo{k % 7} ▁do\n" for k in range(200)))
+    source = Source("a", (str(path),), 1.0, (MorfessorEm(lexicon),), epochs=1, block_lines=16)
+    with Stream([source], n_workers=0) as alone, Stream([source], n_workers=2) as parallel:
+        assert list(alone) == list(parallel)
     transform = loaded(MorfessorEm(lexicon), LoadedFiles())
-    parts = [Batch.of([f"▁undo ▁do{k} ▁re{j}" for j in range(60)]) for k in range(8)]
-    expected = [cut(MorfessorEm(lexicon), part.lines) for part in parts]
+    parts = [[f"▁undo ▁do{k} ▁re{j}" for j in range(60)] for k in range(8)]
+    expected = [split(MorfessorEm(lexicon), part) for part in parts]
     with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(lambda part: transform(part, CHANCE).lines, parts)) == expected
+        assert list(pool.map(lambda part: split(transform, part), parts)) == expected
 
 
-WORD = st.text(
-    st.characters(exclude_characters=" \t\n\r", exclude_categories=["Cs"]), min_size=1, max_size=9
-)
-LINE = st.lists(WORD | st.just(""), max_size=6).map(" ".join)
-
-
-@given(st.lists(LINE, max_size=9), st.lists(LINE, max_size=9))
-def test_words_are_found_as_python_splits_them(first: list[str], second: list[str]) -> None:
-    """Equal words have equal numbers, others others, over all columns that come; choices are those of the word."""
-    met = list[str]()
-
-    def choices(words: list[str]) -> list[Choices]:
-        met.extend(words)
-        return [Choices((f"<{word}>", word), ((0, 1), (1, 0)), (0.5, 1.0)) for word in words]
-
-    types = WordTypes(choices)
-    for lines in (first, second):
-        found = types.find(Column.of(lines))
-        rows = [[word for word in line.split(" ") if word] for line in lines]
-        assert [met[number] for number in found.numbers] == [word for row in rows for word in row]
-        assert found.ends.tolist() == np.cumsum([len(row) for row in rows]).astype(int).tolist()
-        drawn = 2 * found.numbers
-        assert found.written(drawn, side=1).strings() == [
-            " ".join(f"<{word}>" for word in row) for row in rows
-        ]
-        assert found.written(drawn, side=2).strings() == [" ".join(row) for row in rows]
-    assert len(met) == len(set(met))
-
-
-def test_the_table_of_types_grows_and_starts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither a table that is full nor one that is emptied changes what is made; what was found before stays."""
-    monkeypatch.setattr(word_types, "_N_TYPES", 8)
-    monkeypatch.setattr(word_types, "_N_BYTES", 8)
-    monkeypatch.setattr(word_types, "_MOST_TYPES", 300)
-    types = WordTypes(lambda words: [Choices((word[::-1],), ((0, 0),), (1.0,)) for word in words])
-    kept = []
-    for block in range(6):
-        lines = [" ".join(f"w{block * 50 + k + j}" for j in range(9)) for k in range(60)]
-        found = types.find(Column.of(lines))
-        kept.append((found, [" ".join(word[::-1] for word in line.split()) for line in lines]))
-    for found, expected in kept:
-        assert found.written(found.drawn(np.zeros(60, np.uint64)), side=1).strings() == expected
-
-
-def test_a_segmenter_that_fails_leaves_nothing_behind() -> None:
-    """The words are new again at the next call."""
-    answers = [RuntimeError("once")]
-
-    def choices(words: list[str]) -> list[Choices]:
-        if answers:
-            raise answers.pop()
-        return [Choices((word,), ((0, 0),), (1.0,)) for word in words]
-
-    types = WordTypes(choices)
-    with pytest.raises(RuntimeError):
-        types.find(Column.of(["a b"]))
-    found = types.find(Column.of(["b a"]))
-    assert found.written(found.drawn(np.zeros(1, np.uint64)), side=1).strings() == ["b a"]
-
-
-def test_a_table_cuts_as_it_says(tmp_path: Path) -> None:
-    """Each word in one way; a line with a word that is missing is unfit, and the fault names word and table."""
-    table = tmp_path / "table.tsv"
-    table.write_text("▁low\t▁lo w\n▁lower\t▁low er\nlow\tl ow\n")
-    transform = loaded(DeterministicSegmentation(table), LoadedFiles())
-    assert cut(transform, ["▁low ▁lower\t▁low", ""]) == ["▁lo w ▁low er\t▁lo w", ""]
-    with pytest.raises(LineFault) as fault:
-        cut(transform, ["▁low", "▁lower ▁new ▁newer", "▁low\t▁newest"])
-    assert fault.value.reasons == {1: f"{table} lacks the word '▁new'"}
-    with pytest.raises(LineFault, match="lacks the word '▁newest'"):
-        cut(transform, ["▁low\t▁newest"])
-    assert deterministic([transform])[0].table == table  # type: ignore[attr-defined]
-    assert cut(DeterministicSegmentation(table, marks="pieces"), ["low low"]) == ["▁l ow ▁l ow"]
-    assert cut(DeterministicSegmentation(table, marks="word"), ["low"]) == ["▁lo w"]
-    assert inverse([DeterministicSegmentation(table, (2,))]) == (JoinPieces((2,)),)
-
-
-def test_words_draw_by_line_field_and_place(lexicon: Path) -> None:
-    """The same word gets several segmentations: in a line, in both fields, in other lines and epochs."""
+def test_each_occurrence_of_a_word_draws(lexicon: Path) -> None:
+    """Draws differ within a line, between fields, lines and epochs."""
     transform = MorfessorEm(lexicon, theta=0.0)
-    rows = [line.split("\t") for line in cut(transform, ["▁undo ▁undo\t▁undo ▁undo"] * 50)]
-    words = np.array(
-        [[word.strip() for field in row for word in field.split("▁")[1:]] for row in rows]
-    )
-    for one in range(4):
-        for other in range(one):
-            assert 0 < (words[:, one] == words[:, other]).sum() < 40
-    assert cut(transform, ["▁undo"] * 20) != cut(transform, ["▁undo"] * 20, LineRng.of(4))
+    lines = split(transform, ["▁undo ▁undo\t▁undo ▁undo"] * 50)
+    words = [line.replace("\t", " ").replace(" ▁", "\t▁").split("\t") for line in lines]
+    for first, second in combinations(zip(*words, strict=True), 2):
+        assert 0 < sum(a == b for a, b in zip(first, second, strict=True)) < 40
+    assert split(transform, ["▁undo"] * 20) != split(transform, ["▁undo"] * 20, LineRng.of(4))
+
+
+def test_a_table_splits_each_word_in_one_way(tmp_path: Path) -> None:
+    """A line with a word that the table lacks is unfit; the reason names its first such word."""
+    path = table_of(tmp_path, "▁low\t▁lo w\n▁lower\t▁low er\nlow\tl ow\n")
+    transform = loaded(DeterministicSegmentation(path), LoadedFiles())
+    assert split(transform, ["▁low ▁lower\t▁low", ""]) == ["▁lo w ▁low er\t▁lo w", ""]
+    with pytest.raises(LineFault) as fault:
+        split(transform, ["▁low", "▁lower ▁new ▁newer", "▁low\t▁lower"])
+    assert fault.value.reasons == {1: f"{path} lacks the word '▁new'"}
+    with pytest.raises(LineFault, match="lacks the word '▁newest'"):
+        split(transform, ["▁low\t▁newest"])
+    assert deterministic([transform]) == (DeterministicSegmentation(path),)
+    assert inverse([DeterministicSegmentation(path, (2,))]) == (JoinPieces((2,)),)
+    assert split(DeterministicSegmentation(path, marks="pieces"), ["low low"]) == ["▁l ow ▁l ow"]
+    assert split(DeterministicSegmentation(path, marks="word"), ["low"]) == ["▁lo w"]
+
+
+@pytest.mark.parametrize("space", ["\xa0", "\u3000", "\x1c", "\x85", "\u2028", "\v"])
+def test_only_the_space_separates_words(tmp_path: Path, space: str) -> None:
+    """Words and pieces may contain other white space."""
+    word = f"a{space}b{space}"
+    path = table_of(tmp_path, f"{word}\ta {space}b{space}\r\n{space}\t{space}\n")
+    lines = split(DeterministicSegmentation(path), [f"{word} {space}"])
+    assert lines == [f"a {space}b{space} {space}"]
 
 
 def test_sentencepiece_is_spm_encode(tmp_path: Path) -> None:
-    """By another name, with the options of morfessor_em."""
+    """`sentencepiece` has the option names of morfessor_em."""
     transform = Sentencepiece(tmp_path / "m.model", nbest=4, theta=0.2)
     assert transform._encode().alpha == 0.2
     assert transform._encode().sampled
@@ -210,10 +181,10 @@ def test_sentencepiece_is_spm_encode(tmp_path: Path) -> None:
     assert inverse([transform])[0].name == "spm_decode"
 
 
-def test_a_configuration_names_them(tmp_path: Path, lexicon: Path) -> None:
-    """Files are found beside the configuration, and the first option needs no name; faults name the line."""
+def test_configurations_name_segmentations(tmp_path: Path, lexicon: Path) -> None:
+    """Paths are relative to the configuration, and the first option needs no name; errors name the line."""
     (tmp_path / "text.txt").write_text("▁undo\n▁redo\n")
-    (tmp_path / "table.tsv").write_text("▁undo\t▁un do\n▁redo\n")
+    table_of(tmp_path, "▁undo\t▁un do\n▁redo\n")
     head = "sources:\n  a:\n    path: text.txt\n    epochs: 1\n    shuffle: none\n    transforms:\n"
     config = tmp_path / "stream.yaml"
     config.write_text(f"{head}    - morfessor_em: {lexicon.name}\n    - join_pieces\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import math
 import re
 from collections import Counter
 from pathlib import Path
@@ -12,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import chdtrc
 
+from volt.encode.encoder import Encoder
+from volt.errors import ConfigError, VocabularyError
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.nbest_segmenters import lexicon_segmenter
@@ -21,8 +25,12 @@ from volt.stream.transforms.taboo_segmentation import (
     MorfessorEmTaboo,
     MorfessorEmTabooReordered,
     Taboo,
+    dropout_segmenter,
+    read_encoder,
+    read_sentencepiece_segmenter,
 )
 from volt.stream.transforms.transform import LoadedFiles, Transform, deterministic, inverse, loaded
+from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 
 LEXICONS = st.dictionaries(
@@ -30,23 +38,21 @@ LEXICONS = st.dictionaries(
 )
 WORDS = st.text("abcd▁", min_size=1, max_size=6)
 LINES = ["▁unlock ▁unlock ▁lock", "▁relock", "", "▁un ▁é"]
-CHANCE = LineRng.of(3)
+RNG = LineRng.of(3)
 
 
 @pytest.fixture
 def lexicon(tmp_path: Path) -> Path:
-    """A file with a small lexicon."""
+    """A small lexicon."""
     path = tmp_path / "lexicon.tsv"
-    pieces = ["▁un", "lock", "▁u", "nl", "ock", "▁re", "loc", "▁l", *"▁unlockre"]
-    path.write_text(
-        "".join(f"{4 + k % 3}\t{piece}\n" for k, piece in enumerate(dict.fromkeys(pieces)))
-    )
+    pieces = dict.fromkeys(["▁un", "lock", "▁u", "nl", "ock", "▁re", "loc", "▁l", *"▁unlockre"])
+    path.write_text("".join(f"{4 + k % 3}\t{piece}\n" for k, piece in enumerate(pieces)))
     return path
 
 
 @pytest.fixture
 def vocabulary(tmp_path: Path) -> Path:
-    """A file with a small vocabulary."""
+    """A small vocabulary."""
     path = tmp_path / "tiny.volt"
     merges = (("l", "o"), ("c", "k</w>"), ("lo", "ck</w>"), ("u", "n"))
     tokens = (*"unlocke", *(f"{letter}</w>" for letter in "kunl"), "lo", "ck</w>", "lock</w>", "un")
@@ -54,143 +60,194 @@ def vocabulary(tmp_path: Path) -> Path:
     return path
 
 
-def sides(transform: Transform, lines: list[str], chance: LineRng = CHANCE) -> list[list[str]]:
-    """The fields of lines behind a transform."""
-    return transform(Batch.of(lines), chance).rows
+def rows_of(transform: Transform, lines: list[str], rng: LineRng = RNG) -> list[list[str]]:
+    return transform(Batch.of(lines), rng).rows
+
+
+def share_no_long_piece(source: str, target: str) -> bool:
+    return long_pieces(source.split(" ")).isdisjoint(long_pieces(target.split(" ")))
 
 
 @given(LEXICONS, WORDS, st.integers(1, 8), st.sampled_from([0.0, 0.5, float("inf")]))
-def test_no_two_share_a_long_piece(
+def test_pairs_share_no_long_piece(
     counts: dict[str, float], word: str, n: int, theta: float
 ) -> None:
-    """Of all pairs that can be drawn; both make the word, and all probability is theirs."""
-    (found,) = disjoint(lexicon_segmenter(counts), [word], n=n, theta=theta)
-    assert found.sides
-    for one, other in found.sides:
-        first, second = found.texts[one].split(" "), found.texts[other].split(" ")
+    """Both sides of each choice spell the word; the probabilities sum to 1."""
+    [choices] = disjoint(lexicon_segmenter(counts), [word], n=n, theta=theta)
+    assert choices.sides
+    for source, target in choices.sides:
+        first = choices.texts[source].split(" ")
+        second = choices.texts[target].split(" ")
         assert "".join(first) == "".join(second) == word
         assert not {piece for piece in first if len(piece.replace("▁", "")) > 1} & set(second)
-    assert found.bounds[-1] == 1
-    assert np.all(np.diff(found.bounds) >= 0)
+    assert choices.bounds[-1] == 1
+    assert np.all(np.diff(choices.bounds) >= 0)
 
 
-def test_the_marker_is_no_character() -> None:
-    """A marker with one character may be shared: '▁a' is as good as 'a'."""
+def test_markers_are_not_characters() -> None:
+    """Both sides may contain a marker with one character."""
     segmenter = lexicon_segmenter({"▁a": 8.0, "b": 8.0, "c": 8.0, "bc": 8.0})
-    (found,) = disjoint(segmenter, ["▁abc"], n=5, theta=0.5)
-    assert {(found.texts[one], found.texts[other]) for one, other in found.sides} >= {
-        ("▁a bc", "▁a b c")
-    }
+    [choices] = disjoint(segmenter, ["▁abc"], n=5, theta=0.5)
+    pairs = [(choices.texts[source], choices.texts[target]) for source, target in choices.sides]
+    assert ("▁a bc", "▁a b c") in pairs
     assert not long_pieces(["▁a", "a</w>", "▁"])
     assert long_pieces(["▁ab", "ab</w>"]) == {"▁ab", "ab</w>"}
 
 
-def test_without_a_partner_the_second_is_the_characters() -> None:
-    """Two segmentations that share every long piece are no pair; no piece of several characters is in characters."""
+def test_without_a_partner_the_target_is_characters() -> None:
+    """A segmentation whose long pieces are in all others is paired with the word's characters."""
     segmenter = lexicon_segmenter({"abc": 8.0, "d": 8.0})
-    (found,) = disjoint(segmenter, ["abcd"], n=1, theta=0.5)
-    assert [(found.texts[one], found.texts[other]) for one, other in found.sides] == [
-        ("abc d", "a b c d")
-    ]
+    [choices] = disjoint(segmenter, ["abcd"], n=1, theta=0.5)
+    assert (choices.texts, choices.sides) == (["abc d", "a b c d"], [(0, 1)])
 
 
-def test_pairs_are_drawn_by_their_scores(lexicon: Path) -> None:
-    """The first ∝ score^theta, the second likewise among those that go with it: χ² over 2,000 lines."""
-    model = lexicon_segmenter({"ab": 8.0, "a": 4.0, "b": 4.0, "bc": 2.0, "c": 4.0, "abc": 1.0})
-    best = model.best(["abc"], 4)[0]
-    first = shares_of([one.score for one in best], 0.5)
+def test_pairs_are_drawn_by_their_scores(tmp_path: Path) -> None:
+    """The source is drawn ∝ score^theta, and the target likewise among its partners, by χ² over 2,000 lines."""
+    counts = {"ab": 8.0, "a": 4.0, "b": 4.0, "bc": 2.0, "c": 4.0, "abc": 1.0}
+    [best] = lexicon_segmenter(counts).best(["abc"], 4)
     expected = dict[tuple[str, str], float]()
-    for one, share in zip(best, first, strict=True):
-        others = [
-            other for other in best if long_pieces(one.pieces).isdisjoint(long_pieces(other.pieces))
-        ]
-        weights = np.exp(0.5 * np.array([other.score for other in others]))
-        for other, weight in zip(others, weights / weights.sum(), strict=True):
-            expected[" ".join(one.pieces), " ".join(other.pieces)] = 2_000 * share * weight
-    path = lexicon.with_name("other.tsv")
-    path.write_text("8\tab\n4\ta\n4\tb\n2\tbc\n4\tc\n1\tabc\n")
-    counts = Counter(
-        (row[0], row[1]) for row in sides(MorfessorEmTaboo(path, n_samples=4), ["abc"] * 2_000)
-    )
-    assert counts.keys() <= expected.keys()
-    distance = sum((counts[pair] - n) ** 2 / n for pair, n in expected.items())
+    for source, share in zip(best, shares_of([each.score for each in best], 0.5), strict=True):
+        long = long_pieces(source.pieces)
+        partners = [each for each in best if long.isdisjoint(long_pieces(each.pieces))]
+        weights = np.exp(0.5 * np.array([each.score for each in partners]))
+        for target, weight in zip(partners, weights / weights.sum(), strict=True):
+            expected[" ".join(source.pieces), " ".join(target.pieces)] = 2_000 * share * weight
+
+    path = tmp_path / "lexicon.tsv"
+    path.write_text("".join(f"{count}\t{piece}\n" for piece, count in counts.items()))
+    rows = rows_of(MorfessorEmTaboo(path, n_samples=4), ["abc"] * 2_000)
+    observed = Counter((source, target) for source, target in rows)
+    assert observed.keys() <= expected.keys()
+    distance = sum((observed[pair] - n) ** 2 / n for pair, n in expected.items())
     assert chdtrc(len(expected) - 1, distance) > 1e-4
 
 
 def test_a_line_becomes_source_and_target(lexicon: Path) -> None:
-    """Both spell it; a second field is replaced, and further ones stay."""
-    rows = sides(MorfessorEmTaboo(lexicon, theta=0.0), [*LINES, "▁un\tx\ty"])
-    assert [row[0].replace(" ", "") for row in rows] == [
-        line.split("\t")[0].replace(" ", "") for line in [*LINES, "▁un"]
-    ]
-    assert [row[1].replace(" ", "") for row in rows] == [row[0].replace(" ", "") for row in rows]
-    assert [len(row) for row in rows] == [2, 2, 2, 2, 3]
-    assert rows != sides(MorfessorEmTaboo(lexicon, theta=0.0), [*LINES, "▁un\tx\ty"], LineRng.of(4))
+    """Both sides spell field 1; the second field is replaced, and further fields stay."""
+    lines = [*LINES, "▁un\tx\ty"]
+    transform = MorfessorEmTaboo(lexicon, theta=0.0)
+    rows = rows_of(transform, lines)
+    for line, (source, target, *rest) in zip(lines, rows, strict=True):
+        text, *others = line.split("\t")
+        assert source.replace(" ", "") == target.replace(" ", "") == text.replace(" ", "")
+        assert rest == others[1:]
+    assert rows != rows_of(transform, lines, LineRng.of(4))
 
 
-def by_word(line: str) -> dict[str, set[str]]:
-    """Word → the segmentations that it has in a line of marked words."""
-    found = dict[str, set[str]]()
+def segmentations_by_word(line: str) -> dict[str, str]:
+    """Return word → its segmentation, which must be the same for all occurrences in the line."""
+    result = dict[str, str]()
     for word in line.split("▁")[1:]:
-        found.setdefault(word.replace(" ", ""), set()).add(word.strip())
-    return found
+        assert result.setdefault(word.replace(" ", ""), word.strip()) == word.strip()
+    return result
 
 
-def test_reordered_sides_agree(lexicon: Path) -> None:
-    """In a line each word type has one segmentation on a side, and its pair on the other; lines differ."""
+def test_reordered_sides_have_one_draw_for_each_word(lexicon: Path) -> None:
+    """In a line, a word has one segmentation on each side; lines draw independently."""
+    transform = MorfessorEmTabooReordered(lexicon, theta=0.0)
     lines = ["▁unlock ▁lock ▁unlock ▁relock\t▁relock ▁unlock ▁lock ▁unlock"] * 40
-    rows = sides(MorfessorEmTabooReordered(lexicon, theta=0.0), lines)
     drawn = set[tuple[str, str]]()
-    for source, target in rows:
-        one, other = by_word(source), by_word(target)
-        assert one.keys() == other.keys() == {"unlock", "lock", "relock"}
-        assert all(len(found) == 1 for found in (*one.values(), *other.values()))
-        for word in one:
-            (first,), (second,) = one[word], other[word]
-            assert long_pieces(first.split(" ")).isdisjoint(long_pieces(second.split(" ")))
-        drawn.add((*one["unlock"], *other["unlock"]))
+    for source, target in map(tuple, rows_of(transform, lines)):
+        first = segmentations_by_word(source)
+        second = segmentations_by_word(target)
+        assert first.keys() == second.keys() == {"unlock", "lock", "relock"}
+        assert all(share_no_long_piece(first[word], second[word]) for word in first)
+        drawn.add((first["unlock"], second["unlock"]))
     assert len(drawn) > 3
-    assert (
-        sides(MorfessorEmTabooReordered(lexicon), ["▁un"])[0]
-        == sides(MorfessorEmTabooReordered(lexicon), ["▁un\t▁un"])[0][:1]
-    )
+    [[alone]] = rows_of(transform, ["▁un"])
+    assert alone == rows_of(transform, ["▁un\t▁un"])[0][0]
 
 
-def test_taboo_does_what_the_two_do(lexicon: Path) -> None:
-    """With the segmenter of Morfessor, the same lines by the same chance."""
-    assert sides(Taboo(lexicon), LINES) == sides(MorfessorEmTaboo(lexicon), LINES)
+def test_taboo_includes_both_transforms(lexicon: Path) -> None:
+    """With a Morfessor lexicon, `taboo` gives the same lines."""
+    assert rows_of(Taboo(lexicon), LINES) == rows_of(MorfessorEmTaboo(lexicon), LINES)
     lines = ["▁unlock ▁lock\t▁lock ▁unlock"]
-    assert sides(Taboo(lexicon, reordered=True), lines) == sides(
-        MorfessorEmTabooReordered(lexicon), lines
-    )
+    expected = rows_of(MorfessorEmTabooReordered(lexicon), lines)
+    assert rows_of(Taboo(lexicon, reordered=True), lines) == expected
 
 
 def test_taboo_with_a_vocabulary(vocabulary: Path) -> None:
-    """Source and target decode to the text, and no word shares a piece of several characters with itself."""
+    """Both sides decode to the text."""
     transform = loaded(
         Taboo(vocabulary, n_samples=16, segmenter="vocabulary", dropout=0.5), LoadedFiles()
     )
-    rows = sides(transform, ["lock unlock un"] * 30)
-    for row in rows:
+    batch = transform(Batch.of(["lock unlock un"] * 30), RNG)
+    for row in batch.rows:
         source, target = (re.findall(r"\S.*?</w>", side) for side in row)
-        for one, other in zip(source, target, strict=True):
-            assert long_pieces(one.split(" ")).isdisjoint(long_pieces(other.split(" ")))
-    assert len(set(map(tuple, rows))) > 3
-    assert {
-        tuple(row) for row in sides(inverse([transform])[0], ["\t".join(row) for row in rows])
-    } == {("lock unlock un",) * 2}
+        assert all(map(share_no_long_piece, source, target))
+    assert len(set(batch.lines)) > 3
     assert inverse([transform]) == (Decode(vocabulary, None),)
+    assert set(Decode(vocabulary)(batch, RNG).lines) == {"lock unlock un\tlock unlock un"}
 
 
-def test_settled_it_takes_the_best_two(lexicon: Path) -> None:
-    """The same for every chance; undone, both sides are the text."""
+def test_validation_takes_the_best_pair(lexicon: Path) -> None:
+    """The pair is the same for every seed, and the inverse is the text on both sides."""
     transform = MorfessorEmTaboo(lexicon, marks="word")
-    (best,), (back,), lines = (
-        deterministic([transform]),
-        inverse([transform]),
-        ["unlock lock", "relock"],
+    [best] = deterministic([transform])
+    [join] = inverse([transform])
+    lines = ["unlock lock", "relock"]
+    batch = best(Batch.of(lines), RNG)
+    assert all(rows_of(best, lines, LineRng.of(seed)) == batch.rows for seed in range(5))
+    assert batch.rows[0][0] != batch.rows[0][1]
+    assert join(batch, RNG).rows == [[line, line] for line in lines]
+
+
+def test_samples_of_an_encoder_are_counted() -> None:
+    """The distinct encodings with dropout are sorted by frequency; one sample is the encoding without dropout."""
+    tokens = ("l", "o", "w", *(f"{letter}</w>" for letter in "low"), "lo", "low</w>")
+    vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=tokens)
+    segmenter = dropout_segmenter(Encoder(vocabulary), 0.5)
+    low, wow = segmenter.best(["low", "wow"], 64)
+    assert {each.pieces for each in low} == {("low</w>",), ("lo", "w</w>"), ("l", "o", "w</w>")}
+    scores = [each.score for each in low]
+    assert sum(map(math.exp, scores)) == pytest.approx(64)
+    assert scores == sorted(scores, reverse=True)
+    assert [each.pieces for each in wow] == [("w", "o", "w</w>")]
+    assert segmenter.best(["low"], 64) == [low]
+    assert [each.pieces for [each] in segmenter.best(["low"], 1)] == [("low</w>",)]
+    assert segmenter.characters("low") == ("l", "o", "w</w>")
+
+
+def test_a_sentencepiece_model_gives_the_n_best_of_the_library(tmp_path: Path) -> None:
+    """A model with one segmentation of a word is refused."""
+    spm = pytest.importorskip("sentencepiece", reason="needs the package sentencepiece")
+    for kind in ("unigram", "bpe"):
+        model = io.BytesIO()
+        spm.SentencePieceTrainer.train(
+            sentence_iterator=iter(["low lower lowest newest widest new low"] * 20),
+            model_writer=model,
+            vocab_size=17,
+            model_type=kind,
+            minloglevel=2,
+        )
+        (tmp_path / kind).write_bytes(model.getvalue())
+    segmenter = read_sentencepiece_segmenter(tmp_path / "unigram")
+    processor = spm.SentencePieceProcessor(model_file=str(tmp_path / "unigram"))
+    expected = processor.nbest_encode("lowest", nbest_size=4, out_type=str)
+    [best] = segmenter.best(["lowest"], 4)
+    assert [list(each.pieces) for each in best] == expected
+    assert segmenter.characters("low") == ("▁", "l", "o", "w")
+    with pytest.raises(VocabularyError, match="bpe: not a unigram model"):
+        read_sentencepiece_segmenter(tmp_path / "bpe")
+
+
+@pytest.mark.parametrize(
+    ("name", "marker"), [("whitespace", "suffix"), ("whitespace", "prefix"), ("metaspace", "none")]
+)
+def test_vocabularies_must_split_at_spaces(tmp_path: Path, name: str, marker: str) -> None:
+    """A vocabulary must split text at spaces and mark words."""
+    path = tmp_path / "v.volt"
+    vocabulary = Vocabulary(
+        merges=(),
+        tokens=("l",),
+        marker=marker,  # type: ignore[arg-type]
+        pretokenizer=PreTokenizer(name),  # type: ignore[arg-type]
     )
-    rows = sides(best, lines)
-    assert all(sides(best, lines, LineRng.of(seed)) == rows for seed in range(5))
-    assert rows[0][0] != rows[0][1]
-    assert sides(back, ["\t".join(row) for row in rows]) == [[line, line] for line in lines]
+    vocabulary.save(path)
+    assert read_encoder(path).encode("l")
+    Vocabulary(merges=(), tokens=("l",), marker="none", pretokenizer=PreTokenizer("bytes")).save(
+        path
+    )
+    message = r"v.volt: splits text with 'bytes' and marks words with 'none'; give a v"
+    with pytest.raises(ConfigError, match=message):
+        read_encoder(path)

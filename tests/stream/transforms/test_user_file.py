@@ -137,6 +137,7 @@ def test_stdout_is_restored_after_the_last_thread(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once a command has set it up, stdout leads to stderr while at least one thread runs user code."""
+    monkeypatch.setattr(stdout_to_stderr, "is_active", False)
     with stdout_to_stderr:
         os.write(1, b"program ")
     monkeypatch.setattr(stdout_to_stderr, "is_active", True)

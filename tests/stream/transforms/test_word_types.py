@@ -1,4 +1,4 @@
-"""Columns cut into tokens and written from them: as plain Python does it, in both representations."""
+"""Columns are split into tokens and written from them as plain Python does; word types have their choices."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from token_lines import ID_LINES, LINES, id_batch, ids_of, tokens_of
+from stream.transforms.support import ID_LINES, LINES, id_batch, ids_of, tokens_of
 
-from volt.stream.transforms.column import Column, Longs
+from volt.stream.transforms import word_types
+from volt.stream.transforms.column import Column
 from volt.stream.transforms.word_types import (
     NO_OTHERS,
     Choices,
+    ColumnWords,
+    Tokens,
     WordTypes,
     cut,
     token_counts,
@@ -19,89 +22,136 @@ from volt.stream.transforms.word_types import (
     written,
 )
 
+OTHERS = st.lists(st.text("xyé", min_size=1), min_size=1, max_size=3)
 
-def flattened(lists: list[list[int]]) -> tuple[Longs, Longs]:
-    """Lists one after the other, and where each ends."""
-    flat = [number for line in lists for number in line]
-    return np.array(flat, np.int64), np.cumsum(list(map(len, lists)), dtype=np.int64)
+
+def tokens_in(column: Column) -> Tokens:
+    return cut(column, token_counts(column))
+
+
+def write(tokens: Tokens, lines: list[list[int]], others: Column) -> Column:
+    """Write lines of token indices."""
+    chosen = np.array([number for line in lines for number in line], np.int64)
+    return written(tokens, chosen, np.cumsum(list(map(len, lines)), dtype=np.int64), others)
 
 
 @given(LINES, st.data())
-def test_tokens_of_text_are_those_of_split(values: list[str], data: st.DataObject) -> None:
-    """Of any values, in any order and missing ones among them, tokens are what stands between spaces."""
+def test_tokens_are_split_at_spaces(values: list[str], data: st.DataObject) -> None:
+    """Values may be in any order, and missing."""
     order = data.draw(st.lists(st.integers(0, len(values)), max_size=8))
-    column, plain = Column.of([*values, None]).take(np.array(order, np.int64)), [*values, ""]
-    counts = token_counts(column)
-    assert counts.tolist() == [len(tokens_of(plain[k])) for k in order]
-    tokens, buffer = cut(column, counts), column.data.tobytes()
+    column = Column.of([*values, None]).take(np.array(order, np.int64))
+    rows = [tokens_of([*values, ""][number]) for number in order]
+    tokens = tokens_in(column)
+    assert token_counts(column).tolist() == list(map(len, rows))
+    data_ = column.data.tobytes()
     spans = zip(tokens.starts.tolist(), tokens.sizes.tolist(), strict=True)
-    found = [buffer[start : start + size].decode() for start, size in spans]
-    assert found == [token for k in order for token in tokens_of(plain[k])]
+    texts = [data_[start : start + size].decode() for start, size in spans]
+    assert texts == [token for row in rows for token in row]
 
 
-@given(LINES, st.lists(st.text("xyé", min_size=1), min_size=1, max_size=3), st.data())
-def test_text_is_written_from_any_tokens(
+@given(LINES, OTHERS, st.data())
+def test_values_are_written_from_tokens(
     values: list[str], others: list[str], data: st.DataObject
 ) -> None:
-    """Values of any tokens, own or others, have one space between two."""
-    column = Column.of(values)
-    tokens = cut(column, token_counts(column))
+    """Own and other tokens are joined with one space."""
     own = [token for value in values for token in tokens_of(value)]
-    numbers = st.integers(-len(others), len(own) - 1)
-    chosen = data.draw(st.lists(st.lists(numbers, max_size=9), max_size=5))
-    flat, ends = flattened(chosen)
-    made = written(tokens, flat, ends, Column.of(others)).strings()
-    assert made == [" ".join(own[k] if k >= 0 else others[-1 - k] for k in line) for line in chosen]
+    numbers = st.lists(st.integers(-len(others), len(own) - 1), max_size=9)
+    lines = data.draw(st.lists(numbers, max_size=5))
+    result = write(tokens_in(Column.of(values)), lines, Column.of(others))
+    expected = [[own[k] if k >= 0 else others[-1 - k] for k in line] for line in lines]
+    assert result.strings() == list(map(" ".join, expected))
 
 
 @given(ID_LINES, st.data())
-def test_ids_are_written_from_any_ids(lines: list[list[int]], data: st.DataObject) -> None:
-    """The same of ids, whose tokens are themselves."""
-    order = data.draw(st.permutations(range(len(lines))))
-    column = id_batch(lines).column(1).take(np.array(order, np.int64))
-    own = [number for k in order for number in lines[k]]
-    tokens = cut(column, token_counts(column))
-    chosen = data.draw(st.lists(st.lists(st.integers(-2, len(own) - 1), max_size=9), max_size=5))
-    flat, ends = flattened(chosen)
-    made = written(tokens, flat, ends, Column.of_ids(np.array([70, 80], np.int32), np.arange(3)))
-    assert ids_of(made) == [
-        [own[k] if k >= 0 else (70, 80)[-1 - k] for k in line] for line in chosen
+def test_values_are_written_from_ids(inputs: list[list[int]], data: st.DataObject) -> None:
+    """Ids are their own tokens."""
+    order = data.draw(st.permutations(range(len(inputs))))
+    own = [number for k in order for number in inputs[k]]
+    numbers = st.lists(st.integers(-2, len(own) - 1), max_size=9)
+    lines = data.draw(st.lists(numbers, max_size=5))
+    tokens = tokens_in(id_batch(inputs).column(1).take(np.array(order, np.int64)))
+    result = write(tokens, lines, Column.of_ids(np.array([70, 80], np.int32), np.arange(3)))
+    assert ids_of(result) == [
+        [own[k] if k >= 0 else (70, 80)[-1 - k] for k in line] for line in lines
     ]
 
 
-def test_the_number_of_tokens_is_kept() -> None:
-    """It is counted once, and goes with the values that are taken."""
+def test_tokens_are_counted_once() -> None:
+    """The counts are cached, and selected with the values."""
     column = Column.of(["a b", "c"])
     assert token_counts(column) is token_counts(column)
     assert token_counts(column.take([1])).tolist() == [1]
 
 
-def test_values_in_some_lines() -> None:
-    """Only these lines change; without any, the column is the same object; the buffer holds no other lines."""
+def test_new_values_replace_lines() -> None:
+    """Without lines, the column is the same object; the result's buffer contains no other lines."""
     column = Column.of(["a", None, "  c ", "x" * 10_000]).take([0, 1, 2])
     assert with_values(column, np.array([], np.int64), NO_OTHERS) is column
     changed = with_values(column, np.array([0]), Column.of(["new"]))
-    assert changed.to_arrow().to_pylist() == ["new", None, "  c "]
+    assert (changed.strings(), changed.sizes.tolist()) == (["new", "", "  c "], [3, -1, 4])
     assert len(changed.data) < 100
 
 
-def test_word_types_work_after_an_error() -> None:
-    """A word whose choices cannot be computed is an error each time; later, other words and known words have theirs."""
+WORD = st.text(
+    st.characters(exclude_characters=" \t\n\r", exclude_categories=["Cs"]), min_size=1, max_size=9
+)
+WORD_LINES = st.lists(st.lists(WORD | st.just(""), max_size=6).map(" ".join), max_size=9)
+
+
+@given(WORD_LINES, WORD_LINES)
+def test_equal_words_have_equal_numbers(first: list[str], second: list[str]) -> None:
+    """Each type is numbered once, over all columns, and has its own choices."""
+    types = list[str]()
 
     def choices(words: list[str]) -> list[Choices]:
-        if "bad" in words:
-            raise ValueError("bad")
-        return [Choices((word.upper(), word[::-1]), ((0, 1),), (1.0,)) for word in words]
+        types.extend(words)
+        return [Choices((f"<{word}>", word), ((0, 1), (1, 0)), (0.5, 1.0)) for word in words]
 
-    types = WordTypes(choices)
-    for values in (["low new"], ["new bad"], ["", "new  low est"], ["bad"], ["est"]):
-        column = Column.of(values)
-        if "bad" in values[0]:
+    table = WordTypes(choices)
+    for lines in (first, second):
+        found = table.find(Column.of(lines))
+        rows = list(map(tokens_of, lines))
+        assert [types[number] for number in found.numbers] == [word for row in rows for word in row]
+        assert found.ends.tolist() == np.cumsum(list(map(len, rows)), dtype=int).tolist()
+        drawn = 2 * found.numbers
+        assert found.written(drawn, side=2).strings() == list(map(" ".join, rows))
+        bracketed = [" ".join(f"<{word}>" for word in row) for row in rows]
+        assert found.written(drawn, side=1).strings() == bracketed
+    assert len(types) == len(set(types))
+
+
+def reversed_words(words: list[str]) -> list[Choices]:
+    if "bad" in words:
+        raise ValueError("bad")
+    return [Choices((word[::-1],), ((0, 0),), (1.0,)) for word in words]
+
+
+def written_words(found: ColumnWords) -> list[str]:
+    return found.written(found.drawn(np.zeros(len(found.ends), np.uint64)), side=1).strings()
+
+
+def test_full_tables_are_enlarged_or_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither changes the results, also of columns that were searched before."""
+    monkeypatch.setattr(word_types, "_N_TYPES", 8)
+    monkeypatch.setattr(word_types, "_N_BYTES", 8)
+    monkeypatch.setattr(word_types, "_MOST_TYPES", 300)
+    types = WordTypes(reversed_words)
+    results = list[tuple[ColumnWords, list[str]]]()
+    for block in range(6):
+        rows = [[f"w{block * 50 + k + j}" for j in range(9)] for k in range(60)]
+        found = types.find(Column.of(list(map(" ".join, rows))))
+        results.append((found, [" ".join(word[::-1] for word in row) for row in rows]))
+    for found, expected in results:
+        assert written_words(found) == expected
+
+
+def test_word_types_work_after_an_error() -> None:
+    """A word whose choices cannot be computed raises an error each time; other words have their choices."""
+    types = WordTypes(reversed_words)
+    for line in ("low new", "new bad", "new  low est", "bad", "est"):
+        if "bad" in line:
             with pytest.raises(ValueError, match="bad"):
-                types.find(column)
-            continue
-        words = types.find(column)
-        drawn = words.drawn(np.arange(len(values), dtype=np.uint64))
-        assert words.written(drawn, side=1).strings() == [
-            " ".join(value.split()).upper() for value in values
-        ]
+                types.find(Column.of([line]))
+        else:
+            expected = " ".join(word[::-1] for word in line.split())
+            assert written_words(types.find(Column.of([line]))) == [expected]

@@ -281,7 +281,9 @@ class _Converter:
         if shared is None and not inputs:
             add("has no inputs; make it the task of an input, or give share_inputs")
         if shared is not None and (inputs or shared not in self.options.tasks):
-            fault = "cannot be used with the task's own inputs" if inputs else f"no task {shared!r}"
+            fault = f"no task {shared!r}"
+            if inputs:
+                fault = "cannot be used with the task's own inputs"
             add(f"{fault}; name a task that has inputs, or remove it", "share_inputs")
         for index, step in enumerate(task.transforms or ()):
             if step not in _NAMES:
@@ -325,7 +327,9 @@ class _Converter:
             fault = f"{counts} of mixing_weight_schedule; give one more weight"
             self.notes.add(("tasks", name, "weight"), fault)
         weights = [_plain(value) for value in weight]
-        return weights if points else weights[0]
+        if points:
+            return weights
+        return weights[0]
 
     def _files(self, name: str, inputs: OldInput, task: OldTask) -> dict[str, str]:
         paths = {"src": inputs.src, "tgt": inputs.tgt or inputs.trg, "mono": inputs.mono}

@@ -40,33 +40,29 @@ def _downloaded(name: str, langs: str) -> dict[str, str]:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "volt" / "mtdata" / langs / name
     if not folder.exists():
-        _download(name, langs, folder)
+        program = shutil.which("mtdata")
+        if program is None:
+            remedy = "pip install mtdata, or give files to multistream"
+            raise MissingLibraryError(f"mtdata is not installed; {remedy}")
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".") as parent:
+                output = f"{parent}/{name}"
+                command = [program, "get", "-l", langs, "-tr", name, "--compress", "-o", output]
+                status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2).returncode
+                if status:
+                    fault = f"mtdata get {name} ended with status {status}"
+                    raise StreamError(f"{fault}; see its message above")
+                os.rename(output, folder)
+        except OSError as error:
+            fault = f"{folder}: cannot be created: {reason(error)}"
+            raise StreamError(f"{fault}; fix it, or set XDG_CACHE_HOME") from None
     result = {code: str(folder / "train-parts" / f"{name}.{code}.gz") for code in langs.split("-")}
     for path in result.values():
         if not os.path.isfile(path):
             fault = f"{path}: MTData has not written this file of {name}"
             raise StreamError(f"{fault}; remove {folder}, and retry")
     return result
-
-
-def _download(name: str, langs: str, folder: Path) -> None:
-    program = shutil.which("mtdata")
-    if program is None:
-        remedy = "pip install mtdata, or give files to multistream"
-        raise MissingLibraryError(f"mtdata is not installed; {remedy}")
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".") as parent:
-            output = f"{parent}/{name}"
-            command = [program, "get", "-l", langs, "-tr", name, "--compress", "-o", output]
-            status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2).returncode
-            if status:
-                fault = f"mtdata get {name} ended with status {status}"
-                raise StreamError(f"{fault}; see its message above")
-            os.rename(output, folder)
-    except OSError as error:
-        fault = f"{folder}: cannot be created: {reason(error)}"
-        raise StreamError(f"{fault}; fix it, or set XDG_CACHE_HOME") from None
 
 
 _CASE_NOISE = {

@@ -77,8 +77,8 @@ class ReadingOptions(Model):
     block_bytes: _Positive = BLOCK_BYTES
     """The maximum average number of bytes in a block."""
     split_lines: _Positive | None = SPLIT_LINES
-    """Lines per segment of a file; epochs permute segments. null: whole files, which take five times
-    their size in RAM."""
+    """Lines per segment of a file; epochs permute segments. null: whole files, which take five
+    times their size in RAM."""
     min_fields: _Count = 0
     """A line with fewer fields is unfit."""
     max_fields: _Positive | None = None

@@ -203,7 +203,9 @@ class SourceBuilder:
         elif isinstance(item, dict) and len(item) == 1:
             [(name, options)] = item.items()
         else:
-            value = f"{len(item)} keys" if isinstance(item, dict) else repr(item)
+            value = repr(item)
+            if isinstance(item, dict):
+                value = f"{len(item)} keys"
             fault = f"expected a name, or one name with its indented options, not {value}"
             self.notes.add(place, fault)
             return None
@@ -214,7 +216,9 @@ class SourceBuilder:
         if name != "user" or self.user_code:
             return self._transform(name, options, place)
         file = _by_name(name, options).get("file")
-        shown = self.notes.document.folder / file if isinstance(file, str) else "its file"
+        shown: object = "its file"
+        if isinstance(file, str):
+            shown = self.notes.document.folder / file
         fault = f"would run the code in {shown}; read it, then trust it (user_code)"
         self.notes.add(place, fault)
         return None
@@ -328,9 +332,21 @@ def sources_by_pattern(
         notes.add(place, f"{pattern}: no file matches this pattern; check the path")
     weights = [1.0] * len(names)
     if options.mix is None or options.mix.by == "weights":
+        reading: Values = {
+            "split_lines": each.split_lines,
+            "fields": each.columns,
+            "max_line": each.max_line or None,
+        }
         with notes.catching(place):
-            weights = _weights(each, [pattern.replace("*", name) for name in names], cache, notes)
+            shards = [
+                open_shard(pattern.replace("*", name), cache=cache, **reading) for name in names
+            ]
+            weights = shares([shard.n_lines for shard in shards], temperature=each.temperature)
     for name, weight in zip(names, weights, strict=True):
+        if not weight:
+            path = shown_path(pattern.replace("*", name))
+            fault = f"{each.temperature:g} leaves nothing to {path}; raise it"
+            notes.add(("each", "temperature"), fault)
         if name in options.sources:
             fault = f"source {name!r} is among sources, too; rename it there, or match fewer files"
             notes.add(("each",), fault)
@@ -345,21 +361,6 @@ def _pattern(notes: Notes, paths: list[str], place: Place) -> str:
         fault = "does not contain exactly one *; put one where the names of the sources differ"
         notes.add(place, f"{pattern}: {fault}")
     return pattern
-
-
-def _weights(each: EachOptions, paths: list[str], cache: Path | None, notes: Notes) -> list[float]:
-    options: Values = {
-        "split_lines": each.split_lines,
-        "fields": each.columns,
-        "max_line": each.max_line or None,
-    }
-    sizes = [open_shard(path, cache=cache, **options).n_lines for path in paths]
-    result = shares(sizes, temperature=each.temperature)
-    for path, share in zip(paths, result, strict=True):
-        if not share:
-            fault = f"{each.temperature:g} leaves nothing to {shown_path(path)}; raise it"
-            notes.add(("each", "temperature"), fault)
-    return result
 
 
 def _options_of(each: EachOptions, name: str, share: float) -> SourceOptions:

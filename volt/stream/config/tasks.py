@@ -54,8 +54,16 @@ def selected(
         result = [source for task, source in tasks if task.split == split]
     else:
         result = [source for _, source in tasks if source.name in names]
-        if not notes.problems:
-            _check_selection(tasks, others, notes, split, names)
+        splits = {task.name: task.split for task, _ in tasks}
+        for name in () if notes.problems else names:
+            remedy = near(name, [*splits]) if splits else "the file has no tasks"
+            if any(source.name == name for source in others):
+                notes.add(("sources", name), f"is a source, not a task; {remedy}")
+            elif name not in splits:
+                notes.add(("tasks",), f"no task {name!r}; {remedy}")
+            elif split == "train" and splits[name] == "valid":
+                fault = "is of split valid, not train; choose the split valid"
+                notes.add(("tasks", name), fault)
     if split == "valid":
         result = [
             replace(
@@ -75,24 +83,6 @@ def selected(
             remedy = "name a task, or add a task of that split"
         notes.add(("tasks",), f"no task is of split {split}; {remedy}")
     return result
-
-
-def _check_selection(
-    tasks: Sequence[tuple[Task, Source]],
-    others: Sequence[Source],
-    notes: Notes,
-    split: Split,
-    names: Sequence[str],
-) -> None:
-    splits = {task.name: task.split for task, _ in tasks}
-    for name in names:
-        remedy = near(name, [*splits]) if splits else "the file has no tasks"
-        if any(source.name == name for source in others):
-            notes.add(("sources", name), f"is a source, not a task; {remedy}")
-        elif name not in splits:
-            notes.add(("tasks",), f"no task {name!r}; {remedy}")
-        elif split == "train" and splits[name] == "valid":
-            notes.add(("tasks", name), "is of split valid, not train; choose the split valid")
 
 
 def defaults_of(defaults: Mapping[str, Any], builder: SourceBuilder) -> dict[str, dict[str, Any]]:
@@ -278,8 +268,10 @@ def _sample_points(options: TaskScheduleOptions, notes: Notes) -> tuple[int, ...
     before = 0
     for index, point in enumerate(options.points):
         if point <= before:
-            other = f"{before}, the point before it" if index else "0"
-            add(f"{point} is not above {other}; give rising points", "points", index)
+            fault = f"{point} is not above {before}"
+            if index:
+                fault += ", the point before it"
+            add(f"{fault}; give rising points", "points", index)
         elif point * size >= FOREVER:
             fault = f"{point * size:,} samples are too many to count; give a smaller point"
             add(fault, "points", index)

@@ -101,15 +101,14 @@ def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str
     environment = _environment()
     try:
         tree = environment.parse(text)
-        _refuse_syntax(tree, path)
+        _prepare(tree, path)
         _refuse_unused(inputs, meta.find_undeclared_variables(tree), path)
-        _bound_and_mark(tree)
         return _unmarked(_joined(environment.from_string(tree).generate(inputs), path))
     except UndefinedError as error:
         key = re.match(r"'(\w+)' is undefined", str(error))
-        fault = (
-            f"{{{{{key[1]}}}}} has no value; set {key[1]}" if key else f"{error}; fix the template"
-        )
+        fault = f"{error}; fix the template"
+        if key:
+            fault = f"{{{{{key[1]}}}}} has no value; set {key[1]}"
         raise ConfigError(f"{path}:{_line_of(error)}: {fault}, or {_HINT}") from None
     except TemplateError as error:
         line = _line_of(error)
@@ -177,7 +176,9 @@ def _environment() -> Environment:
     return environment
 
 
-def _refuse_syntax(tree: nodes.Template, path: str) -> None:
+def _prepare(tree: nodes.Template, path: str) -> None:
+    """Refuse syntax, make each loop count its rounds, and each output state its line in the
+    template."""
     from jinja2 import nodes
 
     for node in tree.find_all(nodes.Node):
@@ -186,12 +187,6 @@ def _refuse_syntax(tree: nodes.Template, path: str) -> None:
             remedy = f"use placeholders, if and for; or {_HINT}"
             fault = f"{kind.lower()} is not allowed in templates; {remedy}"
             raise ConfigError(f"{path}:{node.lineno}: {fault}")
-
-
-def _bound_and_mark(tree: nodes.Template) -> None:
-    """Make each loop count its rounds, and each output state its line in the template."""
-    from jinja2 import nodes
-
     for loop in [*tree.find_all(nodes.For)]:
         loop.iter = nodes.Filter(loop.iter, "rounds", [], [], None, None, lineno=loop.lineno)
     for output in tree.find_all(nodes.Output):

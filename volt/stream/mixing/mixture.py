@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
-from volt.stream.mixing.schedule import UNIT, Shares, Weight, check_weight, shares_of
+from volt.stream.mixing.schedule import UNIT, Longs, Shares, Weight, check_weight, shares_of
 
 By = Literal["temperature", "uniform", "concatenation"]
 TEMPERATURE = 1.5
@@ -65,9 +65,8 @@ class Sampling:
             return dict.fromkeys(sizes, 1.0)
         if self.by == "concatenation" or self.temperature == 1:
             return {name: float(size) for name, size in sizes.items()}
-        result = dict(
-            zip(sizes, shares([*sizes.values()], temperature=self.temperature), strict=True)
-        )
+        own = shares([*sizes.values()], temperature=self.temperature)
+        result = dict(zip(sizes, own, strict=True))
         for name, share in result.items():
             if share * UNIT < 1:
                 source = f"source {name!r} ({sizes[name]:,} lines against {max(sizes.values()):,})"
@@ -81,7 +80,8 @@ def shares(sizes: Sequence[int], *, temperature: float) -> list[float]:
     """Return shares ∝ size ^ (1 / temperature), which sum to 1 within twelve digits."""
     largest = max(sizes, default=0) or 1
     powers = [(size / largest) ** (1 / temperature) for size in sizes]
-    return [float(f"{power / (sum(powers) or 1):.12g}") for power in powers]
+    total = sum(powers) or 1
+    return [float(f"{power / total:.12g}") for power in powers]
 
 
 def virtual_size(sizes: Sequence[int], weights: Sequence[float]) -> int:
@@ -92,18 +92,14 @@ def virtual_size(sizes: Sequence[int], weights: Sequence[float]) -> int:
     """
     for place, weight in enumerate(weights):
         check_weight(weight, str(place))
-    mixed = [
-        (size, Fraction(repr(float(weight))))
-        for size, weight in zip(sizes, weights, strict=True)
-        if weight
-    ]
+    pairs = zip(sizes, weights, strict=True)
+    mixed = [(size, Fraction(repr(float(weight)))) for size, weight in pairs if weight]
     if not mixed:
         raise ConfigError("all weights are 0; give one source a weight above 0")
     largest, its_weight = max(mixed)
     wanted = largest * sum(weight for _, weight in mixed) / its_weight
-    return min(
-        math.floor(wanted * (1 + _ROUNDING)), math.floor(_MOST * sum(size for size, _ in mixed))
-    )
+    most = _MOST * sum(size for size, _ in mixed)
+    return min(math.floor(wanted * (1 + _ROUNDING)), math.floor(most))
 
 
 @dataclass(slots=True)
@@ -122,10 +118,10 @@ class Mixture:
     """
 
     weights: Sequence[Weight]
-    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
+    counts: Longs = field(default_factory=lambda: np.zeros(1, np.int64))
     ended: frozenset[int] = frozenset()
     since: int = 0
-    base: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
+    base: Longs = field(default_factory=lambda: np.zeros(1, np.int64))
     _shares: Shares = field(init=False)
     _earlier: Mixture | None = field(init=False, default=None, repr=False, compare=False)
 
@@ -138,7 +134,9 @@ class Mixture:
         zeros = np.zeros(len(self.weights), np.int64)
         self.counts = zeros + self.counts  # a copy, with a number for each source
         self.base = zeros + self.base
-        weights = [0.0 if i in self.ended else weight for i, weight in enumerate(self.weights)]
+        weights = [*self.weights]
+        for source in self.ended:
+            weights[source] = 0.0
         self._shares = shares_of(weights, may_end=bool(self.ended))
 
     def __repr__(self) -> str:
@@ -154,7 +152,7 @@ class Mixture:
         """The number of turns until all weights are 0, at most about 2⁶²."""
         return self._shares.until(self.n) - self.n
 
-    def counts_at(self, n: int) -> NDArray[np.int64]:
+    def counts_at(self, n: int) -> Longs:
         """Return (n_sources,) the turns of each source among the first n turns.
 
         n: a number of turns, `since` or more; calls with rising n are fast
@@ -170,16 +168,17 @@ class Mixture:
 
         n: the number of samples so far; by default all turns dealt
         """
-        return [
-            int(base) + units / UNIT for base, units in zip(self.base, self._units(n), strict=True)
-        ]
+        units = self._units(self.n if n is None else n)
+        result: list[float] = (self.base + units / UNIT).tolist()
+        return result
 
     def shares(self) -> list[float]:
         """Return each source's share of the next sample."""
-        stretch, _ = self._shares.lengths(self.n)
-        return [units / UNIT for units in self._shares.units[stretch].tolist()]
+        period, _ = self._shares.lengths(self.n)
+        result: list[float] = (self._shares.units[period] / UNIT).tolist()
+        return result
 
-    def turns(self, n: int) -> NDArray[np.int64]:
+    def turns(self, n: int) -> Longs:
         """Deal the next turns; return (n,) int64, the source of each.
 
         n: the number of turns, 0 or more; at most `left` are dealt
@@ -188,34 +187,33 @@ class Mixture:
         self.advance(turns)
         return turns
 
-    def advance(self, turns: NDArray[np.int64]) -> None:
+    def advance(self, turns: Longs) -> None:
         """Count turns that have been taken.
 
         turns: (n,) int64, the source of each
         """
         self.counts += np.bincount(turns, minlength=len(self.counts))
 
-    def peek(self, n: int) -> NDArray[np.int64]:
+    def peek(self, n: int) -> Longs:
         """Return the next turns without dealing them.
 
         n: the number of turns, 0 or more; at most `left` are returned
         """
         n = min(n, self.left)
         if len(self.ended) == len(self.weights) - 1:
-            return np.full(n, next(i for i in range(len(self.weights)) if i not in self.ended))
-        from volt.kernels.batching import (
-            apportion,
-        )  # imported late: compiled code, which a single source does not need
+            [source] = {*range(len(self.weights))} - self.ended
+            return np.full(n, source)
+        from volt.kernels.batching import apportion  # compiled; a single source does not need it
 
         first, lengths = self._shares.lengths(self.n)
-        turns = np.empty(n, np.int64)
-        dealt = (self.counts - self.base).tolist()
-        lags = [owed - UNIT * count for owed, count in zip(self._units(), dealt, strict=True)]
-        if any(abs(lag) > UNIT for lag in lags):
+        dealt = (self.counts - self.base).astype(object)
+        lags = self._units(self.n) - UNIT * dealt
+        if (abs(lags) > UNIT).any():
             raise StreamError(
                 f"counts {self.counts.tolist()} do not follow from the weights; use another state"
             )
-        apportion(np.array(lags, np.int64), self._shares.units[first:], lengths, turns, UNIT)
+        turns = np.empty(n, np.int64)
+        apportion(lags.astype(np.int64), self._shares.units[first:], lengths, turns, UNIT)
         return turns
 
     def end(self, source: int) -> Mixture | None:
@@ -229,6 +227,6 @@ class Mixture:
         left = Mixture(self.weights, self.counts, ended, since=self.n, base=self.counts)
         return left if left.left else None
 
-    def _units(self, n: int | None = None) -> list[int]:
-        now, then = self._shares.owed(self.n if n is None else n), self._shares.owed(self.since)
-        return [b - a for a, b in zip(then, now, strict=True)]
+    def _units(self, n: int) -> NDArray[np.object_]:
+        result: NDArray[np.object_] = self._shares.owed(n) - self._shares.owed(self.since)
+        return result

@@ -1,7 +1,7 @@
-"""Convert weights, which may change over time, to integer shares; a stretch is a run of samples with equal shares.
+"""Convert weights, which may change over time, to integer shares; a period is a run of samples with equal shares.
 
-The unit of a share is 2⁻⁶⁰ of a sample; the sources' shares sum to one sample. A linear schedule becomes stretches so
-short that no source gains or loses a hundredth of a sample, unless that needs more than 2¹⁷ stretches.
+The unit of a share is 2⁻⁶⁰ of a sample; the sources' shares sum to one sample. A linear schedule becomes periods so
+short that no source gains or loses a hundredth of a sample, unless that needs more than 2¹⁷ periods.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.errors import ConfigError
 
+Longs = NDArray[np.int64]
 UNIT = 1 << 60
 FOREVER = 1 << 62
 _MAX_STAIRS = 1 << 17
@@ -42,18 +43,15 @@ class Schedule:
     def __post_init__(self) -> None:
         points = list[tuple[int, float]]()
         for place, point in enumerate(arguments.several(self.points, "points")):
-            parts = arguments.several(
-                point, f"points[{place}]", remedy="give a sample and a weight"
-            )
-            if len(parts) != 2:
-                raise ConfigError(
-                    f"points[{place}] has {len(parts)} parts; give a sample and a weight"
-                )
-            arguments.number(parts[1], f"points[{place}][1]")
-            points.append((arguments.whole(parts[0], f"points[{place}][0]"), parts[1]))
+            name = f"points[{place}]"
+            pair = arguments.several(point, name, remedy="give a sample and a weight")
+            if len(pair) != 2:
+                raise ConfigError(f"{name} has {len(pair)} parts; give a sample and a weight")
+            arguments.number(pair[1], f"{name}[1]")
+            points.append((arguments.whole(pair[0], f"{name}[0]"), pair[1]))
         object.__setattr__(self, "points", tuple(points))  # a caller may have passed lists
         samples = [sample for sample, _ in points]
-        if not samples or samples[0] != 0 or any(b <= a for a, b in pairwise(samples)):
+        if samples[:1] != [0] or any(b <= a for a, b in pairwise(samples)):
             raise ConfigError(f"schedule {self.points}: samples must start at 0 and rise")
         arguments.choice(self.kind, "kind", ("steps", "linear"))
 
@@ -65,7 +63,7 @@ class Schedule:
         samples, weights = zip(*self.points, strict=True)
         if self.kind == "linear":
             return float(np.interp(sample, samples, weights))
-        return float(weights[int(np.searchsorted(samples, sample, side="right")) - 1])
+        return float(weights[bisect_right(samples, sample) - 1])
 
     def of_rank(self, rank: int, world: int) -> Schedule:
         """Convert a schedule from samples of all ranks to samples of one rank.
@@ -81,99 +79,104 @@ Weight = float | Schedule
 
 
 def check_weight(weight: Weight, name: str) -> None:
-    for value in (
-        [value for _, value in weight.points] if isinstance(weight, Schedule) else [weight]
-    ):
+    points = weight.points if isinstance(weight, Schedule) else [(0, weight)]
+    for _, value in points:
         if not (math.isfinite(arguments.number(value, "weight")) and value >= 0):
             raise ConfigError(f"source {name!r}: weight {value} must be 0 or more, and finite")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Shares:
-    """Whole-number shares for each stretch (consecutive samples with the same shares).
+    """Whole-number shares for each period (consecutive samples with the same shares).
 
-    starts: the first sample of each stretch.
-    units: (n_stretches, n_sources) int64; each row sums to UNIT, or to 0 if all weights are 0.
+    starts: the first sample of each period.
+    units: (n_periods, n_sources) int64; each row sums to UNIT, or to 0 if all weights are 0.
     """
 
     starts: tuple[int, ...]
-    units: NDArray[np.int64]
-    _before: list[list[int]] = field(
-        init=False, default_factory=list
-    )  # units due to each source before each stretch
+    units: Longs
+    _before: NDArray[np.object_] = field(init=False)  # units due to each source before each period
 
     def __post_init__(self) -> None:
-        before = [0] * self.units.shape[1]
-        for (start, end), units in zip(
-            pairwise([*self.starts, FOREVER]), self.units.tolist(), strict=True
-        ):
-            self._before.append(before)
-            before = [owed + (end - start) * unit for owed, unit in zip(before, units, strict=True)]
+        lengths = np.diff(np.array(self.starts, object))  # Python's whole numbers have no limit
+        before = np.zeros(self.units.shape, object)
+        before[1:] = np.cumsum(self.units[:-1].astype(object) * lengths[:, None], axis=0)
+        self._before = before
 
-    def _stretch(self, sample: int) -> int:
+    def _period(self, sample: int) -> int:
         return bisect_right(self.starts, sample) - 1
 
-    def lengths(self, sample: int) -> tuple[int, NDArray[np.int64]]:
-        """Return the index of a sample's stretch, and the number of samples left in it and in each later stretch."""
-        first = self._stretch(sample)
+    def lengths(self, sample: int) -> tuple[int, Longs]:
+        """Return the index of a sample's period, and the number of samples left in it and in each later period."""
+        first = self._period(sample)
         return first, np.diff([sample, *self.starts[first + 1 :], FOREVER])
 
     def until(self, sample: int) -> int:
         """Return the first sample, from `sample` on, at which no source has a share; FOREVER if there is none."""
-        first = self._stretch(sample)
-        idle = np.flatnonzero(~self.units[first:].any(axis=1))
-        return max(sample, self.starts[first + int(idle[0])]) if len(idle) else FOREVER
+        first = self._period(sample)
+        for idle in np.flatnonzero(~self.units[first:].any(axis=1)):
+            return max(sample, self.starts[first + int(idle)])
+        return FOREVER
 
-    def owed(self, sample: int) -> list[int]:
-        stretch = self._stretch(sample)
-        span = sample - self.starts[stretch]
-        row = zip(self._before[stretch], self.units[stretch].tolist(), strict=True)
-        return [before + span * units for before, units in row]
+    def owed(self, sample: int) -> NDArray[np.object_]:
+        """Return the units due to each source before a sample."""
+        period = self._period(sample)
+        units = self.units[period].astype(object)
+        result: NDArray[np.object_] = self._before[period] + (sample - self.starts[period]) * units
+        return result
 
 
 def shares_of(weights: Sequence[Weight], *, may_end: bool = False) -> Shares:
     """Convert weights to shares. Raises ConfigError if one rounds to 0, or if all are 0 and `may_end` is False."""
-    schedules = [weight for weight in weights if isinstance(weight, Schedule)]
-    points = sorted({0, *(sample for schedule in schedules for sample, _ in schedule.points)})
-    starts, rows = list[int](), list[list[int]]()
-    for start, end in zip(points, [*points[1:], None], strict=True):
+    points = {0}
+    for weight in weights:
+        if isinstance(weight, Schedule):
+            points.update(sample for sample, _ in weight.points)
+    starts = list[int]()
+    rows = list[list[int]]()
+    for start, end in pairwise([*sorted(points), None]):
+        assert start is not None
         for stair, shares in _stairs(weights, start, end, may_end=may_end):
             starts.append(stair)
             rows.append(_whole(shares))
-    for stretch in reversed(range(len(rows) - 1)):
-        rows[stretch] = rows[stretch] if any(rows[stretch]) else rows[stretch + 1]
+    for period in reversed(range(len(rows) - 1)):
+        if not any(rows[period]):
+            rows[period] = rows[period + 1]
     return Shares(tuple(starts), np.array(rows, np.int64))
 
 
 def _stairs(
     weights: Sequence[Weight], start: int, end: int | None, *, may_end: bool
 ) -> list[tuple[int, list[Fraction]]]:
+    """Return the periods from a point to the next: the first sample of each, and its shares."""
     first = _normalised([_weight(weight, start) for weight in weights], start, may_end=may_end)
     linear = [isinstance(weight, Schedule) and weight.kind == "linear" for weight in weights]
     if end is None or not any(linear):
         return [(start, first)]
-    ends = [
-        end if moves else start for moves in linear
-    ]  # a stepped weight is constant until the end
-    last = _normalised(
-        [_weight(*pair) for pair in zip(weights, ends, strict=True)], end, may_end=may_end
-    )
-    if not any(first) or not any(
-        last
-    ):  # all weights rise from 0 or fall to 0: use the other point's shares
-        return [(start, [a or b for a, b in zip(first, last, strict=True)])]
+    # a stepped weight is constant until the end
+    at_end = [
+        _weight(weight, end if is_linear else start)
+        for weight, is_linear in zip(weights, linear, strict=True)
+    ]
+    last = _normalised(at_end, end, may_end=may_end)
+    if not any(first) or not any(last):  # all weights rise from 0 or fall to 0
+        return [(start, first if any(first) else last)]
     slopes = [b - a for a, b in zip(first, last, strict=True)]
     if not any(slopes):
         return [(start, first)]
-    length, slope = end - start, float(max(map(abs, slopes)))
+
     # Within one of n stairs, the accumulated share is off by at most slope·length / 8n².
-    n_stairs = min(length, _MAX_STAIRS, math.ceil(math.sqrt(slope * length / 8 / 0.01)) + 1)
+    length = end - start
+    steepest = float(max(map(abs, slopes)))
+    n_stairs = math.ceil(math.sqrt(steepest * length / 8 / 0.01)) + 1
+    n_stairs = min(length, _MAX_STAIRS, n_stairs)
     bounds = [start + length * stair // n_stairs for stair in range(n_stairs + 1)]
-    middles = [Fraction(a + b - 1 - 2 * start, 2 * (end - start)) for a, b in pairwise(bounds)]
-    return [
-        (bound, [share + slope * middle for share, slope in zip(first, slopes, strict=True)])
-        for bound, middle in zip(bounds, middles, strict=False)
-    ]
+    result = list[tuple[int, list[Fraction]]]()
+    for low, high in pairwise(bounds):
+        middle = Fraction(low + high - 1 - 2 * start, 2 * length)
+        shares = [share + slope * middle for share, slope in zip(first, slopes, strict=True)]
+        result.append((low, shares))
+    return result
 
 
 def _weight(weight: Weight, sample: int) -> Fraction:
@@ -183,24 +186,24 @@ def _weight(weight: Weight, sample: int) -> Fraction:
 
 def _normalised(values: list[Fraction], sample: int, *, may_end: bool) -> list[Fraction]:
     total = sum(values)
-    if not total and may_end:
-        return values
     if not total:
+        if may_end:
+            return values
         raise ConfigError(f"all weights are 0 at sample {sample}; give one source a weight above 0")
-    for value in values:
-        if value and value / total * UNIT < 1:
+    shares = [value / total for value in values]
+    for value, share in zip(values, shares, strict=True):
+        if value and share * UNIT < 1:
             raise ConfigError(
                 f"weight {float(value)} of {float(total)} at sample {sample} rounds to 0; raise it"
             )
-    return [value / total for value in values]
+    return shares
 
 
 def _whole(shares: list[Fraction]) -> list[int]:
-    if not any(shares):
-        return [0] * len(shares)
+    """Round shares down to units; the largest remainders get the units that are left."""
     exact = [share * UNIT for share in shares]
-    units = [math.floor(value) for value in exact]
+    units = list(map(math.floor, exact))
     by_remainder = sorted(range(len(units)), key=lambda index: units[index] - exact[index])
-    for index in by_remainder[: UNIT - sum(units)]:
+    for index in by_remainder[: math.ceil(sum(exact)) - sum(units)]:
         units[index] += 1
     return units

@@ -10,11 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volt.stream.transforms.column import Longs
 from volt.stream.transforms.line_rng import Place, key
-
-Longs = NDArray[np.int64]
 
 
 def permutation(n: int, *place: Place) -> Longs:

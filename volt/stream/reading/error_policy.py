@@ -81,15 +81,16 @@ def kind_of(fault: Fault) -> str:
 
 def check_quarantine(path: str) -> None:
     folder = os.path.dirname(os.path.realpath(path))
-    problems = {
-        "it is a URL; name a local file": url_of(path),
-        "it is a folder; name a file": os.path.isdir(path),
-        "no such folder; create the folder, or name another file": not os.path.isdir(folder),
-        "permission denied; name another file": not os.access(
-            path if os.path.exists(path) else folder, os.W_OK
-        ),
-    }
-    for problem in (problem for problem, is_present in problems.items() if is_present):
+    problem = ""
+    if url_of(path):
+        problem = "it is a URL; name a local file"
+    elif os.path.isdir(path):
+        problem = "it is a folder; name a file"
+    elif not os.path.isdir(folder):
+        problem = "no such folder; create the folder, or name another file"
+    elif not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        problem = "permission denied; name another file"
+    if problem:
         raise OutputError(f"{shown_path(path)}: cannot be appended to: {problem}")
 
 
@@ -118,26 +119,24 @@ class FaultCounter:
             return
         if self.policy.quarantine is not None:
             self._quarantine(self.policy.quarantine, faults)
-        last, most, share = faults[-1], self.policy.max_faults, self.policy.max_share
-        exceeded = f"max_faults={most}" if most is not None and self.n_faults > most else ""
-        if (
-            not exceeded
-            and share is not None
-            and self.n_read >= MIN_READ
-            and self.n_faults > share * self.n_read
-        ):
-            exceeded = f"max_share={share}"
-        if exceeded:
-            result = f"unfit lines: {self.n_faults} of {self.n_read}, more than {exceeded} allows"
-            raise StreamError(f"{last.place}: {last.reason}; {result}; fix the data")
+        most = self.policy.max_faults
+        share = self.policy.max_share
+        if most is not None and self.n_faults > most:
+            limit = f"max_faults={most}"
+        elif share is None or self.n_read < MIN_READ or self.n_faults <= share * self.n_read:
+            return
+        else:
+            limit = f"max_share={share}"
+        last = faults[-1]
+        counts = f"unfit lines: {self.n_faults} of {self.n_read}, more than {limit} allows"
+        raise StreamError(f"{last.place}: {last.reason}; {counts}; fix the data")
 
     def _quarantine(self, path: str, faults: Sequence[Fault]) -> None:
-        rows = [
-            {"place": fault.place, "reason": fault.reason, "line": fault.text} for fault in faults
-        ]
         try:
             with Path(path).open("a", encoding="utf-8") as file:
-                file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+                for fault in faults:
+                    row = {"place": fault.place, "reason": fault.reason, "line": fault.text}
+                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
         except OSError as error:
             raise OutputError(
                 f"{path}: cannot be appended to ({error.strerror or error}); make it writable"

@@ -49,48 +49,52 @@ def cached_index(
     digest = blake2b(json.dumps([VERSION, source, *key, *others]).encode(), digest_size=12)
     entry = (cache or default_cache()) / f"{digest.hexdigest()}{_INDEX}"
     copy = entry.with_suffix(_COPY)
-
-    def current() -> Index | None:
-        with suppress(StreamError):  # a file or its copy has changed
-            if (stored := _stored(entry)) is not None:
-                with suppress(OSError):  # a read-only cache can still be used
-                    os.utime(entry)
-                facts, records = Facts(**stored["record"]["facts"]), stored["record"]["files"]
-                files = tuple(
-                    Segments.of_record(one, path, copy)
-                    for one, path in zip(records, paths, strict=True)
-                )
-                return (files, facts) if max_line is None or facts.longest <= max_line else None
-        return None
-
-    if (result := current()) is not None:
-        return result
+    index = _current(entry, paths, copy, max_line)
+    if index is not None:
+        return index
     entry.parent.mkdir(parents=True, exist_ok=True)
     with locked(entry.with_suffix(_LOCK)):
-        if (result := current()) is None:  # else another process has just created it
-            result = make(copy)
-            record = {"files": [one.record() for one in result[0]], "facts": result[1]._asdict()}
+        index = _current(entry, paths, copy, max_line)
+        if index is None:  # else another process has just created it
+            index = make(copy)
+            files, facts = index
+            record = {"files": [file.record() for file in files], "facts": facts._asdict()}
+            values = {
+                "version": VERSION,
+                "check": _check(record),
+                "source": source,
+                "record": record,
+            }
             with write_atomic(entry) as file:
-                values = {
-                    "version": VERSION,
-                    "check": _check(record),
-                    "source": source,
-                    "record": record,
-                }
                 file.write(json.dumps(values).encode())
-    return result
+    return index
+
+
+def _current(entry: Path, paths: Sequence[str], copy: Path, max_line: int | None) -> Index | None:
+    """Return the index in the cache, if it is valid for these files."""
+    stored = _stored(entry)
+    if stored is None:
+        return None
+    with suppress(OSError):  # a read-only cache can still be used
+        os.utime(entry)
+    record = stored["record"]
+    facts = Facts(**record["facts"])
+    if max_line is not None and facts.longest > max_line:
+        return None
+    with suppress(StreamError):  # a file or its copy has changed
+        pairs = zip(record["files"], paths, strict=True)
+        return tuple(Segments.of_record(one, path, copy) for one, path in pairs), facts
+    return None
 
 
 def _stored(index: Path) -> dict[str, Any] | None:
     try:
         stored: dict[str, Any] = json.loads(index.read_bytes())
-        return (
-            stored
-            if stored["version"] == VERSION and stored["check"] == _check(stored["record"])
-            else None
-        )
+        if stored["version"] == VERSION and stored["check"] == _check(stored["record"]):
+            return stored
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
+        pass
+    return None
 
 
 def _check(record: object) -> str:
@@ -129,16 +133,13 @@ def prune(cache: Path, *, days: float = 30) -> int:
     """
     freed = 0
     for stem, paths in _entries(cache).items():
-        with (
-            suppress(OSError),
-            locked(cache / f"{stem}{_LOCK}", waits=False) as is_ours,
-        ):  # others may remove it, too
+        with suppress(OSError), locked(cache / f"{stem}{_LOCK}", waits=False) as is_ours:
             if is_ours and not _is_wanted(*paths[:2], days=days):
                 freed += sum(size_of(str(path)) or 0 for path in paths)
-                for path in paths:
+                for path in paths:  # others may remove it, too
                     path.unlink(missing_ok=True)
-    for part in cache.glob(".*.part"):
-        sweep(part)
+    for unfinished in cache.glob(".*.part"):
+        sweep(unfinished)
     return freed
 
 
@@ -150,15 +151,16 @@ def _entries(cache: Path) -> dict[str, list[Path]]:
 
 def _is_wanted(index: Path, copy: Path, *, days: float) -> bool:
     stored = _stored(index)
+    if stored is None:
+        return False
     try:
-        if stored is None:
-            return False
         path = stored["source"][0]
-        if (
-            url_of(path) is None and list(identity_of(path)) != stored["source"]
-        ):  # servers are not contacted
+        is_local = url_of(path) is None  # servers are not contacted
+        if is_local and list(identity_of(path)) != stored["source"]:
             return False
-        used = max(index.stat().st_mtime, copy.stat().st_atime if copy.exists() else 0.0)
+        used = index.stat().st_mtime
+        if copy.exists():
+            used = max(used, copy.stat().st_atime)
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         return False
     return time.time() - used < days * 86_400

@@ -62,10 +62,10 @@ def are_ids(path: str) -> bool:
 
 def bin_of(path: str) -> str:
     """Return the .bin file of an .idx file, or of a prefix that is not itself a file; else the path itself."""
-    is_prefix = not os.path.lexists(path) and any(
-        os.path.isfile(path + ending) for ending in (IDX, BIN)
-    )
-    return prefix_of(path) + BIN if is_prefix or path.endswith(IDX) else path
+    if path.endswith(IDX):
+        return prefix_of(path) + BIN
+    is_prefix = os.path.isfile(path + IDX) or os.path.isfile(path + BIN)
+    return path + BIN if is_prefix and not os.path.lexists(path) else path
 
 
 def bins_of(paths: Iterable[str]) -> list[str]:
@@ -89,14 +89,15 @@ def open_pair(pair: Mapping[str, str], **options: Any) -> PairShard:
         arguments.text(name, "the name of a field")
         arguments.path(path, f"pair[{name!r}]")
     sides = [open_one(path, **options) for path in pair.values()]
-    for side in sides[1:]:
-        if side.n_lines != sides[0].n_lines:
-            first, other = (
+    first = sides[0]
+    for side in sides:
+        if side.n_lines != first.n_lines:
+            counts = [
                 f"{shown_path(one.paths[0])} has {counted(one.n_lines, 'line')}"
-                for one in (sides[0], side)
-            )
+                for one in (first, side)
+            ]
             raise StreamError(
-                f"{first}, {other}; files of a pair must have the same number of lines; align them"
+                f"{', '.join(counts)}; files of a pair must have the same number of lines; align them"
             )
     names = tuple(pair)
     facts = [side.facts for side in sides]
@@ -107,9 +108,8 @@ def open_pair(pair: Mapping[str, str], **options: Any) -> PairShard:
         digest=_digest(names, [one.digest for one in facts]),
         is_utf8=all(one.is_utf8 for one in facts),
     )
-    return PairShard(
-        tuple(file for side in sides for file in side.files), merged, names, tuple(sides)
-    )
+    files = tuple(file for side in sides for file in side.files)
+    return PairShard(files, merged, names, tuple(sides))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +118,10 @@ class IdShard(Shard):
 
     def read(self, segment: int) -> tuple[Column, ...]:
         data, index = self.files
-        sizes = np.frombuffer(index.read(segment)[-4 * self.counts[segment] :], "<i4").astype(
-            np.int64
-        )
-        ids = np.frombuffer(data.read(segment), dtype_of(self.facts.dtype)).astype(
-            np.int32, copy=False
-        )
-        return (Column(ids, np.cumsum(sizes) - sizes, sizes),)
+        sizes = np.frombuffer(index.read(segment)[-4 * self.counts[segment] :], "<i4")
+        sizes = sizes.astype(np.int64)
+        ids = np.frombuffer(data.read(segment), dtype_of(self.facts.dtype))
+        return (Column(ids.astype(np.int32, copy=False), np.cumsum(sizes) - sizes, sizes),)
 
 
 def open_id_shard(
@@ -147,46 +144,51 @@ def open_id_shard(
             )
         check_is_file(index)
         make = partial(_indexed, data, index, split_lines, max_line)
-        return IdShard(
-            *cached_index(
-                [data, index], make, cache=cache, max_line=max_line, key=["ids", split_lines]
-            )
-        )
+        key = ["ids", split_lines]
+        paths = [data, index]
+        return IdShard(*cached_index(paths, make, cache=cache, max_line=max_line, key=key))
 
 
 def _indexed(
     data: str, index: str, split_lines: int | None, max_line: int | None, _: Path
 ) -> Index:
-    with local_copy(
-        data, kind=CorpusError, beside=lambda copy: [Path(prefix_of(copy) + IDX)]
-    ) as copy:
+    def index_of(copy: str | Path) -> str:
+        return prefix_of(copy) + IDX
+
+    with local_copy(data, kind=CorpusError, beside=lambda copy: [Path(index_of(copy))]) as copy:
         ids = open_ids(copy)
         ids.check()
         scan = _Scan(ids, data, max_line)
         firsts = range(0, len(ids), split_lines or max(1, len(ids)))
-        spans = [(first, min(first + firsts.step, len(ids))) for first in firsts]
-        segments = noted(data, "plain", scan.at(spans))
-        sizes = noted(index, "plain", _sizes(prefix_of(copy) + IDX, ids, spans))
-        return (segments, sizes), scan.facts()
+        bounds = [(first, min(first + firsts.step, len(ids))) for first in firsts]
+        files = (
+            noted(data, "plain", scan.at(bounds)),
+            noted(index, "plain", _sizes(index_of(copy), ids, bounds)),
+        )
+        return files, scan.facts()
 
 
 def _sizes(
-    index: str, ids: IndexedIds, spans: list[tuple[int, int]]
+    index: str, ids: IndexedIds, bounds: list[tuple[int, int]]
 ) -> Iterator[tuple[bytes, int]]:
-    head = HEAD.size + 8 * (ids.documents is not None)
+    n_bytes = HEAD.size + 8 * (ids.documents is not None)
     with open(index, "rb") as file:
-        for first, last in spans:
-            yield file.read((head if first == 0 else 0) + 4 * (last - first)), last - first
+        for first, last in bounds:
+            yield file.read(n_bytes + 4 * (last - first)), last - first
+            n_bytes = 0
 
 
 class _Scan:
-    def __init__(self, result: IndexedIds, path: str, max_line: int | None) -> None:
-        self.ids, self.path, self.max_line = result, path, max_line
+    def __init__(self, ids: IndexedIds, path: str, max_line: int | None) -> None:
+        self.ids = ids
+        self.path = path
+        self.max_line = max_line
         self.n_bytes = self.longest = 0
-        self.values, self.sizes = blake2b(digest_size=16), blake2b(digest_size=16)
+        self.values = blake2b(digest_size=16)
+        self.sizes = blake2b(digest_size=16)
 
-    def at(self, spans: list[tuple[int, int]]) -> Iterator[tuple[bytes, int]]:
-        for first, last in spans:
+    def at(self, bounds: list[tuple[int, int]]) -> Iterator[tuple[bytes, int]]:
+        for first, last in bounds:
             ids, offsets = self.ids.span(first, last)
             self._check(ids, offsets, first)
             self.values.update(ids.astype("<i4", copy=False).data)
@@ -230,27 +232,27 @@ def open_shard(
     fields: for a table (JSON lines or Parquet), field name → JSON key or column name.
     max_line: the maximum number of bytes of a line; None for no limit.
     """
-    if fields is not None:
-        if are_ids(path):
-            raise StreamError(
-                f"{shown_path(path)}: contains indexed ids, which have no columns; remove `columns`"
-            )
-        from volt.stream.reading.tables import open_table
+    if fields is None:
+        return open_one(path, split_lines=split_lines, cache=cache, max_line=max_line)
+    if are_ids(path):
+        raise StreamError(
+            f"{shown_path(path)}: contains indexed ids, which have no columns; remove `columns`"
+        )
+    from volt.stream.reading.tables import open_table
 
-        return open_table(path, fields, split_lines=split_lines, cache=cache, max_line=max_line)
-    return open_one(path, split_lines=split_lines, cache=cache, max_line=max_line)
+    return open_table(path, fields, split_lines=split_lines, cache=cache, max_line=max_line)
 
 
 def remedy_of(path: str, error: StreamError) -> str:
     """Return the remedy for a damaged file written by `volt shard`; empty for other files and errors."""
     folder, name = os.path.split(path)
-    is_damaged = isinstance(error.__cause__, CorpusError) and not isinstance(
-        error.__cause__, LongLineError
-    )
-    if not (
-        is_damaged
-        and _SHARDED.fullmatch(name)
-        and os.path.isfile(os.path.join(folder, "manifest.json"))
+    cause = error.__cause__
+    if (
+        isinstance(cause, LongLineError)
+        or not isinstance(cause, CorpusError)
+        or not _SHARDED.fullmatch(name)
+        or not os.path.isfile(os.path.join(folder, "manifest.json"))
     ):
         return ""
-    return f"; make the shards again: volt shard CONFIG -o {shown_path(os.path.dirname(folder) or '.')}"
+    output = shown_path(os.path.dirname(folder) or ".")
+    return f"; make the shards again: volt shard CONFIG -o {output}"

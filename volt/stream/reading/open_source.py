@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt.display import counted
 from volt.errors import CorpusError, StreamError
@@ -24,6 +23,7 @@ from volt.stream.reading.shard import Shard
 from volt.stream.reading.source_definition import Source
 from volt.stream.reading.text_shard import SMALL
 from volt.stream.reading.unread_lines import LineBlock
+from volt.stream.transforms.column import Longs
 from volt.stream.transforms.line_batch import Batch, joined
 from volt.stream.transforms.ordering import check_order
 from volt.stream.transforms.transform import (
@@ -69,23 +69,19 @@ class OpenSource:
     grown: Growth = ()
 
     def __post_init__(self) -> None:
-        sizes = [np.array(shard.counts, np.int64) for shard in self.shards]
-        self.sizes: NDArray[np.int64] = np.concatenate(sizes)  # (n_segments,) lines
-        self.shard_starts: NDArray[np.int64] = np.cumsum(
-            [0, *map(len, sizes)]
-        )  # (n_shards + 1,) first segments
-        self.line_starts: NDArray[np.int64] = np.cumsum(
-            [0, *self.sizes]
-        )  # (n_segments + 1,) first lines
-        self.n_lines = int(self.sizes.sum())  # in an epoch
+        counts = [shard.counts for shard in self.shards]
+        # (n_segments,) lines of each segment
+        self.sizes: Longs = np.concatenate(counts, dtype=np.int64)
+        # (n_shards + 1,) first segments, and (n_segments + 1,) first lines
+        self.shard_starts: Longs = np.cumsum([0, *map(len, counts)])
+        self.line_starts: Longs = np.cumsum([0, *self.sizes])
+        self.n_lines = int(self.line_starts[-1])  # in an epoch
         self.n_bytes = sum(shard.facts.n_bytes for shard in self.shards)
         self.is_utf8 = all(shard.facts.is_utf8 for shard in self.shards)
         self.is_clean = all(shard.is_clean for shard in self.shards)
-        self.orders, self.blocks, self.epochs = (
-            SharedCache(most=4),
-            SharedCache(most=1),
-            SharedCache(most=2),
-        )
+        self.blocks = SharedCache(most=1)  # lines of blocks with several chunks
+        self.epochs = SharedCache(most=2)  # transformed lines of a small source
+        self.orders = SharedCache(most=4)
         self._segments = SharedCache(most=1)
 
     def __reduce__(self) -> tuple[type[OpenSource], tuple[object, ...]]:
@@ -95,9 +91,8 @@ class OpenSource:
     def transforms(self) -> tuple[Transform, ...]:
         """The transforms with their files loaded. Raises VoltError if one cannot be loaded."""
         added = special_tokens(self.source.transforms)
-        return tuple(
-            loaded(excluding(transform, added), self.files) for transform in self.source.transforms
-        )
+        steps = [excluding(transform, added) for transform in self.source.transforms]
+        return tuple(loaded(step, self.files) for step in steps)
 
     @property
     def name(self) -> str:
@@ -137,7 +132,7 @@ class OpenSource:
     def fingerprints(self) -> dict[str, object]:
         """Values and digests of everything that the source's lines depend on."""
         source = self.source
-        return {
+        result = {
             "lines": fingerprint([[shard.facts.digest, shard.n_lines] for shard in self.shards]),
             "names": list(source.names),
             "block_lines": self.block_lines,
@@ -146,13 +141,15 @@ class OpenSource:
             "epochs": source.epochs,
             "weight": signature(source.weight),
             "checks": signature(source.checks),
-            **({"chunk_lines": self.chunk_lines} if self.chunk_lines < self.block_lines else {}),
             "n_lines": self.n_lines,
             "transforms": [
                 f"{declared.name} {fingerprint(signature(transform))}"
                 for declared, transform in zip(source.transforms, self.transforms, strict=True)
             ],
         }
+        if self.chunk_lines < self.block_lines:
+            result["chunk_lines"] = self.chunk_lines
+        return result
 
     def growing(self, grown: Growth) -> OpenSource:
         """Return the source with `grown`, the record of appended lines."""
@@ -166,11 +163,11 @@ class OpenSource:
                 )
 
     def segment_place(self, segment: int) -> tuple[Shard, int]:
+        """Return the shard of a segment, and the segment's number in it."""
         shard = int(np.searchsorted(self.shard_starts, segment, side="right")) - 1
         return self.shards[shard], segment - int(self.shard_starts[shard])
 
     def segment_order(self, epoch: int) -> SegmentOrder:
-        """Return the segments in an epoch's order; appended lines come last."""
         before = [n_lines for last, n_lines in self.grown if epoch <= last]
         n_lines = min(before, default=self.n_lines)
         n_segments = int(np.searchsorted(self.line_starts, n_lines))
@@ -211,29 +208,32 @@ def open_source(
     files: LoadedFiles | None = None,
 ) -> OpenSource:
     """Find and index a source's files. Raises StreamError if there are no lines, or a file cannot be read."""
-    shards, faults, groups = list[Shard](), list[Fault](), groups_of(source)
-    is_slow = any(url_of(path) or (size_of(path) or 0) >= SMALL for path in groups[0])
-    n_threads = min(_MOST_THREADS, available_cores(), len(groups)) if is_slow else 1
+    groups = groups_of(source)
+    n_threads = 1
+    if any(url_of(path) or (size_of(path) or 0) >= SMALL for path in groups[0]):
+        n_threads = min(_MOST_THREADS, available_cores(), len(groups))
     results = in_order(partial(_shard, source, cache=cache), groups, n_threads=n_threads)
+    shards = list[Shard]()
+    faults = list[Fault]()
     for paths, result in zip(groups, results, strict=True):
         if isinstance(result, Shard):
-            shards.append(result)
+            if result.n_lines:
+                shards.append(result)
             continue
         if policy is None or policy.on_fault == "raise":
-            raise StreamError(
-                f"source {source.name!r}: {result}{remedy_of(paths[0], result)}"
-            ) from result
+            problem = f"source {source.name!r}: {result}{remedy_of(paths[0], result)}"
+            raise StreamError(problem) from result
         faults.append(Fault(bare(paths[0]), 0, f"unreadable shard: {result}"))
-    filled = tuple(shard for shard in shards if shard.n_lines)
-    if not filled:
+    if not shards:
         why = f"; {faults[0].reason}" if faults else ""
-        first, *others = [group[0] for group in groups]
-        held = f"{first} and {counted(len(others), 'other file')}" if others else first
-        raise StreamError(f"source {source.name!r}: no line in {held}{why}; name other files")
+        where = groups[0][0]
+        if len(groups) > 1:
+            where += f" and {counted(len(groups) - 1, 'other file')}"
+        raise StreamError(f"source {source.name!r}: no line in {where}{why}; name other files")
     files = files or LoadedFiles()
     check_order(source.transforms, files)
     stamps = tuple((str(path), stamp_of(str(path))) for path in files_of(source.transforms))
-    return OpenSource(source, filled, seed, tuple(faults), stamps, files)
+    return OpenSource(source, tuple(shards), seed, tuple(faults), stamps, files)
 
 
 def groups_of(source: Source) -> list[tuple[str, ...]]:
@@ -253,11 +253,11 @@ def _shard(source: Source, paths: tuple[str, ...], *, cache: Path | None) -> Sha
         "max_line": source.max_line or None,
     }
     try:
-        if source.names and not source.keys:
+        if source.keys:
+            options["fields"] = dict(zip(source.names, source.keys, strict=True))
+        elif source.names:
             return open_pair(dict(zip(source.names, paths, strict=True)), **options)
-        return open_shard(
-            paths[0], fields=dict(zip(source.names, source.keys, strict=True)) or None, **options
-        )
+        return open_shard(paths[0], **options)
     except StreamError as error:
         return error
 
@@ -267,7 +267,7 @@ def segment_lines(source: OpenSource, block: LineBlock) -> tuple[SegmentLines, .
     return order.lines(block.start, block.n_lines)
 
 
-def line_order(source: OpenSource, block: LineBlock, n: int) -> NDArray[np.int64] | None:
+def line_order(source: OpenSource, block: LineBlock, n: int) -> Longs | None:
     """Return the order of a block's n lines (or outputs); None if they keep their order."""
     if source.source.shuffle == "none":
         return None
@@ -277,21 +277,21 @@ def line_order(source: OpenSource, block: LineBlock, n: int) -> NDArray[np.int64
 def read_block(source: OpenSource, block: LineBlock) -> Batch:
     """Return the lines of a block; permute them if the source permutes lines before its transforms."""
     batch = joined([source.read(lines) for lines in segment_lines(source, block)])
-    is_early = source.source.shuffle == "lines" and not source.permutes_late
-    order = line_order(source, block, len(batch)) if is_early else None
+    if source.source.shuffle != "lines" or source.permutes_late:
+        return batch
+    order = line_order(source, block, len(batch))
     return batch if order is None else batch.take(order)
 
 
-def permuted_late(
-    source: OpenSource, block: LineBlock, read: NDArray[np.int64], batch: Batch
-) -> Batch:
+def permuted_late(source: OpenSource, block: LineBlock, read: Longs, batch: Batch) -> Batch:
     """Return the transformed lines of a block, permuted. read: (n_lines,) the origins of the lines read"""
     from volt.kernels.columns import permuted
 
     order = line_order(source, block, len(read))
     if order is None:
         return batch
-    places, firsts = np.empty(len(batch), np.int64), np.empty(len(read) + 1, np.int64)
+    places = np.empty(len(batch), np.int64)
+    firsts = np.empty(len(read) + 1, np.int64)
     if permuted(read, batch.origins, order, firsts, places) != len(batch):
         raise StreamError(
             f"source {source.name!r}: a transform has changed the order of lines; set joins_lines in it"

@@ -44,10 +44,14 @@ class Segments:
     def read(self, segment: int) -> bytes:
         """Return the bytes of a segment. Raises StreamError if the file has changed or is damaged."""
         stored = self._stored(segment)
-        is_frame = self.packing == "frames"
-        if crc32(stored) != self.checks[segment]:
-            raise self._damaged(segment) if is_frame else self._edited(segment)
-        return _unpacked(stored) if is_frame else stored
+        is_intact = crc32(stored) == self.checks[segment]
+        if self.packing != "frames":
+            if not is_intact:
+                raise self._edited(segment)
+            return stored
+        if not is_intact:
+            raise self._damaged(segment)
+        return _unpacked(stored)
 
     def check_unchanged(self) -> None:
         if stamp_of(self.data_path) != self.stamp:
@@ -59,34 +63,36 @@ class Segments:
         )
 
     def record(self) -> dict[str, Any]:
-        return {
-            name: value for name, value in asdict(self).items() if name not in ("path", "data_path")
-        }
+        values = asdict(self)
+        del values["path"], values["data_path"]
+        return values
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any], path: str, copy: Path) -> Segments:
         """Return the stored segments. Raises StreamError if the file or its copy has changed."""
-        values: dict[str, Any] = {
-            key: tuple(one) if isinstance(one, list) else one for key, one in record.items()
-        }
-        result = cls(path, str(copy) if record["packing"] == "frames" else path, **values)
+        values = dict(record)
+        for name in ("ends", "counts", "checks", "stamp"):
+            values[name] = tuple(values[name])
+        data_path = str(copy) if record["packing"] == "frames" else path
+        result = cls(path, data_path, **values)
         result.check_unchanged()
         return result
 
     def _stored(self, segment: int) -> bytes:
         start = self.ends[segment - 1] if segment else 0
-        size, url = self.ends[segment] - start, url_of(self.data_path)
+        size = self.ends[segment] - start
+        is_remote = url_of(self.data_path) is not None
         try:
-            with nullcontext() if url else open(self.data_path, "rb") as file:
+            with nullcontext() if is_remote else open(self.data_path, "rb") as file:
                 if stamp_of(file.fileno() if file else self.data_path) != self.stamp:
                     raise self.changed()
-                if self.packing == "whole":
-                    return b"".join(
-                        read_raw(self.data_path, max_line=None)
-                    )  # indexing has checked its lines
-                if file:
+                if self.packing == "whole":  # indexing has checked its lines
+                    return b"".join(read_raw(self.data_path, max_line=None))
+                if file is None:
+                    data = read_range(self.data_path, start, size)
+                else:
                     file.seek(start)
-                data = file.read(size) if file else read_range(self.data_path, start, size)
+                    data = file.read(size)
         except OSError as error:
             remedy = "it could be read when it was indexed; restore it"
             raise unreadable(self.data_path, error, kind=StreamError, remedy=remedy) from error
@@ -106,10 +112,10 @@ class Segments:
 
     def _edited(self, segment: int) -> StreamError:
         first = sum(self.counts[:segment]) + 1
-        lines = f"lines {first:,} to {first - 1 + self.counts[segment]:,}"
-        result = f"{lines} have changed since indexing, but its size and modification time have not"
+        last = first - 1 + self.counts[segment]
+        problem = f"lines {first:,} to {last:,} have changed since indexing, but its size and modification time have not"
         return StreamError(
-            f"{shown_path(self.path)}: {result}; touch the file, and start the stream anew"
+            f"{shown_path(self.path)}: {problem}; touch the file, and start the stream anew"
         )
 
 
@@ -121,8 +127,11 @@ def noted(
     cut: for each segment its bytes and its number of lines
     Raises StreamError if the file changes during indexing.
     """
-    before, position = stamp_of(path), 0
-    ends, counts, checks = list[int](), list[int](), list[int]()
+    before = stamp_of(path)
+    position = 0
+    ends = list[int]()
+    counts = list[int]()
+    checks = list[int]()
     with nullcontext() if copy is None else write_atomic(copy) as file:
         for segment, n_lines in cut:
             stored = segment if file is None else _frame(segment)
@@ -137,9 +146,8 @@ def noted(
             f"{shown_path(path)}: changed while it was being indexed; wait until it is complete"
         )
     data_path = str(copy or path)
-    return Segments(
-        path, data_path, packing, tuple(ends), tuple(counts), tuple(checks), stamp_of(data_path)
-    )
+    stamp = stamp_of(data_path)
+    return Segments(path, data_path, packing, tuple(ends), tuple(counts), tuple(checks), stamp)
 
 
 def crc32(data: bytes) -> int:
@@ -152,16 +160,15 @@ def crc32(data: bytes) -> int:
 def _frame(segment: bytes) -> bytes:
     import pyarrow as pa
 
-    return len(segment).to_bytes(8, "little") + bytes(
-        pa.compress(segment, codec="lz4_raw", asbytes=True)
-    )
+    size = len(segment).to_bytes(8, "little")
+    return size + bytes(pa.compress(segment, "lz4_raw", asbytes=True))
 
 
 def _unpacked(frame: bytes) -> bytes:
     import pyarrow as pa
 
     size = int.from_bytes(frame[:8], "little")
-    return bytes(pa.decompress(memoryview(frame)[8:], size, codec="lz4_raw", asbytes=True))
+    return bytes(pa.decompress(memoryview(frame)[8:], size, "lz4_raw", asbytes=True))
 
 
 def stamp_of(path: str | int) -> Stamp:

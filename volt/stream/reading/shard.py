@@ -114,7 +114,9 @@ def shifting_lines(columns: Sequence[Column]) -> dict[int, str]:
     """Return line index → problem, for lines whose fields shift: a value has a tab or line feed, or is missing."""
     result = dict[int, str]()
     for field, column in enumerate(columns, 1):
-        for row, byte in () if column.is_ids else _breaks(column):
+        if column.is_ids:
+            continue
+        for row, byte in _breaks(column):
             kind = "tab" if byte == _TAB else "line feed"
             result.setdefault(row, f"fields: field {field} contains a {kind}")
     for field, (column, after) in enumerate(pairwise(columns), 1):
@@ -135,11 +137,13 @@ def check_is_file(path: str) -> None:
     if path == "-" and not os.path.lexists(path):
         raise StreamError(f"-: is standard input, {_AGAIN}")
     try:
-        if url := url_of(path):
-            mode = stat.S_IFDIR if look(url).is_folder else stat.S_IFREG
-        else:
+        url = url_of(path)
+        if url is None:
             mode = os.stat(path).st_mode
+        else:
+            mode = stat.S_IFDIR if look(url).is_folder else stat.S_IFREG
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=StreamError) from error
-    if kind := _KINDS.get(stat.S_IFMT(mode)):
+    kind = _KINDS.get(stat.S_IFMT(mode))
+    if kind:
         raise StreamError(f"{shown_path(path)}: is {kind}")

@@ -16,7 +16,7 @@ from volt.arguments import MAX_LINE, checked_max_line
 from volt.display import counted
 from volt.errors import ConfigError
 from volt.stream.mixing.schedule import Schedule, check_weight
-from volt.stream.transforms.column import Column, Longs, Mask, blank, lengths
+from volt.stream.transforms.column import Longs, Mask, blank, lengths
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.options import MOST_COPIES
 from volt.stream.transforms.transform import Transform, max_copies
@@ -58,46 +58,37 @@ class Checks:
 
         batch: the lines to check
         """
-        return dict(
-            sorted((self._blank(batch) | self._too_long(batch) | self._columns(batch)).items())
-        )
+        reasons = self._blank(batch) | self._too_long(batch) | self._columns(batch)
+        return dict(sorted(reasons.items()))
 
     def _columns(self, batch: Batch) -> dict[int, str]:
         if self.min_fields <= 1 and self.max_fields is None:
             return {}
         n_fields = np.maximum(batch.n_fields, 1)
-        few = _numbered(
-            n_fields < self.min_fields,
-            n_fields,
-            f"columns: {{}} fields, needs at least {self.min_fields}",
-        )
-        most = np.inf if self.max_fields is None else self.max_fields
-        return few | _numbered(
-            n_fields > most, n_fields, f"columns: {{}} fields, allows {self.max_fields}"
-        )
+        reason = f"columns: {{}} fields, needs at least {self.min_fields}"
+        result = _numbered(n_fields < self.min_fields, n_fields, reason)
+        if self.max_fields is not None:
+            reason = f"columns: {{}} fields, allows {self.max_fields}"
+            result |= _numbered(n_fields > self.max_fields, n_fields, reason)
+        return result
 
     def _too_long(self, batch: Batch) -> dict[int, str]:
         if self.max_chars is None:
             return {}
         n_chars = np.full(len(batch), -1)  # a tab stands between two fields
-        for column in _columns_of(batch):
+        for column in batch.all_columns():
             n_chars += lengths(column, "characters") + column.present
         n_chars = np.maximum(n_chars, 0)
-        return _numbered(
-            n_chars > self.max_chars, n_chars, f"too long: {{}} characters, allows {self.max_chars}"
-        )
+        reason = f"too long: {{}} characters, allows {self.max_chars}"
+        return _numbered(n_chars > self.max_chars, n_chars, reason)
 
     def _blank(self, batch: Batch) -> dict[int, str]:
         if self.blank:
             return {}
         is_blank = np.ones(len(batch), bool)
-        for column in _columns_of(batch):
+        for column in batch.all_columns():
             is_blank &= blank(column)
         return dict.fromkeys(np.flatnonzero(is_blank).tolist(), "blank: no text")
-
-
-def _columns_of(batch: Batch) -> tuple[Column, ...]:
-    return batch.columns if batch.rest is None else (*batch.columns, batch.rest)
 
 
 def _numbered(unfit: Mask, numbers: Longs, reason: str) -> dict[int, str]:
@@ -152,65 +143,56 @@ class Source:
     keys: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        weight = (
-            f"weight {self.weight:g}"
-            if isinstance(self.weight, float | int)
-            else "a schedule of weights"
-        )
-        parts = [
-            counted(len(self.paths), "path"),
-            weight,
-            counted(len(self.transforms), "transform"),
-        ]
-        return f"<Source {arguments.shortened(repr(self.name))}: {', '.join(parts)}>"
+        name = arguments.shortened(repr(self.name))
+        weight = "a schedule of weights"
+        if not isinstance(self.weight, Schedule):
+            weight = f"weight {self.weight:g}"
+        steps = counted(len(self.transforms), "transform")
+        return f"<Source {name}: {counted(len(self.paths), 'path')}, {weight}, {steps}>"
 
     def __post_init__(self) -> None:
         arguments.text(self.name, "name", remedy="did you mean Source('name', paths)?")
         for name in ("block_lines", "block_bytes", "split_lines", "epochs"):
             value = getattr(self, name)
-            optional = name in ("split_lines", "epochs")
-            if not (value is None and optional) and arguments.whole(value, name) < 1:
+            is_optional = name in ("split_lines", "epochs")
+            if not (value is None and is_optional) and arguments.whole(value, name) < 1:
                 raise ConfigError(f"source {self.name!r}: {name}={value} must be at least 1")
         paths = arguments.several(self.paths, "paths", one=_PATHS, remedy=_PATHS)
         steps = arguments.several(self.transforms, "transforms", one=_STEPS, remedy=_STEPS)
         for place, step in enumerate(steps):
             if not isinstance(step, Transform) or isinstance(step, type):
                 raise arguments.refusal(step, f"transforms[{place}]", _STEPS)
-        n_paths = len(paths)
-        n_names = len(arguments.several(self.names, "names"))
-        n_keys = len(arguments.several(self.keys, "keys"))
-        weights = (
-            [weight for _, weight in self.weight.points]
-            if isinstance(self.weight, Schedule)
-            else [1]
-        )
-        problems = {
-            f"shuffle={self.shuffle!r}: choose lines, outputs or none": self.shuffle
-            not in get_args(Shuffle),
-            f"paths is empty; {_PATHS}": not paths,
-            f"its transforms turn one line into more than {MOST_COPIES:,} lines; remove or lower some `repeat`": max_copies(
-                steps
-            )
-            > MOST_COPIES,
-            f"{n_names} names and {n_paths} paths; give one file for each field, or keys of tables": n_names
-            and not n_keys
-            and n_paths % n_names,
-            f"{n_names} names and {n_keys} keys; give one key for each name": n_keys
-            and n_keys != n_names,
-            "every weight of its schedule is 0; give one above 0, or remove it": not any(weights),
-        }
-        for problem in (problem for problem, is_present in problems.items() if is_present):
+        problem = self._problem(len(paths), max_copies(steps))
+        if problem:
             raise ConfigError(f"source {self.name!r}: {problem}")
         arguments.instance(
             self.checks, Checks, "checks", remedy="give volt.stream.Checks: Checks(min_fields=2)"
         )
-        message = tuple(arguments.path(path, f"paths[{place}]") for place, path in enumerate(paths))
-        for name, value in (("paths", message), ("transforms", tuple(steps))):
-            object.__setattr__(
-                self, name, value
-            )  # the only way to set fields of a frozen dataclass
+        checked = tuple(arguments.path(path, f"paths[{place}]") for place, path in enumerate(paths))
+        # the only way to set fields of a frozen dataclass
+        object.__setattr__(self, "paths", checked)
+        object.__setattr__(self, "transforms", tuple(steps))
         check_weight(self.weight, self.name)
         checked_max_line(self.max_line)
+
+    def _problem(self, n_paths: int, n_copies: int) -> str:
+        n_names = len(arguments.several(self.names, "names"))
+        n_keys = len(arguments.several(self.keys, "keys"))
+        if self.shuffle not in get_args(Shuffle):
+            return f"shuffle={self.shuffle!r}: choose lines, outputs or none"
+        if not n_paths:
+            return f"paths is empty; {_PATHS}"
+        if n_copies > MOST_COPIES:
+            return f"its transforms turn one line into more than {MOST_COPIES:,} lines; remove or lower some `repeat`"
+        if n_names and not n_keys and n_paths % n_names:
+            return f"{n_names} names and {n_paths} paths; give one file for each field, or keys of tables"
+        if n_keys not in (0, n_names):
+            return f"{n_names} names and {n_keys} keys; give one key for each name"
+        if isinstance(self.weight, Schedule) and not any(
+            weight for _, weight in self.weight.points
+        ):
+            return "every weight of its schedule is 0; give one above 0, or remove it"
+        return ""
 
 
 def check_names(names: Sequence[str]) -> None:

@@ -46,27 +46,27 @@ def column_of(table: pyarrow.Table, path: str) -> pyarrow.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    name, *inner = [path] if path in table.schema.names else path.split(".")
-    if name not in table.schema.names:
-        raise StreamError(f"no column {quoted(name)}; there are {listed(table.schema.names)}")
-    if table.schema.names.count(name) > 1:
-        raise StreamError(
-            f"column {quoted(name)} occurs {table.schema.names.count(name)} times; write it once"
-        )
-    result = table.column(name)
-    for part in inner:
-        if not pa.types.is_struct(result.type) or result.type.get_field_index(part) < 0:
-            stored = (
-                [field.name for field in result.type] if pa.types.is_struct(result.type) else []
-            )
-            remedy = f"; there are {listed(stored)}" if stored else ""
+    names = table.schema.names
+    name, *inner = [path] if path in names else path.split(".")
+    if name not in names:
+        raise StreamError(f"no column {quoted(name)}; there are {listed(names)}")
+    if names.count(name) > 1:
+        raise StreamError(f"column {quoted(name)} occurs {names.count(name)} times; write it once")
+    values = table.column(name)
+    for field in inner:
+        fields = list[str]()
+        if pa.types.is_struct(values.type):
+            fields = [one.name for one in values.type]
+        if fields.count(field) != 1:
+            remedy = f"; there are {listed(fields)}" if fields else ""
             raise StreamError(
-                f"no column {quoted(path)}: {quoted(name)} contains no {quoted(part)}{remedy}"
+                f"no column {quoted(path)}: {quoted(name)} contains no {quoted(field)}{remedy}"
             )
-        name = part
-        result = pc.struct_field(result, part)
-    column = result.combine_chunks().cast(_kind_of(result.type, path))
-    column = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+        name = field
+        values = pc.struct_field(values, field)
+    column = values.combine_chunks().cast(_kind_of(values.type, path))
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks)
     column.validate(full=True)
     if pa.types.is_large_list(column.type) and column.flatten().null_count:
         raise pa.ArrowInvalid(f"{quoted(path)} contains a null in a list")
@@ -78,10 +78,8 @@ def _kind_of(kind: pyarrow.DataType, path: str) -> pyarrow.DataType:
 
     types = pa.types
     inner = kind.value_type if types.is_dictionary(kind) else kind
-    if any(
-        is_text(inner)
-        for is_text in (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
-    ):
+    kinds = (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
+    if any(is_text(inner) for is_text in kinds):
         return pa.large_string()
     is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
     if is_list and types.is_integer(kind.value_type):
@@ -91,8 +89,10 @@ def _kind_of(kind: pyarrow.DataType, path: str) -> pyarrow.DataType:
 
 
 def listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(map(quoted, names[:_MOST_NAMED])) + more
+    result = ", ".join(map(quoted, names[:_MOST_NAMED]))
+    if len(names) > _MOST_NAMED:
+        result += f" and {len(names) - _MOST_NAMED:,} more"
+    return result
 
 
 def parquet_rows(
@@ -113,9 +113,8 @@ def parquet_rows(
                 arrays = [_column(table, column, path, n_rows) for column in columns]
                 batch = pa.RecordBatch.from_arrays(arrays, names=list(columns))
                 n_rows += len(batch)
-                yield from (
-                    batch.slice(start, n) for start in range(0, len(batch), n or len(batch) or 1)
-                )
+                for start in range(0, len(batch), n or len(batch) or 1):
+                    yield batch.slice(start, n)
     except (pa.ArrowException, OSError) as error:
         raise StreamError(
             f"{shown_path(path)}: cannot be read as Parquet ({error}); write or copy it again"
@@ -161,30 +160,31 @@ def json_rows(
     first_line = 1
     first_row = b""
     are_ids = dict[str, bool | None]()
-    for segment in cut_lines(path, n or _MOST_LINES, max_line=max_line):
-        data = segment.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else segment
+    for data in cut_lines(path, n or _MOST_LINES, max_line=max_line):
+        if first_line == 1:
+            data = data.removeprefix(BYTE_ORDER_MARK)
         n_lines = data.count(b"\n") + (not data.endswith(b"\n"))
         first_row = first_row or data.partition(b"\n")[0]
         are_ids |= _kinds(data, [key for key in keys if are_ids.get(key) is None])
         try:
-            yield pa.RecordBatch.from_arrays(
-                _columns(data, n_lines, keys, are_ids), names=list(keys)
-            )
+            columns = _columns(data, n_lines, keys, are_ids)
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+            problem = f"{first_line}: not JSON lines ({error}); fix them"
             for number, line in enumerate(split_lines(data), first_line):
-                if problem := _problem(line, keys, are_ids):
-                    raise StreamError(f"{shown_path(path)}:{number}: {problem}") from error
-            raise StreamError(
-                f"{shown_path(path)}:{first_line}: not JSON lines ({error}); fix them"
-            ) from error
+                fault = _problem(line, keys, are_ids)
+                if fault:
+                    problem = f"{number}: {fault}"
+                    break
+            raise StreamError(f"{shown_path(path)}:{problem}") from error
         except StreamError as error:
             raise StreamError(f"{shown_path(path)}: {error}") from error
+        yield pa.RecordBatch.from_arrays(columns, names=list(keys))
         first_line += n_lines
-    for key in keys if first_row else ():
-        if key not in are_ids:
-            stored = listed(list(json.loads(first_row))) or "none"
+    for key in keys:
+        if first_row and key not in are_ids:
+            names = listed(list(json.loads(first_row))) or "none"
             raise StreamError(
-                f"{shown_path(path)}: no line has {quoted(key)}; line 1 has {stored}; name another key"
+                f"{shown_path(path)}: no line has {quoted(key)}; line 1 has {names}; name another key"
             )
 
 
@@ -195,11 +195,10 @@ def _columns(
     from pyarrow import json as reader
 
     kinds = {key: pa.list_(pa.int32()) if are_ids.get(key) else pa.string() for key in keys}
+    block_size = min(len(data) + 1, (1 << 31) - 1)
     table = reader.read_json(
         pa.BufferReader(data),
-        read_options=reader.ReadOptions(
-            use_threads=False, block_size=min(len(data) + 1, (1 << 31) - 1)
-        ),
+        read_options=reader.ReadOptions(use_threads=False, block_size=block_size),
         parse_options=reader.ParseOptions(
             explicit_schema=_schema(kinds), unexpected_field_behavior="ignore"
         ),
@@ -223,14 +222,11 @@ def _schema(kinds: Mapping[str, pyarrow.DataType]) -> pyarrow.Schema:
 
 def _are_braced(data: bytes) -> bool:
     lines = lines_of(data, is_first=False)
-    first = lines.starts
-    last = lines.starts + lines.sizes - 1
-    if (
-        lines.sizes.all()
-        and (lines.data[first] == _OPEN).all()
-        and (lines.data[last] == _CLOSE).all()
-    ):
-        return True
+    if lines.sizes.all():
+        first = lines.data[lines.starts]
+        last = lines.data[lines.starts + lines.sizes - 1]
+        if (first == _OPEN).all() and (last == _CLOSE).all():
+            return True
     bare = [line.strip() for line in split_lines(data)]
     return all(line.startswith(b"{") and line.endswith(b"}") for line in bare)
 
@@ -238,27 +234,26 @@ def _are_braced(data: bytes) -> bool:
 def _kinds(data: bytes, keys: Sequence[str]) -> dict[str, bool | None]:
     """Return key → True if its first non-null value is a list; None if all its values are null."""
     result = dict[str, bool | None]()
-    for line in split_lines(data) if keys else ():
+    left = {*keys}
+    for line in split_lines(data):
+        if not left:
+            break
         with suppress(ValueError, RecursionError):
             row = json.loads(line)
-            values = {
-                key: _value(row, key, missing=_MISSING) for key in keys if result.get(key) is None
-            }
-            stored = {key: value for key, value in values.items() if value is not _MISSING}
-            result |= {
-                key: None if value is None else isinstance(value, list)
-                for key, value in stored.items()
-            }
-        if all(result.get(key) is not None for key in keys):
-            break
+            for key in [*left]:
+                value = _value(row, key)
+                if value is not _MISSING:
+                    result[key] = None if value is None else isinstance(value, list)
+                if result.get(key) is not None:
+                    left.remove(key)
     return result
 
 
-def _value(row: object, key: str, *, missing: object = None) -> Any:
+def _value(row: object, key: str) -> Any:
     for name in key.split("."):
         if row is None:
             return None
-        row = row.get(name, missing) if isinstance(row, dict) else missing
+        row = row.get(name, _MISSING) if isinstance(row, dict) else _MISSING
     return row
 
 
@@ -303,23 +298,17 @@ def open_table(
 
         def make(copy: Path) -> Index:
             is_parquet = read_start(path, 4, kind=StreamError) == PARQUET
+            read_rows = parquet_rows if is_parquet else json_rows
+            look = _Look(path, max_line)
             with local_copy(path, kind=CorpusError) if is_parquet else nullcontext(path) as place:
-                rows = parquet_rows if is_parquet else json_rows
-                look = _Look(path, max_line)
-                cut = look.at(
-                    rows(str(place), tuple(values.values()), n=split_lines, max_line=max_line)
-                )
-                return (noted(path, "frames", cut, copy=copy),), look.facts()
+                rows = read_rows(str(place), [*values.values()], n=split_lines, max_line=max_line)
+                file = noted(path, "frames", look.at(rows), copy=copy)
+            return (file,), look.facts()
 
-        key = [
-            "table",
-            split_lines,
-            max_line,
-            list(values.values()),
-        ]  # JSON lines are longer than their values
-        return TableShard(
-            *cached_index([path], make, cache=cache, max_line=max_line, key=key), tuple(values)
-        )
+        # JSON lines are longer than their values, so the key contains the limit
+        key = ["table", split_lines, max_line, list(values.values())]
+        index = cached_index([path], make, cache=cache, max_line=max_line, key=key)
+        return TableShard(*index, tuple(values))
 
 
 class _Look:
@@ -331,7 +320,8 @@ class _Look:
     def at(self, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[tuple[bytes, int]]:
         for batch in batches:
             columns = [Column.from_arrow(column) for column in batch.columns]
-            if not self.first_unfit and (unfit := shifting_lines(columns)):
+            unfit = {} if self.first_unfit else shifting_lines(columns)
+            if unfit:
                 self.first_unfit = self.n_rows + min(unfit) + 1
             self._measure(columns)
             self._digest(columns)
@@ -344,17 +334,17 @@ class _Look:
         return Facts(self.n_bytes, self.longest, self.first_unfit, digest)
 
     def _measure(self, columns: list[Column]) -> None:
-        tabs = np.full(len(columns[0]), len(columns) - 1)
-        sizes = sum((np.maximum(column.as_text().sizes, 0) for column in columns), tabs)
+        sizes = np.full(len(columns[0]), len(columns) - 1)  # tabs
+        for column in columns:
+            sizes += np.maximum(column.as_text().sizes, 0)
         self.n_bytes += int(sizes.sum()) + len(sizes)
         self.longest = max(self.longest, int(sizes.max(initial=0)))
         if self.max_line is not None and self.longest > self.max_line:
             raise long_line_error(self.path, self.n_rows + int(np.argmax(sizes)) + 1, self.max_line)
 
     def _digest(self, columns: list[Column]) -> None:
-        self.hashes = self.hashes or [
-            (blake2b(digest_size=16), blake2b(digest_size=16)) for _ in columns
-        ]
+        if not self.hashes:
+            self.hashes = [(blake2b(digest_size=16), blake2b(digest_size=16)) for _ in columns]
         for column, (values, sizes) in zip(columns, self.hashes, strict=True):
             values.update(column.text().data)
             sizes.update(column.sizes.tobytes())

@@ -49,8 +49,8 @@ class TextShard(Shard):
                 break
             hash_.update(data)
             n_lines -= count
-        ends = line_ends_of(np.frombuffer(data, np.uint8))
-        end = int(ends[n_lines - 1]) if n_lines <= len(ends) else len(data)
+        ends = [*line_ends_of(np.frombuffer(data, np.uint8)).tolist(), len(data)]
+        end = ends[n_lines - 1]
         hash_.update(data[:end])
         ended = hash_.copy()
         ended.update(data[end : end + 1])
@@ -88,29 +88,27 @@ def open_text(
 ) -> TextShard:
     """Index a text file, or load its index from the cache; options as for `open_shard`."""
     with as_stream_errors(path):
-        head, url = read_start(path, 8), url_of(path)
+        head = read_start(path, 8)
         if head.startswith(PARQUET):
             raise StreamError(
                 f"{shown_path(path)}: is a Parquet file; name its columns, as in columns: {{src: NAME}}"
             )
+        url = url_of(path)
         packing: Packing = "frames" if split_lines else "whole"
-        if find_decoder(head) is None and (
-            url is None or has_ranges(url)
-        ):  # some servers send only whole files
+        # some servers send only whole files
+        if find_decoder(head) is None and (url is None or has_ranges(url)):
             packing = "plain"
 
-        def make(copy: Path | None = None) -> Index:
+        def make(copy: Path | None) -> Index:
             scan = TextScan()
             segments = scan.of(cut_lines(path, split_lines, max_line=max_line))
-            return (
-                noted(path, packing, segments, copy=copy if packing == "frames" else None),
-            ), scan.facts()
+            file = noted(path, packing, segments, copy=copy if packing == "frames" else None)
+            return (file,), scan.facts()
 
         if packing == "plain" and stamp_of(path)[0] < SMALL:
-            return TextShard(*make())
-        return TextShard(
-            *cached_index([path], make, cache=cache, max_line=max_line, key=["text", split_lines])
-        )
+            return TextShard(*make(None))
+        key = ["text", split_lines]
+        return TextShard(*cached_index([path], make, cache=cache, max_line=max_line, key=key))
 
 
 class TextScan:
@@ -129,15 +127,15 @@ class TextScan:
             self.n_bytes += len(segment)
             ends = np.append(lines.starts[1:] - 1, len(segment) - segment.endswith(b"\n"))
             self.longest = max(self.longest, int((ends - lines.starts).max(initial=0)))
-            if not self.first_tab and (tab := segment.find(b"\t")) >= 0:
+            tab = segment.find(b"\t")
+            if not self.first_tab and tab >= 0:
                 self.first_tab = self.n_lines + segment.count(b"\n", 0, tab) + 1
             self.n_lines += len(lines)
             yield segment, len(lines)
 
     def facts(self) -> Facts:
-        return Facts(
-            self.n_bytes, self.longest, self.first_tab, self.hash.hexdigest(), not self.first_bad
-        )
+        digest = self.hash.hexdigest()
+        return Facts(self.n_bytes, self.longest, self.first_tab, digest, not self.first_bad)
 
 
 def cut_lines(path: str, n: int | None, *, max_line: int | None) -> Iterator[bytes]:
@@ -150,23 +148,27 @@ class LineCutter:
     """Takes consecutive lines from blocks of whole lines."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks, self._block, self._start = blocks, b"", 0
-        self._ends, self._line = (
-            np.zeros(0, np.int64),
-            0,
-        )  # ends of the lines in the block; the next line
+        self._blocks = blocks
+        self._block = b""
+        self._start = 0  # of the next line in the block
+        self._ends = np.zeros(0, np.int64)  # of the next lines in the block
 
     def cut(self, n: int) -> Generator[bytes, None, int]:
-        """Yield the next n lines in segments; return how many are missing if the blocks end early."""
+        """Yield the next n lines, as views of blocks; return how many are missing if the blocks end early."""
         while n:
-            if self._line == len(self._ends):
-                if (block := next(self._blocks, None)) is None:
+            if not len(self._ends):
+                block = next(self._blocks, None)
+                if block is None:
                     break
-                ends = line_ends_of(np.frombuffer(block, np.uint8)) + 1
-                self._ends = ends if block.endswith(b"\n") else np.append(ends, len(block))
-                self._block, self._start, self._line = block, 0, 0
-            taken = min(n, len(self._ends) - self._line)
-            end = int(self._ends[self._line + taken - 1])
+                self._block = block
+                self._start = 0
+                self._ends = line_ends_of(np.frombuffer(block, np.uint8)) + 1
+                if not block.endswith(b"\n"):
+                    self._ends = np.append(self._ends, len(block))
+            taken = self._ends[:n]
+            self._ends = self._ends[n:]
+            end = int(taken[-1])
             yield self._block[self._start : end]
-            self._line, self._start, n = self._line + taken, end, n - taken
+            self._start = end
+            n -= len(taken)
         return n

@@ -1,9 +1,10 @@
 """The unread lines of an epoch: shared between ranks, taken block by block, and merged when the ranks change.
 
-    epoch    |  segment 4  |   segment 0   | segment 7 |  segment 2  |     the segments of a source, permuted
-    shares   |          rank 0          |          rank 1            |     one contiguous share for each rank
-    blocks   | block | block | block |bl| block | block | block |block|    up to `block_lines` lines each, permuted
-    chunks   |1|2|  3|                                                     rows of a block, transformed together
+    segments |     0     |        1       |     2     |     3     |   lines of a shard
+    epoch    |     2     |     0     |     3     |        1       |   the segments of a source, permuted
+    shares   |         rank 0          |         rank 1          |   one contiguous share for each rank
+    blocks   | block | block | block |b| block | block | block |b|   up to `block_lines` lines each, permuted
+    chunks   |1|2| 3 |                                               rows of a block, transformed together
 
     unread lines of rank 0, after 3 outputs of its second block:   begun = its second block, from output 3 on
                                                                    ranges = the lines of all later blocks
@@ -28,9 +29,9 @@ from operator import attrgetter
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt.errors import StreamError
+from volt.stream.transforms.column import Longs
 
 FOREVER = (
     1 << 62
@@ -62,7 +63,7 @@ class LineBlock(NamedTuple):
         """True if some of its outputs were delivered before the number of ranks changed."""
         return self.outputs != ALL
 
-    def unread_outputs(self, n: int) -> NDArray[np.int64]:
+    def unread_outputs(self, n: int) -> Longs:
         """Return the numbers of the unread ones among the block's n outputs, rising."""
         return np.sort(np.concatenate([np.arange(own.start, n, own.step) for own in self.outputs]))
 

@@ -3,7 +3,7 @@
     turns     a b a a b a …    the mixture plans which source gives each of the next lines
     openings  a₀ b₀     a₁     chunk a₁ is opened when chunk a₀ has no lines left
 
-Delivered lines are counted when the next lines are requested; only then do the state and the open chunks advance.
+Delivered lines are counted when the next lines are requested; only then do the settled state and the buffers advance.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import os
 import threading
 import time
 import weakref
-from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +24,7 @@ import numpy as np
 
 from volt.display import counted
 from volt.errors import StreamError, VoltError, quoted
-from volt.stream.mixing.mixture import Mixture
+from volt.stream.mixing.mixture import Mixture, virtual_size
 from volt.stream.mixing.schedule import Schedule, Weight
 from volt.stream.reading.error_policy import ErrorPolicy, FaultCounter, kind_of
 from volt.stream.reading.open_source import OpenSource
@@ -32,62 +32,50 @@ from volt.stream.reading.unread_lines import rank_blocks
 from volt.stream.running.chunk_computation import Address, Form, full_chunk_lines, n_chunks
 from volt.stream.running.prefetch import Pool, Prefetcher, ThisThread, Threads, computed
 from volt.stream.running.processes import Processes, StartMethod
-from volt.stream.running.source_buffer import Longs, SourceBuffer, by_source
-from volt.stream.running.state import (
-    Cursor,
-    FaultCounts,
-    Opening,
-    State,
-    advanced,
-    reached,
-)
-from volt.stream.running.summary import VirtualEpoch, epoch_lines, virtual_epoch
+from volt.stream.running.recall import StateHistory
+from volt.stream.running.source_buffer import SourceBuffer, by_source
+from volt.stream.running.state import Cursor, FaultCounts, Opening, State, advanced, reached
+from volt.stream.running.summary import SourcePasses, VirtualEpoch, epochs_read
+from volt.stream.transforms.column import Longs
 
 Ends = Literal["stop", "drop"]
 WINDOW = 1 << 16  # turns planned at a time
-_FEW = 1 << 13  # plan more turns when fewer are left
+_FEW = (
+    1 << 13
+)  # plan more turns when fewer are left; maximum lines at once of sources with Python code
 _PATIENCE = 0.05  # seconds of loading chunks for later lines, before the next line is delivered
 _AHEAD = 2  # chunks to request ahead for each worker
 
 
+@dataclass(eq=False, repr=False)
 class Engine:
-    """The reading part of a `Stream`: its position, and the buffers of its sources."""
+    """The reading part of a `Stream`: its position, and the buffers of its sources.
 
-    def __init__(
-        self,
-        sources: tuple[OpenSource, ...],
-        *,
-        ends: Ends,
-        policy: ErrorPolicy,
-        recall: int,
-        n_workers: int,
-        start_method: StartMethod,
-        time_limit: float | None,
-        configuration: dict[str, Any],
-    ) -> None:
-        self.sources, self.ends, self.policy, self.configuration = (
-            sources,
-            ends,
-            policy,
-            configuration,
-        )
-        self.rank, self.world = configuration["rank"], configuration["world"]
-        self.n_workers, self.start_method, self.time_limit = n_workers, start_method, time_limit
-        self._mixture = Mixture(self._weights())
+    _settled: the state before the lines that were delivered last; `_n_given` is their number.
+    _turns: the sources of the lines after the settled state, as far as they are planned.
+    _openings: the chunks that were opened for these turns.
+    _failure: a later chunk's error, and the line before which to raise it.
+    _last: source → the chunk of its last settled line.
+    """
+
+    sources: tuple[OpenSource, ...]
+    ends: Ends
+    policy: ErrorPolicy
+    recall: int
+    n_workers: int
+    start_method: StartMethod
+    time_limit: float | None
+    configuration: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        self.rank = self.configuration["rank"]
+        self.world = self.configuration["world"]
         self._form: Form = "lines"  # the content of chunks computed from now on
         self._prefetcher: Prefetcher | None = None  # None until a chunk is needed
-        self._compiled = True  # False once a source has been seen to run Python code
         self._pid = os.getpid()  # the process that started the workers
-        self._n_recalled, self._run = recall, 0  # a new run makes earlier iterators stale
+        self._run = 0  # a new run makes earlier iterators stale
         self._lock = threading.RLock()  # for threads that read the stream
-        self._stand_at(State(0, {}, configuration))
-
-    def _weights(self) -> list[Weight]:
-        weights = [source.source.weight for source in self.sources]
-        return [
-            weight.of_rank(self.rank, self.world) if isinstance(weight, Schedule) else weight
-            for weight in weights
-        ]
+        self._stand_at(State(0, {}, self.configuration))
 
     @property
     def epoch_lines(self) -> int | None:
@@ -95,23 +83,45 @@ class Engine:
 
         None if weights change, or if one of several sources ends. Lines that transforms drop count too.
         """
-        return epoch_lines(self.sources)
+        sizes = [source.n_lines for source in self.sources]
+        if len(sizes) == 1:
+            return sizes[0]
+        weights = list[float]()
+        for opened in self.sources:
+            if opened.source.epochs is not None or isinstance(opened.source.weight, Schedule):
+                return None
+            weights.append(opened.source.weight)
+        return virtual_size(sizes, weights)
 
     def passes(self) -> VirtualEpoch | None:
         """Return the last line's virtual epoch; None if there is none. New weights or ranks restart the numbering."""
-        if (n_lines := self.epoch_lines) is None:
+        n_lines = self.epoch_lines
+        if n_lines is None:
             return None
         with self._lock:
-            cursors = [*self._state().cursors.values()]
-            return virtual_epoch(
-                self.sources,
-                self._in_use(),
-                cursors,
-                self._mixture,
-                n_lines=n_lines,
-                rank=self.rank,
-                world=self.world,
-            )
+            state = self._state()
+            since = state.since
+            number = max(0, (state.n - since) * self.world - 1 - self.rank) // n_lines
+            start = since + (number * n_lines + self.rank) // self.world
+            end = since + ((number + 1) * n_lines + self.rank) // self.world
+            counts = self._mixture.counts_at(start).tolist()
+            shares = self._mixture.shares()
+            epochs = self._epochs(state)
+            sources = dict[str, SourcePasses]()
+            for name, count, share in zip(epochs, counts, shares, strict=True):
+                lines = state.cursors[name].lines - count
+                realised = lines / max(1, state.n - start)
+                sources[name] = SourcePasses(lines, int(epochs[name]), share, realised)
+            return VirtualEpoch(number, end - start, state.n - start, sources)
+
+    def _epochs(self, state: State) -> dict[str, float]:
+        """Return source name → how often it was read, as a fraction."""
+        opened = reached(self._openings, state.n)
+        last = self._last | {opening.source: opening for opening in opened}
+        return {
+            source.name: epochs_read(source, state.cursors[source.name], last.get(index))
+            for index, source in enumerate(self.sources)
+        }
 
     # position
 
@@ -134,51 +144,56 @@ class Engine:
         )
         ended = frozenset(names.index(name) for name in state.ended if name in names)
         counts = np.array([cursor.lines for cursor in cursors.values()])
-        self._mixture = Mixture(
-            self._weights(), counts, ended, state.since, np.array([*base.values()])
-        )
+        base_counts = np.array([*base.values()])
+        self._mixture = Mixture(self._weights(), counts, ended, state.since, base_counts)
         self._over = len(ended) == len(names) or (self.ends == "stop" and bool(ended))
-        self._turns, self._n_given = np.empty(0, np.int64), 0
+        self._turns = np.empty(0, np.int64)
+        self._n_given = 0
         self._run += 1
-        self._fields, self._first, self._started = Counter[int](), state.n, 0.0
-        self._recall = StateHistory(self._n_recalled, n_sources=len(names))
-        self._last = dict[int, Opening]()  # source → the chunk of its last line
+        self._fields = Counter[int]()
+        self._first = state.n
+        self._started = 0.0
+        self._recall = StateHistory(self.recall, n_sources=len(names))
+        self._last = dict[int, Opening]()
         self._empty()
+
+    def _weights(self) -> list[Weight]:
+        weights = list[Weight]()
+        for source in self.sources:
+            weight = source.source.weight
+            if isinstance(weight, Schedule):
+                weight = weight.of_rank(self.rank, self.world)
+            weights.append(weight)
+        return weights
 
     def _empty(self) -> None:
         settled = self._settled
         self._buffers = [SourceBuffer(name, cursor) for name, cursor in settled.cursors.items()]
         self._openings = list[Opening]()
-        self._failure: tuple[int, VoltError] | None = (
-            None  # a later chunk's error; the line before which to raise it
-        )
-        self._tally = FaultCounter(
-            self.policy, settled.n_read, settled.n_faults, Counter(settled.reasons)
-        )
+        self._failure: tuple[int, VoltError] | None = None
+        reasons = Counter(settled.reasons)
+        self._tally = FaultCounter(self.policy, settled.n_read, settled.n_faults, reasons)
 
     def _state(self, n: int | None = None) -> State:
         n_turns = self._n_given if n is None else n - self._settled.n
         return advanced(self._settled, self._turns[:n_turns], self._openings)
 
-    def _in_use(self) -> dict[int, Opening]:
-        n = self._settled.n + self._n_given
-        return self._last | {opening.source: opening for opening in reached(self._openings, n)}
-
     def _settle(self) -> None:
-        n_turns, self._n_given = self._n_given, 0
-        if not n_turns:
+        """Count the delivered lines, in the state and in all that depends on it."""
+        if not self._n_given:
             return
-        turns, self._turns = self._turns[:n_turns], self._turns[n_turns:]
-        opened = reached(self._openings, self._settled.n + n_turns)
-        before, self._settled = self._settled, advanced(self._settled, turns, opened)
+        turns = self._turns[: self._n_given]
+        self._turns = self._turns[self._n_given :]
+        opened = reached(self._openings, self._settled.n + self._n_given)
+        self._n_given = 0
+        self._recall.add(self._settled, turns, opened)
+        self._settled = advanced(self._settled, turns, opened)
         self._last |= {opening.source: opening for opening in opened}
         done = set(map(id, opened))
         self._openings = [opening for opening in self._openings if id(opening) not in done]
-        self._recall.add(before, turns, opened)
         self._mixture.advance(turns)
-        for buffer, n in zip(
-            self._buffers, np.bincount(turns, minlength=len(self._buffers)).tolist(), strict=True
-        ):
+        counts = np.bincount(turns, minlength=len(self._buffers)).tolist()
+        for buffer, n in zip(self._buffers, counts, strict=True):
             if n:
                 buffer.drain(n)
 
@@ -189,78 +204,93 @@ class Engine:
         if form not in (None, self._form):
             self._release()
             self._form = form
-        if (
-            self._prefetcher is not None and self._pid != os.getpid()
-        ):  # a forked process has no workers
-            self._release()
+        if self._prefetcher is not None and self._pid != os.getpid():
+            self._release()  # a forked process has no workers
         self._settle()
         self._run += 1
         if not self._started:
-            self._started = time.monotonic()
-            for source in self.sources if self._first == 0 else ():  # shards that could not be read
-                self._tally.charge(n_read=0, faults=source.faults)
-                self._settled = FaultCounts(0, Counter(map(kind_of, source.faults))).added_to(
-                    self._settled
-                )
-        most = min(
-            most or WINDOW, WINDOW if self._compiled else _FEW
-        )  # Python code computes small chunks
+            self._start()
+        is_compiled = all(source.is_compiled for source in self.sources)
+        at_once = WINDOW if is_compiled else _FEW
+        most = min(most or at_once, at_once)
         while not self._over:
             if len(self._turns) < min(most, _FEW):
                 self._turns = self._mixture.peek(WINDOW)
                 self._expect()
             if not len(self._turns):  # no source has a weight any more
                 self._over = True
-            elif size := self._fill(self._turns[:most]):
+                break
+            size = self._fill(self._turns[:most])
+            if size:
                 return size
-            else:
-                self._end(int(self._turns[0]))
+            self._end(int(self._turns[0]))
         self._close_workers()
         return None
 
+    def _start(self) -> None:
+        self._started = time.monotonic()
+        if self._first:
+            return
+        for source in self.sources:
+            self._tally.charge(n_read=0, faults=source.faults)  # shards that could not be read
+            counts = FaultCounts(0, Counter(map(kind_of, source.faults)))
+            self._settled = counts.added_to(self._settled)
+
     def _fill(self, turns: Longs) -> int:
         """Load the chunk for the first turn, and later chunks while that is fast. Return how many turns have lines."""
-        n, buffers = self._settled.n, self._buffers
+        n = self._settled.n
         if self._failure is not None:
             at, error = self._failure
             if at == n:
                 self._failure = None
                 raise error
             turns = turns[: at - n]
+        buffers = self._buffers
         counts = np.bincount(turns, minlength=len(buffers)).tolist()
         short = [source for source, count in enumerate(counts) if count > buffers[source].left]
         if not short:
             return len(turns)
-        order, first = by_source(turns, len(buffers)), np.cumsum([0, *counts]).tolist()
-        needs = [(int(order[first[source] + buffers[source].left]), source) for source in short]
+
+        # each source that lacks lines, by the first turn that it cannot serve
+        order = by_source(turns, len(buffers))
+        firsts = np.cumsum([0, *counts]).tolist()
+        needs = [(int(order[firsts[source] + buffers[source].left]), source) for source in short]
         heapq.heapify(needs)
         deadline = time.monotonic() + _PATIENCE
         while needs:
             place, source = needs[0]
-            is_ready = self._prefetcher is not None and self._prefetcher.is_ready(source)
-            is_prompt = (
-                self.sources[source].is_compiled or is_ready
-            )  # nobody knows how long Python code runs
-            waits = place and (time.monotonic() > deadline or not is_prompt)
-            if waits or not self._load(source, n + place):
+            if place and not self._is_fast(source, deadline):
                 return place
-            if (left := buffers[source].left) < counts[source]:
-                heapq.heapreplace(needs, (int(order[first[source] + left]), source))
+            if not self._load(source, n + place):
+                return place
+            left = buffers[source].left
+            if left < counts[source]:
+                heapq.heapreplace(needs, (int(order[firsts[source] + left]), source))
             else:
                 heapq.heappop(needs)
         return len(turns)
 
+    def _is_fast(self, source: int, deadline: float) -> bool:
+        if time.monotonic() > deadline:
+            return False
+        if self.sources[source].is_compiled:
+            return True  # of Python code, the time is unknown
+        return self._prefetcher is not None and self._prefetcher.is_ready(source)
+
     def _load(self, source: int, n: int) -> bool:
         """Load the next chunk of a source for line n. Return False if the source has ended or the chunk must wait."""
-        buffer, is_next = self._buffers[source], n == self._settled.n
+        buffer = self._buffers[source]
+        is_next = n == self._settled.n
         if buffer.has_ended or (buffer.waiting and not is_next):
             return False
-        if (taken := buffer.waiting) is None:
+        taken = buffer.waiting
+        if taken is None:
             with self._releasing():
                 taken = (self._prefetcher or self._start_workers()).take(source)
         if taken is None:
             buffer.has_ended = True
             return False
+
         address, chunk = taken
         begins_epoch = len(self._buffers) == 1 and address.block.epoch != buffer.end.epoch
         if (chunk.error or begins_epoch) and not is_next:
@@ -272,17 +302,14 @@ class Engine:
             raise StreamError(chunk.error)
         opening = buffer.load(address, chunk, source=source, n=n)
         self._openings.append(opening)
-        if (
-            not opening.counts.n_read and not opening.counts.reasons
-        ):  # the state already counts its lines
-            return True
+        counts = opening.counts
+        if not counts.n_read and not counts.reasons:
+            return True  # the state already counts its lines
         self._fields.update(chunk.fields)
         try:
-            self._tally.charge(n_read=opening.counts.n_read, faults=chunk.faults)
-            most_empty = (
-                2 * self.sources[source].n_lines
-            )  # from an epoch's first line to the next epoch's last
-            if buffer.n_empty >= most_empty:
+            self._tally.charge(n_read=counts.n_read, faults=chunk.faults)
+            # from an epoch's first line to the next epoch's last
+            if buffer.n_empty >= 2 * self.sources[source].n_lines:
                 raise self._nothing_passes(buffer.name)
         except VoltError as error:
             if is_next:
@@ -292,20 +319,23 @@ class Engine:
         return True
 
     def _nothing_passes(self, name: str) -> StreamError:
-        message, tally = f"source {name!r}: no line of an epoch passes its transforms", self._tally
+        problem = f"source {name!r}: no line of an epoch passes its transforms"
+        tally = self._tally
         if not tally.n_faults:
-            return StreamError(f"{message}; loosen its filters")
+            return StreamError(f"{problem}; loosen its filters")
         [(reason, n)] = tally.reasons.most_common(1)
-        unfit = f"{tally.n_faults:,} of {counted(tally.n_read, 'line')} that the stream has read are unfit"
+        n_read = counted(tally.n_read, "line")
+        unfit = f"{tally.n_faults:,} of {n_read} that the stream has read are unfit"
         fix = "fix the lines, or the step that refuses them"
-        return StreamError(f"{message}; {unfit}, {n:,} of them for {quoted(reason)}; {fix}")
+        return StreamError(f"{problem}; {unfit}, {n:,} of them for {quoted(reason)}; {fix}")
 
     def _end(self, source: int) -> None:
         mixture = self._mixture.end(source)
         if mixture is None or self.ends == "stop":
             self._over = True
             return
-        self._mixture, self._turns = mixture, np.empty(0, np.int64)
+        self._mixture = mixture
+        self._turns = np.empty(0, np.int64)
         names = [*self._settled.cursors]
         self._settled = replace(
             self._settled,
@@ -315,33 +345,28 @@ class Engine:
         )
 
     def _counts(self) -> tuple[int, dict[str, int]]:
-        n = self._settled.n + self._n_given
-        ahead = (
-            [] if self._over else [opening.counts for opening in self._openings if opening.n >= n]
-        )
+        """Return the lines read for the lines delivered so far, and the reasons of the unfit ones."""
+        n_read = self._tally.n_read
         reasons = Counter(self._tally.reasons)
-        for counts in ahead:
-            reasons.subtract(counts.reasons)
-        n_read = self._tally.n_read - sum(counts.n_read for counts in ahead)
+        n = self._settled.n + self._n_given
+        for opening in self._openings:
+            if opening.n >= n and not self._over:
+                n_read -= opening.counts.n_read
+                reasons.subtract(opening.counts.reasons)
         return n_read, {kind: number for kind, number in reasons.items() if number}
 
     # workers
 
     def _start_workers(self) -> Prefetcher:
-        queues = [
-            addresses(source, buffer.end, rank=self.rank, world=self.world)
-            for source, buffer in zip(self.sources, self._buffers, strict=True)
-        ]
         compiled = [source.is_compiled for source in self.sources]
-        self._compiled = all(compiled)
-        n_workers = self.n_workers or int(self.time_limit is not None and not all(compiled))
-        pools = dict[
-            bool, Pool
-        ]()  # keys: are all transforms compiled? Python code would block threads
+        n_workers = self.n_workers
+        if not n_workers and self.time_limit is not None and not all(compiled):
+            n_workers = 1
         compute = partial(computed, sources=self.sources, policy=self.policy, form=self._form)
+        pools = dict[bool, Pool]()  # by whether all transforms are compiled
         if not n_workers:
             pools = dict.fromkeys((True, False), ThisThread(compute))
-        elif not self._compiled:
+        elif not all(compiled):  # Python code would block threads
             pools[False] = Processes(
                 self.sources,
                 self.policy,
@@ -352,12 +377,18 @@ class Engine:
             )
         if n_workers and any(compiled):
             pools[True] = Threads(compute, n=n_workers)
-        own = [pools[is_compiled] for is_compiled in compiled]
-        chunks = Prefetcher(self.sources, queues, own, most=_AHEAD * n_workers)
-        self._finalizer, self._pid = weakref.finalize(self, chunks.close), os.getpid()
-        chunks.expect(self._mixture.shares())
-        self._prefetcher = chunks
-        return chunks
+
+        queues = [
+            addresses(source, buffer.end, rank=self.rank, world=self.world)
+            for source, buffer in zip(self.sources, self._buffers, strict=True)
+        ]
+        own_pools = [pools[is_compiled] for is_compiled in compiled]
+        prefetcher = Prefetcher(self.sources, queues, own_pools, most=_AHEAD * n_workers)
+        self._finalizer = weakref.finalize(self, prefetcher.close)
+        self._pid = os.getpid()
+        prefetcher.expect(self._mixture.shares())
+        self._prefetcher = prefetcher
+        return prefetcher
 
     def _expect(self) -> None:
         with self._releasing():
@@ -373,6 +404,7 @@ class Engine:
             raise
 
     def _release(self) -> None:
+        """Stop the workers, and drop what they have computed."""
         self._settle()
         if self._prefetcher is not None:
             self._close_workers()
@@ -388,6 +420,7 @@ class Engine:
 
 
 def addresses(source: OpenSource, cursor: Cursor, *, rank: int, world: int) -> Iterator[Address]:
+    """Yield the addresses of a rank's chunks, from the one of the cursor on."""
     blocks = rank_blocks(
         source.n_lines,
         source.block_lines,
@@ -401,61 +434,3 @@ def addresses(source: OpenSource, cursor: Cursor, *, rank: int, world: int) -> I
         first = cursor.chunk if block.address == cursor.address else 0
         for chunk in range(first, n_chunks(block.n_lines, most=full_chunk_lines(source, block))):
             yield Address(block, chunk)
-
-
-_MOST_CURSORS = 1 << 13  # cursors in all retained states, about 200 bytes each
-_MOST_OPENINGS = 1 << 14  # openings in all runs, about 500 bytes each
-_RUN_OPENINGS = 1 << 8  # openings in one run; `at` reads all openings of a run
-
-
-@dataclass(slots=True)
-class _Run:
-    state: State
-    turns: bytearray  # unsigned integers, as small as the number of sources allows
-    openings: list[Opening]
-
-
-class StateHistory:
-    """The source of each of the last `n_lines` lines, and earlier states from which later states are computed."""
-
-    def __init__(self, n_lines: int, *, n_sources: int) -> None:
-        self._n_lines, self._n_openings = n_lines, 0
-        self._kind, self._most = np.min_scalar_type(n_sources), max(1, _MOST_CURSORS // n_sources)
-        self._runs = deque[_Run]()
-
-    def add(self, state: State, turns: Longs, openings: Sequence[Opening]) -> None:
-        if not self._n_lines:
-            return
-        last = self._runs[-1] if self._runs else None
-        is_changed = last is None or (last.state.since, last.state.ended) != (
-            state.since,
-            state.ended,
-        )
-        if last is None or is_changed or len(last.openings) >= _RUN_OPENINGS:
-            last = _Run(state, bytearray(), [])
-            self._runs.append(last)
-        last.turns += turns.astype(self._kind).tobytes()
-        last.openings += openings
-        self._n_openings += len(openings)
-        oldest = state.n + len(turns) - self._n_lines
-        while len(self._runs) > 1 and (
-            self._runs[1].state.n <= oldest
-            or len(self._runs) > self._most
-            or self._n_openings > _MOST_OPENINGS
-        ):
-            self._n_openings -= len(self._runs.popleft().openings)
-
-    def at(self, sample: int, *, n: int) -> State:
-        """Return the state after `sample` of the `n` delivered lines. Raises StreamError if the line is too old."""
-        for run in reversed(self._runs if n - sample <= self._n_lines else ()):
-            first, n_turns = run.state.n, len(run.turns) // self._kind.itemsize
-            if first < sample <= first + n_turns or (first == sample and run is self._runs[0]):
-                return advanced(
-                    run.state,
-                    np.frombuffer(bytes(run.turns), self._kind, sample - first),
-                    run.openings,
-                )
-        oldest = max(self._runs[0].state.n, n - self._n_lines) if self._runs else n
-        raise StreamError(
-            f"line {sample} cannot be recalled; give a line from {oldest} to {n}, or raise recall"
-        )

@@ -30,10 +30,8 @@ from volt.stream.running.chunk_computation import Address, ComputedChunk, Form, 
 
 PATIENCE = 0.1  # maximum seconds per wait, because signals do not interrupt waits in some libraries
 _GRACE = 2.0  # seconds for threads to finish their chunks
-_FULL, _LEAST = (
-    1 << 20,
-    1 / 8,
-)  # bytes of a chunk that counts as one requested chunk; what smaller ones count as
+_FULL = 1 << 20  # bytes of a chunk that counts as one requested chunk
+_LEAST = 1 / 8  # the least that a small chunk counts as
 Job = tuple[int, Address]  # the number of a source, and the address of one of its chunks
 Done = tuple[int, Address, ComputedChunk]
 Compute = Callable[[Job], Done]
@@ -100,16 +98,16 @@ class Prefetcher:
         *,
         most: int,
     ) -> None:
-        queued = zip(queues, pools, sources, strict=True)
         self._queues = [
             _Queue(queue, pool, source.chunk_lines, source.n_bytes / source.n_lines)
-            for queue, pool, source in queued
+            for queue, pool, source in zip(queues, pools, sources, strict=True)
         ]
         self._pools = list(dict.fromkeys(pools))
-        self._needs = dict[
-            Pool, list[tuple[float, int]]
-        ]()  # heaps of (lines until a source's chunks run out, source)
-        self._n_requested, self._most, self._closed = 0.0, most + len(self._queues), False
+        # for each pool, a heap of (lines until a source's chunks run out, source)
+        self._needs = dict[Pool, list[tuple[float, int]]]()
+        self._most = most + len(self._queues)
+        self._n_requested = 0.0
+        self._closed = False
         self._shares = list[float]()
 
     def is_ready(self, source: int) -> bool:
@@ -118,58 +116,62 @@ class Prefetcher:
 
     def expect(self, shares: Sequence[float]) -> None:
         """Store the sources' shares of the next lines; request chunks first for sources that will run out first."""
-        if self._shares != [*shares]:
+        if self._shares != shares:
             self._shares = [*shares]
             self._needs = {pool: [] for pool in self._pools}
-            for source, (queue, share) in enumerate(zip(self._queues, shares, strict=True)):
-                queue.share = share
-                if share > 0:
-                    heapq.heappush(
-                        self._needs[queue.pool], (queue.samples(queue.requested), source)
-                    )
+            for source, queue in enumerate(self._queues):
+                queue.share = shares[source]
+                if queue.share > 0:
+                    need = queue.samples(queue.requested), source
+                    heapq.heappush(self._needs[queue.pool], need)
         self._receive()
 
     def take(self, source: int) -> tuple[Address, ComputedChunk] | None:
         """Return the next chunk of a source; None at its end. Raises StreamError if a worker has ended early."""
         queue = self._queues[source]
-        while True:
-            if self._closed:
-                raise StreamError(
-                    "the workers have ended; read the stream itself, which starts new ones"
-                )
-            if self.is_ready(source):
-                break
-            if not queue.requested and self._request(source) is None:
+        while not self.is_ready(source):
+            self._check_open()
+            if not queue.requested and not self._request(source):
                 return None
             self._receive(PATIENCE, queue.pool)
+        self._check_open()
         address = queue.requested.popleft()
         chunk = queue.ready.pop(address)
         self._n_requested -= queue.cost(address)
         self._fill()
         return address, chunk
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StreamError(
+                "the workers have ended; read the stream itself, which starts new ones"
+            )
+
     def _fill(self) -> None:
-        is_low = (
-            self._n_requested <= self._most - 1
-        )  # small chunks are requested eight or more at a time
+        """Request chunks ahead, for sources that will run out first."""
+        # small chunks are requested eight or more at a time
+        is_low = self._n_requested <= self._most - 1
         while is_low and self._n_requested < self._most:
             heaps = [heap for pool, heap in self._needs.items() if heap and pool.has_room]
             if not heaps:
                 break
             need, source = heapq.heappop(min(heaps))
-            if (address := self._request(source)) is not None:
-                queue = self._queues[source]
-                heapq.heappush(self._needs[queue.pool], (need + queue.samples([address]), source))
+            queue = self._queues[source]
+            if self._request(source):
+                need += queue.samples([queue.requested[-1]])
+                heapq.heappush(self._needs[queue.pool], (need, source))
         for pool in self._pools:
             pool.flush()
 
-    def _request(self, source: int) -> Address | None:
+    def _request(self, source: int) -> bool:
+        """Request a source's next chunk. Return False if there is none."""
         queue = self._queues[source]
-        if (address := next(queue.addresses, None)) is not None:
+        for address in queue.addresses:
             queue.requested.append(address)
             self._n_requested += queue.cost(address)
             queue.pool.request((source, address))
-        return address
+            return True
+        return False
 
     def _receive(self, timeout: float = 0.0, awaited: Pool | None = None) -> None:
         self._fill()
@@ -193,7 +195,8 @@ class ThisThread:
     has_room = False
 
     def __init__(self, compute: Compute) -> None:
-        self._compute, self._jobs = compute, deque[Job]()
+        self._compute = compute
+        self._jobs = deque[Job]()
         self.request = self._jobs.append
 
     def flush(self) -> None: ...
@@ -212,9 +215,13 @@ class Threads:
     """A `Pool` of n threads, for compiled code."""
 
     def __init__(self, compute: Compute, *, n: int) -> None:
-        self._compute, self._n = compute, n
-        self._jobs, self._done = SimpleQueue[Job | None](), SimpleQueue[Done | str]()
-        self._n_requested, self._closed, self._pid = 0, False, os.getpid()
+        self._compute = compute
+        self._n = n
+        self._jobs = SimpleQueue[Job | None]()
+        self._done = SimpleQueue[Done | str]()
+        self._n_requested = 0
+        self._closed = False
+        self._pid = os.getpid()
         self._threads = [
             threading.Thread(target=self._work, daemon=True, name="volt-stream") for _ in range(n)
         ]
@@ -235,7 +242,7 @@ class Threads:
         result = list[Done]()
         with suppress(Empty):
             while True:
-                done = self._done.get(timeout=timeout) if timeout else self._done.get_nowait()
+                done = self._done.get(bool(timeout), timeout)
                 if isinstance(done, str):
                     self.close()
                     raise StreamError(f"a worker failed:\n{done}")
@@ -261,8 +268,7 @@ class Threads:
             self._jobs.put(None)
         deadline = time.monotonic() + _GRACE
         for thread in self._threads:
-            if (
-                thread is not threading.current_thread()
-            ):  # a worker may be the thread that garbage-collects the stream
+            # a worker may be the thread that garbage-collects the stream
+            if thread is not threading.current_thread():
                 thread.join(max(0, deadline - time.monotonic()))
         self._threads = []

@@ -34,14 +34,13 @@ from volt.stream.running.prefetch import Done, Job
 
 StartMethod = Literal["spawn", "fork"]
 _OUTSTANDING = 32  # chunks requested from a worker: one in progress, the others queued
-_COLLECT, _GAP = (
-    0.05,
-    0.01,
-)  # seconds in which a reader that waits for a chunk also receives others; between two
+_COLLECT = 0.05  # seconds in which a reader that waits for a chunk also receives others
+_GAP = 0.01  # maximum seconds between two of them
 _LARGE = 1 << 18  # bytes of an array that is sent without copying it into a message
 _GRACE = 2.0  # seconds to wait for a dead or killed worker to exit
 _LOOK = 0.5  # seconds between a worker's checks that the stream's process is alive
-_STARTING, _READING = -2, -1  # values of `step` while no transform runs
+_STARTING = -2  # values of `step` while no transform runs
+_READING = -1
 _UNGUARDED = '; a script must read the stream under `if __name__ == "__main__":`, because each worker imports it'
 
 
@@ -68,8 +67,10 @@ class Processes:
         time_limit: float | None = None,
         form: Form = "lines",
     ) -> None:
-        self._sources, self._limit = sources, math.inf if time_limit is None else time_limit
-        self._workers, self._pid = list[_Worker](), os.getpid()
+        self._sources = sources
+        self._limit = math.inf if time_limit is None else time_limit
+        self._workers = list[_Worker]()
+        self._pid = os.getpid()
         self._is_spawned = start_method == "spawn"
         remedy = "use n_workers=0 (workers: 0 at the top level of the configuration)"
         if time_limit:
@@ -102,22 +103,22 @@ class Processes:
 
     def flush(self) -> None:
         for worker in self._workers:
-            if worker.unsent:
-                try:
-                    worker.link.send(worker.unsent)
-                except OSError:
-                    self._raise_death(worker)
-                worker.unsent.clear()
+            if not worker.unsent:
+                continue
+            try:
+                worker.link.send(worker.unsent)
+            except OSError:
+                self._raise_death(worker)
+            worker.unsent.clear()
 
     def receive(self, timeout: float) -> Sequence[Done]:
-        result, late = list[Done](), time.monotonic() + _COLLECT if timeout else 0.0
+        result = list[Done]()
+        end = time.monotonic() + _COLLECT if timeout else 0.0
         links = [worker.link for worker in self._workers]
         while ready := wait(links, timeout):
             result += [self._taken(worker) for worker in self._workers if worker.link in ready]
-            is_late = time.monotonic() > late or not any(
-                worker.requested for worker in self._workers
-            )
-            timeout = 0.0 if is_late else _GAP
+            is_busy = any(worker.requested for worker in self._workers)
+            timeout = _GAP if is_busy and time.monotonic() <= end else 0.0
         for worker in self._workers:
             if worker.step.value == _STARTING:
                 worker.since = time.monotonic()
@@ -143,26 +144,31 @@ class Processes:
 
     def _place_of(self, worker: _Worker) -> str:
         source, address = worker.requested[0]
-        opened, position = self._sources[source], worker.step.value
-        steps = {_STARTING: "the start of a worker", _READING: "reading"}
-        step = steps.get(position) or f"transform {opened.source.transforms[position].name!r}"
+        opened = self._sources[source]
+        position = worker.step.value
+        if position == _STARTING:
+            step = "the start of a worker"
+        elif position == _READING:
+            step = "reading"
+        else:
+            step = f"transform {opened.source.transforms[position].name!r}"
         return f"{shown_block(opened, address.block)}, chunk {address.chunk}: {step}"
 
     def _raise_death(self, worker: _Worker) -> NoReturn:
         worker.process.join(_GRACE)
-        code, place = (
-            worker.process.exitcode,
-            f"{self._place_of(worker)}: " if worker.requested else "",
-        )
+        place = f"{self._place_of(worker)}: " if worker.requested else ""
         self.close()
-        how = (
-            f"was killed by {signal.Signals(-code).name}"
-            if (code or 0) < 0
-            else f"ended with status {code}"
-        )
-        hint = "; if memory ran out, make blocks smaller" if code == -signal.SIGKILL else ""
-        hint += _UNGUARDED * (self._is_spawned and code == 1 and worker.step.value == _STARTING)
-        raise StreamError(f"{place}worker process {worker.process.pid} {how}{hint}") from None
+        code = worker.process.exitcode or 0
+        problem = f"{place}worker process {worker.process.pid} "
+        if code < 0:
+            problem += f"was killed by {signal.Signals(-code).name}"
+        else:
+            problem += f"ended with status {worker.process.exitcode}"
+        if code == -signal.SIGKILL:
+            problem += "; if memory ran out, make blocks smaller"
+        if self._is_spawned and code == 1 and worker.step.value == _STARTING:
+            problem += _UNGUARDED
+        raise StreamError(problem) from None
 
     def close(self) -> None:
         workers = self._workers if can_wait(self._pid) else []
@@ -187,12 +193,8 @@ def _started(context: SpawnContext | ForkContext, task: bytes) -> _Worker:
 
 
 def _serve(task: bytes, link: Connection, parent: int, step: Any) -> None:
-    for number in (
-        signal.SIGINT,
-        signal.SIGHUP,
-        signal.SIGUSR1,
-        signal.SIGUSR2,
-    ):  # the parent handles these
+    # the parent handles these
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with contextlib.suppress(OSError):
@@ -222,14 +224,14 @@ def _work(link: Connection, task: bytes, step: Any) -> None:
             jobs.extend(link.recv())
         source, address = jobs.popleft()
         note(_STARTING)
-        with contextlib.suppress(VoltError):  # computing the chunk raises the error again
-            sources[source].is_compiled  # noqa: B018 (opens the transforms, before the time limit applies)
+        # open the transforms, before the time limit applies; computing the chunk raises an error again
+        with contextlib.suppress(VoltError):
+            sources[source].is_compiled  # noqa: B018
         note(_READING)
         chunk = compute_chunk(sources[source], address, policy, note, form=form)
-        chunk, large = (
-            replace(chunk, batch=chunk.batch and chunk.batch.compact()),
-            list[pickle.PickleBuffer](),
-        )
+        if chunk.batch is not None:
+            chunk = replace(chunk, batch=chunk.batch.compact())
+        large = list[pickle.PickleBuffer]()
         data = pickle.dumps(chunk, protocol=5, buffer_callback=partial(_is_small, large))
         link.send((data, len(large)))
         for buffer in large:
@@ -237,7 +239,8 @@ def _work(link: Connection, task: bytes, step: Any) -> None:
 
 
 def _is_small(large: list[pickle.PickleBuffer], buffer: pickle.PickleBuffer) -> bool:
-    if is_large := buffer.raw().nbytes > _LARGE:
+    is_large = buffer.raw().nbytes > _LARGE
+    if is_large:
         large.append(buffer)
     return not is_large
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,7 @@ from volt.stream.reading.error_policy import kind_of
 from volt.stream.running.chunk_computation import Address, ComputedChunk
 from volt.stream.running.state import Cursor, FaultCounts, Opening
 from volt.stream.running.state_validation import refusal
-
-Longs = NDArray[np.int64]
+from volt.stream.transforms.column import Longs
 
 
 class ChunkLines(NamedTuple):
@@ -37,7 +36,8 @@ class ChunkLines(NamedTuple):
     def data(self) -> NDArray[np.uint8]:
         return self.chunk.data[self._start : int(self.chunk.ends[self.end - 1])]
 
-    def spans(self) -> tuple[Longs, Longs]:
+    def views(self) -> tuple[Longs, Longs]:
+        """Return the start of each line in the chunk's data, and its size."""
         ends = self.chunk.ends[self.first : self.end]
         starts = np.concatenate(([self._start], ends[:-1]))
         return starts, ends - starts
@@ -48,6 +48,7 @@ class SourceBuffer:
     """The chunks of a source, from its next line on.
 
     end: the cursor after all lines of the buffer.
+    left: the number of lines in the buffer.
     n_empty: lines read since the last chunk with an output line.
     waiting: a chunk that is held back until its first line is the next line of the stream.
     """
@@ -64,31 +65,30 @@ class SourceBuffer:
 
     def load(self, address: Address, chunk: ComputedChunk, *, source: int, n: int) -> Opening:
         """Append a chunk that was loaded for line `n` of the stream. Return the record of its opening."""
-        block, end = address.block, self.end
-        where = (block.epoch, block.start, address.chunk)
-        is_resumed = (
-            self._is_fresh and end.inside > 0 and where == (end.epoch, end.start, end.chunk)
-        )
+        end = self.end
+        block = address.block
+        is_at_end = end.address == block.address
+        is_resumed = self._is_fresh and end.inside > 0 and is_at_end and end.chunk == address.chunk
         self._is_fresh = False
+        counts = FaultCounts()  # nothing, if the state or another rank counts the lines already
         if is_resumed:
-            if not 0 <= end.inside <= chunk.n_lines:
+            if end.inside > chunk.n_lines:
                 raise refusal(
                     f"the state's sources.{self.name}.offset {end.offset:,} exceeds {chunk.n_lines:,} lines"
                 )
-            cursor, self._offset = end, end.inside % chunk.n_lines
+            cursor = end
+            self._offset = end.inside % chunk.n_lines
         else:
-            before = end.offset if end.address == block.address else 0
+            before = end.offset if is_at_end else 0
             cursor = Cursor(
                 end.lines, *block.address, before, address.chunk, before, end.unread, end.grown
             )
-        is_counted = is_resumed or block.is_begun
-        counts = (
-            FaultCounts()
-            if is_counted
-            else FaultCounts(chunk.n_read, Counter(map(kind_of, chunk.faults)))
-        )
+            if not block.is_begun:
+                counts = FaultCounts(chunk.n_read, Counter(map(kind_of, chunk.faults)))
+
         n_left = chunk.n_lines - cursor.inside
-        self.end, self.left = cursor.moved(n_left), self.left + n_left
+        self.end = cursor.moved(n_left)
+        self.left += n_left
         self.n_empty = 0 if chunk.n_lines else self.n_empty + counts.n_read
         if n_left:
             self._chunks.append((address, chunk))
@@ -99,14 +99,15 @@ class SourceBuffer:
         """The chunk of the next line, and the number of the chunk's lines that precede it."""
         return (self._chunks[0][0], self._offset) if self._chunks else None
 
-    def stretches(self, n: int) -> Iterator[ChunkLines]:
+    def next_lines(self, n: int) -> Iterator[ChunkLines]:
         first = self._offset
         for address, chunk in self._chunks:
             if n <= 0:
                 return
             end = min(chunk.n_lines, first + n)
             yield ChunkLines(address, chunk, first, end)
-            n, first = n - (end - first), 0
+            n -= end - first
+            first = 0
 
     def drain(self, n: int) -> None:
         self.left -= n
@@ -117,37 +118,37 @@ class SourceBuffer:
 
 
 def next_chunk_lines(buffers: Sequence[SourceBuffer], turns: Longs) -> list[tuple[int, ChunkLines]]:
-    """Return (source, slice of a chunk) pairs that supply these turns, sorted by source."""
+    """Return the lines that supply these turns, each with the number of its source, sorted by source."""
     counts = np.bincount(turns, minlength=len(buffers))
-    sources = np.flatnonzero(counts).tolist()
-    return [
-        (source, stretch)
-        for source in sources
-        for stretch in buffers[source].stretches(int(counts[source]))
-    ]
+    result = list[tuple[int, ChunkLines]]()
+    for source in np.flatnonzero(counts).tolist():
+        result += [(source, lines) for lines in buffers[source].next_lines(int(counts[source]))]
+    return result
 
 
 def by_source(turns: Longs, n_sources: int) -> Longs:
+    """Return the turns' places, sorted by source."""
     return np.argsort(turns.astype(np.min_scalar_type(n_sources)), kind="stable")
 
 
 def mixed(buffers: Sequence[SourceBuffer], turns: Longs) -> bytes:
     """Return the next lines of the buffers in the order of these turns."""
-    sources, stretches = zip(*next_chunk_lines(buffers, turns), strict=True)
+    sources, supplies = zip(*next_chunk_lines(buffers, turns), strict=True)
     if sources[0] == sources[-1]:
-        return b"".join([stretch.data for stretch in stretches])
+        return b"".join([lines.data for lines in supplies])
     from volt.kernels.columns import put_values
 
-    spans = [stretch.spans() for stretch in stretches]
-
+    views = [lines.views() for lines in supplies]
     order = by_source(turns, len(buffers))
-    sizes: NDArray[Any] = np.empty(len(turns), np.int64)
-    sizes[order] = np.concatenate([own for _, own in spans])
+    sizes = np.empty(len(turns), np.int64)
+    sizes[order] = np.concatenate([own for _, own in views])
     ends = np.cumsum(sizes)
+    places = (ends - sizes)[order]
+    out = np.empty(int(ends[-1]), np.uint8)
     nothing = np.frombuffer(b"", np.uint8)
-    out, places, low = np.empty(int(ends[-1]), np.uint8), (ends - sizes)[order], 0
-    for stretch, (starts, own) in zip(stretches, spans, strict=True):
+    low = 0
+    for lines, (starts, own) in zip(supplies, views, strict=True):
         own_places = places[low : low + len(own)]
-        put_values(stretch.chunk.data, starts, own, nothing, nothing, out, own_places)
+        put_values(lines.chunk.data, starts, own, nothing, nothing, out, own_places)
         low += len(own)
     return out.tobytes()

@@ -9,6 +9,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, Self, TypeVar
 
@@ -26,11 +27,12 @@ from volt.stream.running.chunk_computation import Address, Form
 from volt.stream.running.engine import Ends, Engine
 from volt.stream.running.processes import StartMethod
 from volt.stream.running.resuming import continued
-from volt.stream.running.source_buffer import Longs, mixed
+from volt.stream.running.source_buffer import mixed
 from volt.stream.running.state import State
 from volt.stream.running.stream_batch import StreamBatch, mixed_columns
-from volt.stream.running.summary import Summary, mixed_by_size, source_summaries
+from volt.stream.running.summary import SourceSummary, Summary
 from volt.stream.tasks.task import Split
+from volt.stream.transforms.column import Longs
 from volt.stream.transforms.transform import LoadedFiles
 
 _WATCH = 1 << 13  # lines between two checks of the workers
@@ -85,38 +87,18 @@ class Stream(Engine):
         recall: int = 1 << 23,
         files: LoadedFiles | None = None,
     ) -> None:
-        one, remedy = (
-            "did you mean volt.Stream.from_config(path)?",
-            "give a list of volt.stream.Source",
-        )
-        if isinstance(sources, Source | OpenSource | os.PathLike):
-            remedy = one if isinstance(sources, os.PathLike) else "did you mean [source]?"
-        sources = [
-            source
-            if isinstance(source, OpenSource)
-            else arguments.instance(
-                source, Source, f"sources[{place}]", remedy="give volt.stream.Source(name, paths)"
-            )
-            for place, source in enumerate(
-                arguments.several(sources, "sources", one=one, remedy=remedy)
-            )
-        ]
-        seed, recall = (
-            arguments.whole(seed, "seed", low=0),
-            arguments.whole(recall, "recall", low=0),
-        )
-        policy = (
-            ErrorPolicy()
-            if policy is None
-            else arguments.instance(policy, ErrorPolicy, "policy", remedy=_POLICY)
-        )
+        declared = _declared(sources)
+        seed = arguments.whole(seed, "seed", low=0)
+        recall = arguments.whole(recall, "recall", low=0)
+        if policy is None:
+            policy = ErrorPolicy()
+        arguments.instance(policy, ErrorPolicy, "policy", remedy=_POLICY)
         folder = None if cache is None else Path(arguments.path(cache, "cache"))
-        mix = None if mix is None else arguments.instance(mix, Sampling, "mix", remedy=_MIX)
-        check_names([source.name for source in sources])
-        if not 0 <= arguments.whole(n_workers, "n_workers") <= MOST_WORKERS or start_method not in (
-            "spawn",
-            "fork",
-        ):
+        if mix is not None:
+            arguments.instance(mix, Sampling, "mix", remedy=_MIX)
+        check_names([source.name for source in declared])
+        are_known = 0 <= arguments.whole(n_workers, "n_workers") <= MOST_WORKERS
+        if not are_known or start_method not in ("spawn", "fork"):
             raise ConfigError(
                 f"{n_workers=}, {start_method=}: give 0 to {MOST_WORKERS} workers, and spawn or fork"
             )
@@ -126,37 +108,38 @@ class Stream(Engine):
             )
         arguments.choice(ends, "ends", ("stop", "drop"))
         rank, world = check_rank(rank, world)
+
         files = files or LoadedFiles()
-        opened = tuple(
-            source
-            if isinstance(source, OpenSource)
-            else open_source(source, seed=seed, cache=folder, policy=policy, files=files)
-            for source in sources
-        )
-        opened = opened if mix is None else mixed_by_size(opened, mix)
+        opened = list[OpenSource]()
+        for source in declared:
+            if isinstance(source, Source):
+                source = open_source(source, seed=seed, cache=folder, policy=policy, files=files)
+            opened.append(source)
+        if mix is not None:
+            opened = _mixed_by_size(opened, mix)
         if policy.quarantine is not None:
-            check_distinct(
-                [policy.quarantine], [path for source in opened for path in source.paths]
-            )
-        fingerprints = {source.name: source.fingerprints for source in opened}
-        values: dict[str, Any] = {
+            paths = [path for source in opened for path in source.paths]
+            check_distinct([policy.quarantine], paths)
+        configuration: dict[str, Any] = {
             "seed": seed,
             "ends": ends,
             "rank": rank,
             "world": world,
-            "sources": fingerprints,
+            "sources": {source.name: source.fingerprints for source in opened},
         }
-        values |= {} if mix is None else {"mix": str(mix)}
-        self.seed, self.accepted = seed, tuple[str, ...]()
+        if mix is not None:
+            configuration["mix"] = str(mix)
+        self.seed = seed
+        self.accepted = tuple[str, ...]()
         super().__init__(
-            opened,
-            ends=ends,
-            policy=policy,
-            recall=recall,
-            n_workers=n_workers,
-            start_method=start_method,
-            time_limit=time_limit,
-            configuration=values,
+            tuple(opened),
+            ends,
+            policy,
+            recall,
+            n_workers,
+            start_method,
+            time_limit,
+            configuration,
         )
 
     @classmethod
@@ -189,9 +172,10 @@ class Stream(Engine):
         return cls(options.pop("sources"), **options)
 
     def __repr__(self) -> str:
-        rank = f", rank {self.rank} of {self.world}" * (self.world > 1)
-        sources = counted(len(self.sources), "source")
-        return f"<Stream: {sources}, seed {self.seed}{rank}, {counted(self.n, 'line')} given>"
+        parts = [counted(len(self.sources), "source"), f"seed {self.seed}"]
+        if self.world > 1:
+            parts.append(f"rank {self.rank} of {self.world}")
+        return f"<Stream: {', '.join(parts)}, {counted(self.n, 'line')} given>"
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -207,9 +191,11 @@ class Stream(Engine):
         """Yield lines without line ends. A line counts as delivered when it is yielded."""
         while True:
             with self._lock:
-                if (size := self._next(None, "lines")) is None:
+                size = self._next(None, "lines")
+                if size is None:
                     return
-                run, data = self._run, mixed(self._buffers, self._turns[:size])
+                run = self._run
+                data = mixed(self._buffers, self._turns[:size])
             lines = data.decode().split("\n")
             for start in range(0, size, _WATCH):
                 for line in lines[start : min(start + _WATCH, size)]:
@@ -243,13 +229,15 @@ class Stream(Engine):
 
     def _taken(self, form: Form, limit: int | None, take: Callable[[Longs], T]) -> Iterator[T]:
         left = None if limit is None else arguments.whole(limit, "limit", low=0)
-        while left is None or left > 0:
+        while left != 0:
             with self._lock:
-                if (size := self._next(left, form)) is None:
+                size = self._next(left, form)
+                if size is None:
                     return
                 result = take(self._turns[:size])
                 self._n_given = size
-            left = None if left is None else left - size
+            if left is not None:
+                left -= size
             yield result
 
     def skip(self, n: int) -> int:
@@ -257,19 +245,20 @@ class Stream(Engine):
 
         n: the maximum number of lines, 0 or more
         """
-        left = n = arguments.whole(n, "n", low=0)
+        before = self.n
+        end = before + arguments.whole(n, "n", low=0)
         with self._lock:
-            while left > 0 and (size := self._next(left)) is not None:
+            while self.n < end and (size := self._next(end - self.n)) is not None:
                 self._n_given = size
-                left -= size
-        return n - left
+        return self.n - before
 
     def place(self) -> tuple[int, Address, int] | None:
         """Return the next line's source and chunk, and the number of the chunk's lines that precede it."""
         with self._lock:
             if self._next(1) is None:
                 return None
-        place = self._buffers[source := int(self._turns[0])].place
+            source = int(self._turns[0])
+            place = self._buffers[source].place
         return None if place is None else (source, *place)
 
     def state(self, *, at: int | None = None) -> dict[str, Any]:
@@ -279,12 +268,14 @@ class Stream(Engine):
 
         Raises StreamError if line `at` is still to come, or more than `recall` lines back.
         """
-        settled, at = self._settled, self.n if at is None else arguments.whole(at, "at", low=0)
+        at = self.n if at is None else arguments.whole(at, "at", low=0)
         if at > self.n:
             raise StreamError(
                 f"line {at} is ahead of the stream, which has given {self.n} lines; give an earlier one"
             )
-        return (self._state(at) if at >= settled.n else self._recall.at(at, n=settled.n)).to_json()
+        n_settled = self._settled.n
+        state = self._state(at) if at >= n_settled else self._recall.at(at, n=n_settled)
+        return state.to_json()
 
     def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
         """Continue from a state, with any number of workers.
@@ -295,9 +286,9 @@ class Stream(Engine):
 
         Raises StreamError if the state is invalid or belongs to another stream; the error names the differences.
         """
-        current = State.from_json(state)
+        stored = State.from_json(state)
         current, accepted = continued(
-            current, self.configuration, sources=self.sources, accept=accept
+            stored, self.configuration, sources=self.sources, accept=accept
         )
         self._stand_at(current)
         self.accepted = accepted
@@ -305,6 +296,16 @@ class Stream(Engine):
     def summary(self) -> Summary:
         """Return the statistics of the stream so far."""
         n_read, reasons = self._counts()
+        state = self._state()
+        owed = self._mixture.owed(state.n)
+        sources = dict[str, SourceSummary]()
+        for index, (name, epochs) in enumerate(self._epochs(state).items()):
+            sources[name] = SourceSummary(
+                lines=state.cursors[name].lines,
+                requested=round(owed[index], 6),
+                epochs=round(epochs, 6),
+                ended=index in self._mixture.ended,
+            )
         return Summary(
             n=self.n,
             n_lines=self.n - self._first,
@@ -313,9 +314,7 @@ class Stream(Engine):
             n_faults=sum(reasons.values()),
             reasons=reasons,
             fields=dict(self._fields),
-            sources=source_summaries(
-                self.sources, [*self._state().cursors.values()], self._mixture, self._in_use()
-            ),
+            sources=sources,
             left_out=tuple(fault.path for source in self.sources for fault in source.faults),
             epoch_lines=self.epoch_lines,
         )
@@ -347,11 +346,42 @@ class Stream(Engine):
 
     def interrupt(self) -> None:
         """Raise StreamError in any other thread that waits for workers."""
-        if (chunks := self._prefetcher) is not None:
-            chunks.interrupt()
+        prefetcher = self._prefetcher
+        if prefetcher is not None:
+            prefetcher.interrupt()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _declared(sources: Sequence[Source | OpenSource]) -> list[Source | OpenSource]:
+    one = "did you mean volt.Stream.from_config(path)?"
+    remedy = "give a list of volt.stream.Source"
+    if isinstance(sources, Source | OpenSource):
+        remedy = "did you mean [source]?"
+    elif isinstance(sources, os.PathLike):
+        remedy = one
+    result = arguments.several(sources, "sources", one=one, remedy=remedy)
+    for place, source in enumerate(result):
+        if not isinstance(source, OpenSource):
+            remedy = "give volt.stream.Source(name, paths)"
+            arguments.instance(source, Source, f"sources[{place}]", remedy=remedy)
+    return result
+
+
+def _mixed_by_size(sources: Sequence[OpenSource], mix: Sampling) -> list[OpenSource]:
+    for source in (opened.source for opened in sources):
+        for name, default in (("weight", 1), ("epochs", None)):
+            value = getattr(source, name)
+            if value != default:
+                raise ConfigError(
+                    f"source {source.name!r}: {name}={value} cannot be used with mix; remove one of them"
+                )
+    weights = mix.weights({source.name: source.n_lines for source in sources})
+    return [
+        replace(source, source=replace(source.source, weight=weights[source.name]))
+        for source in sources
+    ]

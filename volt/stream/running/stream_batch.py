@@ -10,7 +10,8 @@ import numpy as np
 from volt.display import counted
 from volt.errors import StreamError, shown_path
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.source_buffer import Longs, SourceBuffer, by_source, next_chunk_lines
+from volt.stream.running.source_buffer import SourceBuffer, by_source, next_chunk_lines
+from volt.stream.transforms.column import Longs
 from volt.stream.transforms.line_batch import Batch, together
 
 
@@ -64,42 +65,37 @@ def mixed_columns(
     first: int,
     opened: tuple[OpenSource, ...] = (),
 ) -> StreamBatch:
-    stretches = next_chunk_lines(buffers, turns)
-    batches = [
-        stretch.chunk.batch.take(np.arange(stretch.first, stretch.end))
-        for _, stretch in stretches
-        if stretch.chunk.batch is not None
-    ]
-    epochs = [stretch.address.block.epoch for _, stretch in stretches]
+    batches = list[Batch]()
+    names = list[str]()
+    epochs = list[int]()
+    for source, lines in next_chunk_lines(buffers, turns):
+        if lines.chunk.batch is not None:
+            batches.append(lines.chunk.batch.take(np.arange(lines.first, lines.end)))
+            names.append(buffers[source].name)
+            epochs.append(lines.address.block.epoch)
     if len(batches) == 1:
-        return StreamBatch(batches[0], first, turns.copy(), np.full(len(turns), epochs[0]), opened)
-    _check_kinds(
-        [
-            (buffers[source].name, batch)
-            for (source, _), batch in zip(stretches, batches, strict=True)
-        ]
-    )
-    order, line_epochs = np.empty(len(turns), np.int64), np.empty(len(turns), np.int64)
+        line_epochs = np.full(len(turns), epochs[0])
+        return StreamBatch(batches[0], first, turns.copy(), line_epochs, opened)
+
+    _check_kinds(names, batches)
     sorted_turns = by_source(turns, len(buffers))
+    order = np.empty(len(turns), np.int64)
     order[sorted_turns] = np.arange(len(turns))
-    line_epochs[sorted_turns] = np.repeat(epochs, [len(batch) for batch in batches])
-    return StreamBatch(
-        together([batch.compact() for batch in batches], order),
-        first,
-        turns.copy(),
-        line_epochs,
-        opened,
-    )
+    line_epochs = np.empty(len(turns), np.int64)
+    line_epochs[sorted_turns] = np.repeat(epochs, list(map(len, batches)))
+    mixed_lines = together([batch.compact() for batch in batches], order)
+    return StreamBatch(mixed_lines, first, turns.copy(), line_epochs, opened)
 
 
-def _check_kinds(batches: Sequence[tuple[str, Batch]]) -> None:
-    for index in range(max(len(batch.columns) for _, batch in batches)):
+def _check_kinds(names: Sequence[str], batches: Sequence[Batch]) -> None:
+    for index in range(max(len(batch.columns) for batch in batches)):
         kinds = dict[bool, str]()
-        for name, batch in batches:
-            if (column := batch.column(index + 1)).present.any():
+        for name, batch in zip(names, batches, strict=True):
+            column = batch.column(index + 1)
+            if column.present.any():
                 kinds.setdefault(column.is_ids, name)
         if len(kinds) > 1:
-            names = f"ids in source {kinds[True]!r} and text in source {kinds[False]!r}"
+            kinds_named = f"ids in source {kinds[True]!r} and text in source {kinds[False]!r}"
             raise StreamError(
-                f"field {index + 1} is {names}; encode it in both sources, or in neither"
+                f"field {index + 1} is {kinds_named}; encode it in both sources, or in neither"
             )

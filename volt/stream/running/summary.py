@@ -6,13 +6,10 @@ A virtual epoch is the number of lines of a mixture of endless sources that read
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from volt.display import counted
-from volt.errors import ConfigError
-from volt.stream.mixing.mixture import Mixture, Sampling, virtual_size
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.running.chunk_computation import chunk_rows, full_chunk_lines
@@ -70,43 +67,27 @@ class Summary:
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary as JSON values. `fields_sampled` says that `fields` is a sample."""
-        fields = {str(number): count for number, count in sorted(self.fields.items())}
-        rounded = {
+        return {
+            **asdict(self),
             "seconds": round(self.seconds, 3),
             "lines_per_second": round(self.lines_per_second, 1),
+            "fields": {str(number): count for number, count in sorted(self.fields.items())},
+            "fields_sampled": True,
+            "left_out": list(self.left_out),
         }
-        sampled = {"fields": fields, "fields_sampled": True}
-        return {**asdict(self), **rounded, **sampled, "left_out": list(self.left_out)}
 
 
 def epochs_read(source: OpenSource, cursor: Cursor, opening: Opening | None) -> float:
     """Return how often a source was read, as a fraction. opening: the chunk that contains its last line, if known"""
-    block = (
-        opening.block if opening else LineBlock(cursor.epoch, cursor.start or 0, source.block_lines)
-    )
-    low, high = chunk_rows(
-        cursor.chunk, n_lines=block.n_lines, most=full_chunk_lines(source, block)
-    )
-    inside = cursor.inside / opening.size * (high - low) if opening and opening.size else 0.0
-    return cursor.epoch + (block.start + low + inside) / source.n_lines
-
-
-def source_summaries(
-    sources: Sequence[OpenSource],
-    cursors: Sequence[Cursor],
-    mixture: Mixture,
-    in_use: Mapping[int, Opening],
-) -> dict[str, SourceSummary]:
-    owed = mixture.owed(sum(cursor.lines for cursor in cursors))
-    return {
-        source.name: SourceSummary(
-            lines=cursor.lines,
-            requested=round(owed[index], 6),
-            epochs=round(epochs_read(source, cursor, in_use.get(index)), 6),
-            ended=index in mixture.ended,
-        )
-        for index, (source, cursor) in enumerate(zip(sources, cursors, strict=True))
-    }
+    block = LineBlock(cursor.epoch, cursor.start or 0, source.block_lines)
+    if opening is not None:
+        block = opening.block
+    most = full_chunk_lines(source, block)
+    low, high = chunk_rows(cursor.chunk, n_lines=block.n_lines, most=most)
+    rows = float(low)
+    if opening is not None and opening.size:
+        rows += cursor.inside / opening.size * (high - low)
+    return cursor.epoch + (block.start + rows) / source.n_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,61 +124,3 @@ class VirtualEpoch:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
-
-
-def mixed_by_size(sources: Sequence[OpenSource], mix: Sampling) -> tuple[OpenSource, ...]:
-    for source in (opened.source for opened in sources):
-        for name, default in (("weight", 1), ("epochs", None)):
-            if (value := getattr(source, name)) != default:
-                raise ConfigError(
-                    f"source {source.name!r}: {name}={value} cannot be used with mix; remove one of them"
-                )
-    weights = mix.weights({source.name: source.n_lines for source in sources})
-    return tuple(
-        replace(source, source=replace(source.source, weight=weights[source.name]))
-        for source in sources
-    )
-
-
-def epoch_lines(sources: Sequence[OpenSource]) -> int | None:
-    """Return the number of lines in a virtual epoch; None if weights change, or a source among several ends."""
-    if len(sources) == 1:
-        return sources[0].n_lines
-    weights = [opened.source.weight for opened in sources if opened.source.epochs is None]
-    fixed = [weight for weight in weights if isinstance(weight, float | int)]
-    return (
-        virtual_size([source.n_lines for source in sources], fixed)
-        if len(fixed) == len(sources)
-        else None
-    )
-
-
-def virtual_epoch(
-    sources: Sequence[OpenSource],
-    in_use: Mapping[int, Opening],
-    cursors: Sequence[Cursor],
-    mixture: Mixture,
-    *,
-    n_lines: int,
-    rank: int = 0,
-    world: int = 1,
-) -> VirtualEpoch:
-    """Return the virtual epoch that contains the last line. n_lines: the epoch's lines for all ranks together"""
-    n = sum(cursor.lines for cursor in cursors)
-    number = max(0, (n - mixture.since) * world - 1 - rank) // n_lines
-    start, end = (
-        mixture.since + (epoch * n_lines + rank) // world for epoch in (number, number + 1)
-    )
-    before, wanted = mixture.counts_at(start).tolist(), mixture.shares()
-    passes = {
-        source.name: SourcePasses(
-            lines := cursor.lines - count,
-            int(epochs_read(source, cursor, in_use.get(index))),
-            share,
-            lines / max(1, n - start),
-        )
-        for index, (source, cursor, count, share) in enumerate(
-            zip(sources, cursors, before, wanted, strict=True)
-        )
-    }
-    return VirtualEpoch(number, end - start, n - start, passes)

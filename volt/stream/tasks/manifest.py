@@ -17,7 +17,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import blake2b, file_digest
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -178,7 +177,7 @@ def read_manifest(folder: str | Path, task: Task) -> Manifest:
     remedy = f"volt shard CONFIG -o {shown_path(folder)}"
     try:
         manifest = _load(Manifest, place / MANIFEST, folder=place)
-        for fault in chain(_damage(manifest), _difference(manifest, task)):
+        for fault in _faults(manifest, task):
             raise StreamError(f"{shown}: {fault}; make the shards again: {remedy}")
     except FileNotFoundError:
         fault = f"no shards of task {task.name!r}; make them"
@@ -248,20 +247,17 @@ def is_whole(folder: Path, file: WrittenFile) -> bool:
         return False
 
 
-def _damage(manifest: Manifest) -> Iterator[str]:
+def _faults(manifest: Manifest, task: Task) -> Iterator[str]:
+    """Yield damage, and how the shards differ from those of the task.
+
+    Deleted inputs are not checked.
+    """
     for file in manifest.files:
         size = size_of(str(manifest.folder / file.name))
         if size is None:
             yield f"{file.name} is missing"
         elif size != file.size:
             yield f"{file.name} has {size:,} bytes, not the {file.size:,} that were written"
-
-
-def _difference(manifest: Manifest, task: Task) -> Iterator[str]:
-    """Yield how the shards differ from what the task now asks for.
-
-    Deleted inputs are not checked.
-    """
     if manifest.sides != task.sides:
         sides = " and ".join(manifest.sides)
         yield f"stale: they have {sides}, but task {task.name!r} is of type {task.kind}"
@@ -271,8 +267,8 @@ def _difference(manifest: Manifest, task: Task) -> Iterator[str]:
         yield f"stale: there are {n_shards}, but task {task.name!r} asks for {requested}"
     if not task.inputs:  # it shares the inputs of another task
         for read in manifest.inputs:
-            for file in read.files:
-                yield from _change(file, file.path)
+            for input_file in read.files:
+                yield from _change(input_file, input_file.path)
         return
     before = [read.name for read in manifest.inputs]
     now = [inputs.name for inputs in task.inputs]
@@ -283,8 +279,8 @@ def _difference(manifest: Manifest, task: Task) -> Iterator[str]:
             paths = expanded(task, inputs).paths
             if len(paths) != len(read.files):
                 yield f"stale: input {read.name!r} now has a different number of files"
-            for file, path in zip(read.files, paths, strict=True):
-                yield from _change(file, path)
+            for input_file, path in zip(read.files, paths, strict=True):
+                yield from _change(input_file, path)
 
 
 def _change(file: InputFile, path: str) -> Iterator[str]:

@@ -281,11 +281,7 @@ def shard(
         n_threads = arguments.whole(workers, "workers", low=1, high=MOST_WORKERS)
     max_line = checked_max_line(max_line)
     tally = _Tally("count lines", None, progress)
-    place = Path(arguments.path(folder, "folder", remedy="name a folder"))
-    if url_of(place):
-        fault = "shards cannot be written to a URL; name a local folder"
-        raise ConfigError(f"{shown_path(place)}: {fault}")
-
+    place = _local(folder)
     works = [TaskFolder(task_folder(place, task), task.sides) for task in chosen]
     paths = list(chain.from_iterable(task.paths for task in chosen))
     with ExitStack() as stack:
@@ -297,6 +293,14 @@ def shard(
             plans.append(_plan(task, inputs, lines, compress))
         tally = _Tally("shard", sum(plan.n_lines for plan in plans), progress)
         return tuple(map(partial(_write_task, n_threads=n_threads, tally=tally), plans, works))
+
+
+def _local(folder: str | Path) -> Path:
+    place = Path(arguments.path(folder, "folder", remedy="name a folder"))
+    if url_of(place):
+        fault = "shards cannot be written to a URL; name a local folder"
+        raise ConfigError(f"{shown_path(place)}: {fault}")
+    return place
 
 
 class _Tally:

@@ -1,0 +1,60 @@
+"""Laws of tables of replacements: they unpack to what was packed, and sentencepiece applies them."""
+
+from __future__ import annotations
+
+import pytest
+from drawn import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from volt.errors import VocabularyError
+from volt.formats.sentencepiece import charsmap
+
+library = pytest.importorskip("sentencepiece")
+pytest.importorskip("google.protobuf")
+strings = st.text(alphabet="abé中\U0001f600\u0301", min_size=1, max_size=4)
+
+
+@settings(deadline=None, max_examples=examples(60))
+@given(
+    table=st.dictionaries(strings, st.text(alphabet="xyß\u3000", max_size=3), max_size=12),
+    text=st.text("abé中\0", max_size=9),
+)
+def test_the_library_applies_what_is_unpacked(table, text):
+    """The longest string that fits is replaced, from left to right."""
+    from sentencepiece.sentencepiece_model_pb2 import NormalizerSpec
+
+    packed = charsmap.pack(table)
+    charsmap.check(packed)
+    assert charsmap.unpack(packed) == table
+    for key in {*table, text or "a"}:
+        assert charsmap.unpack(packed, only=[key]).get(key) == table.get(key)
+    spaces = ("add_dummy_prefix", "remove_extra_whitespaces", "escape_whitespaces")
+    spec = NormalizerSpec(precompiled_charsmap=packed, **dict.fromkeys(spaces, False))
+    expected, place = "", 0
+    while place < len(text):
+        ends = range(len(text), place, -1)
+        key = next((text[place:end] for end in ends if text[place:end] in table), None)
+        expected += table.get(key, text[place])
+        place += len(key or "a")
+    assert library.SentencePieceNormalizer(normalizer_spec=spec).normalize(text) == expected
+
+
+GOOD = charsmap.pack({"A": "a", "É": "e"})
+
+
+@pytest.mark.parametrize(
+    ("function", "table"),
+    [
+        (charsmap.unpack, b"\1"),
+        (charsmap.unpack, b"\0\4\0\0" + bytes(9)),
+        (charsmap.unpack, b"\xff\xff\xff\x7f" + bytes(2000)),
+        (charsmap.unpack, b"\0\4\0\0" + bytes(1023)),
+        (charsmap.check, GOOD[:5] + GOOD[6:]),
+        (charsmap.check, GOOD[:-1]),
+    ],
+)
+def test_a_damaged_table_is_refused(function, table):
+    """Sizes that do not fit, and units that point outside the table."""
+    with pytest.raises(VocabularyError, match="table of replacements is damaged"):
+        function(table)

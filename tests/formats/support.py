@@ -1,0 +1,133 @@
+"""What the tests of several formats share: small files of other libraries, and models that these libraries train."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from volt.encode.encoder import Encoder
+
+Step = dict[str, Any]
+NFC = {"type": "NFC"}
+LOWER = {"type": "Lowercase"}
+PREPEND = {"type": "Prepend", "prepend": "▁"}
+SPACES = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+DIGITS = {"type": "Digits", "individual_digits": True}
+WHITE = {"type": "WhitespaceSplit"}
+NO_FLAGS = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
+
+
+def level(*, use_regex: bool = True, adds_space: bool = False) -> Step:
+    flags = {"add_prefix_space": adds_space, "trim_offsets": True, "use_regex": use_regex}
+    return {"type": "ByteLevel", **flags}
+
+
+def split(pattern: str, behavior: str = "Isolated", *, kind: str = "Regex", **options: Any) -> Step:
+    step = {"type": "Split", "pattern": {kind: pattern}, "behavior": behavior, "invert": False}
+    return step | options
+
+
+def metaspace(place: str, *, cuts: bool = False) -> Step:
+    return {"type": "Metaspace", "replacement": "▁", "prepend_scheme": place, "split": cuts}
+
+
+def sequence(name: str, steps: Sequence[Step]) -> Step | None:
+    return {"type": "Sequence", name: list(steps)} if steps else None
+
+
+def tokenizer_json(
+    place: Path,
+    vocab: Iterable[str] | Mapping[str, int],
+    merges: Sequence[Sequence[str]] = (),
+    *,
+    added: Sequence[Step] = (),
+    normalizer: Sequence[Step] = (),
+    cuts: Sequence[Step] = (),
+    decoder: Step | None = None,
+    **model: Any,
+) -> Path:
+    """Write a tokenizer.json and return its path. Added tokens without an id that are not in `vocab` get the next ids.
+
+    place: the file, or its folder;  model: further settings of the model
+    """
+    ids = dict(vocab) if isinstance(vocab, Mapping) else {t: n for n, t in enumerate(vocab)}
+    numbers = dict(ids)
+    rows = [
+        NO_FLAGS | {"id": numbers.setdefault(row["content"], len(numbers))} | row for row in added
+    ]
+    usual = {"type": "BPE", "unk_token": None, "fuse_unk": False, "byte_fallback": False}
+    data = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": rows,
+        "normalizer": sequence("normalizers", normalizer),
+        "pre_tokenizer": sequence("pretokenizers", cuts),
+        "post_processor": None,
+        "decoder": decoder,
+        "model": usual | {"vocab": ids, "merges": [list(pair) for pair in merges]} | model,
+    }
+    path = place if place.suffix == ".json" else place / "tokenizer.json"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    return path
+
+
+def changed(path: Path, **sections: Any) -> Path:
+    """Replace sections of a tokenizer.json; "model" changes only the settings that it names."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    data["model"] |= sections.pop("model", {})
+    path.write_text(json.dumps(data | sections), encoding="utf-8")
+    return path
+
+
+def library_of(path: Path) -> Any:
+    """Load a tokenizer.json in `tokenizers`."""
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(path))
+
+
+def assert_ids_of_library(vocabulary: Any, library: Any, lines: Sequence[str]) -> None:
+    """Check that each line has the library's ids."""
+    theirs = library.encode_batch(list(lines), add_special_tokens=False)
+    for line, ids, expected in zip(
+        lines, Encoder(vocabulary).encode_batch(list(lines)), theirs, strict=True
+    ):
+        assert ids.tolist() == expected.ids, line
+
+
+BYTES = {bytes([byte]): byte for byte in range(256)}
+
+
+def ranks_file(path: Path, ranks: Mapping[bytes, int]) -> Path:
+    """Write a ranks file and return its path."""
+    rows = (b"%b %d\n" % (base64.b64encode(token), rank) for token, rank in ranks.items())
+    path.write_bytes(b"".join(rows))
+    return path
+
+
+def ranks_of(words: Iterable[str], skipped: Iterable[int] = ()) -> dict[bytes, int]:
+    """Return ranks of all bytes, then of words. skipped: how many ranks are left out before each word"""
+    result = dict(BYTES)
+    gaps = iter(skipped)
+    rank = 255
+    for word in words:
+        rank += 1 + next(gaps, 0)
+        result.setdefault(word.encode(), rank)
+    return result
+
+
+def sentencepiece_model(lines: Iterable[str], **options: Any) -> bytes:
+    """Return a model that sentencepiece trains on these lines; by default BPE, without normalisation."""
+    import sentencepiece
+
+    model = io.BytesIO()
+    usual = {"model_type": "bpe", "normalization_rule_name": "identity", "hard_vocab_limit": False}
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=model, minloglevel=2, **usual | options
+    )
+    return model.getvalue()

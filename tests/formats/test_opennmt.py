@@ -1,0 +1,43 @@
+"""Laws of OpenNMT's lists: either order of fields, and counts with fractions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from list_readers import opennmt_ids
+
+from volt.formats.opennmt import rows
+from volt.formats.registry import read_vocabulary, write_vocabulary
+from volt.vocabulary import Vocabulary
+
+SMALL = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"), marker="none")
+
+
+@pytest.mark.parametrize(
+    ("text", "entries"),
+    [
+        ("l\t9\n1\t5\n", [("l", 9), ("1", 5)]),
+        ("9\tl\n5\t1\n", [("l", 9), ("1", 5)]),
+        ("5\t1\n", [("5", 1)]),
+        ("12.7\tlo\n3\to\n0.004\tl\n1.5e+03\t1\n", [("lo", 13), ("o", 3), ("l", 1), ("1", 1501)]),
+    ],
+)
+def test_fields_are_read_in_either_order(text: str, entries: list, tmp_path: Path) -> None:
+    """The order that fits more lines is taken; in a tie the piece comes first. A fraction is rounded up."""
+    path = tmp_path / "list"
+    path.write_text(text)
+    assert [(row.piece, row.count) for row in rows(path)] == entries
+    SMALL.save(tmp_path / "a.volt")
+    vocabulary = read_vocabulary(path, format="opennmt", merges=tmp_path / "a.volt")
+    assert list(zip(vocabulary.tokens, vocabulary.counts, strict=True)) == entries
+
+
+@pytest.mark.parametrize(("counts", "pieces"), [((9, 8, 7), ["l", "o"]), ((), [])])
+def test_a_minimum_drops_pieces_without_counts(counts: tuple, pieces: list, tmp_path: Path) -> None:
+    """OpenNMT-py reads the second field as the count; a note says that a minimum drops pieces of count 0."""
+    vocabulary = Vocabulary(SMALL.merges, SMALL.tokens, counts, marker="none")
+    notes = write_vocabulary(vocabulary, tmp_path / "list", to="opennmt")
+    text = (tmp_path / "list").read_text()
+    assert list(opennmt_ids(text, min_count=8)) == pieces
+    assert any("min_frequency" in note for note in notes) == (not counts)

@@ -1,0 +1,176 @@
+"""`encode` and `decode` give what VOLT's encoder gives; dropout depends only on the line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+from drawn import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from volt.count.word_counts import WordCounts
+from volt.encode.encoder import Encoder
+from volt.learn.bpe import learn_bpe
+from volt.stream.transforms.line_batch import Batch
+from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.subwords import Decode, Encode, Form
+from volt.stream.transforms.transform import LineFault, Transform
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
+from volt.vocabulary import Vocabulary
+
+LINES = ["the cat sat\tdie Katze saß", "a  hat \t", "the\u00a0newest\u2028lowest\tder Hut", "low"]
+FIELD = st.text(st.characters(exclude_characters="\t\n\r", exclude_categories=["Cs"]), max_size=30)
+RNG = LineRng.of("epoch", 1)
+FORMS = pytest.mark.parametrize("form", get_args(Form))
+MakeVocabulary = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def make_vocabulary(tmp_path_factory: pytest.TempPathFactory) -> MakeVocabulary:
+    """A function that writes a small vocabulary with the given settings."""
+    folder = tmp_path_factory.mktemp("vocabularies")
+    counts = {"the": 9, "cat": 5, "lowest": 5, "newest": 6, "Katze": 4, "hat": 3}
+    candidates = learn_bpe(WordCounts.from_pairs(counts), n_merges=20)
+    tokens = tuple(candidates.tokens_at(candidates.n_tokens))
+
+    def make(**options: object) -> Path:
+        path = folder / f"{len(list(folder.iterdir()))}.volt"
+        Vocabulary(merges=tuple(candidates.merges), tokens=tokens, **options).save(path)  # type: ignore[arg-type]
+        return path
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def path(make_vocabulary: MakeVocabulary) -> Path:
+    """A vocabulary that can spell every text."""
+    return make_vocabulary(byte_fallback=True)
+
+
+def lines_of(transform: Transform, lines: list[str], rng: LineRng = RNG) -> list[str]:
+    return transform(Batch.of(lines), rng).lines
+
+
+OPTIONS: dict[str, dict[str, object]] = {
+    "plain": {},
+    "bytes": {"byte_fallback": True},
+    "normalised": {"normalizer": Normalizer("nfkc", lowercase=True)},
+    "metaspace": {"pretokenizer": PreTokenizer("metaspace")},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_fields_are_encoded_by_the_encoder(make_vocabulary: MakeVocabulary, name: str) -> None:
+    """Pieces and ids are the encoder's, at the first and later calls; a third field stays."""
+    path = make_vocabulary(**OPTIONS[name])
+    encoder = Encoder(Vocabulary.load(path))
+    rows = [line.split("\t") for line in LINES]
+    pieces = ["\t".join(" ".join(encoder.encode(field)) for field in row) for row in rows]
+    ids = list[str]()
+    for row in rows:
+        ids.append("\t".join(" ".join(map(str, encoder.encode_ids(field))) for field in row))
+    for _ in range(2):
+        assert lines_of(Encode(path), LINES) == pieces
+        assert lines_of(Encode(path, to="ids"), LINES) == ids
+    third = lines_of(Encode(path), [f"{line}\tthe cat" for line in LINES[:3]])
+    assert third == [f"{line}\tthe cat" for line in pieces[:3]]
+
+
+@FORMS
+def test_dropout_depends_only_on_the_line(path: Path, form: Form) -> None:
+    """Other lines have no influence; copies, fields and epochs draw independently; all pieces spell the text."""
+    text = "the lowest newest cat"
+    batch = Batch.of([f"{text}\t{text}"] * 40)
+    encode = Encode(path, dropout=0.5, to=form)
+    lines = np.array(encode(batch, RNG).lines)
+    assert len(set(lines)) > 5
+    for chosen in (np.arange(7), np.arange(39, -1, -1), np.array([5]), np.arange(0, 40, 3)):
+        assert encode(batch.take(chosen), RNG).lines == lines[chosen].tolist()
+    assert encode(batch, LineRng.of("epoch", 2)).lines != lines.tolist()
+    copies = encode(batch.take(np.zeros(8, np.int64)), RNG)
+    assert len(set(copies.column(1).strings())) > 3
+    assert copies.column(1).strings() != copies.column(2).strings()
+    lacking = Batch.of([f"{text}\t{text}" if i % 2 else text for i in range(40)])
+    assert encode(lacking, RNG).lines[1::2] == lines[1::2].tolist()
+    assert set(lines_of(Decode(path, from_=form), lines.tolist())) == {f"{text}\t{text}"}
+
+
+def test_ids_stay_numbers(path: Path) -> None:
+    """Ids are a column of numbers, which is decoded as their text is."""
+    encoded = Encode(path, to="ids")(Batch.of(LINES[:3]), RNG).take([2, 0, 2])
+    assert encoded.column(1).is_ids
+    decoded = Decode(path, from_="ids")(encoded, RNG)
+    assert decoded.lines == lines_of(Decode(path, from_="ids"), encoded.lines)
+    assert decoded.column(1).strings() == ["the newest lowest", "the cat sat", "the newest lowest"]
+
+
+@FORMS
+def test_a_line_end_inside_a_field_is_a_fault(path: Path, form: Form) -> None:
+    """The line with the line end is unfit, in whichever field."""
+    with pytest.raises(LineFault) as fault:
+        lines_of(Encode(path, to=form), ["a", "b\tc\nd", "e"])
+    assert fault.value.reasons == {1: "contains a line end"}
+
+
+@FORMS
+@settings(max_examples=examples(50))
+@given(texts=st.lists(FIELD, min_size=1, max_size=5))
+def test_decode_inverts_encode(path: Path, texts: list[str], form: Form) -> None:
+    """White space becomes single spaces; encoded text contains no tab and no line end."""
+    encoded = lines_of(Encode(path, fields=(1,), to=form), texts)
+    assert not any("\n" in line or "\t" in line for line in encoded)
+    decoded = lines_of(Decode(path, fields=(1,), from_=form), encoded)
+    assert decoded == [" ".join(text.split()) for text in texts]
+
+
+PIECES = ["the</w>", "l", "o", "</w>", "<0xE2>", "<0x96>", "<0x0A>", "zz", "é</w>", "▁", ""]
+
+
+@settings(max_examples=examples(50))
+@given(rows=st.lists(st.lists(st.sampled_from(PIECES)), min_size=1, max_size=5))
+def test_any_pieces_are_decoded_by_the_encoder(path: Path, rows: list[list[str]]) -> None:
+    """Known and unknown pieces are decoded as by `Encoder.decode`; a line that would break is unfit."""
+    encoder = Encoder(Vocabulary.load(path))
+    expected = [encoder.decode([piece for piece in row if piece]) for row in rows]
+    bad = [i for i, text in enumerate(expected) if "\n" in text]
+    decode = Decode(path, fields=(1,))
+    values = list(map(" ".join, rows))
+    if bad:
+        with pytest.raises(LineFault) as fault:
+            lines_of(decode, values)
+        assert sorted(fault.value.reasons) == bad
+    else:
+        assert lines_of(decode, values) == expected
+
+
+def test_undecodable_lines_are_unfit(path: Path) -> None:
+    """Reasons name the field and what is wrong: no id, an id out of range, or a line end."""
+    decode_ids = Decode(path, fields=(1,), from_="ids")
+    with pytest.raises(LineFault) as fault:
+        lines_of(decode_ids, ["5", "x", "99999", "4", "+270", "٣"])
+    reasons = fault.value.reasons
+    assert sorted(reasons) == [1, 2, 4, 5]
+    assert reasons[1] == "field 1 cannot be read: 'x' is not an id; give whole numbers"
+    assert reasons[2].startswith(
+        "field 1 cannot be read: id 99999 at position 0: ids go from 0 to "
+    )
+    with pytest.raises(LineFault, match="line feed"):
+        lines_of(Decode(path, fields=(1,)), ["<0x0A>"])
+
+
+def test_signatures_contain_the_vocabulary(
+    make_vocabulary: MakeVocabulary, path: Path, tmp_path: Path
+) -> None:
+    """A copy of the file has the same signature, and another vocabulary another."""
+    copy = tmp_path / "copy.volt"
+    copy.write_bytes(path.read_bytes())
+    other = make_vocabulary()
+    for kind in (Encode, Decode):
+        signature = kind(vocabulary=path).signature()  # type: ignore[operator]
+        assert signature == kind(vocabulary=copy).signature()  # type: ignore[operator]
+        assert signature != kind(vocabulary=other).signature()  # type: ignore[operator]
