@@ -206,14 +206,14 @@ def folder(run: Run, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("options", "bos", "eos", "truncate", "pad_to"),
     [
-        (["--bos"], True, False, None, None),
-        (["--eos", "--truncate", "3"], False, True, 3, None),
-        (["--pad-to", "6"], False, False, None, 6),
-        (["--bos", "--eos", "--truncate", "4", "--pad-to", "5"], True, True, 4, 5),
+        ("--bos", True, False, None, None),
+        ("--eos --truncate 3", False, True, 3, None),
+        ("--pad-to 6", False, False, None, 6),
+        ("--bos --eos --truncate 4 --pad-to 5", True, True, 4, 5),
     ],
 )
 def test_lines_are_those_of_the_encoder(
-    options: list[str],
+    options: str,
     bos: bool,
     eos: bool,
     truncate: int | None,
@@ -228,7 +228,7 @@ def test_lines_are_those_of_the_encoder(
     expected = [
         row.tolist() for row in (rows if pad_to is None else encoder.pad(rows, pad_to=pad_to).ids)
     ]
-    run(f"encode -m m.volt few.txt --form {form}", *options, "-o", "out.x")
+    run(f"encode -m m.volt few.txt --form {form} {options}", "-o", "out.x")
     if form == "ids":
         lines = (folder / "out.x").read_text().splitlines()
         assert [[int(number) for number in line.split()] for line in lines] == expected

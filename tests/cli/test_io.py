@@ -445,12 +445,12 @@ def test_import_and_export_take_a_dash(run: Run, model: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("format", WRITE_SEVERAL)
-@pytest.mark.parametrize("options", [[], ["--closed"]])
+@pytest.mark.parametrize("options", ["", "--closed"])
 def test_what_is_more_than_one_file_needs_a_place(
-    format: str, options: list[str], run: Run, model: Path
+    format: str, options: str, run: Run, model: Path
 ) -> None:
     """Formats of several files are refused on stdout with status 2."""
-    done = run(f"export -m {model} --to {format}", *options, "-o", "-", status=2)
+    done = run(f"export -m {model} --to {format} {options}", "-o", "-", status=2)
     assert (
         f"-o -: {format} writes more than one file, but stdout takes only one; name a file or folder"
         in done.stderr.decode()

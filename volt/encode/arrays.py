@@ -1,4 +1,4 @@
-"""Types of numpy arrays."""
+"""Types of numpy arrays, and sizes of rows."""
 
 from typing import Any, TypeAlias
 
@@ -10,3 +10,8 @@ Bytes: TypeAlias = NDArray[np.uint8]
 Flags: TypeAlias = NDArray[np.bool_]
 Ints: TypeAlias = NDArray[np.int32]
 Longs: TypeAlias = NDArray[np.int64]
+
+
+def sizes_of(ends: Longs) -> Longs:
+    """Return the sizes of rows, such as words or lines. ends: where each row ends"""
+    return np.diff(ends, prepend=0)

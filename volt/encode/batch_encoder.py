@@ -21,7 +21,7 @@ import numpy as np
 
 from volt import arguments
 from volt.display import counted
-from volt.encode.arrays import Array, Ints, Longs
+from volt.encode.arrays import Array, Ints, Longs, sizes_of
 from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import UnitRule, split_lines, unit_words, word_lines
@@ -185,7 +185,7 @@ class BatchEncoder:
         words = list(chain.from_iterable(words_of_lines))
         values, word_ends = self._values("".join(words), _lengths(words))
         ends = _ends_of_groups(word_ends, _lengths(words_of_lines))
-        sizes = np.diff(ends, prepend=0)
+        sizes = sizes_of(ends)
 
         numbers = lines.left[:, 0]
         places = lines.ends[numbers]
@@ -194,7 +194,7 @@ class BatchEncoder:
             values = np.delete(values, ends[has_pieces] - 1)
             sizes -= has_pieces
             places -= 1  # before the line end
-        line_sizes = np.diff(lines.ends, prepend=0)
+        line_sizes = sizes_of(lines.ends)
         line_sizes[numbers] += sizes
         values = np.insert(lines.values, np.repeat(places, sizes), values)
         return EncodedPart(values, np.cumsum(line_sizes))
@@ -224,7 +224,7 @@ def expanded(numbers: Ints, ends: Longs, starts: Longs, values: Array) -> Encode
     out = values[places_of(starts[numbers], sizes)]
     out_ends = np.append(0, np.cumsum(sizes))[ends]
     if values.dtype == np.uint8:  # text, in which a line end replaces each line's last space
-        is_empty = np.diff(out_ends, prepend=0) == 0
+        is_empty = sizes_of(out_ends) == 0
         out = np.insert(out, out_ends[is_empty], 0)
         out_ends += np.cumsum(is_empty)
         out[out_ends - 1] = 0x0A

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from volt import arguments
+from volt.encode.arrays import sizes_of
 from volt.encode.batch_encoder import EncodedPart
 from volt.encode.chunks import Chunk
 from volt.encode.encoder import Encoder
@@ -176,7 +177,7 @@ def _write(
     starts_document = True  # whether the next line does
     with write_ids(prefix, dtype=dtype, has_documents=documents is not None) as writer:
         for chunk, part in parts:
-            is_sentence = (np.diff(part.ends, prepend=0) > 0) | (documents != "blank")
+            is_sentence = (sizes_of(part.ends) > 0) | (documents != "blank")
             ends_document = ~is_sentence | (documents == "line")
             starts = np.append(starts_document, ends_document)  # the last is of the next line
             starts_document = bool(starts[-1]) or chunk.ends_file

@@ -136,7 +136,7 @@ class Encoder:
             frame = Frame.of_roles(self.vocabulary, bos=add_bos, eos=add_eos)
         line = inputs.checked_line(line, "encode_ids")
         encoder = self
-        if allowed_special is not None or disallowed_special != ():
+        if not _finds_user_tokens(allowed_special, disallowed_special):
             encoder = self._finding(allowed_special, disallowed_special, *joined_lines([line]))
         drops = Dropout.of(dropout, seed)
 
@@ -205,7 +205,9 @@ class Encoder:
         """
         frame = Frame.of_roles(self.vocabulary, bos=add_bos, eos=add_eos)
         text, separator = joined_lines(inputs.checked_lines(lines))
-        encoder = self._finding(allowed_special, disallowed_special, text, separator)
+        encoder = self
+        if not _finds_user_tokens(allowed_special, disallowed_special):
+            encoder = self._finding(allowed_special, disallowed_special, text, separator)
         encoded = encoder._ids_of_text(text, separator, None, Dropout.of(dropout, seed), n_threads)
         ids, ends = frame.fit(encoded.ids, encoded.offsets[1:], truncate=truncate)
         return Encoded(ids, np.append(0, ends))
@@ -281,7 +283,6 @@ class Encoder:
         size = CHUNK_SIZE
         if can_span(path):
             size, n_threads = split_for_threads(n_bytes, n_threads)
-        n_threads = checked_threads(n_threads)
         drops = Dropout.of(dropout, seed)
         numbered = drops is not None
         chunks = file_chunks(path, errors=errors, numbered=numbered, size=size, max_line=max_line)
@@ -349,8 +350,6 @@ class Encoder:
                 f"form {form!r}, separator {separator!r}: choose pieces, or ids without a separator"
             )
         kind: Kind = "pieces" if form == "pieces" else "id text"
-        chunks = inputs.checked_chunks(chunks)
-        n_threads = checked_threads(n_threads)
         return self._run(kind, chunks, Dropout.of(dropout, seed), n_threads, separator)
 
     def encode_parts(
@@ -366,8 +365,6 @@ class Encoder:
         chunks: see volt.encode.chunks
         dropout, seed, n_threads: see `encode_batch`
         """
-        chunks = inputs.checked_chunks(chunks)
-        n_threads = checked_threads(n_threads)
         return self._run("ids", chunks, Dropout.of(dropout, seed), n_threads)
 
     def encode_offsets(self, line: str) -> list[tuple[str, int, int]]:
@@ -565,6 +562,8 @@ class Encoder:
         n_threads: int | None,
         separator: str = "",
     ) -> Iterator[EncodedPart]:
+        chunks = inputs.checked_chunks(chunks)
+        n_threads = checked_threads(n_threads)
         sampled = drops is not None
         key = kind, separator, sampled
         if key not in self._batches:
@@ -573,3 +572,8 @@ class Encoder:
                 self._tables, rendering, sampled=sampled, limit=self._cache_words
             )
         return self._batches[key].encode(chunks, dropout=drops, n_threads=n_threads)
+
+
+def _finds_user_tokens(allowed: Special | None, disallowed: Special) -> bool:
+    """Check for the default, in which a call finds all user tokens and refuses no token."""
+    return allowed is None and isinstance(disallowed, tuple) and not disallowed

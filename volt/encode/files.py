@@ -377,8 +377,9 @@ def _framing(encoder: Encoder, job: EncodeJob) -> Callable[[EncodedPart, Chunk],
     def framed(part: EncodedPart, chunk: Chunk) -> EncodedPart:
         ids, ends = frame.fit(part.values, part.ends, truncate=job.truncate)
         if pad is not None and len(ends):
-            place = partial(_place, chunk)
-            rows = PaddedIds.of(ids, ends, pad=pad, pad_to=job.pad_to, place=place).ids
+            rows = PaddedIds.of(
+                ids, ends, pad=pad, pad_to=job.pad_to, place=lambda line: chunk.block.place(line)
+            ).ids
             ids = rows.ravel()
             ends = np.arange(1, len(rows) + 1) * rows.shape[1]
         if job.is_text:
@@ -386,10 +387,6 @@ def _framing(encoder: Encoder, job: EncodeJob) -> Callable[[EncodedPart, Chunk],
         return EncodedPart(ids, ends)
 
     return framed
-
-
-def _place(chunk: Chunk, line: int) -> str:
-    return chunk.block.place(line)
 
 
 def of_one_file(parts: Iterator[tuple[Chunk, EncodedPart]]) -> Iterator[tuple[Chunk, EncodedPart]]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from volt import arguments
 from volt.display import counted
-from volt.encode.arrays import Flags, Ints, Longs
+from volt.encode.arrays import Flags, Ints, Longs, sizes_of
 from volt.encode.rendering import places_of
 from volt.errors import ConfigError
 from volt.text.special_tokens import Role
@@ -147,7 +147,7 @@ class PaddedIds:
 
         Raises ConfigError if a line is longer than `pad_to`.
         """
-        sizes = np.diff(ends, prepend=0)
+        sizes = sizes_of(ends)
         longest = int(sizes.max(initial=0))
         length = longest if pad_to is None else arguments.whole(pad_to, "pad_to", low=1, high=_MOST)
         if longest > length:

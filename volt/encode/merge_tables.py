@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.encode.arrays import Bytes, Flags, Ints, Longs
+from volt.encode.arrays import Bytes, Flags, Ints, Longs, sizes_of
 from volt.errors import CorpusError, VocabularyError, shown
 from volt.text.atoms import SUFFIX, Marker, atom_code, atom_codes, atom_text, text_codes
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS, to_characters
@@ -46,7 +46,7 @@ class TokenAtoms(NamedTuple):
 
     @property
     def sizes(self) -> Longs:
-        return np.diff(self.ends, prepend=0)
+        return sizes_of(self.ends)
 
     def only(self, chosen: Flags) -> TokenAtoms:
         """Return the atoms of chosen tokens; other tokens keep their numbers, without atoms."""
@@ -97,7 +97,7 @@ def _enter_own_pairs(merges: Merges, atoms: TokenAtoms) -> bool:
         ends = np.arange(1, len(tokens) + 1) * size
         symbols, ends = merged(TokenAtoms(atoms.symbols[places].ravel(), ends), merges)
 
-        are_two = np.diff(ends, prepend=0) == 2
+        are_two = sizes_of(ends) == 2
         lefts = symbols[ends[are_two] - 2]
         rights = symbols[ends[are_two] - 1]
         are_known = (lefts >= 0) & (rights >= 0)
@@ -125,7 +125,7 @@ def _unmerged(atoms: TokenAtoms, merges: Merges, eligible: Flags) -> Spellings:
 
     chosen = atoms.only(eligible & (atoms.sizes > 1))
     symbols, ends = merged(chosen, merges)
-    is_merged = np.diff(ends, prepend=0) == 1
+    is_merged = sizes_of(ends) == 1
     is_merged[is_merged] = symbols[ends[is_merged] - 1] == np.flatnonzero(is_merged)
     return spellings(*chosen.only(~is_merged))
 
@@ -361,7 +361,7 @@ class MergedWords:
 
 def occurrences(words: Words, n_symbols: int) -> Longs:
     """Count the occurrences of each symbol that is not negative, (n_symbols,) int64."""
-    word_counts = np.repeat(words.counts, np.diff(words.ends, prepend=0))
+    word_counts = np.repeat(words.counts, sizes_of(words.ends))
     is_known = words.symbols >= 0
     result = np.zeros(n_symbols, np.int64)
     np.add.at(result, words.symbols[is_known], word_counts[is_known])

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volt.encode.arrays import Bytes, Flags, Longs
+from volt.encode.arrays import Bytes, Flags, Longs, sizes_of
 from volt.fork_guard import about_to_use_polars
 from volt.text.atoms import SPACE
 from volt.text.normalizer import check_text
@@ -215,7 +215,7 @@ def unit_words(vocabulary: Vocabulary, data: bytes, ends: Longs, first: Bytes) -
     ends = np.cumsum(starts_character)[ends - 1]  # in characters
     regular = np.zeros(len(ends), bool)
     if UnitRule.of(vocabulary).words:
-        return UnitWords(text, np.diff(ends, prepend=0), np.ones(len(ends), np.int64), regular)
+        return UnitWords(text, sizes_of(ends), np.ones(len(ends), np.int64), regular)
 
     units = [text[start:end] for start, end in pairwise([0, *ends.tolist()])]
     if not _splits_as_python(vocabulary):

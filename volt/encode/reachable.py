@@ -21,6 +21,7 @@ import numpy as np
 
 from volt import arguments
 from volt.display import counted
+from volt.encode.arrays import sizes_of
 from volt.encode.encoder import Encoder
 from volt.encode.merge_tables import MergeTables, TokenAtoms, merged
 from volt.text.atoms import PREFIX, SPACE, SUFFIX, Marker, atom_codes
@@ -103,10 +104,14 @@ Trial = Callable[[Form], list[str]]
 
 def trials(vocabulary: Vocabulary) -> Iterator[Trial]:
     """Yield functions from a form to lines that may produce the form, the likeliest function first."""
-    contexts = ("", *neighbours(vocabulary))
     cut = vocabulary.pretokenizer
-    yield partial(_alone, vocabulary)
-    for left, right in [*product(contexts, contexts)][1:]:
+    contractions = []
+    if cut.name in ("gpt2", "bytes") or cut.has_own_pattern:
+        contractions += CONTRACTIONS.split("|")
+    if cut.has_own_pattern:  # many patterns match capitals, too
+        contractions += CONTRACTIONS.upper().split("|")
+    yield lambda form: contractions + _between(vocabulary, "", "", form)
+    for left, right in [*product(("", *neighbours(vocabulary)), repeat=2)][1:]:
         yield partial(_between, vocabulary, left, right)
     if cut.is_bytes:
         completed = cache(_completed)
@@ -117,16 +122,6 @@ def trials(vocabulary: Vocabulary) -> Iterator[Trial]:
         for atom in atoms[:_MOST_ATOMS]:
             yield partial(_between, vocabulary, "", atom)
             yield partial(_between, vocabulary, atom, "")
-
-
-def _alone(vocabulary: Vocabulary, form: Form) -> list[str]:
-    cut = vocabulary.pretokenizer
-    lines = []
-    if cut.name in ("gpt2", "bytes") or cut.has_own_pattern:
-        lines += CONTRACTIONS.split("|")
-    if cut.has_own_pattern:  # many patterns match capitals, too
-        lines += CONTRACTIONS.upper().split("|")
-    return lines + _between(vocabulary, "", "", form)
 
 
 def _between(vocabulary: Vocabulary, left: str, right: str, form: Form) -> list[str]:
@@ -280,7 +275,7 @@ def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
     texts = [form.text for form in forms]
     codes, ends = atom_codes(texts, marker="suffix" if forms[0].at_edge else "none")
     symbols, ends = merged(TokenAtoms(tables.symbol_of[codes], ends), tables.merges)
-    is_one = np.diff(ends, prepend=0) == 1
+    is_one = sizes_of(ends) == 1
     result = []
     for place in np.flatnonzero(is_one).tolist():
         form = forms[place]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from volt.encode.arrays import Array, Bytes, Flags, Longs
+from volt.encode.arrays import Array, Bytes, Flags, Longs, sizes_of
 from volt.encode.pretokens import UnitRule
 from volt.encode.rendering import places_of
 from volt.encode.unit_encoder import CharacterClasses
@@ -207,7 +207,7 @@ class UnitCache:
         self._reserve(used + len(data) + ROOM)
         self._table.values[used : used + len(data)] = data
 
-        sizes = np.diff(ends, prepend=0) * self._dtype.itemsize
+        sizes = sizes_of(ends) * self._dtype.itemsize
         self._table.value_starts[self.pending] = used + np.cumsum(sizes) - sizes
         complete(self._table, self.pending, np.where(irregular, IRREGULAR, sizes))
         self._n_values = used + len(data)

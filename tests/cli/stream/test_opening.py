@@ -119,38 +119,36 @@ def test_mtdata_is_asked_once_for_each_data_set(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["default"], "default has 0 sources; give 1"),
-        (["default", "one.tsv", "two.tsv.gz"], "default has 2 sources; give 1"),
-        (["example", "one.tsv"], "example has 1 source; give 2 (parallel, backtranslated)"),
-        (["multistream"], "multistream has 0 sources; give 1 or more"),
+        ("default", "default has 0 sources; give 1"),
+        ("default one.tsv two.tsv.gz", "default has 2 sources; give 1"),
+        ("example one.tsv", "example has 1 source; give 2 (parallel, backtranslated)"),
+        ("multistream", "multistream has 0 sources; give 1 or more"),
         (
-            ["multistream", "one.tsv", "two.tsv.gz", "--weights", "2"],
+            "multistream one.tsv two.tsv.gz --weights 2",
             "has 1 weight for 2 sources; give one for each",
         ),
         (
-            ["multistream", "one.tsv", "--weights", "x"],
+            "multistream one.tsv --weights x",
             "weights is x; give one number from 0 up for each source",
         ),
-        (["multistream", "one.tsv", "--weights", "0"], "weights is 0; give one number"),
-        (["multistream", "one.tsv", "one.tsv"], "one.tsv is given twice"),
+        ("multistream one.tsv --weights 0", "weights is 0; give one number"),
+        ("multistream one.tsv one.tsv", "one.tsv is given twice"),
         (
-            ["default", "one.tsv", "--langs", "deu-eng"],
+            "default one.tsv --langs deu-eng",
             "default reads files, which need no language codes",
         ),
-        (["mtdata", "X"], "pass their codes, as in --langs deu-eng"),
-        (["multistrem", "one.tsv"], "did you mean the pipeline multistream?"),
-        (["stream.yaml", "one.tsv"], "stream.yaml: is a file with its own sources; remove one.tsv"),
+        ("mtdata X", "pass their codes, as in --langs deu-eng"),
+        ("multistrem one.tsv", "did you mean the pipeline multistream?"),
+        ("stream.yaml one.tsv", "stream.yaml: is a file with its own sources; remove one.tsv"),
         (
-            ["stream.yaml", "--weights", "2,1"],
+            "stream.yaml --weights 2,1",
             "stream.yaml: is a file with its own sources; remove 2,1",
         ),
     ],
 )
-def test_what_is_wrong_is_a_usage_error(
-    arguments: list[str], message: str, volt_stream: Run
-) -> None:
+def test_what_is_wrong_is_a_usage_error(arguments: str, message: str, volt_stream: Run) -> None:
     """The status is 2, stdout is empty, and the error says what to give."""
-    done = volt_stream("run", *arguments, status=2)
+    done = volt_stream(f"run {arguments}", status=2)
     assert done.stdout == b""
     assert message in done.stderr.decode()
 
