@@ -10,14 +10,15 @@ import pytest
 from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from merges import markers, word_counts
 
 from volt.choose import rules
-from volt.choose.criteria import entropy, f95
+from volt.choose.criteria import entropy, f95, muv
 from volt.choose.exact_curve import muv_search
 from volt.choose.rules import EXACT, TRAINED, ExactCurve, curve_picks
 from volt.choose.search import search
 from volt.choose.training_law import Training
-from volt.learn.bpe import learn_bpe
+from volt.learn.bpe import learn_bpe, replay_bpe
 
 FEW = settings(deadline=None, max_examples=examples(40))
 WORDS = st.dictionaries(
@@ -194,3 +195,31 @@ def test_the_knee_states_its_range():
     whole, short = exact_curve(learned(words)).knee(), exact_curve(learned(words, 5)).knee()
     assert "from 13 to 24" in whole.why
     assert (whole.at_least, short.at_least) == (False, True)
+
+
+@given(word_counts(), markers, st.sampled_from(["type", "occurrence"]))
+@FEW
+def test_the_curve_is_exact_at_every_size(words, marker, length):
+    """At every size, the curve has the entropy (Eq. 2) and the pieces of the exact counts."""
+    check_curve(learn_bpe(words, 40, marker=marker, min_pair_count=1), length)
+
+
+def test_the_curve_of_replayed_merges_is_exact():
+    """The curve is exact if merges repeat, or several merges make one token."""
+    pairs = ["b c", "a b", "ab c", "abc d", "a bc", "a b", "d abcd"]
+    words = {"abcd": 3, "dabcd": 2, "cab": 1}
+    merges = [tuple(pair.split()) for pair in pairs]
+    check_curve(replay_bpe(words, merges, marker="none"), "type")
+
+
+def check_curve(candidates, length):
+    """Compare the curve with the criteria of the counts of each size."""
+    curve = muv_search(candidates, length=length)
+    sizes = range(candidates.n_atoms, candidates.n_tokens + 1)
+    assert curve.sizes.tolist() == list(sizes)
+    counts = [candidates.counts_at(size) for size in sizes]
+    entropies = [entropy(each, candidates.lengths[: len(each)], length=length) for each in counts]
+    assert curve.entropies == pytest.approx(entropies, rel=1e-6, abs=1e-6)
+    n_pieces = [each.sum() for each in counts]
+    assert curve.n_pieces == pytest.approx(n_pieces, rel=1e-12)  # as exact as doubles
+    assert curve.muv == pytest.approx(muv(curve.entropies, curve.sizes))

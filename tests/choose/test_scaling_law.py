@@ -14,12 +14,11 @@ from volt import LanguageModel, WordCounts, learn_bpe, search
 from volt.choose.report import as_data
 from volt.count.corpus_statistics import text_bytes
 from volt.errors import ArgumentError, ConfigError
+from volt.text.pretokenizer import PreTokenizer
 
-FEW = settings(deadline=None, max_examples=examples(40))
-CANDIDATES = learn_bpe(
-    WordCounts.from_pairs([(word, 3) for line in LINES for word in line.split()]), 60
-)
-params_, widths_ = st.floats(1e6, 1e13), st.integers(1, 32_768)
+CANDIDATES = learn_bpe(dict.fromkeys(" ".join(LINES).split(), 3), 60)
+LOW = CANDIDATES.n_atoms
+HIGH = CANDIDATES.n_tokens
 
 
 def model_of(size):
@@ -36,15 +35,16 @@ def test_sizes_of_the_paper(params, width, published):
     assert LanguageModel(params, width).size == pytest.approx(published, rel=0.1)
 
 
-@given(params_, widths_)
-@FEW
+@given(st.floats(1e6, 1e13), st.integers(1, 32_768))
+@settings(deadline=None, max_examples=examples(40))
 def test_sizes_follow_the_law(params, width):
     """A size takes at most the law's parameters.
 
-    A tenfold model deserves 10^0.8354 as many; a double width, half the size.
+    A tenfold model deserves 10^0.8354 as many parameters; a double width, half the size.
     """
     model = LanguageModel(params, width)
-    n_v, size = model.vocabulary_params, model.size
+    n_v = model.vocabulary_params
+    size = model.size
     assert size == 1 or size * width <= n_v * (1 + 1e-12)
     assert (size + 1) * width > n_v * (1 - 1e-12)
     assert LanguageModel(10 * params, width).vocabulary_params / n_v == pytest.approx(10**0.8354)
@@ -68,99 +68,71 @@ def test_the_rule_needs_a_model():
         search(CANDIDATES, select="scaling")
     assert "scaling" not in search(CANDIDATES).picks
     with pytest.raises(ArgumentError, match="model is 1000"):
-        search(CANDIDATES, model=1000)  # type: ignore[arg-type]
+        search(CANDIDATES, model=1000)
 
 
 def test_the_rule_picks_the_size_that_the_model_deserves():
     """Whatever sizes are searched, the deserved size is picked and measured."""
-    sizes, low = [CANDIDATES.n_atoms, CANDIDATES.n_tokens], CANDIDATES.n_atoms
-    model = model_of(low + 20)
-    result = search(CANDIDATES, sizes=sizes, select="scaling", model=model)
+    model = model_of(LOW + 20)
+    assert LOW < model.size < HIGH
+    result = search(CANDIDATES, sizes=[LOW, HIGH], select="scaling", model=model)
     assert result.best.size == result.pick.size == model.size
-    assert low < model.size < CANDIDATES.n_tokens
     assert model.size in [step.size for step in result.steps]
     assert not result.pick.on_edge
     assert f"deserve {model.size:,} tokens" in result.pick.why
     assert f"|{model.signature}|" in result.signature
-    assert search(CANDIDATES, sizes=sizes, model=model).picks["scaling"] == result.pick
+    other = search(CANDIDATES, sizes=[LOW, HIGH], model=model)
+    assert other.picks["scaling"] == result.pick
 
 
 @pytest.mark.parametrize(
-    ("model", "place", "at_least"),
+    ("model", "size"),
     [
-        (LanguageModel(70e9, 8_192), -1, True),
-        (LanguageModel(1e6, 100_000), 0, False),
+        (LanguageModel(70e9, 8_192), HIGH),
+        (model_of(HIGH + 1), HIGH),
+        (model_of(HIGH), HIGH),
+        (model_of(LOW), LOW),
+        (model_of(LOW - 1), LOW),
+        (LanguageModel(1e6, 100_000), LOW),
     ],
 )
-def test_a_size_out_of_reach_is_limited(model, place, at_least):
-    """Above the candidates, the pick is the last size, "at least"; below them, it is the atoms."""
+def test_a_size_out_of_reach_is_limited(model, size):
+    """Above the candidates, the pick is the last size, "at least"; below them, the atoms."""
     for select in ("scaling", "tokens"):
-        result = search(CANDIDATES, select=select, model=model)
-        pick = result.picks["scaling"]
-        assert pick.size == (CANDIDATES.n_atoms, CANDIDATES.n_tokens)[place]
-        assert pick.at_least == at_least
+        pick = search(CANDIDATES, select=select, model=model).picks["scaling"]
+        assert pick.size == size
+        assert pick.at_least == (model.size > HIGH)
         assert f"{model.size:,} tokens" in pick.why
-        assert ("fewer than" in pick.why) != at_least
-
-
-def test_the_first_and_last_sizes_are_ordinary_picks():
-    """Only sizes beyond the smallest and the largest are called out of reach."""
-    for least in (CANDIDATES.n_atoms, CANDIDATES.n_atoms - 1):
-        model = model_of(least)
-        assert model.size == least
-        why = search(CANDIDATES, model=model).picks["scaling"].why
-        assert ("fewer than" in why) == (least < CANDIDATES.n_atoms)
-    for most in (CANDIDATES.n_tokens, CANDIDATES.n_tokens + 1):
-        model = model_of(most)
-        assert model.size == most
-        assert search(CANDIDATES, model=model).picks["scaling"].at_least == (
-            most > CANDIDATES.n_tokens
-        )
-
-
-# Tokens and operations per byte
+        assert ("fewer than" in pick.why) == (model.size < LOW)
 
 
 @pytest.mark.parametrize("pretokenizer", ["whitespace", "unicode", "metaspace", "gpt2", "bytes"])
-@given(
-    lines=st.lists(
-        st.text(st.sampled_from("ab é一😀.1"), max_size=9).map(lambda text: " ".join(text.split()))
-    )
-)
+@given(lines=st.lists(st.text("ab é一😀.1", max_size=9)))
 @settings(deadline=None, max_examples=examples(12))
 def test_bytes_of_words_are_bytes_of_the_text(pretokenizer, lines):
-    """Words have as many bytes as their lines, with one for each line end that the pre-tokenizer
-    drops.
-    """
-    from volt.text.pretokenizer import PreTokenizer
-
-    cut = PreTokenizer(pretokenizer)
-    pairs = [(word, 1) for line in lines for word in cut.split(line)]
-    ends = 0 if pretokenizer in ("gpt2", "bytes") else sum(map(bool, lines))
-    counts = WordCounts.from_pairs(pairs, pretokenizer=cut)
-    assert text_bytes(counts) == sum(len(line.encode()) for line in lines) + ends
+    """Words have as many bytes as their lines, with one for each line end that is dropped."""
+    lines = [" ".join(line.split()) for line in lines]
+    pairs = []
+    for line in lines:
+        pairs += [(word, 1) for word in PreTokenizer(pretokenizer).split(line)]
+    n_ends = 0 if pretokenizer in ("gpt2", "bytes") else sum(map(bool, lines))
+    counts = WordCounts.from_pairs(pairs, pretokenizer=pretokenizer)
+    assert text_bytes(counts) == len("".join(lines).encode()) + n_ends
 
 
 @given(word_counts())
 @settings(deadline=None, max_examples=5)
 def test_each_size_has_its_cost(words):
-    """Tokens per byte times bytes are the pieces; operations per byte are 2 (N + V d) times tokens
-    per byte.
-    """
+    """Tokens per byte times bytes are the pieces; a token costs 2 (N + V d) operations."""
     candidates = learn_bpe(words, 30, min_pair_count=1)
     if not candidates.n_merges:
         return
-    model = LanguageModel(1e6, 64)
-    data = as_data(search(candidates, model=model))
+    data = as_data(search(candidates, model=LanguageModel(1e6, 64)))
     n_bytes = sum((len(word.encode()) + 1) * count for word, count in words.items())
     for step in data["steps"]:
         assert step["tokens_per_byte"] * n_bytes == pytest.approx(step["n_pieces"])
-        expected = 2 * (1e6 + step["size"] * 64) * step["tokens_per_byte"]
-        assert step["serving_flops_per_byte"] == pytest.approx(expected)
-        assert model.flops_per_byte(step["size"], step["tokens_per_byte"]) == pytest.approx(
-            expected
-        )
+        flops = 2 * (1e6 + step["size"] * 64) * step["tokens_per_byte"]
+        assert step["serving_flops_per_byte"] == pytest.approx(flops)
     assert data["best"] in data["steps"]
-    assert all(
-        step["serving_flops_per_byte"] is None for step in as_data(search(candidates))["steps"]
-    )
+    for step in as_data(search(candidates))["steps"]:
+        assert step["serving_flops_per_byte"] is None

@@ -1,13 +1,11 @@
-"""Laws of shrinking a vocabulary: the text stays, ids follow the map, counts are exact, the choice
-is greedy.
-"""
+"""Laws of shrinking a vocabulary: text stays, ids follow the map, counts are exact, drops are greedy."""
 
 from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
-from re import search as found_in
+from re import search as matched
 
 import pytest
 from drawn import examples
@@ -29,14 +27,18 @@ OLD = Vocabulary(
 )
 
 
-def smallest(vocabulary, words, **how):
+def shrunk(vocabulary, words, to, **options):
+    return volt.shrink(vocabulary, words, to=to, **options).vocabulary
+
+
+def smallest(vocabulary, words, **options):
     """Return the fewest ids, as the error for fewer states them."""
     with suppress(VocabularyError):
-        return len(volt.shrink(vocabulary, words, to=1, **how).vocabulary)
-    with pytest.raises(VocabularyError) as message:
-        volt.shrink(vocabulary, words, to=1, **how)
-    found = found_in(r"at least ([\d,]+) ids? must remain", str(message.value))
-    return int(found[1].replace(",", "")) if found else 0
+        return len(shrunk(vocabulary, words, 1, **options))
+    with pytest.raises(VocabularyError) as error:
+        shrunk(vocabulary, words, 1, **options)
+    number = matched(r"at least ([\d,]+) ids? must remain", str(error.value))
+    return int(number[1].replace(",", ""))
 
 
 @MANY
@@ -44,45 +46,39 @@ def smallest(vocabulary, words, **how):
     vocabularies(longest=6),
     word_lists,
     word_lists,
-    st.booleans(),
-    st.booleans(),
+    st.fixed_dictionaries({"closed": st.booleans(), "keep_atoms": st.booleans()}),
     st.integers(0, 10**6),
 )
-def test_a_shrunk_vocabulary_encodes_the_same_text(
-    old, given_words, others, closed, keep_atoms, draw
-):
-    """The vocabulary has the requested number of ids, in their order, and spells every word as
-    before. Words whose pieces all remain have these pieces. Counts are those of encoded words.
+def test_a_shrunk_vocabulary_encodes_the_same_text(old, words, others, options, draw):
+    """The vocabulary has the requested number of ids, in their order, and spells words as before.
+
+    Words whose pieces all remain have these pieces. Counts are those of encoded words.
     """
-    words, how = Counter(given_words), {"closed": closed, "keep_atoms": keep_atoms}
-    least = smallest(old, words, **how)
+    least = smallest(old, Counter(words), **options)
     to = least + draw % (len(old.ids) - least + 1)
-    found = volt.shrink(old, words, to=to, **how)
-    new = found.vocabulary
-    assert len(new) == len(new.ids) == to == int((found.new_ids >= 0).sum())
-    left = [piece for piece, place in zip(old.pieces, found.new_ids, strict=True) if place >= 0]
-    assert left == list(new.pieces)
-    assert (new.special, new.merging, new.whole_words) == (
-        old.special,
-        old.merging,
-        old.whole_words,
-    )
+    result = volt.shrink(old, Counter(words), to=to, **options)
+    new = result.vocabulary
+    assert len(new) == len(new.ids) == to == (result.new_ids >= 0).sum()
+    ids = zip(old.pieces, result.new_ids, strict=True)
+    assert [piece for piece, number in ids if number >= 0] == list(new.pieces)
+    for name in ("special", "merging", "whole_words"):
+        assert getattr(new, name) == getattr(old, name)
     assert set(new.scaffolding) >= set(old.scaffolding)
-    assert not closed or new.scaffolding == old.scaffolding
+    assert not options["closed"] or new.scaffolding == old.scaffolding
+
     for word in [*words, *others]:
-        before, after = encoded(word, old), encoded(word, new)
+        before = encoded(word, old)
+        after = encoded(word, new)
         assert "".join(after) == "".join(before)
-        if keep_atoms and all(piece in new.ids or piece not in old.ids for piece in before):
-            assert after == before
-    pieces = Counter(piece for word in given_words for piece in encoded(word, new))
-    assert dict(zip(new.tokens, new.counts, strict=True)) == {
-        token: pieces[token] for token in new.tokens
-    }
-    assert found.n_pieces == pieces.total()
-    assert found.n_pieces_before == sum(len(encoded(word, old)) for word in given_words)
+        remain = all(piece in new.ids or piece not in old.ids for piece in before)
+        assert after == before or not (remain and options["keep_atoms"])
+    pieces = Counter(piece for word in words for piece in encoded(word, new))
+    assert list(new.counts) == [pieces[token] for token in new.tokens]
+    assert result.n_pieces == pieces.total()
+    assert result.n_pieces_before == sum(len(encoded(word, old)) for word in words)
 
 
-@pytest.mark.parametrize("how", [{}, {"byte_fallback": True}, {"fuse_unk": True}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"byte_fallback": True}, {"fuse_unk": True}], ids=str)
 @pytest.mark.parametrize(
     ("pretokenizer", "marker"),
     [
@@ -93,153 +89,121 @@ def test_a_shrunk_vocabulary_encodes_the_same_text(
         ("bytes", "suffix"),
     ],
 )
-def test_pieces_are_counted_as_in_the_text(tmp_path, pretokenizer, marker, how):
-    """Counts include a "</w>" after a user token, several byte tokens per character, and fused
-    unknown pieces.
-    """
-    text, user = "low lower <u> a<u>b c<u> <u>low éé日本x 日日", SpecialTokens(user=("<u>",))
+def test_pieces_are_counted_as_in_the_text(tmp_path, pretokenizer, marker, options):
+    """Counts include a "</w>" after a user token, byte tokens, and fused unknown pieces."""
+    text = "low lower <u> a<u>b c<u> <u>low éé日本x 日日"
+    user = SpecialTokens(user=("<u>",))
     (tmp_path / "a.txt").write_text(text)
     counts = volt.count_words(tmp_path / "a.txt", pretokenizer=pretokenizer, special=user)
-    merges, cut = (("l", "o"), ("o", "w")), {"pretokenizer": counts.pretokenizer, "marker": marker}
-    old = Vocabulary(merges, ("l", "o", "w", "e", "a", "b", "lo", "ow"), special=user, **cut, **how)
-    found = volt.shrink(old, counts, to=len(old) - 1)
-    assert found.n_pieces_before == len(volt.Encoder(old).encode(text))
-    assert found.n_pieces == len(volt.Encoder(found.vocabulary).encode(text))
+    old = Vocabulary(
+        (("l", "o"), ("o", "w")),
+        ("l", "o", "w", "e", "a", "b", "lo", "ow"),
+        special=user,
+        pretokenizer=counts.pretokenizer,
+        marker=marker,
+        **options,
+    )
+    result = volt.shrink(old, counts, to=len(old) - 1)
+    assert result.n_pieces_before == len(volt.Encoder(old).encode(text))
+    assert result.n_pieces == len(volt.Encoder(result.vocabulary).encode(text))
 
 
 @MANY
 @given(vocabularies(longest=6), word_lists)
-def test_the_dropped_token_adds_the_fewest_pieces(old, given_words):
+def test_the_dropped_token_adds_the_fewest_pieces(old, words):
     """Of all single tokens that may be dropped, none adds fewer pieces."""
-    old, words = replace(old, whole_words=False, tokens=_made(old)), Counter(given_words)
-    if not set(old.tokens) - set(old.atoms):
+    tokens = tuple(token for token in old.tokens if token not in old.unmade)
+    old = replace(old, whole_words=False, tokens=tokens)
+    droppable = set(tokens) - set(old.atoms)
+    if not droppable:
         return
-    found = volt.shrink(old, words, to=len(old.ids) - 1, keep_atoms=True)
 
     def n_pieces(dropped):
-        less = replace(old, tokens=tuple(token for token in old.tokens if token != dropped))
-        return sum(len(encoded(word, less)) for word in given_words)
+        less = replace(old, tokens=tuple(token for token in tokens if token != dropped))
+        return sum(len(encoded(word, less)) for word in words)
 
-    [dropped] = set(old.tokens) - set(found.vocabulary.tokens)
-    assert n_pieces(dropped) == min(
-        n_pieces(token) for token in old.tokens if token not in old.atoms
-    )
-
-
-def _made(vocabulary):
-    """Return the tokens that merges make, and all atoms."""
-    return tuple(token for token in vocabulary.tokens if token not in vocabulary.unmade)
+    [dropped] = set(tokens) - set(shrunk(old, Counter(words), len(old.ids) - 1).tokens)
+    assert n_pieces(dropped) == min(map(n_pieces, droppable))
 
 
 def test_parts_of_other_tokens_become_scaffolding_or_stay():
-    """A dropped part of a frequent token becomes scaffolding; with `closed`, another token is
-    dropped.
-    """
+    """A dropped part of a frequent token becomes scaffolding; with `closed`, another is dropped."""
     words = {"low": 9, "lo": 1, "ab": 3}
-    found = volt.shrink(OLD, words, to=11).vocabulary
-    assert (found.tokens[5:], found.scaffolding, found.merges) == (
-        ("low", "ab"),
-        ("lo",),
-        OLD.merges,
-    )
-    closed = volt.shrink(OLD, words, to=11, closed=True).vocabulary
+    new = shrunk(OLD, words, 11)
+    assert (new.tokens[5:], new.scaffolding) == (("low", "ab"), ("lo",))
+    assert new.merges == OLD.merges
+    closed = shrunk(OLD, words, 11, closed=True)
     assert (closed.tokens[5:], closed.merges) == (("lo", "low"), OLD.merges[:2])
 
 
 def test_a_token_needs_the_parts_of_all_its_merges():
-    """If two merges make a token, the parts of both become scaffolding; with `closed`, the token is
-    dropped.
-    """
+    """If two merges make a token, the parts of both become scaffolding, or the token is dropped."""
     merges = (("a", "b"), ("b", "c"), ("ab", "c"), ("a", "bc"))
     for order in (merges, (*merges[:2], *merges[:1:-1])):
         old = Vocabulary(order, ("a", "b", "c", "ab", "bc", "abc"), marker="none")
-        new = volt.shrink(old, {"abc": 9}, to=8).vocabulary
-        assert (new.tokens, set(new.scaffolding), new.merges) == (
-            ("a", "b", "c", "abc"),
-            {"ab", "bc"},
-            order,
-        )
-        closed = volt.shrink(old, {"abc": 9}, to=9, closed=True).vocabulary
+        new = shrunk(old, {"abc": 9}, 8)
+        assert (new.tokens, set(new.scaffolding)) == (("a", "b", "c", "abc"), {"ab", "bc"})
+        assert new.merges == order
+        closed = shrunk(old, {"abc": 9}, 9, closed=True)
         assert (closed.tokens, closed.merges) == (("a", "b", "c", "ab", "bc"), merges[:2])
 
 
 def test_the_pairs_that_join_by_ranks_stay():
-    """With merging "ranks", the pair that encoding joins stays, even if the merge names another
-    pair.
-    """
+    """With merging "ranks", the pair that encoding joins stays, even if the merge has another."""
     old = Vocabulary(
         (("a", "b"), ("b", "c"), ("a", "bc")),
         ("a", "b", "c", "ab", "bc", "abc"),
         marker="none",
         merging="ranks",
     )
-    new = volt.shrink(old, {"abc": 9}, to=8).vocabulary
-    assert (new.tokens, new.scaffolding, new.counts[-1]) == (
-        ("a", "b", "c", "abc"),
-        ("ab", "bc"),
-        9,
-    )
+    new = shrunk(old, {"abc": 9}, 8)
+    assert (new.tokens, new.scaffolding) == (("a", "b", "c", "abc"), ("ab", "bc"))
+    assert new.counts[-1] == 9
 
 
 def test_ids_have_no_holes():
-    """In a vocabulary with holes between its ids, the remaining ids keep their order, without
-    holes.
-    """
+    """In a vocabulary with holes between its ids, remaining ids keep their order, without holes."""
     order = ("low", "", "<s>", "l", "lo", "o", "w", "<unk>", "a", "b", "ab", "</s>", "<pad>", "")
     old = replace(OLD, tokens=("low", "l", "lo", "o", "w", "a", "b", "ab"), order=order)
-    found = volt.shrink(old, {"low": 9, "lo": 3}, to=11)
-    assert found.vocabulary.order == (
-        "low",
-        "<s>",
-        "l",
-        "lo",
-        "o",
-        "w",
-        "<unk>",
-        "a",
-        "b",
-        "</s>",
-        "<pad>",
-    )
-    assert found.new_ids.tolist() == [0, -1, 1, 2, 3, 4, 5, 6, 7, 8, -1, 9, 10, -1]
+    result = volt.shrink(old, {"low": 9, "lo": 3}, to=11)
+    assert result.vocabulary.order == tuple(piece for piece in order if piece not in ("", "ab"))
+    assert result.new_ids.tolist() == [0, -1, 1, 2, 3, 4, 5, 6, 7, 8, -1, 9, 10, -1]
 
 
-def test_special_tokens_and_byte_atoms_stay():
-    """User, control and byte tokens, and the atoms of bytes, are never dropped."""
+def test_atoms_and_special_tokens_stay():
+    """User, control and byte tokens, and the atoms of bytes, are never dropped.
+
+    With keep_atoms=False, a character that no word and no token contains is dropped.
+    """
+    words = Counter(["low"])
     special = SpecialTokens(user=("<u>",), control=("<c>",))
     old = replace(OLD, special=special, byte_fallback=True)
-    assert smallest(old, Counter(["low"]), keep_atoms=False) == 4 + 2 + 256 + 3
-    assert smallest(replace(OLD, pretokenizer="bytes"), Counter(["low"]), keep_atoms=False) == 4 + 5
-
-
-def test_unused_atoms_are_dropped_on_request():
-    """With keep_atoms=False, a character that no word and no token contains is dropped."""
-    found = volt.shrink(OLD, {"low": 1}, to=8, keep_atoms=False).vocabulary
-    assert (found.tokens, found.merges) == (("l", "o", "w", "low"), OLD.merges[:2])
+    assert smallest(old, words, keep_atoms=False) == 4 + 2 + 256 + 3
+    assert smallest(replace(OLD, pretokenizer="bytes"), words, keep_atoms=False) == 4 + 5
+    new = shrunk(OLD, words, 8, keep_atoms=False)
+    assert (new.tokens, new.merges) == (("l", "o", "w", "low"), OLD.merges[:2])
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "message"),
+    ("words", "to", "error", "message"),
     [
+        ({"low": 1}, 13, VocabularyError, "to is 13, but the vocabulary has 12 ids"),
         (
-            lambda: volt.shrink(OLD, {"low": 1}, to=13),
-            VocabularyError,
-            "to is 13, but the vocabulary has 12 ids",
-        ),
-        (
-            lambda: volt.shrink(OLD, {"low": 1}, to=8),
+            {"low": 1},
+            8,
             VocabularyError,
             "at least 9 ids must remain: 4 special tokens, 5 atoms; give 9 or more, or pass keep_",
         ),
-        (lambda: volt.shrink(OLD, {}, to=9), CorpusError, "no words"),
+        ({}, 9, CorpusError, "no words"),
         (
-            lambda: volt.shrink(OLD, volt.WordCounts.from_pairs({"a": 1}, normalizer="nfc"), to=9),
+            volt.WordCounts.from_pairs({"a": 1}, normalizer="nfc"),
+            9,
             CorpusError,
             "normalizer 'nfc', and the vocabulary has 'none'",
         ),
     ],
 )
-def test_errors_say_why_a_vocabulary_cannot_shrink(call, error, message):
+def test_errors_say_why_a_vocabulary_cannot_shrink(words, to, error, message):
     """Each error says what is wrong and what to do."""
     with pytest.raises(error, match=message):
-        call()
+        shrunk(OLD, words, to)

@@ -11,8 +11,9 @@ from functools import partial
 import naive
 import numpy as np
 import pytest
+from comparison.inflected import ENDS, STEMS
 from drawn import examples
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from volt.choose.search import search
@@ -23,22 +24,6 @@ from volt.comparison.muv_study import GRID, cut_samples, grid_argmax, token_tabl
 from volt.encode.encoder import Encoder
 from volt.learn.bpe import learn_bpe
 
-ENDS = ("", "s", "ed", "er", "est", "ing", "ings", "ness")
-STEMS = (
-    "walk",
-    "talk",
-    "stalk",
-    "jump",
-    "bump",
-    "lump",
-    "sing",
-    "ring",
-    "bring",
-    "strong",
-    "long",
-    "cold",
-    "bold",
-)
 WORDS = {
     stem + end: 1 + (7 * i + 5 * j) % 23
     for i, stem in enumerate(STEMS)
@@ -79,50 +64,38 @@ def test_grid_equals_the_formulas(result, length):
 def test_grid_has_the_transport_entropies(result):
     """Eq. 4 of a size does not depend on whether the search measured that size."""
     parameters = SearchParameters(threshold=1e-9)
-    alone = list(size_steps(result.candidates, list(SIZES), parameters=parameters))
-    study = muv_study(
-        search(result.candidates, sizes=SIZES, parameters=parameters),
-        parameters=parameters,
-        grid=SIZES,
-    )
-    assert [row["transport_entropy"] for row in study.grid] == pytest.approx(
-        [step.transport_entropy for step in alone], rel=1e-6
-    )
-    other = muv_study(result, parameters=parameters, grid=SIZES)
-    assert [row["transport_entropy"] for row in other.grid] == pytest.approx(
-        [step.transport_entropy for step in alone], rel=1e-3
-    )
+    steps = size_steps(result.candidates, list(SIZES), parameters=parameters)
+    expected = [step.transport_entropy for step in steps]
+    other = search(result.candidates, sizes=SIZES, parameters=parameters)
+    for each, error in ((other, 1e-6), (result, 1e-3)):
+        study = muv_study(each, parameters=parameters, grid=SIZES)
+        entropies = [row["transport_entropy"] for row in study.grid]
+        assert entropies == pytest.approx(expected, rel=error)
 
 
 def test_argmaxes_have_the_greatest_muv(result):
     """In every grid, no size has a greater Eq. 1, and edges are reported."""
     candidates = result.candidates
     study = muv_study(result, grid=SIZES, grid_step=20)
-    for one in study.argmaxes:
+    end = candidates.n_tokens + 1
+    for argmax in study.argmaxes:
         sizes = {
-            "grid": list(SIZES),
-            "every size": list(range(candidates.n_atoms, candidates.n_tokens + 1)),
-            "floor": list(range(one.floor, candidates.n_tokens + 1, 20)),
-        }[one.over]
-        values = entropies(candidates, sizes, one.length)
-        slopes = -np.diff(values) / np.diff(sizes)
-        assert one.floor == sizes[0]
-        assert one.muv == pytest.approx(slopes.max(), rel=1e-6)
-        assert slopes[sizes.index(one.size) - 1] == pytest.approx(slopes.max(), rel=1e-6)
-        assert one.on_edge == (one.size in (sizes[1], sizes[-1]))
-    assert {(one.over, one.length) for one in study.argmaxes} == {
-        (over, length)
-        for over in ("grid", "every size", "floor")
-        for length in ("type", "occurrence")
-    }
+            "grid": SIZES,
+            "every size": range(candidates.n_atoms, end),
+            "floor": range(argmax.floor, end, 20),
+        }[argmax.over]
+        slopes = -np.diff(entropies(candidates, sizes, argmax.length)) / np.diff(sizes)
+        assert argmax.floor == sizes[0]
+        assert argmax.muv == pytest.approx(slopes.max(), rel=1e-6)
+        assert slopes[sizes.index(argmax.size) - 1] == pytest.approx(slopes.max(), rel=1e-6)
+        assert argmax.on_edge == (argmax.size in (sizes[1], sizes[-1]))
+    kinds = {(argmax.over, argmax.length) for argmax in study.argmaxes}
+    assert kinds == {*itertools.product(("grid", "every size", "floor"), ("type", "occurrence"))}
     assert grid_argmax(candidates, grid=SIZES) == study.argmaxes[0]
 
 
 def test_the_curve_has_its_ends_and_muv_between_points(result):
-    """The curve starts at the atoms and ends with all candidates; MUV is Eq.
-
-    1 between its points.
-    """
+    """The curve starts at the atoms and ends with all candidates; MUV is Eq. 1 between its points."""
     curve = muv_study(result).curve
     candidates = result.candidates
     sizes = curve["sizes"]
@@ -148,14 +121,12 @@ word_counts_ = st.dictionaries(
 )
 
 
-def searched(word_counts, *, marker="suffix"):
-    candidates = learn_bpe(word_counts, 40, marker=marker)
+def searched(words, *, marker="suffix"):
+    candidates = learn_bpe(words, 40, marker=marker)
     if not candidates.n_merges:
-        return None
-    return search(
-        candidates,
-        sizes=np.unique(np.linspace(candidates.n_atoms, candidates.n_tokens, 5).astype(int)),
-    )
+        assume(False)
+    sizes = np.unique(np.linspace(candidates.n_atoms, candidates.n_tokens, 5).astype(int))
+    return search(candidates, sizes=sizes)
 
 
 @given(word_counts_)
@@ -163,33 +134,28 @@ def searched(word_counts, *, marker="suffix"):
 def test_the_token_table_equals_looking_at_every_size(word_counts):
     """Appearance, peak and scaffolding follow from each size; counts and ranks from the vocabulary."""
     result = searched(word_counts)
-    if result is None:
-        return
-    table, candidates = token_table(result), result.candidates
-    sizes = range(candidates.n_atoms, candidates.n_tokens + 1)
-    at = {
-        size: dict(
-            zip(candidates.tokens_at(size), candidates.counts_at(size).tolist(), strict=True)
-        )
-        for size in sizes
-    }
+    candidates = result.candidates
+    table = token_table(result)
+    counts_at = {}
+    for size in range(candidates.n_atoms, candidates.n_tokens + 1):
+        counts = candidates.counts_at(size).tolist()
+        counts_at[size] = dict(zip(candidates.tokens_at(size), counts, strict=True))
     chosen = dict(zip(result.vocabulary.tokens, result.vocabulary.counts, strict=True))
     ordered = sorted(chosen.values(), reverse=True)
     assert table["token"].to_list() == list(candidates.tokens)
     for number, row in enumerate(table.iter_rows(named=True)):
         token = row["token"]
+        counts = {size: at[token] for size, at in counts_at.items() if token in at}
+        peak = max(counts.values())
         assert row["length"] == candidates.lengths[number]
-        assert row["appears"] == min(size for size in sizes if token in at[size])
-        assert row["peak_count"] == max(at[size].get(token, 0) for size in sizes)
-        assert row["peak"] == min(s for s in sizes if at[s].get(token, -1) == row["peak_count"])
-        dropping = [
-            step.size for step in result.steps if number < step.size and not step.kept[number]
-        ]
-        assert row["scaffolding"] == min(dropping, default=None)
+        assert row["appears"] == min(counts)
+        assert row["peak_count"] == peak
+        assert row["peak"] == min(size for size, count in counts.items() if count == peak)
+        steps = [step for step in result.steps if number < step.size and not step.kept[number]]
+        assert row["scaffolding"] == min((step.size for step in steps), default=None)
         assert row["count"] == chosen.get(token)
         assert (row["rank"] is None) == (token not in chosen)
-        if token in chosen:
-            assert ordered[row["rank"] - 1] == chosen[token]
+        assert token not in chosen or ordered[row["rank"] - 1] == chosen[token]
     assert sorted(table["rank"].drop_nulls()) == list(range(1, len(chosen) + 1))
 
 
@@ -202,21 +168,18 @@ def test_the_token_table_equals_looking_at_every_size(word_counts):
 def test_samples_are_split_by_each_sizes_vocabulary(word_counts, lines, marker):
     """At every size, pieces and counts are those of an encoder with all merges and kept tokens."""
     result = searched(word_counts, marker=marker)
-    if result is None:
-        return
-    found = cut_samples(result, [("en", line) for line in lines])
+    samples = cut_samples(result, [("en", line) for line in lines])
     tokens = result.candidates.tokens
-    for step, cuts, counts in zip(result.steps, found.cuts, found.counts, strict=True):
+    for step, cuts, counts in zip(result.steps, samples.cuts, samples.counts, strict=True):
         vocabulary = vocabulary_at(result.candidates, step.size, kept=step.kept)
         encoder = Encoder(vocabulary)
+        used = set()
         for line, words in zip(lines, cuts, strict=True):
-            spelled = [
-                tuple(tokens[p] if isinstance(p, int) else p for p in word) for word in words
-            ]
-            assert spelled == encoder.encode_words(line.split())
-            assert {piece for word in words for piece in word if isinstance(piece, int)} <= set(
-                map(int, counts)
-            )
+            for word, pieces in zip(line.split(), words, strict=True):
+                used.update(piece for piece in pieces if isinstance(piece, int))
+                spelled = [tokens[piece] if piece in used else piece for piece in pieces]
+                assert [spelled] == [list(cut) for cut in encoder.encode_words([word])]
+        assert used <= set(map(int, counts))
         exact = dict.fromkeys(vocabulary.tokens, 0)
         for word, count in result.candidates.counts.table.rows():
             for piece in encoder.encode_words([word])[0]:

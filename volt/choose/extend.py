@@ -68,8 +68,9 @@ def extend_bpe(
     report = arguments.function(report, "report")
     limits = checked_limits(n_merges, min_pair_count)
     merged = MergedWords.of(vocabulary, counts)
-    adds_atoms = not vocabulary.byte_fallback if new_atoms is None else bool(new_atoms)
-    start = _start(merged, _unknown(merged.atoms) if adds_atoms else [])
+    if new_atoms is None:
+        new_atoms = not vocabulary.byte_fallback
+    start = _start(merged, _unknown(merged.atoms) if new_atoms else [])
 
     final: Flags = np.zeros(len(start.tokens), np.uint8)
     if vocabulary.marker == "suffix":

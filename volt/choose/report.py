@@ -101,7 +101,7 @@ def as_text(
     answer, support = result.answer
     picks = [(rule, pick.size_text, pick.reason) for rule, pick in result.picks.items()]
     strong = list(result.picks).index(result.pick.rule)
-    return Group(
+    lines: list[RenderableType] = [
         LabelledText("answer    ", answer.split(" ")),
         LabelledText("how sure  ", support.split(" ")),
         *warning_lines(result.warnings),
@@ -113,9 +113,10 @@ def as_text(
         *_cuts(result),
         "",
         *_left_out(result),
-        *([seconds_line({**seconds, "total": sum(seconds.values())})] if seconds else []),
-        signature_line(result.signature),
-    )
+    ]
+    if seconds:
+        lines.append(seconds_line({**seconds, "total": sum(seconds.values())}))
+    return Group(*lines, signature_line(result.signature))
 
 
 def warning_lines(warnings: Sequence[str]) -> list[RenderableType]:

@@ -65,7 +65,7 @@ class Drops:
         self.in_use = [True] * len(keys)
         self.counts: list[int] = merged.token_counts().tolist()
         self.n_unknown = _unknown_pieces(merged)
-        self.first_parts = [None if key < 0 else (key >> 32, key & 0xFFFFFFFF) for key in keys]
+        self.first_parts = [(key >> 32, key & 0xFFFFFFFF) if key >= 0 else None for key in keys]
         self.parts = _parts(merged, vocabulary)
 
         numbers = {token: number for number, token in enumerate(tables.tokens)}

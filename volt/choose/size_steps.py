@@ -254,7 +254,9 @@ def size_steps(
         plan = solve(problem, start)
         start = plan.potentials
 
-        retained = _retained(candidates, plan, parameters.min_share) if kept is None else kept
+        retained = kept
+        if retained is None:
+            retained = _retained(candidates, plan, parameters.min_share)
         if searched is None or size in searched:
             step = _step(candidates, counts, plan, retained, previous, parameters.length)
             previous = step

@@ -199,9 +199,9 @@ class TransportPlan:
 
     def __repr__(self) -> str:
         sides = f"{counted(len(self.row_mass), 'row')}, {counted(len(self.token_mass), 'column')}"
-        state = "converged" if self.converged else "not converged"
+        negation = "" if self.converged else "not "
         return (
-            f"<TransportPlan: {sides}, {state} after {counted(self.n_iters, 'iteration')}, "
+            f"<TransportPlan: {sides}, {negation}converged after {counted(self.n_iters, 'iteration')}, "
             f"residuals {self.row_residual:.3g} and {self.column_residual:.3g}>"
         )
 

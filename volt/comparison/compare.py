@@ -48,8 +48,11 @@ from volt.learn.candidates import Candidates
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """The options of the searches of a comparison."""
+    """The checked options of a comparison."""
 
+    specs: list[Spec]
+    samples: list[str]
+    separate: bool
     temperature: float
     sizes: Sequence[int] | None
     select: str
@@ -113,14 +116,14 @@ def compare(
     <Comparison: 10 systems on 1 source of 300 words, volt trained chosen, 73 tokens>
     """
     work = PhaseLog(arguments.function(report, "report"))
-    specs = [parse_spec(text) for text in _listed(systems, "systems")]
-    samples = _listed(samples, "samples")
-    training_texts = as_texts(sources, "sources")
-    heldout_texts = as_texts(heldout, "heldout")
+    named = as_texts(sources, "sources"), as_texts(heldout, "heldout")
     select = as_rule(select)
     if n_candidates is not None:
         n_candidates = arguments.whole(n_candidates, "n_candidates", low=0)
     options = _Options(
+        specs=[parse_spec(text) for text in _listed(systems, "systems")],
+        samples=_listed(samples, "samples"),
+        separate=separate,
         temperature=arguments.number(temperature, "temperature"),
         sizes=None if sizes is None else arguments.wholes(sizes, "sizes"),
         select=select,
@@ -129,11 +132,11 @@ def compare(
         training=checked_training(training),
         model=checked_model(model, select),
     )
-    files = _read_files(specs, work)
+    files = _read_files(options.specs, work)
     with work.phase("count"):
-        texts, held, notes = read_both(training_texts, heldout_texts, max_line)
+        texts, held, notes = read_both(*named, max_line)
         work.problems += notes
-    return _compare(texts, held, specs, files, options, separate, samples, work)
+    return _compare(texts, held, files, options, work)
 
 
 def _listed(texts: str | Iterable[str], name: str) -> list[str]:
@@ -155,21 +158,18 @@ def _read_files(specs: Sequence[Spec], work: PhaseLog) -> dict[Spec, ReadFile]:
 def _compare(
     texts: Sequence[NamedText],
     heldout: Sequence[NamedText],
-    specs: Sequence[Spec],
     files: Mapping[Spec, ReadFile],
     options: _Options,
-    separate: bool,
-    samples: Sequence[str],
     work: PhaseLog,
 ) -> Comparison:
     mixed = mix({text.name: text.counts for text in texts}, temperature=options.temperature)
     searched = _search(mixed, options, work)
     result = searched.search
     systems = [*volt_systems(result, cost=searched.volt)]
-    for spec in dict.fromkeys(spec.sized(result.vocabulary.size) for spec in specs):
+    for spec in dict.fromkeys(spec.sized(result.vocabulary.size) for spec in options.specs):
         with work.phase("other systems", spec.text), work.tolerated(spec.text):
             systems.append(_other_system(searched, spec, files))
-    if separate:
+    if options.separate:
         systems += _separate_systems(texts, options, work)
 
     with work.phase("measure"):
@@ -181,7 +181,7 @@ def _compare(
         study = muv_study(result, parameters=options.parameters)
     with work.phase("samples"):
         tokens = token_table(result)
-        cuts = cut_samples(result, _samples(samples, texts, result))
+        cuts = cut_samples(result, _samples(options.samples, texts, result))
     return Comparison(
         signature=result.signature,
         made=made_now(work.seconds),

@@ -1,4 +1,4 @@
-"""No object of ours keeps an interpreter from ending: the cells of `tests/endings.py`, many objects in each."""
+"""No object of volt prevents Python from ending: the cells of `tests/endings.py`, with many objects in each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ campaign = partial(pytest.param, marks=pytest.mark.campaign)
     ],
 )
 def test_no_object_keeps_an_interpreter_from_ending(groups: str, endings: list[str]) -> None:
-    """Objects alive in a global variable, an object, a cycle, a generator or a thread: all end, with their status."""
+    """Processes with live objects in a global variable, an object, a cycle, a generator or a thread end as expected."""
     if groups in ("datasets", "loaders") and not find_spec("torchdata"):
         pytest.skip("torchdata is not installed")
     command = [sys.executable, TESTS / "endings.py", *groups.split(), "--together", *endings]

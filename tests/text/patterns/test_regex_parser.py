@@ -1,4 +1,4 @@
-"""What a pattern may be written with, what its classes hold, and what is refused by name."""
+"""The supported syntax of patterns, what classes contain, and how other syntax is refused."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ TOO_LARGE = {
 
 
 def as_set(codes: set[int]) -> CharacterSet:
-    """The same, made one by one."""
+    """Return a set, made character by character."""
     found = CharacterSet()
     for code in codes:
         found |= CharacterSet.of(chr(code))
@@ -99,7 +99,7 @@ def as_set(codes: set[int]) -> CharacterSet:
 @settings(max_examples=examples(40))
 @given(one=sets, other=sets)
 def test_sets_are_those_of_python(one: set[int], other: set[int]) -> None:
-    """Union, intersection and complement hold what Python's sets hold; equal sets are equal."""
+    """Union, intersection and complement contain what Python's sets contain; equal sets are equal."""
     a, b = as_set(one), as_set(other)
     for found, expected in (
         (a | b, one | other),
@@ -115,7 +115,7 @@ def test_sets_are_those_of_python(one: set[int], other: set[int]) -> None:
     "name", [r"\p{Lo}", r"\s", r"\p{N}", r"\p{Cn}", r"\p{Han}", r"\p{Co}", r"\p{Age=6.0}", r"\w"]
 )
 def test_properties_hold_what_the_engine_matches(name: str) -> None:
-    """Also where only the first of a range of characters was asked about: every 13th character is, and every bound."""
+    """Every 13th character and every bound of a range is checked with the engine."""
     codes = [
         *range(0, 0x110000, 13),
         *(code + i for code in range(0, 0x110000, 0x10000) for i in (0, 1, 0xFFFD, 0xFFFE)),
@@ -128,7 +128,7 @@ def test_properties_hold_what_the_engine_matches(name: str) -> None:
 
 @pytest.mark.parametrize("written", CLASSES)
 def test_classes_hold_what_they_name(written: str) -> None:
-    """A class, or an escape, holds these characters and no others."""
+    """A class, or an escape, contains these characters and no others."""
     cursor, expected = PatternReader(written), CLASSES[written]
     found = parse_class(cursor) if written.startswith("[") else parse_character(cursor)
     assert cursor.is_at_end
@@ -172,7 +172,7 @@ ALIKE = [  # spellings of one class
 
 @pytest.mark.parametrize("spellings", ALIKE, ids=[spellings[0].strip() for spellings in ALIKE])
 def test_spellings_of_one_class_are_one_set(spellings: list[str]) -> None:
-    """However it is negated, nested or numbered; the set is the one of the module `regex`, also if case is ignored."""
+    """Negated, nested or numbered spellings equal the class of the module `regex`, also if case is ignored."""
     module = pytest.importorskip("regex")
     read = [
         sets_of(parse(f"{sign}{written})"))[0] for written in spellings for sign in ("(?:", "(?i:")
@@ -197,7 +197,7 @@ def test_case_is_ignored_inside_its_group_only() -> None:
 @settings(max_examples=examples(40))
 @given(one=sets, other=sets)
 def test_an_alphabet_tells_its_sets_apart_and_nothing_more(one: set[int], other: set[int]) -> None:
-    """Characters are of one class if and only if they are in the same sets, and a set is the integer of its classes."""
+    """Characters have one class if and only if they are in the same sets; a set is the mask of its classes."""
     alphabet = Alphabet.of([as_set(one), as_set(other)])
     assert alphabet.n_classes == len(
         {(code in one, code in other) for code in SOME + [code + 1 for code in SOME[:-1]]}
@@ -211,7 +211,7 @@ def test_an_alphabet_tells_its_sets_apart_and_nothing_more(one: set[int], other:
 
 @pytest.mark.parametrize("fault", REFUSED)
 def test_what_is_not_supported_is_refused_by_name(fault: str) -> None:
-    """The message quotes the pattern, says where and what it is, and what to do."""
+    """The message quotes the pattern and states the place, the fault and the remedy."""
     for pattern, place in REFUSED[fault].items():
         with pytest.raises(ConfigError, match=f"^pattern '.*, character {place}: .*{fault}.*; "):
             Splitter.of(Split(pattern))
@@ -219,6 +219,6 @@ def test_what_is_not_supported_is_refused_by_name(fault: str) -> None:
 
 @pytest.mark.parametrize("pattern", TOO_LARGE, ids=range(len(TOO_LARGE)))
 def test_what_cannot_be_cut_by_is_refused(pattern: str) -> None:
-    """Patterns that grow too large, or that could match nothing at all."""
+    """Patterns that grow too large, or that could match the empty text."""
     with pytest.raises(ConfigError, match=TOO_LARGE[pattern]):
         Splitter.of(Split(pattern))

@@ -1,4 +1,4 @@
-"""Laws of where the consumer of several workers stands."""
+"""The position of a loader follows from the positions of its workers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from volt.ext.loader_state import Position, consumed
 
 
 def worker_at(start: int, number: int, of: int, n_taken: int) -> Position:
-    """A worker's position, when the consumer has taken so many steps since a start."""
+    """Return a worker's position after the consumer has taken `n_taken` steps since a start."""
     n_own = len(range(number, n_taken, of))
     if not n_own:
         return Position(steps={"n": start}, skip=number, worker=(number, of))
@@ -27,10 +27,10 @@ def worker_at(start: int, number: int, of: int, n_taken: int) -> Position:
     st.integers(0, 50), st.integers(1, 5), st.integers(0, 30), st.integers(0, 30), st.integers(0, 4)
 )
 @example(0, 2, 3, 0, 1)
-def test_the_consumer_stands_at_the_least_next_step(
+def test_the_next_step_of_a_loader_is_the_least_of_its_workers(
     start: int, of: int, n_taken: int, since: int, left: int
 ) -> None:
-    """The consumer stands at the step behind the last that it took; it has no further step if no worker has one."""
+    """The position is the step after the last step that the loader returned; it is the end if all workers are at the end."""
     n_steps = start + n_taken + since + left
     workers = [worker_at(start, number, of, n_taken) for number in range(of)]
     workers = [replace(worker, ended=worker.n >= n_steps) for worker in workers]
@@ -45,7 +45,7 @@ def test_the_consumer_stands_at_the_least_next_step(
 
 @given(st.integers(1, 5), st.integers(0, 20), st.integers(1, 20))
 def test_workers_share_an_iteration(of: int, start: int, length: int) -> None:
-    """Workers that begin at one position read each step of the iteration once, and stop before the same step."""
+    """Workers that start at one position read each step of the iteration once, and stop before the same step."""
     begun = [
         Position(steps={"n": start}).begun(worker=(number, of), world=1, length=length)
         for number in range(of)
@@ -72,7 +72,7 @@ def test_workers_share_an_iteration(of: int, start: int, length: int) -> None:
     )
 )
 def test_a_position_is_json(position: Position) -> None:
-    """What was written as JSON is read as it was."""
+    """A position that was written as JSON is read unchanged."""
     assert Position.from_json(json.loads(json.dumps(position.to_json()))) == position
 
 
@@ -80,7 +80,7 @@ CHANGED = "checksum does not match its values"
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"version": 2}, "not a state of a StreamDataset of version 1"),
         ({"skip": -1}, CHANGED),
@@ -92,15 +92,14 @@ CHANGED = "checksum does not match its values"
         ({"_snapshot": {}}, "take StreamDataset.state_of(state)"),
     ],
 )
-def test_what_is_no_position_is_refused(change: dict[str, object], said: str) -> None:
-    """An error says what is wrong with a state, and what to give."""
+def test_a_changed_state_is_refused(change: dict[str, object], message: str) -> None:
+    """The error says what is wrong with the state, and what to give."""
     with pytest.raises(VoltError) as refused:
         Position.from_json({**Position().to_json(), **change})
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_a_list_is_no_position() -> None:
-    """What is no dict is refused as well."""
+def test_other_values_are_refused() -> None:
     with pytest.raises(VoltError, match="state is a list; give what state_dict"):
         Position.from_json([])
     with pytest.raises(StreamError, match="version 1"):

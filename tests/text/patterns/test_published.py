@@ -1,4 +1,4 @@
-"""Laws of pre-tokenisers that hold their pattern: words, names, and the regexes that the loop takes over."""
+"""Laws of pre-tokenizers that contain their pattern: words, names, and the regexes that a loop can split by."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HIDDEN = "\U0010f007"
 
 
 def split_slowly(cutter: WordCutter, line: str) -> list[str]:
-    """The naive twin of the loop that writes words: cut, then spelled word by word."""
+    """Split, then spell word by word: the naive twin of the loop."""
     text = line.replace(SPACE, " ") if cutter.reads_marks else line
     words = cutter.splitter.split(text)
     if cutter.matches_only:
@@ -38,7 +38,7 @@ def split_slowly(cutter: WordCutter, line: str) -> list[str]:
 @given(text=any_texts)
 @settings(max_examples=examples(25), deadline=None)
 def test_words_are_those_of_the_regex_module(name: str, text: str) -> None:
-    """Of characters, spaces are shown as ▁ and a ▁ is read as one; of bytes, nothing is lost."""
+    """At character level, ▁ stands for a space; at byte level, nothing is lost."""
     expected = split_by(name, oracle, text.replace(SPACE, " "))
     assert PreTokenizer.of_pattern(name).split(text) == [
         word.replace(" ", SPACE) for word in expected
@@ -51,7 +51,7 @@ def test_words_are_those_of_the_regex_module(name: str, text: str) -> None:
 @example(lines=["", "a\nb", "", "c  ", "\r"])
 @settings(max_examples=examples(40), deadline=None)
 def test_the_loop_is_its_naive_twin(lines: list[str]) -> None:
-    """Many lines at once give what each gives alone, in a column as well; null has no word."""
+    """Many lines, also of a column, are split as each alone; null has no words."""
     for cutter in (
         WordCutter.of(Splitter.of(Split(r" ?\p{L}+"))),
         WordCutter.of(
@@ -68,7 +68,7 @@ def test_the_loop_is_its_naive_twin(lines: list[str]) -> None:
 
 
 def test_lines_end_at_separators_and_carriage_returns() -> None:
-    """A line's end is no part of it, nor is a carriage return before it where that is said; the last may lack both."""
+    """The separator, and optionally a carriage return before it, is not part of a line."""
     cutter = WordCutter.of(Splitter.of(Split("[a-z]+|\r")))
     assert (
         cutter.cut_lines(b"a\r\n\r\n\nb\r\r\nc", separator=10).tobytes()
@@ -80,7 +80,7 @@ def test_lines_end_at_separators_and_carriage_returns() -> None:
 
 
 def test_hidden_user_tokens_are_words_of_their_own() -> None:
-    """Whatever the pattern; of bytes, they are not spelled, as other private characters are."""
+    """Whatever the pattern; at byte level, they are not spelled like other private characters."""
     assert PreTokenizer.of_pattern(r"\p{Co}+", level="bytes").split(
         f"a{HIDDEN}{HIDDEN}\U0010fffe"
     ) == [
@@ -111,7 +111,7 @@ def test_regexes_cut_as_their_own_engine_does(pattern: str, lines: list[str]) ->
 
 
 def test_which_regexes_the_loop_takes_over() -> None:
-    """Those of its grammar, but neither possessive ones, which Rust reads otherwise, nor those that may take long."""
+    """Those of its grammar, but no possessive ones, which Rust reads otherwise, and none that may be slow."""
     for pattern in (r"\w+|[^\w\s]+", r" ?\p{L}+|\s", "[^ ]+"):
         assert PreTokenizer(f"regex:{pattern}").cutter is not None
     for pattern in ("a++", r"\bfoo\b", "a*", "a*b|a", "(?s)."):
@@ -122,7 +122,7 @@ def test_which_regexes_the_loop_takes_over() -> None:
 @pytest.mark.parametrize("level", ["characters", "bytes"])
 @pytest.mark.parametrize("name", [*NAMES, "gpt2", r"\d|\D+", 'a"\\\\+', "split:|b"])
 def test_a_name_holds_what_it_cuts_by(name: str, level: str) -> None:
-    """Parsing the name gives the same pre-tokeniser, and gpt2 has the names that it has always had."""
+    """Parsing the name gives the same pre-tokenizer; gpt2 keeps its old names."""
     cut = PreTokenizer.of_pattern(name, level=level)
     assert PreTokenizer.parse(cut.name) == cut
     assert cut.is_bytes == (level == "bytes")
@@ -139,7 +139,7 @@ def test_a_name_holds_what_it_cuts_by(name: str, level: str) -> None:
 @given(text=any_texts)
 @settings(max_examples=examples(25), deadline=None)
 def test_spans_cover_the_text(text: str) -> None:
-    """Words stand one behind the other from the start of the text to its end."""
+    """Words follow each other from the start of the text to its end."""
     for name in NAMES:
         for level in ("characters", "bytes"):
             spans = [
@@ -165,6 +165,6 @@ def test_spans_cover_the_text(text: str) -> None:
     ],
 )
 def test_damaged_declarations_are_refused(name: str, message: str) -> None:
-    """With what is wrong in them."""
+    """The error states the fault."""
     with pytest.raises(ConfigError, match=message):
         PreTokenizer(name)

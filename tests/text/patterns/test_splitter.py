@@ -1,4 +1,4 @@
-"""A pattern's table cuts text as a backtracking engine does, whatever the pattern and the text."""
+"""A pattern's automaton splits text as a backtracking engine does, whatever the pattern and the text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _backtracker = cache(backtracker)
 
 
 def _splitter(pattern: str) -> Splitter:
-    """The splitter of one pattern; one that could match the empty text, or has too many states, is not tried."""
+    """Return the splitter of a pattern; reject patterns that match the empty text or have too many states."""
     try:
         return Splitter.of(Split(pattern))
     except ConfigError as error:
@@ -45,7 +45,7 @@ def _splitter(pattern: str) -> Splitter:
 @example(pattern="a*b", texts=["aaab", "b", "aa"])
 @example(pattern="(?i:k)|[ab]{1,2}+a", texts=["K\u212ak", "aaabba"])
 def test_any_pattern_cuts_as_the_regex_module_does(pattern: str, texts: list[str]) -> None:
-    """The matches are those of `regex`, one after the other, and what lies between two is one word."""
+    """Matches are those of `regex`; the text between two matches is one word."""
     splitter, find = _splitter(pattern), oracle(pattern)
     for text in texts:
         assert splitter.split(text) == cut(find(text), text)
@@ -54,7 +54,7 @@ def test_any_pattern_cuts_as_the_regex_module_does(pattern: str, texts: list[str
 @settings(max_examples=examples(25))
 @given(pattern=patterns, texts=st.lists(any_texts, min_size=3, max_size=6))
 def test_any_pattern_cuts_as_a_naive_backtracker_does(pattern: str, texts: list[str]) -> None:
-    """The match is the first that is found when all ways through the tree are tried, the preferred one first."""
+    """The match is the first one found when all paths through the tree are tried in order."""
     splitter, find = _splitter(pattern), backtracker(pattern)
     for text in texts:
         assert splitter.split(text) == cut(find(text), text)
@@ -70,7 +70,7 @@ def test_named_patterns_cut_as_the_regex_module_does(text: str) -> None:
 
 @pytest.mark.parametrize("name", NAMED)
 def test_named_patterns_cut_hostile_texts(name: str) -> None:
-    """The same on long runs of what patterns look far at, and on the bounds of UTF-8, by either oracle."""
+    """Long runs of what patterns look at, and the bounds of UTF-8, are split as by both oracles."""
     for kind, text in HOSTILE.items():
         words = named_splitter(name).split(text)
         assert words == split_by(name, _oracle, text), kind
@@ -87,7 +87,7 @@ def test_both_spellings_of_openai_cut_alike(text: str) -> None:
 @settings(max_examples=examples(40))
 @given(text=any_texts)
 def test_words_are_those_of_tokenizers(text: str) -> None:
-    """The library that reads tokenizer.json cuts alike by the patterns of such files (its engine is Oniguruma)."""
+    """The library that reads tokenizer.json splits alike; its engine is Oniguruma."""
     tokenizers = pytest.importorskip("tokenizers")
     for name in ("gpt2", "llama3", "qwen2", "tekken", "deepseek3"):
         steps = [
@@ -99,7 +99,7 @@ def test_words_are_those_of_tokenizers(text: str) -> None:
 
 
 def test_declared_patterns_are_those_of_tiktoken() -> None:
-    """Those that tiktoken declares are spelled as there."""
+    """They are spelled as in tiktoken."""
     public = pytest.importorskip("tiktoken_ext.openai_public")
     assert NAMED["r50k"][0].pattern == public.r50k_pat_str
     for name, declare in (("cl100k", public.cl100k_base), ("o200k", public.o200k_base)):
@@ -108,13 +108,13 @@ def test_declared_patterns_are_those_of_tiktoken() -> None:
 
 
 def test_a_lone_surrogate_is_no_text() -> None:
-    """It is refused with its place."""
+    """The error states its place."""
     with pytest.raises(CorpusError, match=r"U\+D800 at character 1 "):
         named_splitter("gpt2").split("a\ud800")
 
 
 def test_a_class_that_nothing_is_in_matches_nothing() -> None:
-    """The whole text is one word then, in whatever split."""
+    """The whole text is one word, in any split."""
     assert Splitter.of(Split(r"[^\s\S]+"), Split("b+"), Split("[^\\s\\S]", from_end=True)).split(
         "abc"
     ) == [

@@ -1,4 +1,4 @@
-"""Loaders in processes of their own: states that are taken at the end of an iteration, and workers that die."""
+"""Loaders of `StreamDataset` in separate processes: states at the end of an iteration, and workers that die."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ for kind in (StatefulDataLoader, DataLoader)[: int(sys.argv[2])]:
 
 
 def run(law: str, *arguments: object) -> str:
-    """What a program prints. It is a process of its own, for torch raises errors about workers wherever that is."""
+    """Return what a program prints. In this process, torch would raise errors about workers anywhere."""
     places = os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "cli")))
     environment = {
         name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")
@@ -122,8 +122,8 @@ def run(law: str, *arguments: object) -> str:
 
 @pytest.mark.slow
 @pytest.mark.campaign
-def test_a_state_at_the_end_of_an_iteration_goes_on_with_the_next(tmp_path: Path) -> None:
-    """With any number of workers, persistent or not; a stream that has ended gives no more, and nothing comes twice."""
+def test_a_state_at_the_end_of_an_iteration_resumes_with_the_next(tmp_path: Path) -> None:
+    """This holds for any number of workers, persistent or not; no step is repeated, and none follows the last."""
     assert run(LAW, tmp_path) == "held"
 
 

@@ -1,4 +1,4 @@
-"""White space and GPT-2's pattern are said once; what must spell them again agrees with that."""
+"""White space and GPT-2's pattern are defined once; other definitions agree with these."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ MADE = ("original", "grouped")
 
 
 def _matched(pattern: str) -> str:
-    """The characters that a pattern of Polars' engine matches."""
+    """Return the characters that a pattern of Polars matches."""
     return "".join(pl.Series(CHARACTERS).filter(pl.Series(CHARACTERS).str.contains(f"^{pattern}$")))
 
 
 def test_white_space_is_what_python_and_the_engine_call_so() -> None:
-    """str.split() cuts at these characters and no others; the engine's class \\s holds those of Unicode's property."""
+    r"""str.split() splits at these characters only; Unicode's property is the engine's \s."""
     assert "".join(character for character in CHARACTERS if not character.split()) == SPLIT_SPACE
     assert _matched(r"\s") == WHITE_SPACE
     assert _matched(f"[{SPLIT_CLASS}]") == _matched(f"[{ranges(SPLIT_SPACE)}]") == SPLIT_SPACE
 
 
 def test_compiled_code_knows_the_same_white_space() -> None:
-    """What is white beyond ASCII, by the arithmetic of the loop that cuts there, is what the one list holds."""
+    """The loop's arithmetic finds the same white space beyond ASCII."""
     white = [character for character in CHARACTERS[128:] if intrinsics.is_white(ord(character))]
     assert white == [character for character in SPLIT_SPACE if not character.isascii()]
 
 
 def test_white_space_beyond_ascii_starts_with_the_bytes_that_the_loops_look_at() -> None:
-    """Its first byte is 0xC2, or from 0xE1 to 0xE3; that of a private character is 0xF4."""
+    """Its first byte is 0xC2, or from 0xE1 to 0xE3; a private character starts with 0xF4."""
     firsts = {character.encode()[0] for character in SPLIT_SPACE if not character.isascii()}
     assert firsts <= {0xC2, 0xE1, 0xE2, 0xE3}
     assert (chr(FIRST_HIDDEN).encode()[0], pretokenize.PRIVATE, chr(pretokenize.SPACE_CODE)) == (
@@ -46,7 +46,7 @@ def test_white_space_beyond_ascii_starts_with_the_bytes_that_the_loops_look_at()
 
 @pytest.mark.parametrize("pattern", [GPT2, GPT2_GROUPED], ids=MADE)
 def test_both_spellings_of_the_pattern_cut_alike(pattern: str) -> None:
-    """The pattern that files hold, run by an engine that looks ahead, gives the words of the pre-tokeniser."""
+    """An engine with look-ahead splits by the pattern of files as the pre-tokenizer does."""
     tokenizers = pytest.importorskip("tokenizers")
     split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
     for text in ("It's  42 we'll!", "a\t\n b \u3000\u3000c", "they've 'd  ", "é e\u0301 中½"):

@@ -1,0 +1,47 @@
+"""Laws of the vocabulary of a size: its counts are those of the corpus that it encodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from choose.recounts import assert_counts_are_exact, recounted
+from drawn import examples
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from merges import LINES, MARKERS, markers, word_counts
+
+from volt.choose.rules import rules
+from volt.choose.search import search
+from volt.choose.size_steps import SearchParameters
+from volt.learn.bpe import learn_bpe
+
+WORDS = Counter(" ".join(LINES).split()) + Counter({"<unk>": 30, "</s>x": 20, "<0x41>": 9})
+
+
+@given(word_counts(), markers, st.sampled_from(rules()), st.sampled_from([0.0, 0.001, 0.3]))
+@settings(deadline=None, max_examples=examples(40))
+def test_counts_equal_a_recount(words, marker, rule, min_share):
+    """A token's count is how often the vocabulary's encoder gives it; scaffolding is split."""
+    candidates = learn_bpe(words, 40, marker=marker, min_pair_count=1)
+    assume(candidates.n_merges)
+    result = search(candidates, select=rule, parameters=SearchParameters(min_share=min_share))
+    assert_counts_are_exact(result)
+    assert sum(result.vocabulary.counts) == recounted(result).total()
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+@pytest.mark.parametrize("min_share", [0.001, 0.7])
+def test_text_that_spells_special_tokens_is_split(marker, min_share):
+    """Tokens spelled like special tokens are left out, and their parts are counted."""
+    candidates = learn_bpe(WORDS, 200, marker=marker, min_pair_count=1)
+    parameters = SearchParameters(min_share=min_share)
+    result = search(candidates, parameters=parameters, byte_fallback=True, select="tokens")
+    assert not {"<unk>", "</s>", "<0x41>"} & set(result.vocabulary.tokens)
+    assert_counts_are_exact(result)
+
+
+def test_large_counts_are_exact():
+    """Counts above 2⁵³ are exact."""
+    words = {word: count * 2**40 + 1 for word, count in WORDS.items()}
+    assert_counts_are_exact(search(learn_bpe(words, 100)))
