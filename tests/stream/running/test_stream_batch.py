@@ -14,6 +14,9 @@ from streams import Drop, Pair, Repeat, Same, deadline, numbered, write_lines
 
 from volt.errors import StreamError
 from volt.stream import Source, Stream, trace
+from volt.stream.running.stream_batch import StreamBatch, _check_kinds
+from volt.stream.transforms.column import Column
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.subwords import Encode
 from volt.vocabulary import Vocabulary
 
@@ -172,3 +175,24 @@ def test_ids_and_text_in_one_field_are_refused(
                 list(stream.batches(limit=18))
         else:
             assert all(batch.lines.column(2).is_ids for batch in stream.batches(limit=18))
+
+
+def test_batches_of_a_stream() -> None:
+    """Their numbers and places; ids and text do not mix in a field, unless one has no value there."""
+    batch = StreamBatch(Batch.of(["a", "b"]), 1_234, np.zeros(2, np.int64), np.zeros(2, np.int64))
+    assert (repr(batch), batch.place(1)) == (
+        "<StreamBatch: 2 lines from line 1,234 on>",
+        "line 1,235",
+    )
+    text, none = Column.of(["x"]), Column.missing(1)
+    ids = Column.of_ids(np.array([5], np.int32), np.array([0, 1]))
+
+    def of(*columns: Column) -> Batch:
+        return Batch(columns, None, np.arange(1))
+
+    _check_kinds(list("abc"), [of(ids, text), of(ids), of(none, text)])
+    for batches in ([of(ids, text), of(ids, ids)], [of(text, ids), of(text, text)]):
+        names = ("b", "a") if batches[0].columns[0].is_ids else ("a", "b")
+        message = f"field 2 is ids in source '{names[0]}' and text in source '{names[1]}'; encode it in both"
+        with pytest.raises(StreamError, match=message):
+            _check_kinds(["a", "b"], batches)

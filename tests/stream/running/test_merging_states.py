@@ -14,13 +14,12 @@ from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.errors import ConfigError, StreamError
+from volt.errors import ArgumentError, StreamError
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.reading.unread_lines import LineBlock, rank_blocks
-from volt.stream.running.merging_states import merge_states, rank_state
+from volt.stream.running.merging_states import _divided, merge_states, rank_state
 from volt.stream.running.resuming import continued
 from volt.stream.running.state import Cursor, State
-from volt.stream.running.state_differences import refuse_difference
 
 Output = tuple[int, int, int]  # epoch, line, number among the outputs of the line
 
@@ -69,6 +68,8 @@ class Rank:
 
 
 TABLES = st.lists(st.integers(0, 3), min_size=1, max_size=30)
+
+
 RUNS = st.lists(
     st.tuples(st.integers(1, 7), st.lists(st.integers(0, 40), min_size=7, max_size=7)), max_size=4
 )
@@ -113,23 +114,6 @@ def test_a_rank_goes_on_in_its_own_world(
         )
         assert list(islice(rank.given(), n)) == whole[:n]
         assert list(Rank(table, block, 3, number, world).restore(rank.state).given()) == whole[n:]
-
-
-def test_states_stay_small_when_runs_are_cut_short() -> None:
-    """Ranks that come and go without giving anything leave a state as it was; those that give little, a small one."""
-    table, stored = [1] * 1000, Rank([1] * 1000, 100, 2, 0, 1).state
-    for number, world in enumerate([3, 7, 2, 7, 5, 6, 4, 7, 7, 7, 3, 7]):
-        ranks = [Rank(table, 100, 2, rank, world) for rank in range(world)]
-        if stored["merged"]:
-            for rank in ranks:
-                rank.restore(stored)
-        for rank in ranks[: 0 if number % 2 else world]:
-            list(islice(rank.given(), 3))
-        before, stored = stored, merge_states([rank.state for rank in ranks])
-        if number % 2:
-            assert stored["sources"] == before["sources"]
-    assert len(str(stored)) < 20_000
-    assert stored["n"] == 3 * (3 + 2 + 5 + 4 + 7 + 3)
 
 
 def test_new_ranks_share_what_was_counted() -> None:
@@ -225,38 +209,6 @@ def test_a_state_of_another_rank_is_refused() -> None:
         Rank([1] * 11, 4, 2, 0, 3).restore(merged)
 
 
-def test_other_weights_are_accepted_by_name() -> None:
-    """Only weights may differ; then the mixture goes on from its counts, and the state says so from then on."""
-    old = {
-        "seed": 1,
-        "rank": 0,
-        "world": 1,
-        "sources": {name: {"weight": 1.0, "epochs": 1} for name in "ab"},
-    }
-    new = old | {
-        "sources": {"a": {"weight": {"points": [[0, 2.0]]}, "epochs": 1}, "b": old["sources"]["b"]}
-    }  # type: ignore[index]
-    state = State(6, {"a": Cursor(2), "b": Cursor(4)}, old)
-    with pytest.raises(
-        StreamError, match=r"sources\.a\.weight: 1\.0 in the state.* pass accept=\['weights'\]"
-    ):
-        continued(state, new)
-    found, accepted = continued(state, new, accept=("weights",))
-    assert accepted == ("changed weights from line 6 on",)
-    assert (found.since, found.base, found.accepted) == (6, {"a": 2, "b": 4}, ("weights",))
-    assert found.configuration == new
-    assert continued(found, new)[0].accepted == ("weights",)
-    assert continued(state, old, accept=("weights",)) == (state, ())
-    with pytest.raises(
-        StreamError, match=r"seed: 1 in the state, 2 here; restore it there, or start anew$"
-    ):
-        continued(state, {**new, "seed": 2}, accept=["weights"])
-    with pytest.raises(StreamError, match=r"belongs to another stream: sources\.b: "):
-        continued(state, old | {"sources": {"a": new["sources"]["a"]}}, accept=["weights"])  # type: ignore[index]
-    with pytest.raises(ConfigError, match="unknown accept 'seed'; choose from weights"):
-        refuse_difference(old, new, accept=["seed"])
-
-
 def test_ended_sources_end_when_all_ranks_have_ended_them() -> None:
     """A source that has ended in one rank alone goes on in the others."""
     ended = [State.from_json(state) for state in two()]
@@ -278,17 +230,20 @@ def test_a_deal_begins_with_the_first_epoch_that_is_left() -> None:
     assert deal[0]["ranges"] == []
 
 
-def test_epochs_that_were_begun_stay_begun() -> None:
-    """Ranks apart by an epoch are merged, and those that follow stop before the later one: it is not given anew."""
-    first = [Rank([1] * 8, 2, 3, rank, 2) for rank in (0, 1)]
-    found = [*islice(first[0].given(), 7), *islice(first[1].given(), 1)]
-    second = [
-        Rank([1] * 8, 2, 3, rank, 3).restore(merge_states([rank.state for rank in first]))
-        for rank in range(3)
-    ]
-    for rank in second:
-        found += islice(rank.given(), 1)
-    stored = merge_states([rank.state for rank in second])
-    assert [remains["epoch"] for remains in stored["sources"]["a"]["unread"]] == [0, 1]
-    found += Rank([1] * 8, 2, 3, 0, 1).restore(stored).given()
-    assert sorted(found) == [(epoch, line, 0) for epoch in range(3) for line in range(8)]
+def test_states_to_merge_are_a_list() -> None:
+    """A text is refused."""
+    with pytest.raises(ArgumentError, match="give a list of the states of all ranks"):
+        merge_states("x")  # type: ignore[arg-type]
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 20)), st.integers(1, 6))
+def test_counts_are_divided(totals: dict[str, int], world: int) -> None:
+    """Each total, and their sum, within one; nothing is lost."""
+    shares = [_divided(totals, rank, world) for rank in range(world)]
+    for name, total in totals.items():
+        assert sorted(share[name] for share in shares) == sorted(
+            (total + rank) // world for rank in range(world)
+        )
+    sums = [sum(share.values()) for share in shares]
+    assert max(sums) - min(sums) <= 1
+    assert sums == sorted(sums, reverse=True)

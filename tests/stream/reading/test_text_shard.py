@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import pickle
-import socket
+import gzip
 from pathlib import Path
 
 import pytest
 from drawn import examples
+from golden import check
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shard_lines import LINES, PACKERS, TEXT, all_lines, column_lines, read_lines
-from streams import deadline, write_lines
 
-from volt.errors import StreamError
-from volt.stream.reading.open_shard import open_pair, open_shard
+from volt.stream.reading import text_shard
+from volt.stream.reading.open_shard import open_shard
 from volt.stream.reading.text_shard import lines_of, split_lines
 
 
@@ -101,44 +99,84 @@ def test_lines_do_not_depend_on_how_a_file_is_cut(
     assert whole.facts.digest == cut.facts.digest
 
 
-@pytest.mark.parametrize("make", ["pipe", "socket", "device", "folder"])
-def test_what_is_no_file_is_refused_at_once(tmp_path: Path, make: str) -> None:
-    """A pipe without a writer is not waited for; the error says what is there and what to do."""
-    path = tmp_path / "a.tsv"
-    with socket.socket(socket.AF_UNIX) as end, deadline(5):
-        if make == "pipe":
-            os.mkfifo(path)
-        elif make == "socket":
-            end.bind(str(path))
-        elif make == "folder":
-            path.mkdir()
-        else:
-            path = Path("/dev/zero")
-        with pytest.raises(
-            StreamError,
-            match=rf"{path}: is a {make}(, which cannot .* write its text|; name the files)",
-        ):
-            open_shard(str(path), split_lines=5)
+TEXTS = (
+    b"a\tb\nlonger line\n\xff\n",
+    b"\xef\xbb\xbfab\r\nc",
+    b"a\n\n\tb\xc3\xa9\n",
+    b"",
+    b"\n",
+    b"\r\n\xff\t\xff",
+)
 
 
-def test_standard_input_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing can be read from it a second time; a file of its name can."""
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        StreamError, match=r"^-: is standard input, which cannot be read repeatedly; write its"
-    ):
-        open_shard("-", split_lines=5)
+@pytest.mark.parametrize("split", [1, 2, None])
+def test_facts_of_texts(tmp_path: Path, split: int | None) -> None:
+    """Bytes, the longest line, the first tab and UTF-8, plain and packed; a copy's segments join to the file."""
+    result = []
+    for number, text in enumerate(TEXTS):
+        for pack in (bytes, gzip.compress):
+            path = tmp_path / f"{number}.{pack.__name__}"
+            path.write_bytes(pack(text))
+            shard = open_shard(str(path), split_lines=split, cache=tmp_path / "cache")
+            facts = shard.facts
+            result.append(
+                f"{shard.counts} {facts.n_bytes} {facts.longest} {facts.first_tab} {facts.is_utf8}"
+            )
+            assert result[-1] == result[-1 - (pack is not bytes)]
+            assert b"".join(map(shard.files[0].read, range(len(shard.counts)))) == text
+            for n in range(1, shard.n_lines + 1):
+                (tmp_path / "first").write_bytes(b"\n".join(text.split(b"\n")[:n]) + b"\n")
+                first = open_shard(str(tmp_path / "first"), split_lines=None).facts.digest
+                assert first in shard.digests_of(n) or n == shard.n_lines
+    check(f"stream facts {split}", result[::2])
 
 
-def test_shards_go_to_other_processes(tmp_path: Path) -> None:
-    """A shard that was pickled is equal to itself and reads the same lines."""
-    path, cache = write_lines(tmp_path / "a.tsv", ['{"a": null}'] * 7), tmp_path / "cache"
-    shards = [
-        open_shard(path, split_lines=3),
-        open_pair({"src": path, "tgt": path}, split_lines=3),
-        open_shard(path, fields={"src": "a"}, split_lines=3, cache=cache),
+def test_a_rest_of_lines_is_cut_across_blocks() -> None:
+    """Lines are taken whatever the blocks; what is missing at the end is counted."""
+    lines = text_shard.LineCutter(iter([b"a\nb\n", b"c\n", b"d\ne"]))
+    missing = list[int]()
+
+    def taken(n: int) -> list[bytes]:
+        cut, result = lines.cut(n), list[bytes]()
+        try:
+            while True:
+                result.append(next(cut))
+        except StopIteration as end:
+            missing.append(end.value)
+            return result
+
+    assert [taken(1), taken(0), taken(2), taken(4), taken(1)] == [
+        [b"a\n"],
+        [],
+        [b"b\n", b"c\n"],
+        [b"d\ne"],
+        [],
     ]
-    for shard in shards:
-        again = pickle.loads(pickle.dumps(shard))
-        assert (again, again.names, again.facts.digest) == (shard, shard.names, shard.facts.digest)
-        assert list(map(column_lines, again.read(1))) == list(map(column_lines, shard.read(1)))
+    assert missing == [0, 0, 0, 2, 1]
+
+
+MARK = b"\xef\xbb\xbf"
+
+
+@pytest.mark.parametrize("split_lines", [1, None])
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_byte_order_mark_alone_is_no_line(
+    tmp_path: Path, split_lines: int | None, is_packed: bool
+) -> None:
+    """A file of a mark, plain or packed, whole or cut, has no line; with a line end behind the mark it has one."""
+    for data, n_lines in (
+        (MARK, 0),
+        (b"", 0),
+        (MARK + b"\n", 1),
+        (MARK + b"a", 1),
+        (MARK + b"\r", 1),
+    ):
+        path = tmp_path / f"{len(data)}.tsv"
+        path.write_bytes(gzip.compress(data) if is_packed else data)
+        shard = open_shard(str(path), split_lines=split_lines, cache=tmp_path / "cache")
+        assert (
+            sum(len(shard.read(segment)[0]) for segment in range(len(shard.counts)))
+            == shard.n_lines
+            == n_lines
+        )
+    assert len(lines_of(MARK, is_first=False)) == 1, "elsewhere the same bytes are text"
