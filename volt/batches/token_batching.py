@@ -148,14 +148,15 @@ def token_batches(
     noise = _checked_noise(noise, sort, shuffle=shuffle)
     buckets = _checked_buckets(buckets, max_tokens, padded)
     limit = limit_of(max_tokens, max_length, buckets, padded)
-    too_long, retained, too_short = _by_fit(_longest(sides), min_length, limit, on_long)
+    longest = _longest(sides)
+    too_long, retained, too_short = _by_fit(longest, min_length, limit, on_long)
     if buckets:
         sides = np.array(buckets)[np.searchsorted(buckets[:-1], sides)]
+        longest = _longest(sides)
 
     order = retained[turns(len(retained), shuffle, "batches", "rows", *place)]
-    order = _sorted(order, sides, sort, noise, place)
-    widths = _longest(sides)
-    widths = widths + -widths % padded
+    order = _sorted(order, sides, longest[order], sort, noise, place)
+    widths = longest + -longest % padded
     steps = _steps(widths[order], max_tokens, max_sentences, multiple, world)
     shuffled = turns(len(steps), shuffle, "batches", "steps", *place)
     left = np.sort(order[steps.max(initial=0) :])
@@ -245,13 +246,14 @@ def _longest(sides: Longs) -> Longs:
     return result
 
 
-def _sorted(order: Longs, sides: Longs, sort: str, noise: float, place: tuple[int, ...]) -> Longs:
-    """Sort rows, in a random order, by length."""
+def _sorted(
+    order: Longs, sides: Longs, longest: Longs, sort: str, noise: float, place: tuple[int, ...]
+) -> Longs:
+    """Sort rows, in a random order, by length. longest: the length of each row of `order`"""
     if sort == "sides":
         for side in reversed(sides.T):
             order = order[stable_order(side[order])]
         return order
-    longest = _longest(sides)[order]
     if noise:
         drawn = LineRng.of("batches", "noise", *place).uniform(order)
         blurred = longest * (1 + noise * (2 * drawn - 1))
