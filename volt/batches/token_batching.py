@@ -145,7 +145,6 @@ def token_batches(
     place = check_place(seed, epoch, window)
     max_tokens = arguments.whole(max_tokens, "max_tokens", low=1, high=MOST)
     padded = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1, high=WIDEST)
-    noise = _checked_noise(noise, sort, shuffle=shuffle)
     buckets = _checked_buckets(buckets, max_tokens, padded)
     limit = limit_of(max_tokens, max_length, buckets, padded)
     longest = _longest(sides)
@@ -155,7 +154,7 @@ def token_batches(
         longest = _longest(sides)
 
     order = retained[turns(len(retained), shuffle, "batches", "rows", *place)]
-    order = _sorted(order, sides, longest[order], sort, noise, place)
+    order = _sorted(order, sides, longest[order], sort, noise, shuffle, place)
     widths = longest + -longest % padded
     steps = _steps(widths[order], max_tokens, max_sentences, multiple, world)
     shuffled = turns(len(steps), shuffle, "batches", "steps", *place)
@@ -202,20 +201,6 @@ def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int, padded: int
     return widths
 
 
-def _checked_noise(noise: float, sort: str, *, shuffle: bool) -> float:
-    noise = arguments.number(noise, "noise")
-    arguments.choice(sort, "sort", ("length", "sides"))
-    if not 0 <= noise <= 1:
-        raise ConfigError(f"noise is {noise:g}; give a number from 0 to 1")
-    if noise and sort == "sides":
-        fault = f"noise is {noise:g} but sort='sides' takes no noise"
-        raise ConfigError(f"{fault}; set noise to 0 or sort to length")
-    if noise and not shuffle:
-        fault = f"noise is {noise:g} but shuffle is False; noise is random"
-        raise ConfigError(f"{fault}: set it to 0, or shuffle")
-    return noise
-
-
 def _by_fit(
     longest: Longs, min_length: int, limit: tuple[str, int], on_long: str
 ) -> tuple[Longs, Longs, Longs]:
@@ -247,9 +232,25 @@ def _longest(sides: Longs) -> Longs:
 
 
 def _sorted(
-    order: Longs, sides: Longs, longest: Longs, sort: str, noise: float, place: tuple[int, ...]
+    order: Longs,
+    sides: Longs,
+    longest: Longs,
+    sort: str,
+    noise: float,
+    shuffle: bool,
+    place: tuple[int, ...],
 ) -> Longs:
     """Sort rows, in a random order, by length. longest: the length of each row of `order`"""
+    noise = arguments.number(noise, "noise")
+    arguments.choice(sort, "sort", ("length", "sides"))
+    if not 0 <= noise <= 1:
+        raise ConfigError(f"noise is {noise:g}; give a number from 0 to 1")
+    if noise and sort == "sides":
+        fault = f"noise is {noise:g} but sort='sides' takes no noise"
+        raise ConfigError(f"{fault}; set noise to 0 or sort to length")
+    if noise and not shuffle:
+        fault = f"noise is {noise:g} but shuffle is False; noise is random"
+        raise ConfigError(f"{fault}: set it to 0, or shuffle")
     if sort == "sides":
         for side in reversed(sides.T):
             order = order[stable_order(side[order])]
