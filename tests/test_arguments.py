@@ -1,4 +1,4 @@
-"""Laws of Python's boundary: what can be meant is taken, and the rest is refused in a line that names the next step."""
+"""Laws of arguments: sensible values are accepted, and others are refused in a line that says what to pass."""
 
 from __future__ import annotations
 
@@ -391,7 +391,7 @@ def test_values_beyond_the_limits_are_refused(call: str, start: str) -> None:
 
 
 def test_a_wrong_type_is_a_type_error_too() -> None:
-    """Who expects TypeError of a wrong type catches it; who catches ConfigError does, as well."""
+    """It can be caught as TypeError and as ConfigError."""
     assert issubclass(ArgumentError, TypeError)
     assert issubclass(ArgumentError, ConfigError)
 
@@ -417,7 +417,7 @@ def test_any_iterable_of_lines_is_taken(lines: Any) -> None:
 
 
 def test_what_can_be_meant_is_taken(tmp_path: Path) -> None:
-    """A path or a result for a vocabulary, a mapping for counts, numpy's numbers, a size for a rule, one text for many."""
+    """A path or a result for a vocabulary, a mapping for counts, numbers of numpy, a size for a rule."""
     VOCABULARY.save(path := tmp_path / "a.volt")
     pieces = ENCODER.encode("lowest newer")
     for meant in (str(path), path, RESULT, ENCODER, VOCABULARY):
@@ -464,7 +464,7 @@ def test_what_can_be_meant_is_taken(tmp_path: Path) -> None:
 
 
 def test_a_vocabulary_is_a_collection_of_what_has_an_id() -> None:
-    """len, in and id_of agree with pieces and ids; what is no token has no id; copies are equal and pickle."""
+    """len, in and id_of agree with pieces and ids; other strings have no id; copies are equal."""
     for vocabulary in (
         VOCABULARY,
         volt.Vocabulary((), ("a",), byte_fallback=True, special=SPECIAL),
@@ -690,7 +690,7 @@ volt.compare('nowhere.txt', systems=odd)
 def test_any_object_is_taken_or_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Any object given to any public function, constructor or method is taken, or a line says what to do instead."""
+    """Any object passed to a public function or method is accepted, or refused in one line with a remedy."""
     monkeypatch.chdir(tmp_path)  # which Path() names
     for odd in ODD:
         try:
@@ -708,6 +708,6 @@ def test_any_object_is_taken_or_refused(
 
 
 def test_every_public_function_is_asked() -> None:
-    """The law above leaves out what only VOLT itself makes, and nothing else."""
+    """The law above excludes only classes that VOLT itself makes."""
     left_out = {name.rpartition(".")[2] for name in PUBLIC if name not in CALLS}
     assert left_out <= {*MADE_BY_VOLT, "VoltError"}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +23,7 @@ from volt.batches import (
 )
 from volt.errors import ConfigError
 
-LENGTHS: dict[str, tuple[Any, str]] = {
+LENGTHS = {
     "negative": ([3, -1], r"lengths\[1\] is -1; give whole numbers from 0 to"),
     "negative on a side": ([[3, 4], [1, -7]], r"lengths\[1\] is \[1, -7\]; give"),
     "enormous": (
@@ -59,7 +57,7 @@ LENGTHS: dict[str, tuple[Any, str]] = {
     "function",
     [lambda lengths: token_batches(lengths, max_tokens=9), lambda lengths: pack(lengths, 9)],
 )
-def test_wrong_lengths_are_refused(case: str, function: Callable[[Any], object]) -> None:
+def test_wrong_lengths_are_refused(case, function):
     """Every function refuses them with the same error, which is one line."""
     lengths, message = LENGTHS[case]
     with pytest.raises(ConfigError, match=message) as caught:
@@ -72,7 +70,7 @@ TEXT = Samples.of({"text": [[5, 2]]})
 INT32 = (1 << 31) - 1
 LARGEST = 1 << 53
 # a function of one option, the option's name, and its least and largest values; None for no largest value
-LIMITS: list[tuple[Callable[[int], object], str, int, int | None]] = [
+LIMITS = [
     (lambda n: token_batches([1], max_tokens=n), "max_tokens", 1, LARGEST),
     (lambda n: token_batches([1], max_tokens=9, max_sentences=n), "max_sentences", 1, None),
     (lambda n: token_batches([1], max_tokens=9, multiple=n), "multiple", 1, None),
@@ -115,7 +113,7 @@ LIMITS: list[tuple[Callable[[int], object], str, int, int | None]] = [
 
 
 @pytest.mark.parametrize("row", LIMITS, ids=lambda row: row[1])
-def test_numbers_have_limits(row: tuple[Callable[[int], object], str, int, int | None]) -> None:
+def test_numbers_have_limits(row):
     """The least and the largest value are accepted; one less and one more are refused."""
     function, name, low, high = row
     function(low)

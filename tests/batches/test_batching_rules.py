@@ -19,9 +19,7 @@ from volt.batches import ByPacks, Samples, pack
     st.integers(30, 70),
     st.booleans(),
 )
-def test_packs_of_an_epoch_leave_nothing(
-    seed: int, length: int, rows: int, world: int, window: int, is_short: bool
-) -> None:
+def test_packs_of_an_epoch_leave_nothing(seed, length, rows, world, window, is_short):
     """If there are enough packs for all ranks, no sample is left, though the last window has one."""
     n = 5 * window + 1
     longest = length // 3 if is_short else length
@@ -42,7 +40,7 @@ def test_packs_of_an_epoch_leave_nothing(
     assert not len(left)
 
 
-def test_samples_that_packs_lack_are_listed() -> None:
+def test_samples_that_packs_lack_are_listed():
     """Empty samples are too short, long ones too long; the rest waits for the next window."""
     samples = Samples.of({"text": [[5] * n for n in (5, 0, 40, 8, 7, 1, 0)]})
     rule = ByPacks(length=8, rows=1, on_long="report", shuffle=False)

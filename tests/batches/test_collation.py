@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -54,9 +53,7 @@ def listed(value: Any) -> Any:
     st.tuples(st.booleans(), st.booleans()),
     st.sampled_from([np.int64, np.int32]),
 )
-def test_collate_lays_out_pairs_as_fairseq(
-    pairs: Any, data: Any, left: tuple[bool, bool], dtype: type[np.integer[Any]]
-) -> None:
+def test_collate_lays_out_pairs_as_fairseq(pairs, data, left, dtype):
     """For any rows in any order, widths, ids of padding and types; also for empty sides."""
     numbers = [10 * k for k in range(len(pairs))]
     fields = {"src": [pair[0] for pair in pairs], "tgt": [pair[1] for pair in pairs]}
@@ -78,11 +75,11 @@ def test_collate_lays_out_pairs_as_fairseq(
         dtype=dtype,
     )
 
-    def laid_out(name: str, values: Rows, pad: int) -> Rows:
+    def laid_out(name, values, pad):
         width = widths[name] + -widths[name] % multiple
         return padded(values, width, pad, left=left[name == "tgt"])
 
-    def mask(name: str) -> list[list[bool]]:
+    def mask(name):
         ones = laid_out(name, [[1] * len(row) for row in chosen[name]], 0)
         return [list(map(bool, row)) for row in ones]
 
@@ -106,7 +103,7 @@ def test_collate_lays_out_pairs_as_fairseq(
         assert array.flags.writeable
 
 
-def test_the_source_is_padded_left_and_the_target_right() -> None:
+def test_the_source_is_padded_left_and_the_target_right():
     """This is the default, as in translation."""
     samples = Samples.of({"src": [[5, 2], [2]], "tgt": [[2], [6, 2]]})
     step = collate(samples, [0, 1], pad=1, eos=EOS)
@@ -116,7 +113,7 @@ def test_the_source_is_padded_left_and_the_target_right() -> None:
 
 @FEW
 @given(st.lists(sides, min_size=1, max_size=6), st.integers(1, 9))
-def test_a_language_model_reads_the_id_before_each_id(texts: Rows, multiple: int) -> None:
+def test_a_language_model_reads_the_id_before_each_id(texts, multiple):
     """One field is its own target; input and target have the same places."""
     samples = Samples.of({"text": texts})
     step = collate(samples, range(len(texts)), pad=1, eos=EOS, pad_to_multiple=multiple)
@@ -130,7 +127,7 @@ def test_a_language_model_reads_the_id_before_each_id(texts: Rows, multiple: int
 
 @FEW
 @given(st.lists(st.tuples(sides, sides), min_size=1, max_size=60), st.integers(1, 4))
-def test_arrays_have_the_width_of_their_bucket(pairs: Any, world: int) -> None:
+def test_arrays_have_the_width_of_their_bucket(pairs, world):
     """With width=longest, both sides have the same width in all ranks of a step."""
     source, target = zip(*pairs, strict=True)
     samples = Samples.of({"src": [*source], "tgt": [*target]})
@@ -141,7 +138,7 @@ def test_arrays_have_the_width_of_their_bucket(pairs: Any, world: int) -> None:
         assert {array.shape for array in arrays} == {(len(rows), width)}
 
 
-def test_torch_tensors_share_the_memory_of_the_arrays() -> None:
+def test_torch_tensors_share_the_memory_of_the_arrays():
     """Arrays become tensors without a copy; numbers stay numbers."""
     torch = pytest.importorskip("torch")
     step = collate(Samples.of({"src": [[5, 2]], "tgt": [[2]]}), [0], pad=1, eos=EOS)
@@ -163,7 +160,7 @@ def test_torch_tensors_share_the_memory_of_the_arrays() -> None:
             to_torch(step)
 
 
-def test_without_torch_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_torch_the_error_names_the_command(monkeypatch):
     """The error contains the command that installs torch."""
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingLibraryError, match=r"torch.*pip install 'volt-vocab\[torch\]'"):
@@ -183,7 +180,7 @@ def packs(rows: Any = ((0,),), **options: Any) -> Any:
     return collate_packed(samples, rows, **{"pad": 1, "eos": 2, "length": 9, **options})
 
 
-WRONG: list[tuple[type[VoltError], str, Callable[[], object]]] = [
+WRONG = [
     (ConfigError, "rows: no sample 2; there are 2, from 0 to 1", lambda: pairs([0, 2])),
     (ConfigError, "rows: no sample -1", lambda: pairs(np.array([-1]))),
     (ConfigError, "rows is empty; a batch needs one or more", lambda: pairs([])),
@@ -235,9 +232,7 @@ WRONG: list[tuple[type[VoltError], str, Callable[[], object]]] = [
 
 
 @pytest.mark.parametrize(("error", "message", "call"), WRONG)
-def test_wrong_arguments_are_refused(
-    error: type[VoltError], message: str, call: Callable[[], object]
-) -> None:
+def test_wrong_arguments_are_refused(error, message, call):
     """The error is one line, which names the argument or the line of the stream."""
     with pytest.raises(error) as caught:
         call()
@@ -245,7 +240,7 @@ def test_wrong_arguments_are_refused(
     assert "\n" not in str(caught.value)
 
 
-def test_ids_may_be_given_by_field() -> None:
+def test_ids_may_be_given_by_field():
     """One field accepts its id alone, or by name."""
     for call, rows in ((pairs, [0, 1]), (packs, [[0], [1]])):
         named = call(rows, samples=TEXT, pad={"text": 7}, eos={"text": 2})

@@ -44,7 +44,7 @@ FULL = (
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Return a folder with a corpus, two vocabularies, and a damaged vocabulary."""
     (tmp_path / "a.tsv").write_text("lo w\tlo\nw\tw\n")
     Vocabulary((("l", "o"),), ("l", "o", "w", "lo")).save(tmp_path / "v.volt")
@@ -58,7 +58,7 @@ def parts_of(folder: Path, text: str, **options: Any) -> Any:
     return read_steps(folder / "stream.yaml", **options)
 
 
-TOO_LATE: dict[str, tuple[str, int, str]] = {
+TOO_LATE = {
     "missing": (
         ONE + "  fields:\n    src: no.volt\n  max_tokens: 9\n",
         4,
@@ -99,14 +99,14 @@ TOO_LATE: dict[str, tuple[str, int, str]] = {
 
 
 @pytest.mark.parametrize("name", TOO_LATE)
-def test_errors_of_steps_name_the_line_of_the_key(folder: Path, name: str) -> None:
+def test_errors_of_steps_name_the_line_of_the_key(folder, name):
     """An error that only a vocabulary or a rule can detect has the file, line and key too."""
     text, line, message = TOO_LATE[name]
     with pytest.raises(ConfigError, match=rf"^{folder}/stream\.yaml:{line}: {message}"):
         parts_of(folder, text)
 
 
-def test_each_key_is_passed_to_its_class(folder: Path) -> None:
+def test_each_key_is_passed_to_its_class(folder):
     """All keys of the section become arguments, two of them under another name."""
     parts = parts_of(folder, FULL)
     form = parts.samples
@@ -130,7 +130,7 @@ def test_each_key_is_passed_to_its_class(folder: Path) -> None:
     assert packs.batches == ByPacks(length=8, rows=2)
 
 
-def test_vocabularies_and_options_of_the_stream(folder: Path) -> None:
+def test_vocabularies_and_options_of_the_stream(folder):
     """A vocabulary is loaded once; options override the file; each field pads with its own id."""
     parts = parts_of(folder, TWO + "  max_tokens: 9\n  window: 5\n", seed=7, n_workers=1)
     with parts.stream:
@@ -147,14 +147,14 @@ def test_vocabularies_and_options_of_the_stream(folder: Path) -> None:
     }
 
 
-def test_a_vocabulary_may_be_the_prefix_of_a_model(folder: Path) -> None:
+def test_a_vocabulary_may_be_the_prefix_of_a_model(folder):
     """NAME stands for NAME.model, as SentencePiece's trainer names its files."""
     (folder / "m.model").touch()
     (folder / "stream.yaml").write_text(ONE + "  fields:\n    src: m\n  max_tokens: 9\n")
     assert load_config(folder / "stream.yaml").named[-1] == str(folder / "m")
 
 
-def test_the_section_and_the_rank_are_checked(folder: Path) -> None:
+def test_the_section_and_the_rank_are_checked(folder):
     """A missing section is reported with an example; a wrong rank before anything is read."""
     message = r"stream\.yaml: key 'batches' is missing; add it, as in batches: \{fields"
     with pytest.raises(ConfigError, match=message):

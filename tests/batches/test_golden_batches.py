@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from volt.batches import (
     ByPacks,
     ByTokens,
     Layout,
-    SampleFormat,
     Steps,
     pack,
     padding_share,
@@ -23,7 +21,7 @@ from volt.batches import (
 )
 
 LENGTHS = [(1 + 7 * n % 11, 1 + 5 * n % 13) for n in range(24)]
-OPTIONS: dict[str, dict[str, Any]] = {
+OPTIONS = {
     "default": {},
     "seed": {"seed": 1},
     "epoch": {"epoch": 1},
@@ -46,7 +44,7 @@ def rows_of(batches: Any) -> str:
     return " | ".join(" ".join(map(str, rows.tolist())) for rows in batches)
 
 
-def test_batches() -> None:
+def test_batches():
     """Rows, widths, lists and padding of each option of token_batches."""
     values = {}
     for name, options in OPTIONS.items():
@@ -58,7 +56,7 @@ def test_batches() -> None:
     check("batches of tokens", values)
 
 
-def test_packs() -> None:
+def test_packs():
     """The packs of each seed, and those in order."""
     sizes = [length for length, _ in LENGTHS] + [40, 0]
     values = {}
@@ -71,7 +69,7 @@ def test_packs() -> None:
     check("batches in packs", values)
 
 
-RULES: dict[str, tuple[SampleFormat, ByTokens | ByPacks, dict[str, Any]]] = {
+RULES = {
     "tokens": (PAIRS, ByTokens(max_tokens=64), {"world": 2}),
     "tokens of few lines": (
         PAIRS,
@@ -96,7 +94,7 @@ RULES: dict[str, tuple[SampleFormat, ByTokens | ByPacks, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_steps_and_states(name: str, tmp_path: Path) -> None:
+def test_steps_and_states(name, tmp_path):
     """Arrays and totals of steps; steps continue from a state that an earlier version saved."""
     form, rule, options = RULES[name]
     steps, other = (

@@ -38,7 +38,7 @@ sizes_of = st.integers(1, 9)
 
 def spans(packs: Packs) -> dict[int, list[tuple[int, int]]]:
     """Return row → the start and end of its segments, in order."""
-    result: dict[int, list[tuple[int, int]]] = {}
+    result = {}
     segments = packs.segments
     for row, start, size in zip(*(values.tolist() for values in segments), strict=True):
         result.setdefault(row, []).append((start, start + size))
@@ -46,7 +46,7 @@ def spans(packs: Packs) -> dict[int, list[tuple[int, int]]]:
 
 
 @given(lengths_of, st.integers(1, 50), seeds)
-def test_each_row_is_whole_in_one_pack_or_listed(lengths: list[int], size: int, seed: int) -> None:
+def test_each_row_is_whole_in_one_pack_or_listed(lengths, size, seed):
     """With on_long="report", rows are whole, or listed as too long or empty."""
     packs = pack(lengths, size, on_long="report", seed=seed)
     assert spans(packs) == {
@@ -57,7 +57,7 @@ def test_each_row_is_whole_in_one_pack_or_listed(lengths: list[int], size: int, 
 
 
 @given(lengths_of, st.integers(1, 50), seeds)
-def test_split_rows_retain_all_tokens(lengths: list[int], size: int, seed: int) -> None:
+def test_split_rows_retain_all_tokens(lengths, size, seed):
     """With on_long="split", rows are split after every `size` tokens, and packs hold 1 to `size`."""
     packs = pack(lengths, size, on_long="split", seed=seed)
     assert spans(packs) == {
@@ -73,7 +73,7 @@ def test_split_rows_retain_all_tokens(lengths: list[int], size: int, seed: int) 
 
 
 @given(st.lists(st.integers(1, 12), max_size=9), st.integers(6, 15))
-def test_packs_are_few(lengths: list[int], size: int) -> None:
+def test_packs_are_few(lengths, size):
     """For few rows, there are at most 11/9 of the fewest possible packs, plus one."""
     packs = pack(lengths, size, on_long="report")
     fewest = fewest_packs([length for length in lengths if length <= size], size)
@@ -81,7 +81,7 @@ def test_packs_are_few(lengths: list[int], size: int) -> None:
 
 
 @given(st.lists(st.integers(1, 40), max_size=50), st.integers(40, 90))
-def test_each_row_goes_where_least_space_is_left(sizes: list[int], space: int) -> None:
+def test_each_row_goes_where_least_space_is_left(sizes, space):
     """`fit_best` leaves the same space as its naive twin, for sizes in any order."""
     n = len(sizes)
     tree = np.zeros(2 << space.bit_length(), np.uint8)
@@ -89,17 +89,17 @@ def test_each_row_goes_where_least_space_is_left(sizes: list[int], space: int) -
     packs = np.empty(n, np.int64)
     n_packs = fit_best(np.array(sizes, np.int64), space, tree, tops, np.empty(n, np.int64), packs)
     left = [space] * n_packs
-    spaces = list[int]()
+    spaces = []
     for size, number in zip(sizes, packs.tolist(), strict=True):
         left[number] -= size
         spaces.append(left[number])
     assert spaces == naive_best_fit(sizes, space)
 
 
-def test_packs_are_a_function_of_lengths_and_seeds() -> None:
+def test_packs_are_a_function_of_lengths_and_seeds():
     """Seed, epoch and window each change the packs; without shuffle, the longest rows come first."""
     lengths = np.arange(200) % 17 + 1
-    places: list[dict[str, int]] = [{}, {"seed": 1}, {"epoch": 1}, {"window": 1}]
+    places = [{}, {"seed": 1}, {"epoch": 1}, {"window": 1}]
     rows = [pack(lengths, 20, **place).segments.rows.tolist() for place in places]
     assert rows == [pack(lengths.tolist(), 20, **place).segments.rows.tolist() for place in places]
     assert len(set(map(str, rows))) == 4
@@ -107,7 +107,7 @@ def test_packs_are_a_function_of_lengths_and_seeds() -> None:
     assert firsts == sorted(firsts, reverse=True)
 
 
-def test_packs_are_a_sequence() -> None:
+def test_packs_are_a_sequence():
     """There may be no packs; they are counted from the end too, and end with an IndexError."""
     assert (len(pack([], 4)), list(pack([0], 4)), pack([], 4).padding_share) == (0, [], 0.0)
     packs = pack([3, 2], 3)
@@ -127,7 +127,7 @@ class Part(NamedTuple):
 
 def parts_of(texts: Texts, size: int) -> list[Part]:
     """Split lines after every `size` ids, with slices."""
-    result = list[Part]()
+    result = []
     for number, ids in enumerate(texts):
         for start in range(0, max(len(ids), 1), size):
             result.append(Part(ids[start : start + size], number, start, start + size >= len(ids)))
@@ -144,10 +144,10 @@ def as_parts(samples: Samples) -> list[Part]:
 
 def packed_twin(texts: Texts, packs: list[list[Part]], length: int) -> dict[str, Any]:
     """Return what `collate_packed` returns, built from lists: each id, with the id before it."""
-    rows = list[list[tuple[int, int, int, bool]]]()
-    starts = list[int]()
+    rows = []
+    starts = []
     for number, parts in enumerate(packs):
-        row = list[tuple[int, int, int, bool]]()
+        row = []
         for ids, line, start, _ in parts:
             starts.append(number * length + len(row))
             before = [EOS, *texts[line]][start:]
@@ -183,9 +183,7 @@ def listed(value: Any) -> Any:
 
 @FEW
 @given(texts_of, texts_of, sizes_of, st.integers(1, 3))
-def test_samples_are_split_before_or_after_joining(
-    first: Texts, second: Texts, size: int, times: int
-) -> None:
+def test_samples_are_split_before_or_after_joining(first, second, size, times):
     """Split before or after joining, in one step or two, parts are slices of their lines."""
     numbers = range(len(first), len(first) + len(second))
     wholes = [Samples.of({"text": first}), Samples.of({"text": second}, [*numbers])]
@@ -200,7 +198,7 @@ def test_samples_are_split_before_or_after_joining(
 
 @FEW
 @given(texts_of, sizes_of, st.integers(0, 9), seeds)
-def test_packs_of_parts_equal_the_twin(texts: Texts, size: int, spare: int, seed: int) -> None:
+def test_packs_of_parts_equal_the_twin(texts, size, spare, seed):
     """Inputs are the ids before each id in its line, EOS first; positions restart with each part."""
     cut = cut_samples(Samples.of({"text": texts}), size)
     twins = parts_of(texts, size)
@@ -213,9 +211,7 @@ def test_packs_of_parts_equal_the_twin(texts: Texts, size: int, spare: int, seed
 
 @FEW
 @given(texts_of, sizes_of, st.data())
-def test_rows_of_parts_are_slices_of_rows_of_lines(
-    texts: Texts, size: int, data: st.DataObject
-) -> None:
+def test_rows_of_parts_are_slices_of_rows_of_lines(texts, size, data):
     """Taken in any order, a part has the slice of its line's input and target."""
     whole = Samples.of({"text": texts})
     cut = cut_samples(whole, size)
@@ -235,7 +231,7 @@ def test_rows_of_parts_are_slices_of_rows_of_lines(
 
 @FEW
 @given(texts_of, sizes_of, seeds)
-def test_split_samples_are_packed_as_split_rows(texts: Texts, size: int, seed: int) -> None:
+def test_split_samples_are_packed_as_split_rows(texts, size, seed):
     """Packs of parts have the segments that `pack` makes if it splits rows itself."""
     cut = cut_samples(Samples.of({"text": texts}), size)
     ours = pack(cut.lengths, size, seed=seed).segments
@@ -245,7 +241,7 @@ def test_split_samples_are_packed_as_split_rows(texts: Texts, size: int, seed: i
     assert ours.sizes.tolist() == split.sizes.tolist()
 
 
-def test_only_the_end_of_a_line_must_be_eos() -> None:
+def test_only_the_end_of_a_line_must_be_eos():
     """A part within a line may end in any id; a line without EOS is named, whichever part it is."""
     cut = cut_samples(Samples.of({"text": [[5, 6, 7, EOS], [5, 6, 7]]}, [40, 41]), 2)
     collate_packed(cut, [[0], [1], [2]], length=2, pad=PAD, eos=EOS)
@@ -254,7 +250,7 @@ def test_only_the_end_of_a_line_must_be_eos() -> None:
         collate_packed(cut, [[0], [3]], length=2, pad=PAD, eos=EOS)
 
 
-WRONG: dict[str, tuple[Any, str]] = {
+WRONG = {
     "long": (
         lambda: pack([8, 9, 1], 8),
         "row 1 of 3 has 9 tokens; size is 8; raise it, .* to report or split$",
@@ -262,19 +258,19 @@ WRONG: dict[str, tuple[Any, str]] = {
     "negative": (lambda: pack([1, -1], 4), r"lengths\[1\] is -1; give"),
     "sides": (lambda: pack([[1, 2]], 4), "lengths has 2 sides; give one number for each row"),
     "on_long": (
-        lambda: pack([1], 4, on_long="crop"),  # type: ignore[arg-type]
+        lambda: pack([1], 4, on_long="crop"),
         "unknown on_long 'crop'; choose from raise, report, split",
     ),
     "two fields": (
         lambda: cut_samples(Samples.of({"src": [[5]], "tgt": [[5]]}), 9),
         "samples of src, tgt: only samples of one field can be split",
     ),
-    "lists": (lambda: cut_samples([[5]], 9), "samples is a list; give a Samples"),  # type: ignore[arg-type]
+    "lists": (lambda: cut_samples([[5]], 9), "samples is a list; give a Samples"),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_arguments_are_refused(case: str) -> None:
+def test_wrong_arguments_are_refused(case):
     """The error names the argument, or the row, and what to give."""
     call, message = WRONG[case]
     with pytest.raises(VoltError, match=f"^{message}"):

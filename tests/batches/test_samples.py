@@ -47,9 +47,7 @@ def rows_of(vocabulary: Any, lines: Any, **options: Any) -> list[list[int]]:
     st.booleans(),
     st.none() | st.integers(4, 8),
 )
-def test_samples_of_text_have_the_encoders_ids(
-    pairs: list[tuple[str, str]], bos: bool, eos: bool, most: int | None
-) -> None:
+def test_samples_of_text_have_the_encoders_ids(pairs, bos, eos, most):
     """A sample is [BOS] prefix ids [EOS]; if it is too long, the line's last ids are truncated."""
     samples = SampleFormat(
         {"src": VOLT, "tgt": ENCODER},
@@ -74,7 +72,7 @@ def test_samples_of_text_have_the_encoders_ids(
 @FEW
 @given(st.lists(pieces, max_size=8), st.sampled_from([" ", "  "]))
 @example([["w"] * 9], " ")
-def test_pieces_are_looked_up(lines: list[list[str]], space: str) -> None:
+def test_pieces_are_looked_up(lines, space):
     """Ids are those of a dict, for any number of spaces; unknown pieces get the id of <unk>."""
     expected = [[LIST.index(piece) if piece in LIST else 3 for piece in line] for line in lines]
     assert rows_of(LIST, [space.join(line) for line in lines], eos=False) == expected
@@ -82,7 +80,7 @@ def test_pieces_are_looked_up(lines: list[list[str]], space: str) -> None:
 
 @FEW
 @given(st.lists(texts, min_size=1, max_size=6))
-def test_pieces_and_ids_equal_text(volt_file: Path, lines: list[str]) -> None:
+def test_pieces_and_ids_equal_text(volt_file, lines):
     """Pieces, columns of ids in any order, and ids as text give the samples that text gives."""
     expected = rows_of(ENCODER, lines)
     assert (
@@ -97,7 +95,7 @@ def test_pieces_and_ids_equal_text(volt_file: Path, lines: list[str]) -> None:
 
 
 @pytest.fixture(scope="module")
-def volt_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def volt_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("vocabulary") / "v.volt"
     VOLT.save(path)
     return path
@@ -122,7 +120,7 @@ def written_model(path: Path, **options: Any) -> Any:
     return spm.SentencePieceProcessor(model_file=str(path))
 
 
-def test_sentencepiece_models_give_their_own_ids(tmp_path: Path) -> None:
+def test_sentencepiece_models_give_their_own_ids(tmp_path):
     """Samples have the library's ids between its BOS and EOS; so have those of a pickled format."""
     own = written_model(tmp_path / "u.model")
     form = SampleFormat({"src": tmp_path / "u.model"}, bos=True)
@@ -136,11 +134,11 @@ ROLES = {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>"}
 
 @pytest.mark.parametrize("kind", ["list", "volt", "sentencepiece"])
 @pytest.mark.parametrize("first", ROLES)
-def test_any_role_may_have_the_id_0(tmp_path: Path, kind: str, first: str) -> None:
+def test_any_role_may_have_the_id_0(tmp_path, kind, first):
     """The id 0 frames, pads and refuses lines like any other id."""
     roles = [first, *(role for role in ROLES if role != first)]
     tokens = [ROLES[role] for role in roles]
-    vocabulary: Any = [*tokens, "low"]
+    vocabulary = [*tokens, "low"]
     if kind == "sentencepiece":
         vocabulary = tmp_path / "u.model"
         written_model(vocabulary, **{f"{role}_id": number for number, role in enumerate(roles)})
@@ -163,7 +161,7 @@ def test_any_role_may_have_the_id_0(tmp_path: Path, kind: str, first: str) -> No
     refused("line 1: field 'text' contains", refusing.samples, batch)
 
 
-def test_a_format_can_be_pickled() -> None:
+def test_a_format_can_be_pickled():
     """A format can be sent to another process before and after its first use."""
     form = SampleFormat({"src": VOLT, "tgt": LIST})
     batch = Batch.of(["low\tlo w"])
@@ -173,7 +171,7 @@ def test_a_format_can_be_pickled() -> None:
         assert [rows(other.samples(batch), name) for name in ("src", "tgt")] == expected
 
 
-def test_samples_of_a_stream_have_its_numbers(tmp_path: Path) -> None:
+def test_samples_of_a_stream_have_its_numbers(tmp_path):
     """Sample k is line k of the stream, wherever reading began; samples are joined in order."""
     (tmp_path / "a.tsv").write_text("".join(f"{'low ' * (i % 5)}\tlower\n" for i in range(40)))
     source = Source("a", (str(tmp_path / "a.tsv"),), epochs=2, block_lines=16)
@@ -195,7 +193,7 @@ def refused(message: str, call: Any, *inputs: Any, **options: Any) -> None:
 
 
 TWO = {"src": LIST, "tgt": LIST}
-BAD_LINES: list[tuple[str, dict[str, Any], str]] = [
+BAD_LINES = [
     ("lo", {}, "has no field 'tgt'; drop such lines with the filter bitext"),
     (
         "lo\tw x w",
@@ -219,14 +217,14 @@ BAD_LINES: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("line", "options", "message"), BAD_LINES)
-def test_an_unfit_line_is_named(line: str, options: dict[str, Any], message: str) -> None:
+def test_an_unfit_line_is_named(line, options, message):
     """The error has the line's number, the field and the remedy."""
     good = "4\t4" if options.get("holds") == "ids" else "w\tw"
     form = SampleFormat(TWO, **options)
     refused(f"line 1: {message}", form.samples, Batch.of([good, line]))
 
 
-def test_an_unfit_line_of_a_stream_is_named_by_its_file(tmp_path: Path) -> None:
+def test_an_unfit_line_of_a_stream_is_named_by_its_file(tmp_path):
     """The error has file and line, and the line's number in the stream."""
     (tmp_path / "a.tsv").write_text("lo\tw\nlo\n")
     with Stream([Source("a", (str(tmp_path / "a.tsv"),), shuffle="none")]) as stream:
@@ -243,13 +241,13 @@ def test_an_unfit_line_of_a_stream_is_named_by_its_file(tmp_path: Path) -> None:
         ([2, 2], "end in EOS already"),
     ],
 )
-def test_wrong_columns_of_ids_are_refused(ids: list[int], message: str) -> None:
+def test_wrong_columns_of_ids_are_refused(ids, message):
     """Ids must be in the vocabulary; EOS is not added to ids that end in EOS."""
     batch = Batch((Column.of_ids(np.array(ids, np.int32), np.arange(3)),), None, np.arange(2))
     refused(message, SampleFormat({"src": LIST}).samples, batch)
 
 
-def test_unknown_text_is_replaced_or_refused() -> None:
+def test_unknown_text_is_replaced_or_refused():
     """Text that cannot be encoded becomes <unk>; with unknown="refuse", the line is named."""
     batch = Batch.of(["low", "low é"])
     assert rows_of(VOLT, batch, eos=False)[1][-1] == VOLT.ids["<unk>"]
@@ -260,7 +258,7 @@ def test_unknown_text_is_replaced_or_refused() -> None:
     refused(message, without_unk.samples, Batch.of(["lo w"]))
 
 
-WRONG_FORMATS: list[tuple[Any, dict[str, Any], str]] = [
+WRONG_FORMATS = [
     ({}, {}, "vocabularies is empty; give a dict"),
     (LIST, {}, "vocabularies is a list; give a dict of names and vocabularies"),
     ({"src": LIST, "tgt": None}, {}, "field 'tgt' has no vocabulary; give a vocabulary"),
@@ -298,14 +296,12 @@ WRONG_FORMATS: list[tuple[Any, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("vocabularies", "options", "message"), WRONG_FORMATS)
-def test_wrong_formats_are_refused(
-    vocabularies: Any, options: dict[str, Any], message: str
-) -> None:
+def test_wrong_formats_are_refused(vocabularies, options, message):
     """A format is checked when it is made, before any line."""
     refused(message, SampleFormat, vocabularies, **options)
 
 
-def test_wrong_samples_are_refused() -> None:
+def test_wrong_samples_are_refused():
     """Ids fit into 31 bits; fields have equally many samples; joined samples have the same fields."""
     one = Samples.of({"src": [[1]]})
     refused("src[1] contains the id -1; ids go from 0", Samples.of, {"src": [[1], [-1]]})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Iterator
 from dataclasses import fields
 from functools import reduce
 from pathlib import Path
@@ -30,17 +29,17 @@ PAIRS = st.lists(st.tuples(FIELD, FIELD), min_size=1, max_size=5)
 class Countable:
     """Steps that know their number and can be skipped, like `Steps`."""
 
-    def __init__(self, n_steps: int, n: int = 0) -> None:
+    def __init__(self, n_steps, n=0):
         self.n_steps = n_steps
         self.n = n
         self.n_skipped = 0
 
-    def __iter__(self) -> Iterator[int]:
+    def __iter__(self):
         while self.n < self.n_steps:
             self.n += 1
             yield self.n - 1
 
-    def skip(self, n: int) -> int:
+    def skip(self, n):
         passed = min(n, self.n_steps - self.n)
         self.n += passed
         self.n_skipped += passed
@@ -54,10 +53,10 @@ def a_step(n_source: int = 1, n_target: int = 3) -> dict[str, Any]:
 
 
 @given(st.lists(PAIRS, min_size=1, max_size=4))
-def test_counts_are_those_of_the_samples(steps: list[Any]) -> None:
+def test_counts_are_those_of_the_samples(steps):
     """A step's totals have its rows, its ids, and each field's rows × longest; totals add up."""
-    expected = list[Totals]()
-    counts = list[Totals]()
+    expected = []
+    counts = []
     for pairs in steps:
         source, target = ([*side] for side in zip(*pairs, strict=True))
         step = collate(Samples.of({"src": source, "tgt": target}), range(len(pairs)), pad=0, eos=1)
@@ -72,7 +71,7 @@ def test_counts_are_those_of_the_samples(steps: list[Any]) -> None:
     assert (total.n_steps, total.n_tokens) == (len(steps), sum(one.n_tokens for one in expected))
 
 
-def test_each_sample_of_a_pack_is_counted() -> None:
+def test_each_sample_of_a_pack_is_counted():
     """A step of packs has as many sentences as samples, and all its rows are laid out."""
     samples = Samples.of({"text": [[3, 4, 1], [5, 1], [6, 1]]})
     packed = collate_packed(samples, [[0, 1], [2]], length=6, pad=0, eos=1)
@@ -82,9 +81,9 @@ def test_each_sample_of_a_pack_is_counted() -> None:
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.booleans())
-def test_counting_continues_at_the_start(n_steps: int, start: int, knows: bool) -> None:
+def test_counting_continues_at_the_start(n_steps, start, knows):
     """Steps before `start` are skipped; a start after the end is refused."""
-    steps: Any = Countable(n_steps) if knows else list(range(n_steps))
+    steps = Countable(n_steps) if knows else list(range(n_steps))
     if start > n_steps:
         message = f"start is {start}, but there are {n_steps} steps?; give an earlier"
         with pytest.raises(ConfigError, match=message):
@@ -97,7 +96,7 @@ def test_counting_continues_at_the_start(n_steps: int, start: int, knows: bool) 
     assert not knows or steps.n_skipped == start
 
 
-def test_counting_starts_at_the_number_of_the_steps() -> None:
+def test_counting_starts_at_the_number_of_the_steps():
     """Restored steps know their number, and cannot go back."""
     assert list(Counted(Countable(9, n=7))) == [7, 8]
     assert list(Counted(Countable(9, n=5), start=7)) == [7, 8]
@@ -105,12 +104,12 @@ def test_counting_starts_at_the_number_of_the_steps() -> None:
     with pytest.raises(ConfigError, match=message):
         Counted(Countable(9, n=7), start=3)
     with pytest.raises(VoltError, match=r"steps is 1 \(int\); give an iterable"):
-        Counted(1)  # type: ignore[arg-type]
+        Counted(1)
     counted = Counted(Countable(9))
     assert (next(counted), counted.skip(3), next(counted), counted.skip(9)) == (0, 0, 4, 5)
 
 
-def test_each_report_is_a_line_of_json(tmp_path: Path) -> None:
+def test_each_report_is_a_line_of_json(tmp_path):
     """Rank 0 appends a line with the fields of `Report` after every few steps, and at the end."""
     path = tmp_path / "progress.jsonl"
     for rank in (0, 1):
@@ -128,10 +127,10 @@ class Clock:
 
     now = 1.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
-    def steps(self, seconds: float, n: int) -> Iterator[dict[str, Any]]:
+    def steps(self, seconds, n):
         """Yield steps that take some seconds each."""
         for _ in range(n):
             self.now += seconds
@@ -139,15 +138,15 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch):
     result = Clock()
     monkeypatch.setattr(time, "perf_counter", result)
     return result
 
 
-def test_waiting_and_training_are_distinguished(clock: Clock) -> None:
+def test_waiting_and_training_are_distinguished(clock):
     """`waited` is the share of time spent on steps; rates are since the last report."""
-    reports = list[Report]()
+    reports = []
     for number, _ in enumerate(Progress(clock.steps(0.5, n=4), every=2, to=reports.append)):
         if number < 2:
             clock.now += 1.5
@@ -157,7 +156,7 @@ def test_waiting_and_training_are_distinguished(clock: Clock) -> None:
     assert (first.tokens_per_second, second.tokens_per_second) == (8 / 2.5, 8 / 2.5)
 
 
-def test_reports_for_people_are_lines_of_text(clock: Clock) -> None:
+def test_reports_for_people_are_lines_of_text(clock):
     """Numbers have names; there are no colours outside a terminal."""
     file = io.StringIO()
     list(Progress(clock.steps(1.0, n=1200), every=1200, to=file))
@@ -177,7 +176,7 @@ def steps_of(folder: Path, rule: ByTokens | ByPacks, **options: Any) -> Steps:
 @pytest.mark.parametrize(
     "rule", [ByTokens(max_tokens=40, max_length=6, on_long="report"), ByPacks(length=16, rows=2)]
 )
-def test_progress_agrees_with_the_totals_of_steps(tmp_path: Path, rule: ByTokens | ByPacks) -> None:
+def test_progress_agrees_with_the_totals_of_steps(tmp_path, rule):
     """Sums equal `Steps.totals`; rank and world are taken from the steps."""
     with steps_of(tmp_path, rule, window=32, rank=1, world=2) as steps:
         progress = Progress(steps)
@@ -192,7 +191,7 @@ def test_progress_agrees_with_the_totals_of_steps(tmp_path: Path, rule: ByTokens
     assert len(totals.too_long) == min(10, totals.n_too_long)
 
 
-def test_progress_of_a_resumed_run_continues_the_number_of_steps(tmp_path: Path) -> None:
+def test_progress_of_a_resumed_run_continues_the_number_of_steps(tmp_path):
     """A resumed run reports its steps over all runs."""
     rule = ByTokens(max_tokens=40)
     with steps_of(tmp_path, rule) as steps:
@@ -215,14 +214,14 @@ WRONG = {
 
 
 @pytest.mark.parametrize("message", WRONG)
-def test_wrong_options_are_refused(message: str) -> None:
+def test_wrong_options_are_refused(message):
     """Options are checked before the first step."""
-    options: dict[str, Any] = WRONG[message]  # type: ignore[assignment]
+    options = WRONG[message]
     with pytest.raises(VoltError, match=message):
         Progress([], **options)
 
 
-def test_wrong_steps_and_places_are_reported(tmp_path: Path) -> None:
+def test_wrong_steps_and_places_are_reported(tmp_path):
     """A step must be a result of collate; a place that became unwritable is named."""
     message = r"a step is .*; give a step of volt\.batches\.Steps, or a result of collate"
     with pytest.raises(VoltError, match=message):

@@ -31,13 +31,13 @@ MANY = np.random.default_rng(1).permutation(np.arange(1, 401))
 
 
 @st.composite
-def every_option(draw: st.DrawFn) -> dict[str, Any]:
+def every_option(draw):
     """Draw options of token_batches, except on_long. Some are missing."""
     most = draw(st.integers(1, 300))
     padded = draw(st.just(1) | st.integers(1, most))
     buckets = st.sets(st.integers(1, min(most - most % padded, 45)), min_size=1, max_size=4)
     required = {"multiple": st.integers(1, 9), "world": st.integers(1, 7)}
-    optional: dict[str, st.SearchStrategy[Any]] = {
+    optional = {
         "max_sentences": st.integers(1, 20),
         "max_length": st.integers(5, 50),
         "buckets": buckets.map(sorted),
@@ -57,8 +57,7 @@ def every_option(draw: st.DrawFn) -> dict[str, Any]:
 def limit_of(options: dict[str, Any]) -> int:
     """Return the maximum length of a row."""
     fitting = options["max_tokens"] - options["max_tokens"] % options["pad_to_multiple"]
-    limit: int = min(fitting, options.get("max_length", 50), options.get("buckets", [300])[-1])
-    return limit
+    return min(fitting, options.get("max_length", 50), options.get("buckets", [300])[-1])
 
 
 def batches_of(lengths: Lengths, options: dict[str, Any]) -> TokenBatches:
@@ -70,7 +69,7 @@ def listed(batches: Any) -> list[list[int]]:
 
 
 @given(lengths_of, every_option())
-def test_each_row_is_in_one_batch_or_listed(lengths: Lengths, options: dict[str, Any]) -> None:
+def test_each_row_is_in_one_batch_or_listed(lengths, options):
     """Every row is in exactly one of: a batch, too_long, too_short, left.
 
     Rows are left only if there is no step, or if a rank gets a single row in some step.
@@ -88,7 +87,7 @@ def test_each_row_is_in_one_batch_or_listed(lengths: Lengths, options: dict[str,
 
 
 @given(lengths_of, every_option())
-def test_no_batch_is_empty_or_too_large(lengths: Lengths, options: dict[str, Any]) -> None:
+def test_no_batch_is_empty_or_too_large(lengths, options):
     """Rows × width ≤ max_tokens; widths are the least multiple or bucket that holds the step."""
     batches = batches_of(lengths, options)
     for rows, width, cost in zip(batches, batches.longest, batches.costs, strict=True):
@@ -105,7 +104,7 @@ def test_no_batch_is_empty_or_too_large(lengths: Lengths, options: dict[str, Any
 
 
 @given(lengths_of, every_option())
-def test_ranks_get_equal_batches(lengths: Lengths, options: dict[str, Any]) -> None:
+def test_ranks_get_equal_batches(lengths, options):
     """Batch i is for rank i % world; in each step, and in total, costs differ by one row at most."""
     batches = batches_of(lengths, options)
     world = options["world"]
@@ -121,7 +120,7 @@ def test_ranks_get_equal_batches(lengths: Lengths, options: dict[str, Any]) -> N
 
 
 @given(lengths_of, every_option())
-def test_sizes_are_multiples(lengths: Lengths, options: dict[str, Any]) -> None:
+def test_sizes_are_multiples(lengths, options):
     """The size of a batch is a multiple of `multiple`, or less; except in the last two steps."""
     options |= {"shuffle": False, "noise": 0.0}
     sizes = batches_of(lengths, options).sizes.reshape(-1, options["world"])
@@ -130,9 +129,7 @@ def test_sizes_are_multiples(lengths: Lengths, options: dict[str, Any]) -> None:
 
 
 @given(lengths_of, every_option())
-def test_batches_are_a_function_of_lengths_and_options(
-    lengths: Lengths, options: dict[str, Any]
-) -> None:
+def test_batches_are_a_function_of_lengths_and_options(lengths, options):
     """Lists and arrays of any type give equal batches, whatever global generators have drawn."""
     first = batches_of(lengths, options)
     np.random.seed(len(lengths))  # noqa: NPY002
@@ -146,11 +143,11 @@ def test_batches_are_a_function_of_lengths_and_options(
 
 
 @given(st.lists(lengths_of, max_size=3), every_option())
-def test_windows_lose_no_row(windows: list[Lengths], options: dict[str, Any]) -> None:
+def test_windows_lose_no_row(windows, options):
     """If leftover rows go into the next window, each row is used once, listed, or left at the end."""
     longest = [max(row) for lengths in windows for row in lengths]
-    left = list[int]()
-    used = list[int]()
+    left = []
+    used = []
     n = 0
     for window, lengths in enumerate(windows):
         rows = [*left, *range(n, n + len(lengths))]
@@ -169,9 +166,7 @@ def test_windows_lose_no_row(windows: list[Lengths], options: dict[str, Any]) ->
     st.integers(1, 9),
     st.integers(1, 3),
 )
-def test_the_loop_cuts_steps_as_its_twin(
-    longest: list[int], max_tokens: int, most: int, multiple: int, world: int
-) -> None:
+def test_the_loop_cuts_steps_as_its_twin(longest, max_tokens, most, multiple, world):
     """`cut_steps` gives the steps of its naive twin, for rows in any order."""
     ends = np.empty(len(longest) // world, np.int64)
     n_steps = cut_steps(np.array(longest, np.int64), max_tokens, most, multiple, world, ends)
@@ -179,9 +174,7 @@ def test_the_loop_cuts_steps_as_its_twin(
 
 
 @given(lengths_of, every_option())
-def test_batches_without_randomness_equal_the_twin(
-    lengths: Lengths, options: dict[str, Any]
-) -> None:
+def test_batches_without_randomness_equal_the_twin(lengths, options):
     """With shuffle=False, each batch has the rows of the naive twin, in the same order."""
     batches = batches_of(lengths, {**options, "shuffle": False, "noise": 0.0})
     low, high = options["min_length"], limit_of(options)
@@ -190,13 +183,13 @@ def test_batches_without_randomness_equal_the_twin(
 
 
 @given(st.sets(st.integers(1, 90), max_size=60), every_option())
-def test_shuffling_permutes_steps(lengths: set[int], options: dict[str, Any]) -> None:
+def test_shuffling_permutes_steps(lengths, options):
     """If all rows have different lengths, shuffle=True only changes the order of the steps."""
     options["noise"] = 0.0
     if "buckets" in options:
         options["buckets"] = range(1, limit_of(options) + 1)
     world = options["world"]
-    steps = list[list[list[int]]]()
+    steps = []
     for shuffle in (True, False):
         batches = batches_of([(n,) for n in lengths], {**options, "shuffle": shuffle})
         steps.append(sorted(listed(np.split(batches.order, batches.ends[world - 1 :: world]))))
@@ -204,9 +197,7 @@ def test_shuffling_permutes_steps(lengths: set[int], options: dict[str, Any]) ->
 
 
 @given(st.lists(st.integers(1, 90), max_size=60), every_option())
-def test_noise_swaps_only_rows_of_similar_length(
-    lengths: list[int], options: dict[str, Any]
-) -> None:
+def test_noise_swaps_only_rows_of_similar_length(lengths, options):
     """If noise cannot explain that a row precedes another step's row, no row contradicts it."""
     for name in ("sort", "shuffle", "buckets"):
         options.pop(name, None)
@@ -220,7 +211,7 @@ def test_noise_swaps_only_rows_of_similar_length(
 
 
 @pytest.mark.parametrize(("noise", "n_groupings"), [(0.0, 1), (0.1, 4)])
-def test_each_epoch_has_its_own_order(noise: float, n_groupings: int) -> None:
+def test_each_epoch_has_its_own_order(noise, n_groupings):
     """Epochs differ in the order of batches; with noise, also in the rows that a batch groups."""
     epochs = [
         listed(token_batches(MANY, max_tokens=900, noise=noise, epoch=epoch)) for epoch in range(4)
@@ -232,7 +223,7 @@ def test_each_epoch_has_its_own_order(noise: float, n_groupings: int) -> None:
     assert tops not in (sorted(tops), sorted(tops, reverse=True))
 
 
-def test_the_last_row_of_a_step_changes_ranks() -> None:
+def test_the_last_row_of_a_step_changes_ranks():
     """Each step gives its longest row to another rank than the step before."""
     batches = token_batches(np.arange(1, 200), max_tokens=2000, world=3, shuffle=False)
     longest = [int(rows.max()) for rows in batches]
@@ -241,7 +232,7 @@ def test_the_last_row_of_a_step_changes_ranks() -> None:
 
 
 @given(pairs_of, st.integers(40, 400))
-def test_the_order_by_sides_equals_fairseq(lengths: Lengths, max_tokens: int) -> None:
+def test_the_order_by_sides_equals_fairseq(lengths, max_tokens):
     """With sort="sides" and multiples of 8, each batch has the lengths of fairseq's batch."""
     ours = token_batches(lengths, max_tokens=max_tokens, sort="sides", shuffle=False)
     theirs = fairseq_batches(lengths, max_tokens)
@@ -251,9 +242,7 @@ def test_the_order_by_sides_equals_fairseq(lengths: Lengths, max_tokens: int) ->
 
 
 @given(pairs_of, st.integers(40, 400))
-def test_without_noise_and_multiples_batches_equal_the_sampler(
-    lengths: Lengths, max_tokens: int
-) -> None:
+def test_without_noise_and_multiples_batches_equal_the_sampler(lengths, max_tokens):
     """Each batch has rows as long as those of the max-token sampler."""
     ours = token_batches(lengths, max_tokens=max_tokens, multiple=1, shuffle=False)
     theirs = sampler_batches(lengths, max_tokens, ratio=0.0)
@@ -263,7 +252,7 @@ def test_without_noise_and_multiples_batches_equal_the_sampler(
 
 
 @given(pairs_of, st.integers(40, 400))
-def test_padding_is_counted_in_rectangles(lengths: Lengths, max_tokens: int) -> None:
+def test_padding_is_counted_in_rectangles(lengths, max_tokens):
     """padding_share equals a naive count, with each side's own width or the width of the batch."""
     batches = token_batches(lengths, max_tokens=max_tokens, seed=1)
     naive = share_of_padding(listed(batches), lengths)
@@ -278,8 +267,7 @@ def drawn_lengths() -> list[list[int]]:
     drawn = np.random.default_rng(1)
     source = np.maximum(drawn.lognormal(2.5, 0.6, 4000).astype(np.int64), 1)
     target = np.maximum((source * drawn.normal(1, 0.2, 4000)).astype(np.int64), 1)
-    lengths: list[list[int]] = np.minimum(np.stack([source, target], axis=1), 200).tolist()
-    return lengths
+    return np.minimum(np.stack([source, target], axis=1), 200).tolist()
 
 
 CORPORA = {
@@ -291,9 +279,7 @@ CORPORA = {
 
 @pytest.mark.parametrize("max_tokens", [512, 1024, 4096, 8192])
 @pytest.mark.parametrize("corpus", CORPORA)
-def test_padding_is_at_most_that_of_peers(
-    request: pytest.FixtureRequest, corpus: str, max_tokens: int
-) -> None:
+def test_padding_is_at_most_that_of_peers(request, corpus, max_tokens):
     """There is no more padding than with fairseq or the max-token sampler; 1 % more with noise.
 
     Of 10,000 lines of Multi30k in batches of 4,096 tokens, 10.9 % is padding with fairseq, 14.2 %
@@ -319,7 +305,7 @@ def test_padding_is_at_most_that_of_peers(
         assert noisy <= sampler + 0.01
 
 
-LONG: dict[str, tuple[list[Any], dict[str, Any], str]] = {
+LONG = {
     "several": (
         [3, 12, 9, 10],
         {},
@@ -344,14 +330,14 @@ LONG: dict[str, tuple[list[Any], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", LONG)
-def test_the_first_row_that_is_too_long_is_named(case: str) -> None:
+def test_the_first_row_that_is_too_long_is_named(case):
     """The error gives its length, the number of further rows, and the limit."""
     lengths, options, message = LONG[case]
     with pytest.raises(StreamError, match=f"^{message}"):
         token_batches(lengths, max_tokens=9, **options)
 
 
-OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
+OPTIONS = {
     "half a token": ({"max_tokens": 8.5}, r"max_tokens is 8.5 \(float\); give a whole number"),
     "noise is not a number": ({"noise": float("nan")}, "noise is nan; give a number from 0 to 1"),
     "noise above one": ({"noise": 1.5}, "noise is 1.5; give a number from 0 to 1"),
@@ -394,7 +380,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", OPTIONS)
-def test_wrong_options_are_refused(case: str) -> None:
+def test_wrong_options_are_refused(case):
     """An option is refused by name, also without rows."""
     options, message = OPTIONS[case]
     for lengths in ([], [3, 2]):
@@ -402,19 +388,19 @@ def test_wrong_options_are_refused(case: str) -> None:
             token_batches(lengths, **{"max_tokens": 9, **options})
 
 
-def test_other_arguments_are_refused() -> None:
+def test_other_arguments_are_refused():
     """A rank is below the world; padding is measured with the batches' own lengths."""
     batches = token_batches([3, 2], max_tokens=9, world=2)
     for rank in (2, -1):
         with pytest.raises(ConfigError, match=f"rank {rank} of world 2: give a rank of 0 or more"):
             batches.of_rank(rank)
     with pytest.raises(ConfigError, match="batches is a list; give the result of token_batches"):
-        padding_share([[0]], [1])  # type: ignore[arg-type]
+        padding_share([[0]], [1])
     with pytest.raises(ConfigError, match="batches have row 1, but lengths has 1 row;"):
         padding_share(batches, [3])
 
 
-def test_batches_are_a_sequence() -> None:
+def test_batches_are_a_sequence():
     """Batches may be empty, are counted from the end too, and end with an IndexError."""
     for lengths in ([], np.empty((0, 2), int)):
         empty = token_batches(lengths, max_tokens=9)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,12 +16,12 @@ from volt.stream.transforms.subwords import Encode
 from volt.vocabulary import Vocabulary
 
 
-def test_batching_compiles_nothing_after_warmup(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batching_compiles_nothing_after_warmup(monkeypatch):
     """For lengths of any type, the loops get arrays of the types that they were compiled for."""
-    seen: dict[str, set[tuple[Any, ...]]] = {}
+    seen = {}
 
-    def watched(place: str, loop: Any) -> Any:
-        def call(*arguments: Any) -> Any:
+    def watched(place, loop):
+        def call(*arguments):
             seen.setdefault(place, set()).add(tuple(map(typeof, arguments)))
             return loop(*arguments)
 
@@ -47,7 +45,7 @@ def test_batching_compiles_nothing_after_warmup(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
-def test_samples_compile_nothing_after_warmup(tmp_path: Path) -> None:
+def test_samples_compile_nothing_after_warmup(tmp_path):
     """Text, pieces, ids in text, columns of ids, pairs and packs need no other types."""
     vocabulary = Vocabulary((), ("l", "o"))
     vocabulary.save(tmp_path / "v.volt")

@@ -1,4 +1,4 @@
-"""Laws of counting files: it equals collections.Counter, whatever the files' form, and names the line at fault."""
+"""Laws of counting files: counts equal collections.Counter, whatever the form, and errors name the line."""
 
 import gc
 import gzip
@@ -106,7 +106,7 @@ def test_counting_is_splitting(
 
 
 def test_min_count_drops_rare_words(write: Callable[[str, str], Path]) -> None:
-    """min_count(n) keeps what occurs n times, in both of its forms."""
+    """The option and the method retain the words that occur at least n times."""
     path = write("a", "x x y\n")
     assert count_words(path, min_count=2) == count_words(path).min_count(2)
     assert count_words(path, min_count=2).words == ["x"]
@@ -124,7 +124,7 @@ def test_the_map_is_injected(write: Callable[[str, str], Path]) -> None:
 
 
 def test_stdin_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """- is stdin, whose size is not known."""
+    """ "-" is stdin, whose size is not known."""
     monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": io.BytesIO(b"a b a\n")}))
     heard: list[int | None] = []
     assert pairs(count_words("-", progress=lambda _, done, total: heard.append(total))) == {
@@ -135,7 +135,7 @@ def test_stdin_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_bad_utf8_follows_the_policy(write: Callable[[str, bytes], Path]) -> None:
-    """strict tells file and line; replace and skip count what they change."""
+    """strict names file and line; replace and skip count the lines that they change."""
     path = write("a", b"good\nb\xffd\n")
     error_text(f"{path}:2: invalid UTF-8 byte 0xff at column 2", path)
     replaced, skipped = (count_words(path, errors=errors) for errors in ("replace", "skip"))
@@ -146,21 +146,19 @@ def test_bad_utf8_follows_the_policy(write: Callable[[str, bytes], Path]) -> Non
 @given(rows=st.lists(st.lists(field, min_size=2, max_size=3), min_size=1, max_size=5))
 @settings(max_examples=examples(40))
 def test_fields_are_columns(folder: Path, rows: list[list[str]]) -> None:
-    """Each chosen field is a text of its own, in any pre-tokenisation."""
+    """Each field is a text of its own, for any pre-tokenizer."""
     path = folder / "a.tsv"
     path.write_bytes("".join("\t".join(row) + "\n" for row in rows).encode())
     split = PreTokenizer("metaspace").split
     expected = Counter(word for row in rows for text in row[:2] for word in split(text))
     if expected:
         for fields in ("1,2", [2, 1], (1, 2)):
-            assert (
-                pairs(count_words(path, fields=fields, pretokenizer="metaspace", block_size=9))
-                == expected
-            )
+            counts = count_words(path, fields=fields, pretokenizer="metaspace", block_size=9)
+            assert pairs(counts) == expected
 
 
 def test_missing_fields_are_reported(write: Callable[[str, str], Path]) -> None:
-    """A short line is named with the number of its fields, a wrong number with an example."""
+    """The error states the number of fields of the line; a wrong field number gets an example."""
     path = write("a.tsv", "a\tb\nc\td\ne\n\n")
     error_text(
         f"{path}:3: field 2 was requested, but the line has only 1; repair the line",
@@ -180,17 +178,15 @@ def test_missing_fields_are_reported(write: Callable[[str, str], Path]) -> None:
 @given(texts=st.lists(st.text(max_size=20), min_size=1, max_size=5), ascii=st.booleans())
 @settings(max_examples=examples(40))
 def test_json_lines(folder: Path, texts: list[str], ascii: bool) -> None:
-    """The text column is counted, each value a text, even over several lines; blank lines pass."""
+    """Each value of the text column is a text, even over several lines; blank lines are ignored."""
     path = folder / "a.jsonl"
     rows = [json.dumps({"id": 1, "text": text}, ensure_ascii=ascii) for text in texts]
     path.write_bytes("\r\n\n".join(rows).encode())
     split = PreTokenizer("unicode").split
     expected = Counter(word for text in texts for word in split(text))
     if expected:
-        assert (
-            pairs(count_words(path, column="text", pretokenizer="unicode", block_size=9))
-            == expected
-        )
+        counts = count_words(path, column="text", pretokenizer="unicode", block_size=9)
+        assert pairs(counts) == expected
 
 
 @pytest.mark.parametrize(
@@ -269,7 +265,7 @@ def test_parquet_nulls_and_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_word_tables(write: Callable[[str, str], Path]) -> None:
-    """The last separator splits, duplicates add up, blank lines pass, words are normalised."""
+    """The last separator splits; duplicates add up, blank lines are ignored, words are normalised."""
     path = write("a.txt", "low\t5\nLow 2\n\n▁lo 1\r\nNew York\t3\nÉ\t4")
     counts = count_words(path, word_counts=True, normalizer="lowercase")
     assert pairs(counts) == {"low": 7, "▁lo": 1, "new": 3, "york": 3, "é": 4}
@@ -358,7 +354,7 @@ def test_huge_lines_and_words_are_linear(write: Callable[[str, str], Path]) -> N
 )
 @settings(deadline=None, max_examples=examples(25))
 def test_many_blank_lines_and_blanks_change_nothing(tmp_path_factory, lines, most):
-    """Cutting a block that has many lines, and leaving out blank ones, changes no count and no number of lines."""
+    """Dividing a block of many lines, and dropping blank lines, changes no count."""
     path = tmp_path_factory.getbasetemp() / "blanks.txt"
     path.write_text(text := "\n".join(["low", *lines]))
     with pytest.MonkeyPatch.context() as patch:
@@ -375,15 +371,14 @@ def test_many_blank_lines_and_blanks_change_nothing(tmp_path_factory, lines, mos
 
 def test_progress_is_reported_with_bytes_and_size(tmp_path: Path) -> None:
     """After each block: the path, the bytes read so far and the file's size; of a Parquet file once, at its end."""
-    text, table, lines = tmp_path / "a.txt", tmp_path / "a.parquet", tmp_path / "a.jsonl"
+    text, table, lines = (tmp_path / f"a.{ending}" for ending in ("txt", "parquet", "jsonl"))
     text.write_bytes(b"low new\n" * 4)
     lines.write_text('{"t": "low"}\n' * 2)
     pl.DataFrame({"t": ["low", "new"]}).write_parquet(table)
-    heard = list[tuple[object, ...]]()
-    count_words(text, block_size=16, progress=lambda *one: heard.append(one))
-    assert heard == [(str(text), 16, 32), (str(text), 32, 32)]
-    heard.clear()
-    count_words([table, lines], column="t", progress=lambda *one: heard.append(one))
-    assert heard == [
-        (str(path), path.stat().st_size, path.stat().st_size) for path in (table, lines)
-    ]
+    reports = list[tuple[object, ...]]()
+    count_words(text, block_size=16, progress=lambda *report: reports.append(report))
+    assert reports == [(str(text), 16, 32), (str(text), 32, 32)]
+    reports.clear()
+    count_words([table, lines], column="t", progress=lambda *report: reports.append(report))
+    sizes = {path: path.stat().st_size for path in (table, lines)}
+    assert reports == [(str(path), size, size) for path, size in sizes.items()]

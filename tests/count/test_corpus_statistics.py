@@ -1,4 +1,4 @@
-"""Text without spaces between words: what is reported, and that nothing else is taken for it."""
+"""Text without spaces between words is detected, and no other text."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def counted(text: str) -> WordCounts:
 
 @pytest.mark.parametrize("script", UNSPACED)
 def test_text_without_spaces_is_noticed(script: str) -> None:
-    """In each script, by two sentences, and also where as much English stands beside them."""
+    """In each script, from two sentences, also next to as much English."""
     text = UNSPACED[script]
     for seen in (text, f"{text} {'a b c ' * (len(text) // 3)}"):
         found = unspaced(counted(seen))
@@ -62,12 +62,12 @@ def test_text_without_spaces_is_noticed(script: str) -> None:
 
 @pytest.mark.parametrize("name", SPACED)
 def test_long_words_are_no_text_without_spaces(name: str) -> None:
-    """Nothing is said of long words in other scripts, of a text that was cut into words, or of a name in a text."""
+    """Long words in other scripts, segmented text, and a name in a text are not detected."""
     assert unspaced(counted(SPACED[name])) is None
 
 
 def test_the_search_says_what_to_do() -> None:
-    """A warning replaces that of a tiny corpus, and the pretokenizers that it names prevent it."""
+    """A warning replaces that of a tiny corpus; the pre-tokenizers that it names prevent it."""
     text = UNSPACED["Han"] * 3
     result = search(learn_bpe(counted(text), 20))
     others = ("at least", "atoms alone")
@@ -111,7 +111,7 @@ def test_scripts_without_spaces_are_measured(words: dict[str, int], found: Unspa
 
 
 def test_bytes_of_words_with_spaces() -> None:
-    """A "▁" stands for one byte, and a word without marks takes one more for the space after it."""
+    """A "▁" counts as one byte; a word without marks has one more for the space after it."""
     words = {"▁é▁": 3, "ab": 2}
     sizes = [
         text_bytes(WordCounts.from_pairs(words, pretokenizer=name))

@@ -1,4 +1,4 @@
-"""Laws of the characters that a vocabulary leaves out: sentencepiece's choice, and counts that stay exact."""
+"""Laws of coverage: sentencepiece leaves out the same characters, and counts stay exact."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORDS = Counter(word for line in LINES for word in line.split())
 
 
 def ranked(words: dict[str, int]) -> list[tuple[str, int]]:
-    """Characters and their counts, the commonest first, then by code point; "▁" stands for a space before each word."""
+    """Return characters and counts, the commonest first, then by code point; a space precedes each word."""
     found = Counter[str]()
     for word, count in words.items():
         for character in "▁" + word:
@@ -37,7 +37,7 @@ def ranked(words: dict[str, int]) -> list[tuple[str, int]]:
 @given(words_, shares_)
 @FEW
 def test_the_commonest_characters_stay_as_few_as_make_up_the_share(words, share):
-    """The law, character by character; the space is counted, and stays."""
+    """The definition, character by character; the space counts, and is retained."""
     rows, kept, n_kept = ranked(words), set[str](), 0
     total = sum(count for _, count in rows)
     for character, count in rows:
@@ -93,7 +93,7 @@ def test_sentencepiece_leaves_out_the_same(lines, tmp_path):
 @given(words_, shares_)
 @FEW
 def test_what_is_left_out_parts_words(words, share):
-    """Merges are learned from what stands on either side, as from words of their own."""
+    """Merges are learned from the parts of words between left-out characters."""
     try:
         candidates = learn_bpe(
             WordCounts.from_pairs(words), 30, marker="none", min_pair_count=1, coverage=share
@@ -112,7 +112,7 @@ def test_what_is_left_out_parts_words(words, share):
 
 @pytest.mark.parametrize("marker", MARKERS)
 def test_counts_are_those_of_the_encoded_corpus(marker):
-    """Left-out characters are unknown, each one piece, or bytes; all other counts are those of the encoder."""
+    """Left-out characters are unknown pieces, or bytes; all counts equal those of the encoder."""
     counts = WordCounts.from_pairs(WORDS)
     candidates = learn_bpe(counts, 150, marker=marker, min_pair_count=1, coverage=0.9)
     coverage = candidates.coverage
@@ -149,7 +149,7 @@ def test_the_share_of_everything_changes_nothing():
 
 @pytest.mark.parametrize("code", [FIRST_HIDDEN - 1, FIRST_HIDDEN, LAST_HIDDEN, LAST_HIDDEN + 1])
 def test_user_tokens_are_no_characters(code):
-    """A user token is not left out, however rare, and does not count; the characters next to theirs do."""
+    """A user token is never left out, and does not count; neighbouring code points are characters."""
     found = coverage_of(WordCounts.from_pairs({f"ab{chr(code)}c": 5, "ab": 95}), 0.98)
     assert found is not None
     expected = ("c", 305) if code in (FIRST_HIDDEN, LAST_HIDDEN) else (chr(code), 310)
@@ -158,14 +158,14 @@ def test_user_tokens_are_no_characters(code):
 
 @pytest.mark.parametrize("share", [0, -0.5, 1.1, 10**400, math.nan, math.inf, "0.9", None, True])
 def test_impossible_shares_are_refused(share):
-    """What is no number above 0 and at most 1 is an error that names coverage."""
+    """A share must be a number above 0 and at most 1."""
     for call in (checked_share, lambda share: learn_bpe(WORDS, 9, coverage=share)):
         with pytest.raises((ConfigError, ArgumentError), match="coverage is"):
             call(share)
 
 
 def test_bytes_have_nothing_to_leave_out():
-    """Where words are spelled by bytes, a share below 1 is an error, and 1 is none."""
+    """If words are spelled by bytes, a share below 1 is an error."""
     counts = WordCounts.from_pairs({"low": 2}, pretokenizer="bytes")
     assert learn_bpe(counts, 1, coverage=1).coverage is None
     with pytest.raises(VoltError, match="256 bytes spell every character"):
@@ -173,7 +173,7 @@ def test_bytes_have_nothing_to_leave_out():
 
 
 def test_characters_at_the_share_are_left_out() -> None:
-    """Of 4 a, 4 b and 2 c, without spaces, the share 0.8 keeps a and b, one a little larger keeps all."""
+    """Of 4 a, 4 b and 2 c, without spaces, the share 0.8 retains a and b; a larger one retains all."""
     counts = WordCounts.from_pairs({"aabb": 2, "c": 2}, pretokenizer="gpt2")
     found = [coverage_of(counts, share) for share in (0.4, 0.41, 0.8, 0.81)]
     assert [one and (one.left_out, one.n_left_out, one.n_characters) for one in found] == [

@@ -25,7 +25,7 @@ from volt.errors import ConfigError
 def test_files_are_named_after_what_tells_them_apart(
     arguments: list[str], names: list[str] | None
 ) -> None:
-    """Common parts at both ends go, unless a name would be empty or two would be equal; equal names are refused."""
+    """Common parts at both ends are dropped, unless a name would be empty or not unique."""
     if names is None:
         with pytest.raises(ConfigError, match=r"source name 'a' of b/a\.txt is given twice"):
             source_paths(arguments)
@@ -37,7 +37,7 @@ def test_files_are_named_after_what_tells_them_apart(
 
 
 def test_named_files_and_their_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Columns count from 1; a name that a file has is its path; some names alone are refused."""
+    """Columns count from 1; an existing file's name is a path; naming only some files is refused."""
     monkeypatch.chdir(tmp_path)
     for name in ("a=b", "x.tsv:3"):
         Path(name).touch()

@@ -1,4 +1,4 @@
-"""Laws of kept counts: with and without them, and after any kill, the counts are the same, and none is made twice."""
+"""Laws of kept counts: they never change a result, no file is counted twice, and kills do no harm."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SIZE = 1 << 12  # bytes of a group in these tests
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files, or ranges of files, that were counted."""
+    """The names of the files that were counted."""
     paths, count = list[str](), ShardCounter._counted
 
     def recorded(self: ShardCounter, shards: tuple[Shard, ...]) -> Any:
@@ -52,7 +52,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Small files, a packed one, an empty one, and one of several ranges with a line that is not UTF-8."""
+    """Small files, a compressed one, an empty one, and one of several ranges with a line that is not UTF-8."""
     result = tmp_path / "corpus"
     result.mkdir()
     for number in range(60):
@@ -72,7 +72,7 @@ def names(kept: Path) -> set[str]:
 
 @pytest.mark.parametrize("most", [1, 64, 999, 10**9])
 def test_groups_are_consecutive_and_of_about_one_size(most: int) -> None:
-    """Each shard once and in order; none but the first of a group takes it above the size."""
+    """Each shard occurs once, in order; only the first shard of a group may exceed the size."""
     draw = random.Random(most)
     sizes = {f"{number}": draw.choice([0, 1, 40, 100, 5_000, None]) for number in range(300)}
     groups = list(grouped([*sizes], sizes, most=most))
@@ -85,7 +85,7 @@ def test_groups_are_consecutive_and_of_about_one_size(most: int) -> None:
 
 
 def test_a_new_or_longer_file_changes_few_groups() -> None:
-    """Of 20,000 small files; groups have half the size at least, on average."""
+    """Of 20,000 small files; groups have at least half the size on average."""
     sizes: dict[str, int | None] = {f"{number:05}": 10 + number % 7 for number in range(20_000)}
     before = {tuple(shard for shard, _ in group) for group in grouped([*sizes], sizes, most=1_000)}
     assert 20_000 * 13 / 1_000 < len(before) < 4 * 20_000 * 13 / 1_000
@@ -113,7 +113,7 @@ def test_a_new_or_longer_file_changes_few_groups() -> None:
 def test_kept_counts_are_those_that_are_counted(
     folder: Path, tmp_path: Path, counted: list[str], options: dict[str, Any]
 ) -> None:
-    """Whatever the options; a second run counts nothing."""
+    """Whatever the options, the counts are equal, and a second run counts nothing."""
     options = {"errors": "skip", **options}
     expected = count_words(folder, **options)
     counted.clear()
@@ -125,7 +125,7 @@ def test_kept_counts_are_those_that_are_counted(
 
 
 def test_any_map_keeps_counts(folder: Path, tmp_path: Path, counted: list[str]) -> None:
-    """A map of files, and one of ranges of files; each keeps what it counts at once."""
+    """Also a map of files or of ranges, which keeps the counts of each call."""
     expected = count_words(folder, errors="skip")
     with ThreadPool(2) as pool:
         for number, each in enumerate((pool.imap, in_ranges(map, size=SIZE))):
@@ -141,7 +141,7 @@ def test_any_map_keeps_counts(folder: Path, tmp_path: Path, counted: list[str]) 
 def test_every_option_that_changes_counts_is_counted_anew(
     folder: Path, tmp_path: Path, counted: list[str]
 ) -> None:
-    """Options that change nothing are not; nor is a name of a token that is not found in text."""
+    """Options that change no counts, such as tokens that are not found in text, do not."""
     kept = tmp_path / "kept"
     count = partial(count_words, folder, keep=kept)
     count(errors="skip")
@@ -162,7 +162,7 @@ def test_every_option_that_changes_counts_is_counted_anew(
 def test_only_what_changed_is_counted_anew(
     folder: Path, tmp_path: Path, counted: list[str]
 ) -> None:
-    """A file of equal size, whose time of modification is put back, is counted with its group, and no others."""
+    """A file that changed with equal size and modification time is counted anew with its group."""
     kept = tmp_path / "kept"
     count_words(folder, keep=kept, errors="skip")
 
@@ -239,7 +239,7 @@ def test_a_file_that_changes_while_it_is_counted_is_not_kept(
 
 
 def test_an_error_keeps_what_was_counted(folder: Path, tmp_path: Path, counted: list[str]) -> None:
-    """It is the error of a count without keeping, also the second time."""
+    """A second run raises the same error, without counting the earlier groups again."""
     for _ in range(2):
         with pytest.raises(CorpusError, match=r"c\.txt:1001: invalid UTF-8 byte 0xff"):
             count_words(folder, keep=tmp_path / "kept")
@@ -247,7 +247,7 @@ def test_an_error_keeps_what_was_counted(folder: Path, tmp_path: Path, counted: 
 
 
 def test_urls_are_kept_by_their_versions(tmp_path: Path, counted: list[str]) -> None:
-    """In a bucket, too; a server that names no version is asked each time."""
+    """Also in a bucket; a URL without a version is counted each time."""
     pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     import fsspec
 
@@ -298,7 +298,7 @@ def test_what_cannot_be_kept_is_refused(folder: Path, tmp_path: Path, run: Run) 
 def test_kept_counts_must_be_a_file(
     folder: Path, tmp_path: Path, make: Callable[[Path], object]
 ) -> None:
-    """Something else in their place is neither read nor written, which could go on for ever."""
+    """A pipe, a folder or a device in its place is neither read nor written, which could block forever."""
     count_words(folder / "08.txt", keep=tmp_path / "kept")
     [file] = (tmp_path / "kept").iterdir()
     file.unlink()
@@ -309,7 +309,7 @@ def test_kept_counts_must_be_a_file(
 
 @pytest.mark.skipif(os.getuid() != 0, reason="mounts a file system")
 def test_a_full_disk_is_an_error(folder: Path, tmp_path: Path, counted: list[str]) -> None:
-    """It names the folder; nothing that was kept before is lost."""
+    """The error names the file; earlier counts are not lost."""
     kept = tmp_path / "kept"
     kept.mkdir()
     if subprocess.run(
@@ -328,7 +328,7 @@ def test_a_full_disk_is_an_error(folder: Path, tmp_path: Path, counted: list[str
 
 
 def test_the_folder_may_lie_in_the_corpus(folder: Path, counted: list[str]) -> None:
-    """Kept counts in a corpus are not read as text; other files of the same ending are."""
+    """Kept counts in a corpus are not read as text, but other files with the same ending are."""
     (folder / "d.volt-counts").write_text("low\n")
     expected = count_words(folder, errors="skip")
     for _ in range(2):
@@ -338,7 +338,7 @@ def test_the_folder_may_lie_in_the_corpus(folder: Path, counted: list[str]) -> N
 
 @pytest.mark.slow
 def test_a_killed_command_continues(tmp_path: Path) -> None:
-    """Killed at random moments, it keeps more each time, and at last writes the vocabulary of one that was not."""
+    """After each kill, more counts are kept; at last, the vocabulary equals that of an undisturbed run."""
     corpus, kept, draw = tmp_path / "corpus", tmp_path / "kept", random.Random(4)
     corpus.mkdir()
     for number in range(200):

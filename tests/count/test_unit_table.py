@@ -1,4 +1,4 @@
-"""Laws of counting by units: words and counts are those of the lines, cut one by one, however the text is dealt out."""
+"""Laws of counting by units: counts equal those of whole lines, whatever the threads and the tables."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ lines = st.lists(
 
 
 def cut_by_lines(name: str, texts: list[str]) -> Counter[str]:
-    """The naive twin: each line is cut as a whole, and what it gives is counted."""
+    """Count the words of whole lines: the naive twin."""
     return Counter(word for text in texts for word in PreTokenizer(name).split(text))
 
 
@@ -93,7 +93,7 @@ def test_counts_by_units_are_those_of_lines(
     most_words: int,
     n_blocks: int,
 ) -> None:
-    """Any text, pre-tokeniser, deal to threads and fullness of tables gives the words of the lines."""
+    """Any text, pre-tokenizer, number of threads and size of tables gives the words of the lines."""
     data = "".join(text + ending for text in texts).encode()
     cutter = UnitCutter.of(PreTokenizer(name))
     assume(cutter is not None and not cutter.cuts_apart(data))
@@ -107,7 +107,7 @@ def test_counts_by_units_are_those_of_lines(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_units_end_where_no_word_does_beyond(name: str) -> None:
-    """Any three kinds of characters, one after the other in a line, give the words of the line, however it starts."""
+    """Any three kinds of characters in sequence give the words of the line, however it starts."""
     texts = [
         start + "".join(chain.from_iterable(product("a1!'\r\t \xa0", repeat=3)))
         for start in ("", " ", "▁")
@@ -120,12 +120,12 @@ def test_units_end_where_no_word_does_beyond(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["metaspace-line", "split:[0-9]", r"regex:\d|.+"])
 def test_what_depends_on_whole_lines_is_not_counted_so(name: str) -> None:
-    """Where a word may go on over a space, there are no units."""
+    """If a word can extend over a space, there are no units."""
     assert UnitCutter.of(PreTokenizer(name)) is None
 
 
 def naive_units(text: str, breaks: str) -> Counter[tuple[str, bool]]:
-    """Units whose breaks are kept, and whether each is the first of its line."""
+    """Count units, which keep their breaks, and note whether each is the first of its line."""
     found = Counter[tuple[str, bool]]()
     for line in text.split("\n"):
         start = 0
@@ -149,7 +149,7 @@ def units_of(table: UnitTable) -> Counter[tuple[str, bool]]:
 
 
 def test_a_table_grows_with_units_and_with_their_bytes() -> None:
-    """Ten thousand units, short and of 15, 16, 17 and thousands of bytes, are distinguished and counted again."""
+    """Ten thousand units of few to thousands of bytes are distinguished and counted again."""
     rng = random.Random(1)
     sizes = [*range(1, 20), 500, 9_000]
     words = ["".join(rng.choices("abcdefgé\xa0!", k=rng.choice(sizes[:-2]))) for _ in range(10_000)]
@@ -167,7 +167,7 @@ def test_a_table_grows_with_units_and_with_their_bytes() -> None:
 
 
 def test_a_table_of_words_grows_within_a_unit() -> None:
-    """Units of many words, more than there is room for at first, are cut as lines are, and each word counts once."""
+    """A unit may contain more words than the table has room for."""
     words = [
         f"{n:05}".translate(str.maketrans("0123456789", "abcdefghij")) + "!" for n in range(6_000)
     ]
@@ -179,7 +179,7 @@ def test_a_table_of_words_grows_within_a_unit() -> None:
 
 
 def test_counts_have_64_bits() -> None:
-    """A unit that was met 10¹² times and once more was met 10¹² + 1 times, and so were its words."""
+    """Counts of units and words may exceed 10¹²."""
     cutter = UnitCutter.of(PreTokenizer("bytes"))
     assert cutter is not None
     table = UnitTable(cutter.ends)
@@ -201,7 +201,7 @@ def test_counts_have_64_bits() -> None:
 def test_large_texts_are_counted_as_small_ones(
     name: str, block_size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both ways agree on words, lines, bytes and bad lines, of files that are packed, empty, or not UTF-8."""
+    """Both ways agree on words, lines, bytes and bad lines, whatever the files."""
     rng, parts = (
         random.Random(2),
         ["low", "é\xa0", "▁", "\U0010f003", "'s", " ", "  ", "\r", "\t", "\0"],
@@ -234,7 +234,7 @@ def test_large_texts_are_counted_as_small_ones(
 
 
 def test_errors_and_progress_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line that is not UTF-8, or too long, is named; progress is reported after each block."""
+    """Both ways name a line that is not UTF-8, or too long, and report progress after each block."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"low lower\n" * 20 + b"lo\xffw\n")
     message, messages = list[tuple[object, ...]](), list[str]()
@@ -260,7 +260,7 @@ def test_errors_and_progress_are_the_same(tmp_path: Path, monkeypatch: pytest.Mo
 def test_user_tokens_and_normal_forms_are_respected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where texts change before they are cut, counts of large texts are those of small ones."""
+    """If texts change before they are split, both ways agree."""
     (tmp_path / "a.txt").write_text("See <url>, SEE<url> ﬁn\n" * 3)
     found = []
     for large in (0, 1 << 40):
@@ -276,7 +276,7 @@ def test_user_tokens_and_normal_forms_are_respected(
 
 
 def test_a_table_is_full_at_its_limits() -> None:
-    """At so many byte strings, or so many bytes."""
+    """At a number of byte strings, or of bytes."""
     table = CountTable(most=3, most_bytes=10)
     for n, n_bytes, is_full in ((2, 9, False), (3, 9, True), (2, 10, True)):
         table.n, table._table.starts[n] = n, n_bytes

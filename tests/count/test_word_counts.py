@@ -1,4 +1,4 @@
-"""Laws of word counts: a commutative monoid, fingerprinted, rescaled and mixed, that never overflows in silence."""
+"""Laws of word counts: a commutative monoid with a fingerprint, rescaled and mixed without silent overflow."""
 
 from collections import Counter
 from dataclasses import replace
@@ -92,8 +92,7 @@ def test_mixing_follows_the_temperature() -> None:
 def test_a_mixture_keeps_the_total_and_every_word(
     tables: list[dict[str, int]], temperature: float, rng: Random
 ) -> None:
-    """No count is 1 or more away from its share of the texts' own total, no word is lost, and the order of the sources
-    changes nothing."""
+    """Each count is near its share of the total, no word is lost, and the order of sources does not matter."""
     named = {
         name: WordCounts.from_pairs(words) for name, words in zip("badc", tables, strict=False)
     }
@@ -119,7 +118,7 @@ def test_a_mixture_keeps_the_total_and_every_word(
 
 
 def test_counts_that_do_not_fit_are_reported() -> None:
-    """No sum of counts leaves 64 bits silently, nor do counts made in different ways add up."""
+    """No sum exceeds 64 bits silently; counts with different settings do not add up."""
     large = WordCounts.from_pairs({"a": 2**62})
     for overflow in (
         lambda: large + large,
@@ -128,6 +127,8 @@ def test_counts_that_do_not_fit_are_reported() -> None:
     ):
         with pytest.raises(CorpusError, match="more than 64 bits can store"):
             overflow()
+    largest = pl.DataFrame({"word": ["a", "b"], "count": [2**62, 2**62 - 1]})
+    assert WordCounts(largest).total == 2**63 - 1
     with pytest.raises(TypeError):
         _ = large + 1
     assert large != 1
@@ -183,7 +184,7 @@ def test_pairs_are_checked(bad: dict[str, int]) -> None:
 def test_what_is_made_of_a_table_is_checked(
     table: dict[str, list[object]], numbers: dict[str, float], error: type[Exception], message: str
 ) -> None:
-    """A sum past 64 bits never wraps, and no number of what was read is below 0."""
+    """A sum beyond 64 bits does not wrap, and no number is negative."""
     with pytest.raises(error, match=message):
         WordCounts(pl.DataFrame(table), **numbers)
 

@@ -1,4 +1,4 @@
-"""Laws of `volt.ext.ray.encode`: the ids of a dataset are those of the local encoder."""
+"""`volt.ext.ray.encode` adds the ids of the local encoder to a dataset."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def encoder() -> Encoder:
 def test_ids_are_those_of_the_local_encoder(
     cluster: None, encoder: Encoder, options: dict[str, Any], kind: pa.DataType
 ) -> None:
-    """In order, beside the other columns, of several blocks."""
+    """The order and the other columns are unchanged, for several blocks."""
     table = pa.table({"number": range(len(TEXTS)), "line": pa.array(TEXTS, kind)})
     dataset = data.from_arrow([table[:500], table[500:]])
     found = encode(dataset, encoder.vocabulary, column="line", ids="tokens", **options)
@@ -61,10 +61,10 @@ def test_ids_are_those_of_the_local_encoder(
         ({"column": "line"}, ["a", None], "lines[1] is null; give an array without nulls"),
     ],
 )
-def test_what_cannot_be_encoded_is_an_error(
+def test_wrong_columns_and_null_are_errors(
     cluster: None, encoder: Encoder, columns: dict[str, str], texts: list[str | None], message: str
 ) -> None:
-    """It names the columns that there are; Ray wraps it in its own error."""
+    """The error lists the columns; Ray wraps it in its own error."""
     dataset = data.from_arrow(pa.table({"line": pa.array(texts, pa.string())}))
     with pytest.raises(RayTaskError) as caught:
         encode(dataset, encoder.vocabulary, **columns).take_all()

@@ -1,4 +1,4 @@
-"""Laws of a cluster whose machines differ: what one cannot do another does, and an error names the machine."""
+"""In a cluster whose machines differ, a task that fails on one runs on another, and an error names the machine."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ RAY = Path(sys.executable).with_name("ray")
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
-    """A driver on a machine of `request.param` cores, and a second machine of one; retries of both are over at once.
+    """A driver on a machine with `request.param` cores, and a second machine with one core; neither retries.
 
     The folder holds `shared` and `hidden`, with files; `hidden` is an empty disk on the second machine, and `full` is
     a disk of 4 kB there.
@@ -94,7 +94,7 @@ each_has_a_core = pytest.mark.parametrize("cluster", [1], indirect=True)
 
 @pytest.fixture
 def moved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The numbers of the tasks that were repeated."""
+    """The numbers of the tasks that ran again on another machine."""
     numbers, elsewhere = list[int](), volt_ray._elsewhere
 
     def recorded(failing: Collection[str], number: int, *, n_cores: int) -> Any:
@@ -115,7 +115,7 @@ def encoder() -> Encoder:
 def test_a_folder_that_one_machine_lacks_is_read_on_another(
     cluster: Path, encoder: Encoder, tmp_path: Path, moved: list[int]
 ) -> None:
-    """The counts are those of one process; a file that nobody has is an error, of the driver's file too."""
+    """The counts are those of one process."""
     corpus = cluster / "hidden"
     for _ in range(20):
         if not moved:  # the first machine was fast enough to take all tasks
@@ -127,10 +127,10 @@ def test_a_folder_that_one_machine_lacks_is_read_on_another(
 
 
 @each_has_a_core
-def test_a_disk_that_is_full_on_one_machine_is_left_to_another(
+def test_an_output_that_one_machine_cannot_store_is_written_by_another(
     cluster: Path, encoder: Encoder, tmp_path: Path, moved: list[int]
 ) -> None:
-    """The files are those of one process, wherever their first writers began."""
+    """The files are those of one process, and no partial file remains."""
     paths, out = sorted(map(str, (cluster / "shared").iterdir())), cluster / "full"
     list(encode_each(encoder, paths, tmp_path, job=EncodeJob("ids")))
     for _ in range(20):
@@ -147,7 +147,7 @@ def test_a_disk_that_is_full_on_one_machine_is_left_to_another(
 
 @pytest.mark.parametrize("cluster", [0], indirect=True)
 def test_errors_name_the_machine(cluster: Path, encoder: Encoder) -> None:
-    """A file that only the driver has, or an output that only the worker has: the error names both, and a remedy."""
+    """If only the driver has a file, or only the worker has an output, the error names machine, file and remedy."""
     hidden, node = cluster / "hidden", ray.util.get_node_ip_address()
     with pytest.raises(CorpusError) as error:
         count_words(str(hidden), map=RayMap())
@@ -169,8 +169,8 @@ def test_errors_name_the_machine(cluster: Path, encoder: Encoder) -> None:
 
 
 @each_has_a_core
-def test_a_server_that_refuses_a_task_is_asked_by_another(cluster: Path) -> None:
-    """A task whose time for retries is over is done elsewhere, twice; then the error is that of the server."""
+def test_a_task_that_a_server_refuses_is_repeated(cluster: Path) -> None:
+    """After its retries, a task runs twice more; then the error is the server's. A missing file is not tried again."""
     with web_server(files={"/a.txt": TEXT.encode()}) as web:
         url = f"http://me:hunter2@{web.url.removeprefix('http://')}/a.txt?Signature=hunter2"
         [(_, expected)] = _counted(url)
@@ -203,7 +203,7 @@ def test_a_server_that_refuses_a_task_is_asked_by_another(cluster: Path) -> None
 
 
 def _counted(url: str) -> list[tuple[str, Any]]:
-    """Counts of a URL that only the workers look at."""
+    """Count a URL that only workers read."""
     counter = ShardCounter(as_normalizer("none"), as_pretokenizer("whitespace"))
     return list(finished(counter, [url], tally=Counter()))
 
@@ -211,7 +211,7 @@ def _counted(url: str) -> list[tuple[str, Any]]:
 @pytest.mark.campaign
 @pytest.mark.parametrize("quiet", [True, False])
 def test_a_machine_that_dies_is_mentioned_in_one_line(tmp_path: Path, quiet: bool) -> None:
-    """A command prints nothing with -q; otherwise how many tasks were repeated, and nothing that Ray says."""
+    """A command prints the number of repeated tasks, nothing with -q, and never a message of Ray."""
     from ray.cluster_utils import Cluster
 
     text = b"".join(b"low lower newest %d\n" % (number % 977) for number in range(2_000_000))
@@ -221,27 +221,14 @@ def test_a_machine_that_dies_is_mentioned_in_one_line(tmp_path: Path, quiet: boo
     both = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     try:
         node = both.add_node(num_cpus=1)
-        command = [
-            sys.executable,
-            "-m",
-            "volt_cli",
-            "search",
-            str(tmp_path / "corpus"),
-            "--engine",
-            "ray",
-        ]
-        options = [
-            "--address",
-            both.address,
-            "--select",
-            "fixed:99",
-            "--keep",
-            str(tmp_path / "kept"),
-        ]
-        output = ["-o", str(tmp_path / "a.volt"), *(["-q"] if quiet else [])]
-        environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"}
+        options = f"--engine ray --address {both.address} --select fixed:99 --keep kept -o a.volt"
+        command = [sys.executable, "-m", "volt_cli", "search", "corpus", *options.split()]
         process = subprocess.Popen(
-            [*command, *options, *output], env=environment, stderr=subprocess.PIPE, text=True
+            command + ["-q"] * quiet,
+            env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"},
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         end = time.monotonic() + 90
         while not [*tmp_path.glob("kept/*.volt-counts")] and time.monotonic() < end:

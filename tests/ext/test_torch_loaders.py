@@ -1,4 +1,4 @@
-"""`StreamDataset` in the loaders of torch and torchdata, with workers that are processes."""
+"""`StreamDataset` in the loaders of torch and torchdata, whose workers are processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SECONDS = 240  # that no test may take
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the corpora are: written before workers are there, which would write them at once."""
+    """The folder of the corpora. They are written before workers exist, which would all write them."""
     folder = tmp_path_factory.mktemp("corpora")
     written(folder, N)
     return folder
@@ -37,32 +37,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_hang() -> Iterator[None]:
-    """A test that hangs fails."""
+    """Let a test that hangs fail."""
     with deadline(SECONDS):
         yield
 
 
 @pytest.fixture(scope="module")
 def expected(folder: Path) -> list[Any]:
-    """The steps themselves, bit for bit."""
+    """The steps of `Steps`, bit for bit."""
     return all_bits(map(to_torch, steps_of(folder, N)))
 
 
 def dataset_of(folder: Path, *, epochs: int | None = 1, **options: Any) -> StreamDataset:
-    """A dataset of few pairs."""
+    """Make a dataset of few pairs."""
     return StreamDataset(partial(steps_of, folder, N, epochs=epochs), rank=0, world=1, **options)
 
 
 def loader_of(
     dataset: StreamDataset, n_workers: int, *, kind: type = DataLoader, **options: Any
 ) -> Any:
-    """A loader that lays out nothing itself."""
+    """Make a loader that does not collate."""
     return kind(dataset, batch_size=None, num_workers=n_workers, **options)
 
 
 @contextmanager
 def reading(loader: Any) -> Iterator[Any]:
-    """An iterator of a loader with workers, which end with it: an error would keep them alive for seconds."""
+    """Yield an iterator of a loader with workers; end them after the block, because an error would keep them alive."""
     batches = iter(loader)
     try:
         yield batches
@@ -78,10 +78,10 @@ def reading(loader: Any) -> Iterator[Any]:
         *(pytest.param(*one, marks=pytest.mark.campaign) for one in ((0, 2, 1), (2, 1, 1))),
     ],
 )
-def test_a_stateful_loader_goes_on(
+def test_the_state_of_a_stateful_loader_resumes(
     folder: Path, expected: list[Any], then: int, now: int, every: int
 ) -> None:
-    """Its state resumes in as many workers; what the dataset makes of it resumes in any number of workers."""
+    """The loader's state resumes with as many workers; converted by `state_of`, it resumes with any number."""
     kind: Any = partial(stateful.StatefulDataLoader, snapshot_every_n_steps=every)
     loader = loader_of(dataset_of(folder), then, kind=kind)
     batches = iter(loader)
@@ -96,10 +96,10 @@ def test_a_stateful_loader_goes_on(
     assert head + all_bits(loader_of(dataset, now)) == expected
 
 
-def test_workers_that_persist_read_one_epoch_after_the_other(
+def test_persistent_workers_read_one_epoch_after_the_other(
     folder: Path, expected: list[Any]
 ) -> None:
-    """With `epoch`, workers that persist go on with the next steps; a state within an epoch keeps its end."""
+    """With `epoch`, they continue with the next steps; a state within an epoch keeps the epoch's end."""
     options = {"persistent_workers": True, "kind": stateful.StatefulDataLoader}
     loader = loader_of(dataset_of(folder, epoch=3), 2, **options)
     epochs = [all_bits(loader) for _ in range(2)]
@@ -115,26 +115,26 @@ def test_workers_that_persist_read_one_epoch_after_the_other(
     assert [*epochs[0], *epochs[1], *third, *all_bits(loader)] == expected[:12]
 
 
-def test_repeat_needs_no_workers_that_persist(folder: Path, expected: list[Any]) -> None:
-    """With `repeat`, each iteration gives all steps, also after one that was broken off."""
+def test_repeat_needs_no_persistent_workers(folder: Path, expected: list[Any]) -> None:
+    """With `repeat`, each iteration has all steps, also after an iteration that was stopped early."""
     loader = loader_of(dataset_of(folder, repeat=True), 2)
     next(iter(loader))
     assert [all_bits(loader) for _ in range(2)] == [expected] * 2
 
 
 @pytest.mark.parametrize(
-    ("persistent", "said"),
+    ("persistent", "message"),
     [(False, "set persistent_workers=True, or repeat=True"), (True, "set epoch=… to end")],
 )
-def test_what_nobody_knows_is_refused(folder: Path, persistent: bool, said: str) -> None:
-    """Where workers have read ahead, neither the dataset nor another iteration can tell where to go on, and says so."""
+def test_an_unknown_position_is_refused(folder: Path, persistent: bool, message: str) -> None:
+    """After workers have read ahead, the dataset's state and its next iteration are errors that name a remedy."""
     dataset = dataset_of(folder, epochs=None, tell=True)
     loader = loader_of(dataset, 2, persistent_workers=persistent)
     with reading(loader) as batches:
         *_, third, fourth = islice(batches, 4)
         with pytest.raises(StreamError, match="only the loader knows how many steps it gave; take"):
             dataset.state_dict()
-        with pytest.raises(StreamError, match=said), reading(loader) as others:
+        with pytest.raises(StreamError, match=message), reading(loader) as others:
             next(others)
     with pytest.raises(StreamError, match="the workers that read this dataset have ended"):
         next(iter(dataset))
@@ -143,13 +143,13 @@ def test_what_nobody_knows_is_refused(folder: Path, persistent: bool, said: str)
 
 
 def read_one(loader: Any) -> Any:
-    """The first batch."""
+    """Return the first batch."""
     with reading(loader) as batches:
         return next(batches)
 
 
-def test_faults_come_out_of_the_loaders(folder: Path) -> None:
-    """What a worker refuses is raised where the batches are used, as the same kind of error, with its remedy."""
+def test_errors_of_workers_are_raised_by_the_loader(folder: Path) -> None:
+    """The loop over the batches raises an error of the same class, with its remedy."""
     dataset = StreamDataset(partial(steps_of, folder, N, packed=True), rank=0, world=1)
     dataset.load_state_dict(next(iter(dataset_of(folder, tell=True)))["state"])
     with pytest.raises(
@@ -158,8 +158,10 @@ def test_faults_come_out_of_the_loaders(folder: Path) -> None:
         read_one(loader_of(dataset, 1))
 
 
-def test_a_dataset_is_not_read_in_two_processes(folder: Path, expected: list[Any]) -> None:
-    """Workers refuse a dataset that the process which started them is reading; when it has stopped, they go on."""
+def test_two_processes_cannot_read_a_dataset_at_the_same_time(
+    folder: Path, expected: list[Any]
+) -> None:
+    """Workers refuse a dataset that their parent process is reading; when it has stopped, they continue there."""
     dataset = dataset_of(folder)
     batches = iter(dataset)
     next(batches)
@@ -171,20 +173,17 @@ def test_a_dataset_is_not_read_in_two_processes(folder: Path, expected: list[Any
     assert all_bits(loader_of(dataset, 1)) == expected[1:]
 
 
-def test_loaders_give_the_steps_in_order(folder: Path, expected: list[Any]) -> None:
-    """Any number of workers, and several loaders at once, read the same steps; a stream that has ended stays so."""
+def test_loaders_return_the_steps_in_order(folder: Path, expected: list[Any]) -> None:
+    """Loaders with any number of workers, also several at once, read the same steps; after the end, none follows."""
     loaders = [loader_of(dataset_of(folder), n_workers) for n_workers in (0, 1, 3)]
-    found = [
-        (bits_of(one), bits_of(two), bits_of(three))
-        for one, two, three in zip(*loaders, strict=True)
-    ]
-    assert found == [(bits,) * 3 for bits in expected]
+    for bits, *batches in zip(expected, *loaders, strict=True):
+        assert all_bits(batches) == [bits] * 3
     assert [list(loader) for loader in loaders] == [[]] * 3
 
 
 @pytest.mark.slow
-def test_workers_may_be_spawned(folder: Path, expected: list[Any]) -> None:
-    """A dataset can be sent to workers that share nothing with this process, and they see where others were."""
+def test_workers_can_be_spawned(folder: Path, expected: list[Any]) -> None:
+    """Workers that share no memory with this process read the same steps, and continue after earlier workers."""
     loader = loader_of(dataset_of(folder), 2 if DRAWS_ALL else 1, multiprocessing_context="spawn")
     assert all_bits(loader) == expected
     assert not DRAWS_ALL or list(loader) == []

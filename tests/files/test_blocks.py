@@ -1,4 +1,4 @@
-"""Laws of reading: blocks hold the file's lines, whatever the compression and the block size."""
+"""Laws of reading: blocks contain the file's lines, whatever the compression and the block size."""
 
 import gzip
 import io
@@ -71,7 +71,7 @@ def test_a_byte_order_mark_is_not_text(tmp_path: Path, packer: str) -> None:
 
 
 def test_a_line_longer_than_a_block(tmp_path: Path) -> None:
-    """Ten megabytes without a line end make one block, though blocks are to be small."""
+    """Ten megabytes without a line end are one block, whatever the block size."""
     path = tmp_path / "a"
     path.write_bytes(b"x" * 10_000_000 + b"\nlast")
     assert [len(block.data) for block in read_blocks(str(path), block_size=1_000)] == [
@@ -134,7 +134,7 @@ def test_bad_lines_are_repaired_or_dropped_and_counted(tmp_path: Path, block_siz
     ],
 )
 def test_what_is_not_text_is_named(tmp_path: Path, data: bytes, message: str) -> None:
-    """Binary files are refused by what they look like, compressed or not."""
+    """Binary files are refused by their format, compressed or not."""
     path = tmp_path / "a.txt"
     path.write_bytes(data)
     with pytest.raises(CorpusError, match=rf"a\.txt: .*{message}"):
@@ -182,7 +182,7 @@ def test_a_failing_disk_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_that_cannot_be_closed_has_been_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was read counts, to the end or in part; that closing fails changes nothing of it."""
+    """An error when a file is closed does not matter, since its bytes have been read."""
 
     class Unclosable(io.FileIO):
         def close(self) -> None:
@@ -201,7 +201,7 @@ def test_a_file_that_cannot_be_closed_has_been_read(
 
 
 def test_stdin_is_a_file_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """- is read from stdin and may be compressed, even if it comes byte by byte."""
+    """ "-" is stdin, which may be compressed, and may arrive byte by byte."""
 
     class Dripping(io.BytesIO):
         def read(self, size: int | None = -1) -> bytes:

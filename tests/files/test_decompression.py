@@ -1,4 +1,4 @@
-"""Laws of decompression: what was packed comes back, cut anywhere, member after member; damage is reported by line."""
+"""Laws of decompression: compressed bytes are restored, cut anywhere; damage is reported with its line."""
 
 import gzip
 import lzma
@@ -15,7 +15,7 @@ PACKED = pytest.mark.parametrize("packer", [name for name in PACKERS if name != 
 
 
 def unpacked(data: bytes, size: int = 1 << 20) -> bytes:
-    """What a file that holds the data unpacks to, read `size` bytes at a time."""
+    """Return the decompressed data, read `size` bytes at a time."""
     start = find_decoder(data[:8])
     assert start is not None
     return b"".join(
@@ -26,7 +26,7 @@ def unpacked(data: bytes, size: int = 1 << 20) -> bytes:
 @PACKED
 @given(parts=st.lists(st.binary(max_size=30), min_size=1, max_size=5), size=st.integers(1, 40))
 def test_what_was_packed_comes_back(packer: str, parts: list[bytes], size: int) -> None:
-    """Members, streams or frames one after the other give their bytes, wherever reading cuts them."""
+    """Members, streams or frames in sequence are restored, wherever reads cut them."""
     assert unpacked(b"".join(map(PACKERS[packer], parts)), size) == b"".join(parts)
 
 
@@ -50,7 +50,7 @@ def test_many_tiny_members() -> None:
 @PACKED
 @given(data=st.data())
 def test_a_cut_file_is_reported(packer: str, data: st.DataObject) -> None:
-    """Cut anywhere within its second member, a file is truncated; what it holds up to there has come out before."""
+    """A file that is cut within its second member is truncated; the text before the cut is yielded first."""
     first, second = PACKERS[packer](b"one\n"), PACKERS[packer](b"two\n")
     cut = data.draw(st.integers(len(first) + 1, len(first + second) - 1))
     with pytest.raises(CorpusError, match=r"^a: truncated after line [12];"):
@@ -60,7 +60,7 @@ def test_a_cut_file_is_reported(packer: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("packer", [packer for packer in PACKERS if packer != "plain"])
 @pytest.mark.parametrize("tail", [b"x", b"garbage", b"low newest\n" * 9])
 def test_bytes_that_follow_the_packed_ones_are_reported(packer: str, tail: bytes) -> None:
-    """They make a whole file neither truncated nor corrupt; all of its text has come out before."""
+    """Such a file is neither truncated nor corrupt; all of its text is yielded first."""
     packed, texts = PACKERS[packer](b"one\ntwo\n") + b"\0" + tail, list[bytes]()
     with pytest.raises(
         CorpusError, match=r"^a: bytes that are not compressed follow the last line, 2; remove them"
@@ -70,7 +70,7 @@ def test_bytes_that_follow_the_packed_ones_are_reported(packer: str, tail: bytes
 
 
 def test_plain_text_has_no_decoder() -> None:
-    """Compression is reported by the first bytes alone; of too few bytes nothing is reported."""
+    """Compression is detected by the first bytes alone."""
     assert find_decoder(b"low newest") is find_decoder(b"") is find_decoder(b"BZ") is None
     assert (
         None is not find_decoder(b"BZh9") is find_decoder(b"BZh1") is not find_decoder(b"\x1f\x8b")

@@ -1,4 +1,4 @@
-"""Laws of what may be written beside what is read."""
+"""Laws of outputs: no output overwrites an input or another output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from volt.files.atomic import check_distinct, identity
 
 @pytest.fixture
 def spelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Ways to one file, the first of them plain."""
+    """Spellings of one file, a plain one first."""
     monkeypatch.chdir(tmp_path)
     Path("folder").mkdir()
     Path("a").write_bytes(b"x")
@@ -34,7 +34,7 @@ def spelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_one_file_is_one_file_however_it_is_spelled(spelled: list[str]) -> None:
-    """Each way to a file, as output, is refused beside each as input, and beside each as another output."""
+    """Any spelling of a file, as output, is refused with any spelling of it as input or as another output."""
     for one in spelled:
         for other in spelled:
             with pytest.raises(ConfigError, match=r"which is read") as caught:
@@ -45,7 +45,7 @@ def test_one_file_is_one_file_however_it_is_spelled(spelled: list[str]) -> None:
 
 
 def test_what_is_not_there_yet_is_compared_too(spelled: list[str]) -> None:
-    """A file that two outputs would make, through links that lead nowhere yet and folders that are not made yet."""
+    """Outputs that do not exist yet are compared, also through links and missing folders."""
     Path("dangling").symlink_to("folder/new")
     for one, other in (
         ("folder/new", "dangling"),
@@ -58,7 +58,7 @@ def test_what_is_not_there_yet_is_compared_too(spelled: list[str]) -> None:
 
 
 def test_pipes_and_terminals_may_be_read_and_written(tmp_path: Path) -> None:
-    """They hold nothing that could be lost; neither does what cannot be distinguished."""
+    """They contain nothing that could be lost; the same holds for invalid paths."""
     os.mkfifo(tmp_path / "pipe")
     ours, theirs = os.openpty()
     for place in (tmp_path / "pipe", os.ttyname(theirs), f"/dev/fd/{theirs}", "a\0b"):
@@ -69,7 +69,7 @@ def test_pipes_and_terminals_may_be_read_and_written(tmp_path: Path) -> None:
 
 
 def test_a_descriptor_is_the_file_behind_it(tmp_path: Path) -> None:
-    """/dev/fd/N is the file that it was opened from."""
+    """/dev/fd/N is the file that the descriptor was opened from."""
     path = tmp_path / "a"
     with path.open("ab") as file, pytest.raises(ConfigError, match="which is read"):
         check_distinct([f"/dev/fd/{file.fileno()}"], [path])

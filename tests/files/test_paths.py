@@ -1,4 +1,4 @@
-"""Laws of naming files: no circle is walked, nothing is read twice, nothing is waited for, names are safe."""
+"""Laws of expanding paths: links in circles are not followed, no file is read twice, and names are safe to print."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMES = ["a.txt", "b.tsv", "s/b.txt", "s/t/c.txt", "s/t/t.txt", "[x]/d.txt", ".h
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder of files, which is the current one."""
+    """The current folder, with some files."""
     monkeypatch.chdir(tmp_path)
     for name in NAMES:
         Path(name).parent.mkdir(exist_ok=True, parents=True)
@@ -50,7 +50,7 @@ def folder(tmp_path, monkeypatch):
     ],
 )
 def test_patterns_match_what_glob_matches(folder, pattern):
-    """Where there are no links, a pattern names the files that Python's glob names, from here or from the root."""
+    """Without links, a pattern matches the same files as Python's glob, relative or absolute."""
     assert expand(pattern) == sorted(glob.glob(pattern, recursive=True))
     whole = f"{glob.escape(str(folder))}/{pattern}"
     assert sorted(map(os.path.normpath, expand(whole))) == sorted(
@@ -59,7 +59,7 @@ def test_patterns_match_what_glob_matches(folder, pattern):
 
 
 def test_nothing_is_named_twice(folder):
-    """A pattern that matches a folder and what is in it names each file once."""
+    """A pattern that matches a folder and files in it yields each file once."""
     for pattern in ("**", "./**", "**/", "s/**", "s/**/t*"):
         paths = [os.path.normpath(path) for path in expand(pattern)]
         assert len(set(paths)) == len(paths)
@@ -67,7 +67,7 @@ def test_nothing_is_named_twice(folder):
 
 
 def test_circles_of_links_are_not_walked(folder):
-    """Links that lead back are not followed, by a folder or by `**`; with two of them, following would never end."""
+    """Neither a folder nor `**` follows links to folders."""
     for name in ("one", "two", "s/up"):
         os.symlink(folder, name)
     os.symlink("nowhere", "broken.txt")
@@ -82,7 +82,7 @@ def test_circles_of_links_are_not_walked(folder):
 
 
 def test_pipes_and_sockets_in_a_folder_are_left_out(folder):
-    """A pipe or a socket that a folder or a pattern holds is not read, which could wait for ever."""
+    """Reading a pipe or a socket of a folder or a pattern could block forever."""
     os.mkfifo("pipe.txt")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket.txt")
@@ -95,7 +95,7 @@ def test_pipes_and_sockets_in_a_folder_are_left_out(folder):
 
 @pytest.mark.parametrize("name", [b"a\nerror: b", b"a\x1b]0;x\x07", b"a\xff", "a\u202eb".encode()])
 def test_names_are_printed_safely(folder, name):
-    """Whatever a file is called, it is read, and an error that names it can be printed on one line."""
+    """A file of any name is read, and an error that names it is one printable line."""
     path = os.fsdecode(name)
     Path(path).write_bytes(b"low\n\xfe\n")
     assert count_words(path, errors="skip").words == ["low"]
@@ -109,7 +109,7 @@ def test_names_are_printed_safely(folder, name):
 def test_a_folder_that_cannot_be_read_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder below the one that is named is not passed over in silence."""
+    """A subfolder is not skipped silently."""
     (tmp_path / "closed").mkdir()
     (tmp_path / "a.txt").write_text("a")
     scan = os.scandir
@@ -142,7 +142,7 @@ def test_a_folder_that_cannot_be_read_is_reported(
     ],
 )
 def test_home_and_variables_are_written_out(monkeypatch, path, expected):
-    """`~` at the start alone and variables anywhere; what these hold is not looked at again."""
+    """`~` only at the start, variables anywhere; their values are not expanded again."""
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setenv("DATA", "/data")
     monkeypatch.setenv("ODD", "~/$DATA")
@@ -164,13 +164,13 @@ def test_home_and_variables_are_written_out(monkeypatch, path, expected):
     ],
 )
 def test_what_cannot_be_written_out_is_reported(path, message):
-    """A variable that is not set, or a name that nobody has, is no part of a path."""
+    """An unset variable and an unknown user are errors."""
     with pytest.raises(ConfigError, match=message):
         expand_user(path)
 
 
 def test_thousands_of_empty_files(folder):
-    """Empty files are a corpus without words; one that is not among them is found."""
+    """Empty files are a corpus without words; one file with words is enough."""
     Path("many").mkdir()
     for number in range(300):
         Path(f"many/{number}").touch()
@@ -181,7 +181,7 @@ def test_thousands_of_empty_files(folder):
 
 
 def test_sources_expand_in_order(tmp_path: Path) -> None:
-    """Files stay as given; globs and directories are sorted; dot files are passed over."""
+    """Files keep their order; globs and folders are sorted; hidden files are ignored."""
     for name in ("b.txt", "a.txt", "sub/c.txt", "sub/.hidden", ".git/d", "odd[1].txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
@@ -201,7 +201,7 @@ def test_sources_expand_in_order(tmp_path: Path) -> None:
 
 
 def test_sources_that_are_not_there(tmp_path: Path) -> None:
-    """A value that cannot be a path is refused with the reason."""
+    """The error says whether a file, a match or any file in a folder is missing."""
     (tmp_path / "empty").mkdir()
     for source, message in [
         (tmp_path / "none.txt", "no such file"),

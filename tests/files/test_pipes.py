@@ -1,4 +1,4 @@
-"""Laws of reading what others still write: whole lines come before more is waited for, however they were written."""
+"""Laws of reading pipes: whole lines are yielded before the reader waits, however they were written."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ PIPE = 1 << 16  # bytes that a pipe holds
 
 
 def flushed_gzip(parts: Sequence[bytes]) -> list[bytes]:
-    """The parts compressed, each so that a reader can unpack all of it."""
+    """Compress the parts so that a reader can decompress each as soon as it arrives."""
     packer = zlib.compressobj(wbits=31)
     packed = [packer.compress(part) + packer.flush(zlib.Z_SYNC_FLUSH) for part in parts]
     return [*packed, packer.flush()]
 
 
 def flushed_zstd(parts: Sequence[bytes]) -> list[bytes]:
-    """The same with zstd."""
+    """Compress the parts with zstd so that a reader can decompress each as soon as it arrives."""
     packer = zstandard.ZstdCompressor().compressobj()
     packed = [
         packer.compress(part) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) for part in parts
@@ -40,7 +40,7 @@ def flushed_zstd(parts: Sequence[bytes]) -> list[bytes]:
 
 
 def members(parts: Sequence[bytes]) -> list[bytes]:
-    """The same with a gzip member for each part."""
+    """Compress each part as a gzip member."""
     return [gzip.compress(part) for part in parts]
 
 
@@ -50,7 +50,7 @@ def check(
     pack: Callable[[Sequence[bytes]], Sequence[bytes]] = list,
     size: int = 30,
 ) -> None:
-    """Write parts one by one: whenever more is waited for, all whole lines have come; at the end, all has."""
+    """Write parts one by one; check that all whole lines were yielded before each wait, and all text at the end."""
     got = list[bytes]()
 
     def message(n_written: int) -> None:
@@ -81,7 +81,7 @@ def check(
 def test_whole_lines_come_before_more_is_waited_for(
     text: str, places: list[int], mark: bool
 ) -> None:
-    """However text is cut into writes, whole lines are given before a wait, and blocks join to the text."""
+    """However a text is cut into writes, whole lines are yielded before a wait, and blocks join to the text."""
     check(cut(MARK * mark + text.encode(), places))
 
 
@@ -89,7 +89,7 @@ def test_whole_lines_come_before_more_is_waited_for(
 def test_what_has_been_unpacked_is_given(
     pack: Callable[[Sequence[bytes]], Sequence[bytes]],
 ) -> None:
-    """Of compressed text, all lines are given that what has come unpacks to."""
+    """All lines that can be decompressed are yielded before a wait."""
     check([b"low\nlow", b"er\n", b"new\n" * 5_000, b"est"], pack=pack)
     check([b"a\n"], pack=pack)
 
@@ -106,19 +106,19 @@ def test_what_has_been_unpacked_is_given(
 )
 @pytest.mark.parametrize("size", [100, 8 << 10, PIPE])
 def test_writes_of_exactly_a_limit(parts: list[bytes], size: int) -> None:
-    """Writes as long as a pipe, a block or the head, with and without a line end as the last byte."""
+    """Writes as long as a pipe, a block or the checked head, with and without a line end as the last byte."""
     check(parts, size=size)
 
 
 def test_a_short_head_tells_a_binary_file() -> None:
-    """A first line is enough to refuse what is no text, and the head of a format, though it holds a line end."""
+    """A first line, or a signature that contains a line end, is enough to refuse a binary file."""
     for data in (b"PK\x03\x04\n", b"\x89PNG\r\n\x1a\n"):
         with writing([data]) as writer, pytest.raises(CorpusError, match="not UTF-8 text but"):
             assert not b"".join(block.data for block in read_blocks(writer.path, wait=writer))
 
 
 def test_a_moment_is_waited_behind_a_long_read_alone() -> None:
-    """Who writes a line wants an answer now; who writes much writes more in a moment."""
+    """After a short write, lines are yielded at once; after a long one, the reader waits a moment for more."""
     sizes, asked = iter([3, 20_000, 20_000, 20_000, 9]), list[float | None]()
 
     def wait(descriptor: int, seconds: float | None) -> bool:
@@ -138,7 +138,7 @@ def test_a_moment_is_waited_behind_a_long_read_alone() -> None:
 
 
 def test_moments_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A writer of long parts that is always a little late is not waited for, over and over, while lines wait."""
+    """A writer that is always a little late cannot hold back lines for long."""
     now = iter(range(1_000_000))
     monkeypatch.setattr("time.monotonic", lambda: next(now) / 500)  # every wait takes 2 ms
     pieces = pieces_as_they_come(lambda: b"x" * 20_000, 0, wait=lambda _, seconds: seconds != 0)
@@ -146,7 +146,7 @@ def test_moments_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_writer_without_a_reader_is_reported() -> None:
-    """Waiting ends with BrokenPipeError when the reader of the outlet has gone."""
+    """Waiting raises BrokenPipeError when the reader of the outlet has closed it."""
     (reader, writer), (other, outlet) = os.pipe(), os.pipe()
     try:
         assert not is_ready(reader, 0, outlet=outlet)
@@ -159,7 +159,7 @@ def test_a_writer_without_a_reader_is_reported() -> None:
 
 
 def test_a_pipe_that_does_not_wait_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stdin that another process has made non-blocking is read to its end."""
+    """Stdin that another process made nonblocking is read to its end."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     os.write(writer, b"low\n")

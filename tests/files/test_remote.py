@@ -1,4 +1,4 @@
-"""Laws of URLs: what a local path gives, the URL of the same bytes gives; what is written is whole or not there."""
+"""Laws of URLs: they are read like local paths of the same bytes, and written completely or not at all."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ PATTERNS = [
 
 @pytest.fixture
 def both(tmp_path: Path):
-    """A folder of files and the URL of the same, empty at the start of each test."""
+    """A folder of files and the URL of a folder with equal files."""
     memory = fsspec.filesystem("memory")
     memory.store.clear()
     memory.pseudo_dirs[:] = [""]
@@ -76,7 +76,7 @@ def encoder():
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_folders_and_patterns_give_the_same_files(both, pattern):
-    """Globs and folders of URLs give what those of paths give, in the same order."""
+    """Globs and folders of URLs expand to the same files as those of paths, in the same order."""
     local, far = both
     found = expand(f"{local}/{pattern}")
     assert expand(f"{far}/{pattern}") == [
@@ -88,7 +88,7 @@ def test_folders_and_patterns_give_the_same_files(both, pattern):
     ("path", "what"), [("x.txt", "no such file"), ("*.zst", "no file matches"), ("c/x*", "no file")]
 )
 def test_what_is_not_there_is_reported_by_its_url(both, path, what):
-    """A missing file, and a pattern of none, are reported as those of paths are."""
+    """A missing file, and a pattern without matches, raise the same errors as paths do."""
     for place in both:
         with pytest.raises(CorpusError, match=what) as message:
             [*read_blocks(expand(f"{place}/{path}")[0])]
@@ -96,14 +96,14 @@ def test_what_is_not_there_is_reported_by_its_url(both, path, what):
 
 
 def test_counts_are_the_same(both):
-    """Plain and compressed files are counted as local ones are."""
+    """Plain and compressed URLs are counted like local files."""
     local, far = both
     assert volt.count_words(far).table.rows() == volt.count_words(local).table.rows()
     assert volt.count_words(f"{far}/c").table.rows() == [("wide", 1)]
 
 
 def test_errors_name_the_url_and_the_line(both):
-    """file:line of what is damaged."""
+    """An error names the URL and the line of the damage."""
     fsspec.filesystem("memory").pipe_file("/corpus/bad.txt", b"low\n\xff\n")
     with pytest.raises(CorpusError, match=r"^memory://corpus/bad.txt:2: invalid UTF-8"):
         volt.count_words(f"{both[1]}/bad.txt")
@@ -113,7 +113,7 @@ def test_errors_name_the_url_and_the_line(both):
 
 
 def test_a_vocabulary_is_saved_and_loaded(both, encoder):
-    """Its bytes are those of a file, and reading gives the same vocabulary, whether the format is reported or not."""
+    """A URL has the bytes of a local file, and is read as the same vocabulary."""
     local, far = both
     for place in both:
         encoder.vocabulary.save(f"{place}/v.volt")
@@ -128,7 +128,7 @@ def test_a_vocabulary_is_saved_and_loaded(both, encoder):
 
 @pytest.mark.parametrize("to", ["subword-nmt", "huggingface"])
 def test_a_foreign_vocabulary_is_read_with_what_lies_beside_it(both, encoder, to):
-    """A format of two files is read from two URLs, and one of one from one."""
+    """A format of several files is read from several URLs."""
     for place in both:
         write_vocabulary(encoder.vocabulary.closed(), f"{place}/codes", to=to)
     local, far = (f"{place}/codes" for place in both)
@@ -139,7 +139,7 @@ def test_a_foreign_vocabulary_is_read_with_what_lies_beside_it(both, encoder, to
 
 
 def test_encoded_output_is_the_same(both, encoder, tmp_path):
-    """Files encoded from a URL, and to one, hold the same bytes; what is there already is not made again."""
+    """Files encoded from and to URLs have the same bytes; a second run skips finished files."""
     local, far = both
     paths = [f"{far}/a.txt", f"{far}/b.txt.gz"]
     encode_one(
@@ -155,7 +155,7 @@ def test_encoded_output_is_the_same(both, encoder, tmp_path):
 
 
 def test_what_fails_leaves_nothing(both):
-    """A write that fails leaves what was there; nobody sees half of it."""
+    """A failing write leaves the old content, and nobody sees a part of the new one."""
     with write_atomic(f"{both[1]}/new") as file:
         file.write(b"whole")
         with pytest.raises(FileNotFoundError):
@@ -168,13 +168,13 @@ def test_what_fails_leaves_nothing(both):
 
 @pytest.mark.parametrize("place", ["https://host/v.volt", "memory://corpus/"])
 def test_what_cannot_be_written_is_reported_before(place):
-    """A server of http takes no files, and a folder is none."""
+    """An HTTP server and a folder are refused before anything is written."""
     with pytest.raises(OutputError, match="it was not changed"):
         check_writable(place)
 
 
 def test_an_output_that_is_read_is_refused(both):
-    """However it is spelled, and for file:// too."""
+    """Whatever the spelling of the URL, also of file://."""
     with pytest.raises(ConfigError, match="would be written over"):
         check_distinct(["memory:///corpus/./a.txt"], [f"{both[1]}/a.txt"])
     with pytest.raises(ConfigError, match="would be written over"):
@@ -183,7 +183,7 @@ def test_an_output_that_is_read_is_refused(both):
 
 
 def test_a_file_url_is_the_file(both, encoder):
-    """file:// reads and writes what the path does."""
+    """file:// reads and writes the local file."""
     local = f"file://{both[0]}"
     assert expand(f"{local}/*.txt") == expand(f"{both[0]}/*.txt")
     assert volt.count_words(local).table.rows() == volt.count_words(both[0]).table.rows()
@@ -205,7 +205,7 @@ def test_a_change_while_it_is_read_is_reported(monkeypatch):
 
 @pytest.mark.parametrize("scheme", ["s3", "gs"])
 def test_a_missing_library_is_named(scheme, monkeypatch):
-    """A missing library for a scheme is reported with the command that installs it."""
+    """The error contains the command that installs the library of a scheme."""
     from fsspec.registry import _registry
 
     library = {"s3": "s3fs", "gs": "gcsfs"}[scheme]
@@ -288,7 +288,7 @@ def test_parts_of_patterns_are_regular_expressions() -> None:
 
 
 def test_pages_are_asked_for_no_deeper_than_a_pattern_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A star stands for one level of links, two for all; links with a query, or to the page itself, are left out."""
+    """A star stands for one level of links, two for all; links with a query, or to the page itself, are ignored."""
     pages = {
         "http://h/": ["http://h/a/", "http://h/x.txt", "http://h/"],
         "http://h/a/b/": ["http://h/a/b/z.txt"],

@@ -1,4 +1,4 @@
-"""Laws of URLs that are cut into ranges: any cut counts what the whole file counts, and no two versions are mixed."""
+"""Laws of ranges of URLs: they count what the whole file counts, and never mix two versions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def web(clock: Clock) -> Iterator[Web]:
     ("name", "size"), in_turns(product(FILES, [1_000, 4_096, 5_000, len(LINES[0]) * 100]), 2)
 )
 def test_ranges_count_what_the_file_counts(web: Web, tmp_path: Path, name: str, size: int) -> None:
-    """Words, lines and bytes, wherever it is cut; each byte is sent about once."""
+    """Words, lines and bytes do not depend on the cuts; each byte is sent about once."""
     (tmp_path / "a.txt").write_bytes(FILES[name])
     url, local = f"{web.url}/{name.replace(' ', '-')}.txt?key=hunter2", str(tmp_path / "a.txt")
     expected = count_words(local)
@@ -60,7 +60,7 @@ def test_ranges_count_what_the_file_counts(web: Web, tmp_path: Path, name: str, 
 
 
 def test_ranges_are_read_from_a_server_that_refuses_many_requests(web: Web) -> None:
-    """As if it refused none."""
+    """Retries give the same counts."""
     draw = random.Random(5)
     web.faults = iter(
         lambda: draw.choice(["503", "429", "cut"]) if draw.random() < 0.5 else "", None
@@ -70,7 +70,7 @@ def test_ranges_are_read_from_a_server_that_refuses_many_requests(web: Web) -> N
 
 
 def test_an_error_names_the_line_of_the_file(web: Web, tmp_path: Path) -> None:
-    """The message is that of the local file, with the URL, and without its key."""
+    """The message equals that of the local file, with the URL, but without its key."""
     data = TEXT + b"low \xff\n" + TEXT
     web.files["/bad.txt"] = data
     (tmp_path / "bad.txt").write_bytes(data)
@@ -85,7 +85,7 @@ def test_an_error_names_the_line_of_the_file(web: Web, tmp_path: Path) -> None:
 def test_what_cannot_be_cut_exactly_is_not_cut(
     web: Web, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    """It is counted as a whole, or the count raises the error."""
+    """Such a URL is counted as a whole, or raises an error."""
     url = f"{web.url}/plain.txt"
     if fault == "no ranges":
         web.ranges = False
@@ -111,7 +111,7 @@ def test_what_cannot_be_cut_exactly_is_not_cut(
     "change", [TEXT.replace(b"newest", b"oldest"), TEXT + b"low\n", TEXT[:9_000], b"", None]
 )
 def test_a_file_that_changes_is_reported_and_never_mixed(web: Web, change: bytes | None) -> None:
-    """Before a range is read, and between two pieces of it; a file that is gone is reported, too."""
+    """A change or removal is detected before a range is read, and between two pieces of it."""
     url = f"{web.url}/plain.txt"
     parts = ranges_of(url, size=8_000)
     assert len(list(read_range(parts[0]))) == 1
@@ -132,7 +132,7 @@ def test_a_file_that_changes_is_reported_and_never_mixed(web: Web, change: bytes
 
 
 def test_a_range_needs_few_requests(web: Web) -> None:
-    """One for its text, and some for what is checked and searched at its ends, however long it is."""
+    """One for its text, and a few to check and search its ends, however long it is."""
     web.files["/plain.txt"] = TEXT * 50
     part: FileRange = ranges_of(f"{web.url}/plain.txt", size=500_000)[1]
     web.asked.clear()

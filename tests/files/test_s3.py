@@ -37,7 +37,7 @@ TEXT = "".join(f"low lower newest {number % 97} widest\n" for number in range(4_
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a plain and a packed file."""
+    """A folder with a plain and a compressed file."""
     folder = tmp_path_factory.mktemp("corpus")
     (folder / "a.txt").write_text(TEXT)
     (folder / "b.txt.gz").write_bytes(gzip.compress(TEXT[:9_000].encode()))
@@ -46,7 +46,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bucket(local: Path) -> Iterator[str]:
-    """The URL of the same files on a server of this process."""
+    """The URL of equal files on a local S3 server."""
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -66,14 +66,14 @@ def bucket(local: Path) -> Iterator[str]:
 
 @pytest.fixture
 def clock(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of retries; those of s3fs take no time either."""
+    """The clock of retries; pauses of s3fs take no time either."""
     sleep = asyncio.sleep
     monkeypatch.setattr("asyncio.sleep", lambda seconds: sleep(0))
     return clock
 
 
 def test_search_encode_and_a_folder_of_outputs(bucket, local, tmp_path):
-    """Commands from and to a bucket write the bytes that they write from and to files."""
+    """Commands write the same bytes to a bucket as to a folder."""
     for source, target in ((str(local), f"{tmp_path}/"), (f"{bucket}/*", "s3://corpus/made/")):
         model = f"{target}v.volt"
         assert status_of(["search", source, "-o", model, "-q", "--candidates", 30]) == 0
@@ -91,7 +91,7 @@ def test_search_encode_and_a_folder_of_outputs(bucket, local, tmp_path):
 
 
 def test_a_stream_reads_ranges(bucket, local, tmp_path, monkeypatch):
-    """Lines and states are those of local files, also from the index in the cache."""
+    """Lines and states equal those of local files, also with a cached index."""
     monkeypatch.setattr("volt.stream.reading.text_shard.SMALL", 0)
     found = []
     for folder in (str(local), bucket, bucket):
@@ -105,7 +105,7 @@ def test_a_stream_reads_ranges(bucket, local, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("url", ["s3://corpus/none.txt", "s3://no-such-bucket/a.txt"])
 def test_what_is_not_there_is_reported(bucket, url):
-    """An object or a bucket, to be read or written."""
+    """A missing object or bucket is reported when it is read or written."""
     with pytest.raises(CorpusError, match=f"^{url}: cannot be read: no such file"):
         expand(url)
     if "bucket" in url:
@@ -117,7 +117,7 @@ def test_what_is_not_there_is_reported(bucket, url):
 
 
 def test_who_has_no_credentials_is_reported(bucket, monkeypatch):
-    """Before anything is asked."""
+    """Missing credentials are reported before any request."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -131,7 +131,7 @@ def test_who_has_no_credentials_is_reported(bucket, monkeypatch):
 
 
 def test_a_server_that_is_gone_is_reported(local, tmp_path, monkeypatch, clock):
-    """A count fails with one error, and so does a stream, which goes on from its state when the server is back."""
+    """A count and a stream fail with one error; the stream continues from its state when the server is back."""
     monkeypatch.setattr("volt.stream.reading.text_shard.SMALL", 0)
     monkeypatch.setattr(remote, "_systems", {})
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -170,7 +170,7 @@ def test_a_server_that_is_gone_is_reported(local, tmp_path, monkeypatch, clock):
 
 
 def test_a_server_that_is_silent_is_left_after_some_tries(monkeypatch, clock):
-    """Nobody asks more often than is reported, so that it does not take for ever."""
+    """The number of tries is the one that the error reports."""
     monkeypatch.setenv("VOLT_RETRY_FOR", "2")
     for name, value in (("_SILENT", 0.05), ("_systems", {})):
         monkeypatch.setattr(remote, name, value)
@@ -199,7 +199,7 @@ def test_a_server_that_is_silent_is_left_after_some_tries(monkeypatch, clock):
 def test_a_bucket_that_says_slow_down_gives_the_bytes_of_its_files(
     bucket, local, monkeypatch, clock
 ):
-    """70 % of requests are refused, cut or stalled: lists, reads and writes are as without."""
+    """If 70 % of requests are refused, cut or stalled, lists, reads and writes still have the right bytes."""
     draw, kinds = random.Random(5), ("503", "503", "429", "500", "cut", "stall")
     with web_server(
         behind=int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2]), retry_after="3"

@@ -1,4 +1,4 @@
-"""Laws of reading a small file at once: what cannot be read is an error of the kind asked for, with its place."""
+"""Laws of reading a small file at once: faults are errors of the requested class, with their place."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_text_is_what_was_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("packer", PACKERS)
 def test_the_limit_counts_unpacked_bytes_of_all_members(tmp_path: Path, packer: str) -> None:
-    """Exactly as many bytes as allowed are read, one more is an error, also if a further member holds it."""
+    """Exactly the limit is read; one more byte is an error, also in a further member."""
     text, path = b"low\n" * 1000, tmp_path / "a"
     for parts in ([text], [text, b""], [text[:-1], text[-1:]]):
         path.write_bytes(b"".join(map(PACKERS[packer], parts)))
@@ -57,7 +57,7 @@ def test_the_limit_counts_unpacked_bytes_of_all_members(tmp_path: Path, packer: 
 def test_the_start_of_a_packed_file_needs_no_more_than_its_start(
     tmp_path: Path, packer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of three megabytes that hardly shrink, half are read at most; the bytes are the first of the text."""
+    """Of three megabytes that hardly shrink, at most half are read."""
     text, read = Random(1).randbytes(3 << 20), list[int]()
     (tmp_path / "a").write_bytes(PACKERS[packer](text))
     start = small_files.read_start
@@ -84,7 +84,7 @@ def test_what_cannot_be_read_is_an_error_of_the_kind(tmp_path: Path, kind: type[
     st.sampled_from([b"\xff", b"\xc3", b"\xed\xa0\x80"]),
 )
 def test_bytes_that_are_no_text_have_their_line(lines: list[str], bad: bytes) -> None:
-    """The line is one more than the line ends before the first byte that is not UTF-8."""
+    """The error names the line of the first byte that is not UTF-8."""
     data = "".join(f"{line}\n" for line in lines).encode() + bad + b"\n"
     with pytest.raises(ConfigError, match=f"^a:{len(lines) + 1}: not UTF-8 text; mend it$"):
         decoded("a", data, kind=ConfigError, remedy="; mend it")

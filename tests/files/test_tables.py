@@ -11,12 +11,12 @@ from volt.files.tables import columns_in, is_json_lines, is_parquet
 
 
 def _named(description: str) -> str:
-    """The names of columns in a description."""
+    """Return the names of the columns in a description."""
     return " ".join(re.findall(r"\d '(.*?)'", description))
 
 
 def test_tables_are_recognised_by_name_and_first_lines(tmp_path: Path) -> None:
-    """JSON lines by their ending, Parquet by its first bytes, a table by tabs within each of its first five lines."""
+    """JSON lines by their ending, Parquet by its first bytes, others by separators in the first five lines."""
     assert [
         is_json_lines(name)
         for name in ("a.jsonl", "a.ndjson.gz", "a.jsonl.xz", "a.jsonl.txt", "a.json", "a")

@@ -14,7 +14,7 @@ from volt.files.temporary import _name, scratch_folder
 def test_a_folder_is_gone_afterwards_and_one_that_a_killed_process_left_is_swept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What has no owner is removed by the next; folders in use, links and others' folders stay."""
+    """The next process removes it; folders in use, links and others' folders stay."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     left = tmp_path / f"volt-{os.getuid()}-left"
     (left / "deep").mkdir(parents=True)
@@ -31,7 +31,7 @@ def test_a_folder_is_gone_afterwards_and_one_that_a_killed_process_left_is_swept
 def test_the_folder_that_was_asked_for_is_used_or_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By its name, also if it is named from here; never another one in its place."""
+    """TMPDIR may be relative, and no other folder replaces it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there").mkdir()
     (tmp_path / "file").touch()

@@ -1,4 +1,4 @@
-"""Laws of telling text from binary data: a NUL is a character like any other, and only the head as a whole decides."""
+"""Laws of detecting binary data: NUL is a character like any other, and the whole head decides."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXT = "The cat sat on the mät.\n" * 400
 
 
 def pieces_of(data: bytes, sizes: list[int]) -> list[bytes]:
-    """The data in pieces of these sizes, and the rest."""
+    """Return the data in pieces of these sizes, and the rest."""
     found, start = [], 0
     for size in sizes:
         found.append(data[start : start + size])
@@ -35,7 +35,7 @@ def pieces_of(data: bytes, sizes: list[int]) -> list[bytes]:
 
 
 def verdict(data: bytes, sizes: list[int]) -> str | None:
-    """What is said of data that come in pieces; None for text, which comes out as it went in."""
+    """Return the error for data that come in pieces; None for text, which passes unchanged."""
     passed = []
     try:
         for piece in refusing_binary("a", pieces_of(data, sizes)):
@@ -49,7 +49,7 @@ def verdict(data: bytes, sizes: list[int]) -> str | None:
 @given(st.integers(0, len(TEXT)), st.integers(1, 40))
 @settings(max_examples=examples(60))
 def test_a_nul_is_text_wherever_it_stands(place, n):
-    """A few NULs in a text do not make it binary, at whatever place they stand."""
+    """A few NULs do not make a text binary, wherever they are."""
     assert foreign((TEXT[:place] + "\0" * n + TEXT[place:]).encode()[:HEAD_SIZE]) is None
 
 
@@ -74,7 +74,7 @@ TEXTS = {"text", "nul", "latin", "late"}
 @given(sizes=st.lists(st.integers(1, 5_000), max_size=4))
 @settings(max_examples=examples(15))
 def test_the_verdict_does_not_depend_on_how_data_are_read(name, sizes):
-    """In one piece or in several of any size, the same is said of data; text passes unchanged."""
+    """Pieces of any size give the same verdict."""
     message = verdict(DATA[name], sizes)
     assert message == verdict(DATA[name], [])
     assert (message is None) == (name in TEXTS)
@@ -82,14 +82,14 @@ def test_the_verdict_does_not_depend_on_how_data_are_read(name, sizes):
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
 def test_wide_encodings_are_named_with_the_command_that_converts_them(encoding):
-    """UTF-16 and UTF-32 without a byte order mark are named, from a word on."""
+    """UTF-16 and UTF-32 are detected without a byte order mark, even in one word."""
     name = encoding.upper().replace("-LE", "LE").replace("-BE", "BE")
     for text in ("low\n", TEXT):
         assert f"iconv -f {name} -t UTF-8" in (foreign(text.encode(encoding)[:HEAD_SIZE]) or "")
 
 
 def test_shares_at_which_data_are_binary():
-    """Of 64 bytes or more, 30 % of NUL or of other control bytes are too many, and 5 % where it is no UTF-8."""
+    """In 64 bytes or more, 30 % of control bytes are binary data, or 5 % if it is not UTF-8."""
     for bad in (b"\0", b"\x01"):
         assert foreign(bad * 29 + b"x" * 71) is None
         assert "30% of its first 100 bytes" in (foreign(bad * 30 + b"x" * 70) or "")

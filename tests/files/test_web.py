@@ -1,4 +1,4 @@
-"""Laws of reading by http: with ranges and without, from servers that fail, and without telling secrets."""
+"""Laws of reading by HTTP: with and without ranges, from failing servers, and without showing secrets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ READERS = pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "whole
 
 @pytest.fixture
 def web(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Iterator[Web]:
-    """A server of some files, read by small ranges and asked again without a pause."""
+    """A server of some files, read by small ranges; pauses of retries take no time."""
     monkeypatch.setattr(remote_files, "HEAD", 1_000)
     monkeypatch.setattr(remote_files, "STEP", 20_000)
     files = {
@@ -45,7 +45,7 @@ def web(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Iterator[Web]:
 
 @READERS
 def test_a_server_gives_the_bytes_of_the_file(web, ranges):
-    """Whatever it knows of ranges, and however the file is packed; an empty one is empty."""
+    """With and without ranges, and whatever the compression; an empty file is empty."""
     web.ranges = ranges
     assert b"".join(read_raw(f"{web.url}/a.txt")) == DATA
     assert b"".join(read_raw(f"{web.url}/c/b.txt.gz")) == DATA
@@ -56,7 +56,7 @@ def test_a_server_gives_the_bytes_of_the_file(web, ranges):
 
 @READERS
 def test_reads_of_any_size_give_the_bytes_in_order(web, ranges):
-    """A read gives as many bytes as were asked for, or fewer, and none only at the end."""
+    """A read returns at most as many bytes as requested, and none only at the end."""
     web.ranges = ranges
     draw = random.Random(5)
     with RemoteFile(f"{web.url}/a.txt") as file:
@@ -65,7 +65,7 @@ def test_reads_of_any_size_give_the_bytes_in_order(web, ranges):
 
 
 def test_ranges_are_asked_for_and_only_those_that_are_read(web):
-    """The first bytes of a large file cost no more than these."""
+    """To read the first bytes of a large file, only these are requested."""
     assert remote.read_range(f"{web.url}/a.txt", 5_000, 7) == DATA[5_000:5_007]
     assert web.asked == ["GET /a.txt bytes=5000-5006"]
     with RemoteFile(f"{web.url}/a.txt") as file:
@@ -79,7 +79,7 @@ def test_ranges_are_asked_for_and_only_those_that_are_read(web):
 
 
 def test_links_of_a_page_are_a_folder(web):
-    """A URL that ends in a slash is a folder; patterns take names from its page."""
+    """A URL that ends in a slash is a folder, whose page lists the names that patterns match."""
     assert expand(f"{web.url}/") == [f"{web.url}{name}" for name in sorted(web.files)]
     assert expand(f"{web.url}/*.txt") == [f"{web.url}/a.txt", f"{web.url}/empty.txt"]
     assert expand(f"{web.url}/c/**/*.txt") == [f"{web.url}/c/d/e.txt"]
@@ -92,7 +92,7 @@ def test_links_of_a_page_are_a_folder(web):
 @READERS
 @pytest.mark.parametrize("fault", ["cuts", "refusals"])
 def test_a_server_that_always_fails_is_reported_after_some_tries(web, ranges, fault):
-    """In the middle or at the start: one error that says how often it was asked."""
+    """In the middle or at the start, one error says how often the request was sent."""
     web.ranges = ranges
     with RemoteFile(f"{web.url}/a.txt") as file:
         assert file.read(500) == DATA[:500]
@@ -108,7 +108,7 @@ def test_a_server_that_always_fails_is_reported_after_some_tries(web, ranges, fa
 
 
 def test_nobody_who_listens_is_reported(clock):
-    """A server that is not there."""
+    """A server that does not run is reported."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/a.txt"
@@ -117,7 +117,7 @@ def test_nobody_who_listens_is_reported(clock):
 
 
 def test_a_server_that_is_silent_is_reported(monkeypatch, clock):
-    """Nothing hangs: who accepts and never answers is left."""
+    """A server that accepts and never answers does not block the reader."""
     monkeypatch.setenv("VOLT_RETRY_FOR", "9")
     monkeypatch.setattr(remote, "_SILENT", 0.05)
     monkeypatch.setattr(remote, "_systems", {})
@@ -127,7 +127,7 @@ def test_a_server_that_is_silent_is_reported(monkeypatch, clock):
 
 
 def test_a_state_behind_a_server_that_fails_is_not_taken_for_none(web):
-    """Or a run that is to go on would begin anew, and write over the state."""
+    """Otherwise, a resumed run would start anew, and overwrite its state."""
     assert exists(f"{web.url}/a.txt")
     assert not exists(f"{web.url}/b.txt")
     web.refusals = 1_000
@@ -148,7 +148,7 @@ def test_a_refusal_is_final(web, status, what):
 
 
 def test_a_loop_of_redirects_is_final(web):
-    """It is reported at once: the library follows some redirects of HEAD and of GET, then it stops."""
+    """It is reported after the redirects that the library follows."""
     web.refusals, web.status = 1_000, 302
     with pytest.raises(CorpusError, match="the server redirects in a loop"):
         expand(f"{web.url}/a.txt")
@@ -156,7 +156,7 @@ def test_a_loop_of_redirects_is_final(web):
 
 
 def test_no_secret_is_reported(web):
-    """A user, a password and a signature are sent, and shown nowhere."""
+    """A user, a password and a signature are sent, but never shown."""
     url = f"http://me:hunter2@{web.url.removeprefix('http://')}/a.txt?Signature=hunter2"
     assert next(read_blocks(url)).place(3) == f"{web.url}/a.txt:4"
     assert any("Signature=hunter2" in asked for asked in web.asked)

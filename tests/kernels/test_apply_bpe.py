@@ -1,4 +1,4 @@
-"""The compiled merging of words, against its definition, with merges that no learner would make."""
+"""The loops that merge words, compared with the definition, with merges that no learner would make."""
 
 from __future__ import annotations
 
@@ -20,31 +20,43 @@ from volt.kernels.arrays import Words
 from volt.kernels.bpe_tables import N_FIRST, Merges, no_spellings, ranked_merges, spellings
 from volt.vocabulary import Vocabulary
 
-# Parts of loops are plain Python to tests, which does not wrap integers silently.
+# Tests call parts of loops as plain Python, which warns when integers wrap.
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in scalar:RuntimeWarning")
 N_TOKENS = 12
+NO_RULE = PieceRule(np.ones(300, np.uint8), np.full(300, -1), no_spellings())
 Merge = tuple[int, int, int]
-Run = tuple[int, ...]
 
 
 def drawn_merges(rng: Random) -> list[Merge]:
-    """Merges of lower tokens into higher ones: repeated pairs, equal results, and ranks below those of their parts."""
-    sides = [sorted(rng.sample(range(N_TOKENS), 2)) for _ in range(rng.randint(0, 14))]
-    merges = [
-        (rng.choice([low, low // 2]), rng.choice([low, low // 3]), high) for low, high in sides
-    ]
+    """Draw merges of lower tokens into higher ones: with repeated pairs, equal results, and ranks below their parts'."""
+    merges = list[Merge]()
+    for _ in range(rng.randint(0, 14)):
+        low, high = sorted(rng.sample(range(N_TOKENS), 2))
+        merges.append((rng.choice([low, low // 2]), rng.choice([low, low // 3]), high))
     if rng.random() < 0.3:
-        merges = [(low, low, 9 + k) for k, (low, _, _) in enumerate(merges[:3]) if low < 9]
+        return [(low, low, 9 + k) for k, (low, _, _) in enumerate(merges[:3]) if low < 9]
     return merges
 
 
 def made_of(merges: list[Merge], *, one_by_one: bool = False) -> Merges:
-    table = np.array(merges, np.int32).reshape(-1, 3)
-    return ranked_merges(table[:, 0], table[:, 1], table[:, 2], one_by_one=one_by_one)
+    columns = np.array(merges, np.int32).reshape(-1, 3).T
+    return ranked_merges(*columns, one_by_one=one_by_one)
+
+
+def merged(symbols: list[tuple[int, int]], merge: Merge, places: set[int], most: int) -> int:
+    """Merge pairs at these places from left to right, at most so many. Return how many were merged."""
+    n = i = 0
+    while i + 1 < len(symbols) and n < most:
+        (place, left), (_, right) = symbols[i : i + 2]
+        if place in places and (left, right) == merge[:2]:
+            symbols[i : i + 2] = [(place, merge[2])]
+            n += 1
+        i += 1
+    return n
 
 
 def steps(
-    symbols: list[int],
+    word: list[int],
     merges: list[Merge],
     *,
     one_by_one: bool = False,
@@ -52,191 +64,158 @@ def steps(
     chance: Drawn | None = None,
     heap: bool = False,
 ) -> tuple[list[int], list[tuple[int, int]]]:
-    """Merge the lowest rank of which a pair is not passed over. Return the symbols, and each rank with its number.
+    """Merge the lowest rank that has a pair that is not skipped. Return the symbols, and each rank and its number.
 
-    heap: whether chance is asked by rank, up to the first that is merged, rather than from left to right
+    heap: whether random numbers are drawn by rank, up to the first that is merged, instead of from left to right
     """
     ranks = {merge[:2]: rank for rank, merge in reversed(list(enumerate(merges)))}
-    parts, done = list(enumerate(symbols)), list[tuple[int, int]]()
+    symbols, done = list(enumerate(word)), list[tuple[int, int]]()
     while True:
-        pairs = [(ranks.get((a, b), -1), p) for (p, a), (_, b) in pairwise(parts)]
-        found, picks = [pair for pair in pairs if pair[0] >= 0], list[tuple[int, int]]()
-        for pair in sorted(found) if heap else found:
-            if heap and picks and (pair[0] != picks[0][0] or one_by_one):
+        pairs = [(ranks.get((a, b), -1), p) for (p, a), (_, b) in pairwise(symbols)]
+        pairs = [pair for pair in pairs if pair[0] >= 0]
+        chosen = list[tuple[int, int]]()
+        for pair in sorted(pairs) if heap else pairs:
+            if heap and chosen and (pair[0] != chosen[0][0] or one_by_one):
                 break
             if chance is None or dropout == 0.0 or chance.fraction() >= dropout:
-                picks.append(pair)
-        if not picks:
-            return [symbol for _, symbol in parts], done
-        rank, output, n = min(picks)[0], list[tuple[int, int]](), 0
-        while parts:
-            (p, symbol), *parts = parts
-            if (
-                parts
-                and (rank, p) in picks
-                and (symbol, parts[0][1]) == merges[rank][:2]
-                and not (one_by_one and n)
-            ):
-                (symbol, parts, n) = merges[rank][2], parts[1:], n + 1
-            output.append((p, symbol))
-        parts = output
-        done.append((rank, n))
+                chosen.append(pair)
+        if not chosen:
+            return [symbol for _, symbol in symbols], done
+        rank = min(chosen)[0]
+        places = {place for other, place in chosen if other == rank}
+        done.append((rank, merged(symbols, merges[rank], places, 1 if one_by_one else len(word))))
 
 
 @pytest.mark.parametrize("one_by_one", [False, True])
 @pytest.mark.parametrize("dropout", [0.0, 0.4, 1.0])
 def test_words_merge_by_definition(dropout: float, one_by_one: bool) -> None:
-    """Both loops, also where a merge makes a pair of a lower rank; the same chance skips the same pairs.
+    """This also holds if a merge makes a pair of a lower rank. The same random numbers skip the same pairs.
 
-    What the working memory held before does not matter.
+    Earlier contents of the working memory do not matter.
     """
     rng = Random(1)
     for _ in range(40):
         merges, n = drawn_merges(rng), rng.choice([1, 2, 3, 5, 8, 9])
-        made, symbols, seed = (
-            made_of(merges, one_by_one=one_by_one),
-            rng.choices([0, 0, 1, 2, 3, -5], k=n),
-            rng.getrandbits(62),
-        )
+        word, seed = rng.choices([0, 0, 1, 2, 3, -5], k=n), rng.getrandbits(62)
         for heap in (False, True):
-            room, state, chance = (
-                used_room(n, held=rng.randint(-1, 3)),
-                np.array([seed]),
-                Drawn(seed),
-            )
-            room.word.symbols[1 : n + 1] = symbols
+            room, state, chance = used_room(n, held=rng.randint(-1, 3)), longs([seed]), Drawn(seed)
+            room.word.symbols[1 : n + 1] = word
             loop = apply_bpe._merge_long if heap else apply_bpe._merge_short
-            loop(n, room, made, dropout, state)
-            p, found = int(not heap), list[int]()
-            while p != (-1 if heap else n + 1):
-                found, p = [*found, int(room.word.symbols[p])], int(room.word.follows[p])
-            expected, _ = steps(
-                symbols, merges, one_by_one=one_by_one, dropout=dropout, chance=chance, heap=heap
-            )
-            assert (found, int(state[0]) & MASK) == (expected, chance.state)
+            loop(n, room, made_of(merges, one_by_one=one_by_one), dropout, state)
+            p, end = (0, -1) if heap else (1, n + 1)
+            symbols = list[int]()
+            while p != end:
+                symbols.append(int(room.word.symbols[p]))
+                p = int(room.word.follows[p])
+            options = {"one_by_one": one_by_one, "dropout": dropout, "chance": chance, "heap": heap}
+            assert symbols == steps(word, merges, **options)[0]  # type: ignore[arg-type]
+            assert int(state[0]) & MASK == chance.state
 
 
 @pytest.mark.parametrize("one_by_one", [False, True])
-def test_pairs_that_no_merge_prevents_change_no_result(one_by_one: bool) -> None:
-    """Merging pairs of atoms before their turn gives the symbols of the definition, for all short words.
+def test_merging_unrivalled_pairs_early_changes_no_result(one_by_one: bool) -> None:
+    """All short words have the symbols of the definition, although pairs that no merge prevents are merged first.
 
-    Also where merges rank below those of their parts, with atoms beyond the table, and with unknown characters.
+    This also holds if merges rank below their parts' merges, for atoms outside the table, and for unknown characters.
     """
     rng, n_early = Random(5), 0
     for case in range(25):
         atoms = [0, 1, 2] if case % 2 else [0, N_FIRST - 1, N_FIRST]
         first, n = atoms[-1] + 1, rng.randint(1, 9)
-        sides = [*atoms, *range(first, first + n)]
-        pairs = [(rng.choice(sides[: i + 3]), rng.choice(sides[: i + 3])) for i in range(n)]
         order = rng.sample(range(n), n) if case % 3 else list(range(n))
-        token = {atom: atom for atom in atoms} | {
-            first + i: first + rank for rank, i in enumerate(order)
-        }
-        merges = [
-            (token[pairs[i][0]], token[pairs[i][1]], first + rank) for rank, i in enumerate(order)
-        ]
+        tokens = [*atoms, *(first + order.index(i) for i in range(n))]
+        pairs = [rng.choices(tokens[: i + 3], k=2) for i in range(n)]
+        merges = [(*pairs[i], first + rank) for rank, i in enumerate(order)]
         made, words = made_of(merges, one_by_one=one_by_one), list(product([*atoms, -5], repeat=5))
-        rule = PieceRule(np.ones(300, np.uint8), np.full(300, -1), no_spellings())
-        found, ends = apply_bpe.encode_words(
-            ints(flat(words)), longs(ends_of(words)), made, rule, 0.0, np.zeros(1, np.int64)
-        )
+        ends, state = longs(ends_of(words)), longs([0])
+        found, ends = apply_bpe.encode_words(ints(flat(words)), ends, made, NO_RULE, 0.0, state)
         expected = [steps(list(word), merges, one_by_one=one_by_one)[0] for word in words]
         assert (found.tolist(), ends.tolist()) == (flat(expected), ends_of(expected))
-        n_early += sum(
-            apply_bpe._merge_unrivalled(5, ints([0, *word, 0, 0]), made) < 5 for word in words[:40]
-        )
+        for word in words[:40]:
+            n_early += apply_bpe._merge_unrivalled(5, ints([0, *word, 0, 0]), made) < 5
     assert n_early > 100
 
 
-def split_back(token: int, kept: list[int], parts: list[int]) -> list[int]:
-    if token < 0 or kept[token] or parts[token] < 0:
+def split_back(token: int, retained: list[int], parts: list[int]) -> list[int]:
+    if token < 0 or retained[token] or parts[token] < 0:
         return [token]
-    return [
-        piece
-        for side in (parts[token] >> 32, parts[token] & 0xFFFFFFFF)
-        for piece in split_back(side, kept, parts)
-    ]
+    sides = parts[token] >> 32, parts[token] & 0xFFFFFFFF
+    return flat(split_back(side, retained, parts) for side in sides)
 
 
 def pieces_of(
     word: list[int],
     chance: Drawn,
-    tokens: Sequence[Run] = (),
+    tokens: Sequence[tuple[int, ...]] = (),
     *,
     merges: list[Merge],
     dropout: float,
-    kept: list[int],
+    retained: list[int],
     parts: list[int],
 ) -> list[int]:
     token = next((number for number, run in enumerate(tokens) if run and list(run) == word), -1)
-    if not dropout and token >= 0 and kept[token]:
+    if not dropout and token >= 0 and retained[token]:
         return [token]
     symbols, _ = steps(word, merges, dropout=dropout, chance=chance)
-    return flat(split_back(symbol, kept, parts) for symbol in symbols)
+    return flat(split_back(symbol, retained, parts) for symbol in symbols)
 
 
 def test_words_become_pieces() -> None:
-    """Without dropout a kept token that spells a word is its piece; other tokens are split back into kept ones.
+    """Without dropout, a retained token that spells a word is its piece; other tokens are split into retained tokens.
 
-    Each line has its own chance, and an empty word no piece.
+    Each line has its own random numbers, and an empty word has no piece.
     """
     rng = Random(2)
     for _ in range(60):
-        merges, dropout = (
-            list({merge[2]: merge for merge in drawn_merges(rng)}.values()),
-            rng.choice([0.0, 0.5]),
-        )
-        kept, parts = rng.choices([0, 1], k=N_TOKENS), [-1] * N_TOKENS
+        merges = list({merge[2]: merge for merge in drawn_merges(rng)}.values())
+        dropout = rng.choice([0.0, 0.5])
+        retained, parts = rng.choices([0, 1], k=N_TOKENS), [-1] * N_TOKENS
         for left, right, result in merges:
             parts[result] = left << 32 | right if result > 2 else -1
         tokens = [tuple(rng.choices([0, 1], k=rng.randint(0, 3))) for _ in range(N_TOKENS)]
-        symbols, ends = ints(flat(tokens)), longs(ends_of(tokens))
-        rule = PieceRule(np.array(kept, np.uint8), np.array(parts), spellings(symbols, ends))
-        words = [
-            rng.choices([0, 0, 1, 2, -5], k=rng.choice([0, 1, 2, 3, 6]))
-            for _ in range(rng.randint(0, 5))
-        ]
+        spelled = spellings(ints(flat(tokens)), longs(ends_of(tokens)))
+        rule = PieceRule(np.array(retained, np.uint8), np.array(parts), spelled)
+        sizes = rng.choices([0, 1, 2, 3, 6], k=rng.randint(0, 5))
+        words = [rng.choices([0, 0, 1, 2, -5], k=size) for size in sizes]
+        pieces = partial(pieces_of, merges=merges, dropout=dropout, retained=retained, parts=parts)
 
-        pieces = partial(pieces_of, merges=merges, dropout=dropout, kept=kept, parts=parts)
-        state, chance = np.array([7]), Drawn(7)
-        whole, ends = ints(flat(words)), longs(ends_of(words))
-        found, found_ends = apply_bpe.encode_words(
-            whole, ends, made_of(merges), rule, dropout, state
-        )
+        chance = Drawn(7)
         expected = [pieces(word, chance, tokens) for word in words]
-        assert found.tolist() == flat(expected)
-        assert found_ends.tolist() == ends_of(expected)
-        rule, lines = (
-            rule._replace(words=no_spellings()),
-            [list(filter(None, words[:2])), [], list(filter(None, words))],
-        )
+        whole, ends = ints(flat(words)), longs(ends_of(words))
+        found = apply_bpe.encode_words(whole, ends, made_of(merges), rule, dropout, longs([7]))
+        assert [row.tolist() for row in found] == [flat(expected), ends_of(expected)]
+
+        rule = rule._replace(words=no_spellings())
+        lines, numbers = [words[:2], [], words], [3, 1, 2**40]
         atoms = [
-            [2 * s + (i == len(w) - 1) for w in line for i, s in enumerate(w)] for line in lines
+            [2 * symbol + (i == len(word) - 1) for word in line for i, symbol in enumerate(word)]
+            for line in lines
         ]
-        ends, numbers = longs(ends_of(atoms)), np.array([3, 1, 2**40])
-        found, found_ends = apply_bpe.encode_sampled(
-            ints(flat(atoms)), ends, made_of(merges), rule, dropout, 5, numbers
-        )
         expected = []
-        for line, number in zip(lines, numbers.tolist(), strict=True):
-            state_of_line = 5 + 0x9E3779B97F4A7C15 ^ (number * -4417276706812531889) & MASK
-            chance = Drawn(state_of_line + 0x9E3779B97F4A7C15 & MASK)
+        for line, number in zip(lines, numbers, strict=True):
+            state = 5 + 0x9E3779B97F4A7C15 ^ (number * -4417276706812531889) & MASK
+            chance = Drawn(state + 0x9E3779B97F4A7C15 & MASK)
             assert apply_bpe.line_state(5, number) & MASK == chance.state
-            expected.append(flat(pieces(word, chance) for word in line))
-        assert found.tolist() == flat(expected)
-        assert found_ends.tolist() == ends_of(expected)
+            expected.append(flat(pieces(word, chance) for word in line if word))
+        found = apply_bpe.encode_sampled(
+            ints(flat(atoms)),
+            longs(ends_of(atoms)),
+            made_of(merges),
+            rule,
+            dropout,
+            5,
+            longs(numbers),
+        )
+        assert [row.tolist() for row in found] == [flat(expected), ends_of(expected)]
 
 
 @pytest.mark.parametrize("n", [LONG, LONG + 1])
-def test_chance_is_asked_by_rank_in_long_words(n: int) -> None:
-    """Words of up to 100 symbols draw from left to right, longer ones by rank: streams depend on it."""
+def test_random_numbers_are_drawn_by_rank_in_long_words(n: int) -> None:
+    """Words of up to 100 symbols draw from left to right, longer ones by rank: the bytes of streams depend on it."""
     rng, merges = Random(3), [(0, 1, 4), (1, 0, 5), (0, 0, 6), (4, 4, 7), (6, 6, 8)]
-    symbols, state, chance = rng.choices([0, 1, 2], k=n), np.array([9]), Drawn(9)
-    rule = PieceRule(np.ones(N_TOKENS, np.uint8), np.full(N_TOKENS, -1), no_spellings())
-    found, _ = apply_bpe.encode_words(
-        np.array(symbols, np.int32), np.array([n]), made_of(merges), rule, 0.3, state
-    )
-    assert found.tolist() == steps(symbols, merges, dropout=0.3, chance=chance, heap=n > 100)[0]
+    word, state, chance = rng.choices([0, 1, 2], k=n), longs([9]), Drawn(9)
+    found, _ = apply_bpe.encode_words(ints(word), longs([n]), made_of(merges), NO_RULE, 0.3, state)
+    assert found.tolist() == steps(word, merges, dropout=0.3, chance=chance, heap=n > 100)[0]
     assert int(state[0]) & MASK == chance.state
 
 
@@ -244,21 +223,15 @@ def test_replacements_are_traced() -> None:
     """A replacement happens at its rank, or late, at the highest rank before it in its word."""
     rng = Random(4)
     for case in range(40):
-        merges, words = (
-            drawn_merges(rng),
-            [rng.choices([0, 0, 1, 2], k=rng.choice([0, 1, 4, 9])) for _ in range(30)],
-        )
+        merges = drawn_merges(rng)
         if case % 2:
             merges = [(1, 2, 4), (0, 1, 3), (3, 2, 5), (0, 4, 5), (5, 0, 6), (6, 6, 7)][case % 3 :]
-        counts, ends = [rng.randint(1, 9) for _ in words], longs(ends_of(words))
-        table = Words(ints(flat(words)), ends, np.array(counts))
-        for stop in (0, 1):
-            regular, late, progress = (
-                [0] * len(merges),
-                list[tuple[int, int]](),
-                np.array([0, stop]),
-            )
-            for word, count in zip(words[: 1 if stop else 30], counts, strict=False):
+        words = [rng.choices([0, 0, 1, 2], k=rng.choice([0, 1, 4, 9])) for _ in range(30)]
+        counts = [rng.randint(1, 9) for _ in words]
+        table = Words(ints(flat(words)), longs(ends_of(words)), longs(counts))
+        for stop, n_words in ((0, 30), (1, 1)):
+            regular, late = [0] * len(merges), list[tuple[int, int]]()
+            for word, count in list(zip(words, counts, strict=True))[:n_words]:
                 step = 0
                 for rank, n in steps(word, merges)[1]:
                     step = max(step, rank)
@@ -266,19 +239,17 @@ def test_replacements_are_traced() -> None:
                         regular[rank] += n * count
                     else:
                         late.append((step << 32 | rank, n * count))
-            found = apply_bpe.trace(table, made_of(merges), progress)
-            assert [
-                found[0].tolist(),
-                list(zip(*map(np.ndarray.tolist, found[1:]), strict=True)),
-            ] == [regular, late]
-            assert progress[0] == (1 if stop else 30)
+            progress = longs([0, stop])
+            found, *found_late = apply_bpe.trace(table, made_of(merges), progress)
+            assert found.tolist() == regular
+            assert list(zip(*map(np.ndarray.tolist, found_late), strict=True)) == late
+            assert progress[0] == n_words
 
 
 def test_too_many_tokens_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A vocabulary that the table of pairs has no numbers for is an error, not a wrong result."""
+    """A vocabulary with more tokens than the table of pairs can store is an error, not a wrong result."""
     monkeypatch.setattr("volt.kernels.bpe_tables.MOST", 3)
-    vocabulary = Vocabulary(
-        merges=(("l", "o"), ("lo", "w")), tokens=("l", "o", "w", "lo", "low"), marker="none"
-    )
+    merges, tokens = (("l", "o"), ("lo", "w")), ("l", "o", "w", "lo", "low")
+    vocabulary = Vocabulary(merges=merges, tokens=tokens, marker="none")
     with pytest.raises(VocabularyError, match="5 tokens and 2 merges: at most 3"):
         Encoder(vocabulary)

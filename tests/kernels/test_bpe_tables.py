@@ -1,4 +1,4 @@
-"""The tables of pairs and of spellings, against dictionaries."""
+"""The hash tables of pairs and of spellings, compared with dictionaries."""
 
 from __future__ import annotations
 
@@ -24,27 +24,25 @@ from volt.kernels.bpe_tables import (
 )
 from volt.vocabulary import Vocabulary
 
-# Parts of loops are plain Python to tests, which does not wrap integers silently.
+# Tests call parts of loops as plain Python, which warns when integers wrap.
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in scalar:RuntimeWarning")
 NUMBERS = [0, 1, 2, N_FIRST - 1, N_FIRST, MOST - 1]
 Run = tuple[int, ...]
 
 
 def first_numbers(keys: list[Run], numbers: list[int] | range) -> dict[Run, int]:
-    """The number at which each key stands first."""
+    """Return the number of each key's first occurrence."""
     return {
         key: number for key, number in zip(reversed(keys), reversed(numbers), strict=True) if key
     }
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 4, 5, 9, 30, 64, 300])
-def test_pairs_have_the_rank_at_which_they_stand_first(n: int) -> None:
-    """In tables of any size, whether or not ranks and results are consecutive; other pairs have no rank."""
+def test_a_pair_has_the_rank_of_its_first_occurrence(n: int) -> None:
+    """This holds for tables of any size, consecutive or other ranks and results; other pairs have no rank."""
     rng, letters = Random(n), NUMBERS if n < 60 else range(40)
-    pairs, ranks = (
-        [(rng.choice(letters), rng.choice(letters)) for _ in range(n)],
-        rng.sample(range(2 * n), n),
-    )
+    pairs = [(rng.choice(letters), rng.choice(letters)) for _ in range(n)]
+    ranks = rng.sample(range(2 * n), n)
     lefts, rights = np.array(pairs, np.int32).reshape(-1, 2).T
     for results, given, one_by_one in (
         (range(9, 9 + n), None, True),
@@ -81,11 +79,9 @@ def test_a_table_doubles_until_all_pairs_have_a_slot() -> None:
 
 
 def test_merges_chosen_to_collide_are_refused() -> None:
-    """Three pairs that share both slots in tables of 8 to 512 slots end in an error of VOLT, not of Python."""
-    atoms, (lefts, rights) = (
-        [chr(0x100 + number) for number in range(2_000)],
-        np.indices((2_000, 2_000)).reshape(2, -1),
-    )
+    """Three pairs that share both slots, in tables of 8 to 512 slots, are an error with a remedy."""
+    atoms = [chr(0x100 + number) for number in range(2_000)]
+    lefts, rights = np.indices((2_000, 2_000)).reshape(2, -1)
     one, other = bpe_tables._slots(bpe_tables._pair(lefts, rights), np.zeros(512, np.int64))
     both = 512 * one + other
     chosen = np.flatnonzero(both == both[0])[:3]
@@ -104,8 +100,8 @@ def table_of(tokens: list[Run]) -> Spellings:
     )
 
 
-def test_spellings_are_found_and_cut() -> None:
-    """A run of symbols is the first token that has them; each cut into two tokens is listed once, the longest first."""
+def test_symbols_are_looked_up_and_cut() -> None:
+    """Symbols spell the first token that has them; each split into two tokens is listed once, longest first part first."""
     rng = Random(1)
     for n in (0, 1, 3, 4, 5, 20, 20, 60):
         tokens = [

@@ -1,7 +1,7 @@
-"""Laws of compiled code on disk: it is kept, found again, never older than any part of it, and never in the way.
+"""Compiled code is stored on disk, loaded again, never older than its source, and never planted by another user.
 
-They are checked in other processes, on a copy of the package with a small loop of its own, part of which is in another
-file. They print whether the loop was found on disk, its result, and how often it was loaded rather than compiled.
+Most laws are checked in other processes, on a copy of the package with a small loop, part of which is in another file.
+They print whether the loop was on disk, its result, and how often it was loaded rather than compiled.
 """
 
 from __future__ import annotations
@@ -13,16 +13,24 @@ import shutil
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
+from numba import config, njit
 
 import volt
+from volt.kernels import jit
+from volt.kernels.warmup import compile_loop
 
 compiles = pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run"
 )
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
 DEADLINE = 120  # seconds
 PART = """
 from volt.kernels.jit import inlined
@@ -52,10 +60,9 @@ COMPILED, LOADED = "False 12 0\n", "True 12 1\n"
 
 @pytest.fixture
 def kernels(tmp_path: Path) -> Path:
-    """The folder of loops of a copy of the package."""
-    shutil.copytree(
-        Path(volt.__file__).parent, tmp_path / "volt", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    """The folder of loops in a copy of the package."""
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(volt.__file__).parent, tmp_path / "volt", ignore=ignore)
     (tmp_path / "home").mkdir()
     folder = tmp_path / "volt" / "kernels"
     (folder / "part.py").write_text(PART)
@@ -64,41 +71,33 @@ def kernels(tmp_path: Path) -> Path:
 
 
 def start(kernels: Path, script: str, settings: Mapping[str, str]) -> subprocess.Popen[str]:
-    """A process that imports the copy of the package, with nothing but these settings for where code is kept."""
+    """Start a process that imports the copy of the package, with only these settings for where code is stored."""
     root = kernels.parent.parent
-    unset = (
-        "XDG_CACHE_HOME",
-        "NUMBA_CACHE_DIR",
-        "NUMBA_CACHE_LOCATOR_CLASSES",
-        "NUMBA_DISABLE_JIT",
-    )
-    environment = {name: value for name, value in os.environ.items() if name not in unset}
-    environment |= {
-        "HOME": str(root / "home"),
-        "PYTHONPATH": str(root),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        **settings,
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name != "XDG_CACHE_HOME" and not name.startswith("NUMBA_")
     }
+    own = {"HOME": str(root / "home"), "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
+    pipe = subprocess.PIPE
     return subprocess.Popen(
         [sys.executable, "-c", script],
-        env=environment,
+        env=environment | own | settings,
         cwd=root,
         text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
     )
 
 
 def output(process: subprocess.Popen[str]) -> str:
-    """What a process prints; it must not fail."""
     printed, errors = process.communicate(timeout=DEADLINE)
     assert process.returncode == 0, errors[-2000:]
     return printed
 
 
 def run(kernels: Path, **settings: str) -> str:
-    """What a process finds, and whether it compiles."""
     return output(start(kernels, LOAD + CALL, settings))
 
 
@@ -107,95 +106,48 @@ def change(kernels: Path, number: int) -> None:
     (kernels / "part.py").write_text(PART.replace("+ 1", f"+ {number}"))
 
 
-def make_unwritable(kernels: Path) -> None:
-    """Nobody, not even root, can write into the package's cache."""
-    (kernels / "__pycache__").write_text("a file in the place of the folder")
-
-
-def kept(folder: Path) -> set[Path]:
-    """Where code of the loop is kept, below a folder."""
+def folders_with_code(folder: Path) -> set[Path]:
     return {path.parent for path in folder.rglob("loop.doubled-*.nbi")}
 
 
-def age(folder: Path, days: float) -> None:
-    """Let a folder be last used so long ago."""
-    os.utime(folder, (time.time() - days * 24 * 3600,) * 2)
-
-
 @compiles
-def test_a_loop_is_compiled_anew_when_a_part_of_it_changes_in_another_file(kernels: Path) -> None:
-    """Code on disk answers for all files that it is made of; when they are as they were, so is it."""
+def test_a_loop_is_compiled_again_when_a_part_in_another_file_changes(kernels: Path) -> None:
+    """Code on disk belongs to all source files: it is loaded only while they are unchanged."""
     assert [run(kernels), run(kernels)] == [COMPILED, LOADED]
     change(kernels, 2)
     assert run(kernels) == "False 14 0\n"
     change(kernels, 1)
     assert run(kernels) == LOADED
-    assert kept(kernels.parent.parent) == kept(kernels / "__pycache__")
+    assert folders_with_code(kernels.parent.parent) == folders_with_code(kernels / "__pycache__")
 
 
 @compiles
-def test_compiled_code_is_cached_per_user_when_the_package_cannot_be_written_to(
-    kernels: Path,
-) -> None:
-    """A second process finds what the first compiled, in the user's folder."""
-    make_unwritable(kernels)
+def test_code_is_stored_per_user_if_the_package_is_not_writable(kernels: Path) -> None:
+    """A second process loads what the first compiled, from the user's cache folder."""
+    (kernels / "__pycache__").write_text("a file in the place of the folder")
     assert [run(kernels), run(kernels)] == [COMPILED, LOADED]
-    assert len(kept(kernels.parent.parent / "home")) == 1
+    assert len(folders_with_code(kernels.parent.parent / "home")) == 1
 
 
 @compiles
 @pytest.mark.campaign
-def test_compiled_code_is_kept_in_the_folder_that_the_user_names(
-    kernels: Path, tmp_path: Path
-) -> None:
-    """NUMBA_CACHE_DIR goes before the package's own folder, and parts that changed count there too."""
-    named = str(tmp_path / "named")
-    assert [run(kernels, NUMBA_CACHE_DIR=named) for _ in range(2)] == [COMPILED, LOADED]
+def test_code_is_stored_in_the_folder_that_the_user_sets(kernels: Path, tmp_path: Path) -> None:
+    """NUMBA_CACHE_DIR takes precedence over the package's own folder, and changed parts count there too."""
+    own = str(tmp_path / "own")
+    assert [run(kernels, NUMBA_CACHE_DIR=own) for _ in range(2)] == [COMPILED, LOADED]
     change(kernels, 2)
-    assert run(kernels, NUMBA_CACHE_DIR=named) == "False 14 0\n"
-    assert kept(tmp_path) == kept(tmp_path / "named")
-    assert len(kept(tmp_path)) == 2
+    assert run(kernels, NUMBA_CACHE_DIR=own) == "False 14 0\n"
+    assert folders_with_code(tmp_path) == folders_with_code(tmp_path / "own")
+    assert len(folders_with_code(tmp_path)) == 2
 
 
 def give_away(folder: Path) -> None:
-    """Give a folder, and all in it, to another user."""
     for path in (folder, *folder.rglob("*")):
         os.chown(path, 65534, 65534)
 
 
-@compiles
-@pytest.mark.parametrize(
-    "share",
-    [
-        pytest.param(lambda folder: folder.chmod(0o777), id="writable"),
-        pytest.param(
-            give_away,
-            id="foreign",
-            marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away"),
-        ),
-    ],
-)
-def test_planted_code_is_never_run(
-    kernels: Path, tmp_path: Path, share: Callable[[Path], None]
-) -> None:
-    """Pickles in a folder that other users can change are not loaded; the loop is compiled, and a warning says why."""
-    named, ran = tmp_path / "named", tmp_path / "ran"
-    named.mkdir()
-    settings = {"NUMBA_CACHE_DIR": str(named)}
-    assert run(kernels, **settings) == COMPILED
-    stored = [path for path in named.rglob("*") if path.suffix in (".nbi", ".nbc")]
-    for path in stored:
-        path.write_bytes(pickle.dumps(Planted(str(ran))))
-    share(named)
-    process = start(kernels, LOAD + CALL, settings)
-    printed, errors = process.communicate(timeout=DEADLINE)
-    assert len(stored) > 1
-    assert not ran.exists()
-    assert (printed, errors.count("set NUMBA_CACHE_DIR")) == (COMPILED, 1)
-
-
 class Planted:
-    """An object that creates a file when it is unpickled."""
+    """An object that creates a folder when it is unpickled."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -205,9 +157,35 @@ class Planted:
 
 
 @compiles
+@pytest.mark.parametrize(
+    "share",
+    [
+        pytest.param(lambda folder: folder.chmod(0o777), id="writable"),
+        pytest.param(give_away, id="foreign", marks=as_root),
+    ],
+)
+def test_planted_code_is_never_run(
+    kernels: Path, tmp_path: Path, share: Callable[[Path], None]
+) -> None:
+    """Pickles in a folder that other users can change are not loaded; the loop is compiled, with one warning."""
+    named, ran = tmp_path / "named", tmp_path / "ran"
+    named.mkdir()
+    settings = {"NUMBA_CACHE_DIR": str(named)}
+    assert run(kernels, **settings) == COMPILED
+    stored = [path for path in named.rglob("*") if path.suffix in (".nbi", ".nbc")]
+    for path in stored:
+        path.write_bytes(pickle.dumps(Planted(str(ran))))
+    share(named)
+    printed, errors = start(kernels, LOAD + CALL, settings).communicate(timeout=DEADLINE)
+    assert len(stored) > 1
+    assert not ran.exists()
+    assert (printed, errors.count("set NUMBA_CACHE_DIR")) == (COMPILED, 1)
+
+
+@compiles
 @pytest.mark.campaign
 def test_loops_run_from_a_zip_file(kernels: Path, tmp_path: Path) -> None:
-    """Where no sources can be compared, every process compiles rather than trust what is on disk."""
+    """If sources cannot be compared, every process compiles instead of loading code from disk."""
     root = tmp_path / "zipped"
     archive = shutil.make_archive(str(tmp_path / "package"), "zip", tmp_path, "volt")
     (root / "home").mkdir(parents=True)
@@ -215,7 +193,7 @@ def test_loops_run_from_a_zip_file(kernels: Path, tmp_path: Path) -> None:
 
 
 def test_loops_run_as_plain_python(kernels: Path, tmp_path: Path) -> None:
-    """With NUMBA_DISABLE_JIT nothing is compiled or kept."""
+    """With NUMBA_DISABLE_JIT, nothing is compiled or stored."""
     script = LOAD + 'print(not warmup.missing("words"), loop.doubled(5))'
     assert output(start(kernels, script, {"NUMBA_DISABLE_JIT": "1"})) == "True 12\n"
     assert not list(tmp_path.rglob("loops-*"))
@@ -223,8 +201,8 @@ def test_loops_run_as_plain_python(kernels: Path, tmp_path: Path) -> None:
 
 @compiles
 @pytest.mark.campaign
-def test_processes_that_start_at_once_share_what_they_compile(kernels: Path) -> None:
-    """Whoever comes first, all get the right result, and all later ones find it."""
+def test_processes_that_compile_at_the_same_time_share_the_result(kernels: Path) -> None:
+    """All of them compute the right result, and every later process loads the code."""
     for process in [start(kernels, LOAD + CALL, {}) for _ in range(3)]:
         assert output(process).split()[1] == "12"
     assert run(kernels) == LOADED
@@ -233,42 +211,293 @@ def test_processes_that_start_at_once_share_what_they_compile(kernels: Path) -> 
 @compiles
 @pytest.mark.campaign
 def test_a_process_outlives_the_folder_of_its_code(kernels: Path) -> None:
-    """A process of older code, whose folder is removed by one of newer code, runs its own: it compiles it again."""
+    """If a process with newer sources removes the folder of a running process, that process compiles again."""
     assert run(kernels) == COMPILED
-    (mine,) = kept(kernels)
+    (own,) = folders_with_code(kernels)
     older = start(kernels, LOAD + "print('ready', flush=True); input()" + CALL, {})
     assert older.stdout
     assert older.stdout.readline() == "ready\n"
-    age(mine.parent, 2)
+    os.utime(own.parent, (time.time() - 2 * jit.UNUSED,) * 2)
     change(kernels, 2)
     assert run(kernels) == "False 14 0\n"
-    assert not mine.exists()
+    assert not own.exists()
     assert older.communicate("\n", timeout=DEADLINE) == (COMPILED, "")
     change(kernels, 1)
     assert run(kernels) == LOADED
 
 
-def test_all_loops_are_compiled_by_one_module_from_files_beside_it() -> None:
-    """Else their code would be kept without regard to its parts, or its parts would not all be looked at."""
+def test_loops_are_compiled_only_by_jit_from_files_of_the_package() -> None:
+    """Code compiled elsewhere, or from files outside volt/kernels/, would not be compiled again when these change."""
+    allowed = ("kernels", "errors", "own_files")  # no loop uses errors
+    compilers = {"njit", "jit", "vectorize", "guvectorize", "stencil", "cfunc"}
     for path in Path(volt.__file__).parent.rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-        compilers = {alias.name for node in froms if node.module == "numba" for alias in node.names}
-        if path.name != "jit.py":
-            assert not compilers & {
-                "njit",
-                "jit",
-                "vectorize",
-                "guvectorize",
-                "stencil",
-                "cfunc",
-            }, path
-        if path.parent.name == "kernels":
-            modules = {
-                node.module or ""
-                for node in froms
-                if (node.module or "").partition(".")[0] == "volt"
-            }
-            assert all(
-                name.split(".")[1] in ("kernels", "errors", "own_files") for name in modules
-            ), path  # no loop has an error
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom):
+                continue
+            if node.module == "numba" and path.name != "jit.py":
+                assert not compilers & {alias.name for alias in node.names}, path
+            package, _, name = (node.module or "").partition(".")
+            if path.parent.name == "kernels" and package == "volt":
+                assert name.partition(".")[0] in allowed, path
+
+
+LOAD_THEN_COMPILE = """
+import sys
+import numpy as np
+from numba import njit
+from volt.kernels.columns import shuffle
+order = np.arange(3)
+shuffle(np.zeros(3, np.uint64), order)
+print(order.tolist(), sum(shuffle.stats.cache_hits.values()), "numba.np.linalg" in sys.modules)
+print(njit(lambda values: np.sort(values)[0])(np.array([3, 1])), "numba.np.linalg" in sys.modules)
+"""
+
+
+@compiles
+def test_a_loop_on_disk_is_loaded_without_the_compiler() -> None:
+    """A process that only runs stored loops imports no module of the compiler; it can still compile others."""
+    compile_loop("columns.shuffle")
+    command = [sys.executable, "-c", LOAD_THEN_COMPILE]
+    printed = subprocess.check_output(command, text=True, timeout=DEADLINE)
+    assert printed == "[1, 2, 0] 1 False\n1 True\n"
+
+
+def least(values: np.ndarray) -> int:
+    """The loop allocates memory."""
+    result: int = np.sort(values.copy())[0]
+    return result
+
+
+def same(number: int) -> int:
+    """The loop allocates nothing."""
+    return number
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize(("function", "argument"), [(least, np.array([3, 1])), (same, 1)])
+def test_a_stored_loop_returns_what_the_compiled_loop_returned(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    function: Callable[[Any], int],
+    argument: Any,
+    alone: bool,
+) -> None:
+    """The result is the same with or without numba's own way of loading; only compiling is reported."""
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(config, "DISABLE_JIT", 0)
+    monkeypatch.setattr(jit, "LOADS_ALONE", alone)
+    calls = list[str]()
+    notice = SimpleNamespace(begin=lambda: calls.append("begin"), end=lambda: calls.append("end"))
+    monkeypatch.setattr(jit, "_notice", notice)
+    loops: list[Any] = [njit(function), njit(function)]
+    for loop in loops:
+        jit.keep(loop, allocates=function is least)
+    assert [loop(argument) for loop in loops] == [function(argument)] * 2
+    assert [sum(loop.stats.cache_hits.values()) for loop in loops] == [0, 1]
+    assert calls == ["begin", "end"] * alone
+
+
+def choosing(place: object) -> Callable[..., Any]:
+    """Return a stand-in for numba that chooses a folder, or raises an error."""
+
+    def compiler(**options: bool) -> Callable[..., Any]:
+        if isinstance(place, Exception):
+            raise place
+        assert options == {"cache": True}
+        return lambda function: SimpleNamespace(stats=SimpleNamespace(cache_path=place))
+
+    return compiler
+
+
+find_folder: Callable[[], Any] = jit.code_folder.__wrapped__
+
+
+def test_the_folder_is_inside_the_folder_that_numba_chooses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name is a digest of the sources. Unused folders and damaged files are removed."""
+    monkeypatch.setattr(jit, "njit", choosing(tmp_path / "place"))
+    sources = sorted(Path(jit.__file__).parent.glob("*.py"))
+    other = tmp_path / "place" / "loops-old"
+    folder = tmp_path / "place" / f"loops-{jit._digest(sources)}"
+    other.mkdir(parents=True)
+    os.utime(other, (0, 0))
+    assert find_folder() == str(folder)
+    assert not other.exists()
+    (folder / "index").mkdir()
+    damaged = folder / "index" / "a.nbi"
+    damaged.write_bytes(b"")
+    os.utime(folder, (0, 0))
+    assert find_folder() == str(folder)
+    assert not damaged.exists()
+    assert folder.stat().st_mtime > 0
+
+
+def test_code_is_not_stored_without_a_folder_or_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder is None; it is "" if nothing is compiled, or if a frozen program contains all sources."""
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", RuntimeError(), AttributeError()):
+        monkeypatch.setattr(jit, "njit", choosing(place))
+        with monkeypatch.context() as context:
+            context.setattr(config, "DISABLE_JIT", 0)
+            assert find_folder() is None
+    monkeypatch.setattr(config, "DISABLE_JIT", 1)
+    assert find_folder() == ""
+    monkeypatch.setattr(jit, "njit", choosing(tmp_path))
+    monkeypatch.setattr(jit, "__file__", str(tmp_path / "nothing" / "jit.py"))
+    assert find_folder() is None
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert find_folder() == ""
+    tmp_path.chmod(0o777)
+    with pytest.warns(jit.CompilingWarning, match="NUMBA_CACHE_DIR"):
+        assert find_folder() is None
+
+
+def test_a_folder_that_others_can_change_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not through a link either, or inside such a folder; one warning names the unsafe folder."""
+    shared = tmp_path / "shared"
+    (shared / "place").mkdir(parents=True)
+    shared.chmod(0o777)
+    (tmp_path / "link").symlink_to(shared / "place")
+    for place in (shared / "place", tmp_path / "link"):
+        monkeypatch.setattr(jit, "njit", choosing(place))
+        with pytest.warns(jit.CompilingWarning) as warned:
+            assert find_folder() is None
+        assert [str(one.message).partition(":")[0] for one in warned] == [str(shared.resolve())]
+    shared.chmod(0o755)
+    folder = Path(find_folder())
+    assert folder.parent == shared.resolve() / "place"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o777)
+    with pytest.warns(jit.CompilingWarning, match=folder.name):
+        assert find_folder() is None
+
+
+@as_root
+def test_files_of_other_users_are_removed(tmp_path: Path) -> None:
+    """A file or folder that existed before the folder became safe may be planted."""
+    for name in ("mine/own.nbi", "mine/theirs.nbi", "theirs/own.nbi"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"\x80.")
+    for name in ("mine/theirs.nbi", "theirs"):
+        os.chown(tmp_path / name, 65534, 65534)
+    jit._remove_unsafe(tmp_path)
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.nbi")] == ["mine/own.nbi"]
+    for mode in (0o700, 0o755):  # others reach the file only in the second case
+        (tmp_path / "mine/own.nbi").chmod(0o666)
+        tmp_path.chmod(mode)
+        jit._remove_unsafe(tmp_path)
+        assert (tmp_path / "mine/own.nbi").exists() == (mode == 0o700)
+
+
+def test_the_digest_depends_on_names_and_contents(tmp_path: Path) -> None:
+    """Bytes that move from one source to the next, and a new name, change the digest."""
+    paths = [tmp_path / "a", tmp_path / "b"]
+    digests = set[str]()
+    for contents in (("x", "yz"), ("xy", "z"), ("xy", "w")):
+        for path, content in zip(paths, contents, strict=True):
+            path.write_text(content)
+        digests.add(jit._digest(paths))
+    digests.add(jit._digest([paths[1].rename(tmp_path / "c"), paths[0]]))
+    assert [len(digest) for digest in digests] == [16] * 4
+
+
+def test_pickles_that_were_cut_short_are_removed(tmp_path: Path) -> None:
+    """A whole pickle starts with 0x80 and ends with a full stop."""
+    index = tmp_path / "index"
+    index.mkdir()
+    whole = {"a.nbi": b"\x80.", "b.nbc": b"\x80x.", "g.py": b""}
+    damaged = {"c.nbi": b"", "d.nbi": b"\x80", "e.nbc": b"\x80x", "f.nbi": b"x."}
+    for name, content in (whole | damaged).items():
+        (index / name).write_bytes(content)
+    jit._remove_unsafe(tmp_path)
+    assert {path.name for path in index.iterdir()} == {*whole}
+
+
+def test_folders_that_were_not_used_for_a_day_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The current folder stays, however old it is, and so do folders of another purpose."""
+    monkeypatch.setattr(jit, "time", lambda: 1e9)
+    ages = {"loops-old": 86_401, "loops-day": 86_400, "other": 1e6, "loops-mine": 1e6}
+    for name, age in ages.items():
+        (tmp_path / name / "inner").mkdir(parents=True)
+        os.utime(tmp_path / name, (1e9 - age,) * 2)
+    jit._remove_unused(tmp_path / "loops-mine")
+    assert {path.name for path in tmp_path.iterdir()} == {*ages} - {"loops-old"}
+
+
+def test_numbas_setting_changes_only_within_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If nothing can be stored, or numba chooses, the user's own folder applies."""
+    monkeypatch.setattr(config, "CACHE_DIR", "mine")
+    for folder, inside in (("ours", (True, "ours")), ("", (True, "mine")), (None, (False, "mine"))):
+        monkeypatch.setattr(jit, "code_folder", lambda folder=folder: folder)
+        with jit.in_code_folder() as can_store:
+            assert (can_store, config.CACHE_DIR) == inside
+        assert config.CACHE_DIR == "mine"
+
+
+def test_a_long_compilation_is_reported_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A warning follows the loop that takes the sum of all seconds beyond two; a terminal shows it meanwhile."""
+    times = iter([10.0, 11.0, 20.0, 21.0, 30.0, 30.5, 40.0, 49.0])
+    timers = list[Any]()
+
+    def timer(delay: float, act: Callable[[], None]) -> Any:
+        nothing = SimpleNamespace(start=lambda: None, cancel=lambda: None, delay=delay, act=act)
+        timers.append(nothing)
+        return nothing
+
+    monkeypatch.setattr(jit, "monotonic", lambda: next(times))
+    monkeypatch.setattr(jit, "Timer", timer)
+    notice = jit._Notice()
+    n_warnings = list[int]()
+    for _ in range(4):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            notice.begin()
+            notice.end()
+        n_warnings.append(len(caught))
+        assert all(one.category is jit.CompilingWarning for one in caught)
+    assert n_warnings == [0, 0, 1, 0]
+    assert len(timers) == 1  # stderr is not a terminal
+
+    times = iter([10.0, 10.5, 20.0, 23.0])
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    notice = jit._Notice()
+    notice.begin()
+    notice.end()
+    notice.begin()
+    for _ in range(2):
+        timers[-1].act()
+    notice.end()
+    assert [one.delay for one in timers[2:]] == [2.0, 1.5]
+    assert capsys.readouterr().err == f"{jit.MESSAGE}\n"
+
+
+def more(number: int) -> int:
+    return number + 1
+
+
+@pytest.mark.parametrize("differs", [True, False])
+def test_parts_are_compiled_once_for_all_whole_numbers(
+    monkeypatch: pytest.MonkeyPatch, differs: bool
+) -> None:
+    """Python calls a part as a plain function. If numba lacks the private names, numba compiles the part."""
+    monkeypatch.setattr(config, "DISABLE_JIT", 0)
+    monkeypatch.setattr(jit, "PARTS_DIFFER", differs)
+    part = jit._part(_nrt=False)(more)
+    loop = njit(lambda number: 2 * part(number))
+    assert [loop(5), loop(np.int32(5)), part(2)] == [12, 12, 3]
+    assert isinstance(part, jit._Part) is differs
+    if differs:
+        assert (len(part.overloads), part.signatures) == (1, [(jit.types.int64,)])
+    assert jit.LOADS_ALONE
+    assert jit.PARTS_DIFFER is differs
+    monkeypatch.setattr(config, "DISABLE_JIT", 1)
+    assert jit._part()(more) is more

@@ -1,4 +1,4 @@
-"""Drawn segmentations are those of naive twins: the same joins for the same draws, and paths as often as expected."""
+"""Sampled segmentations equal a naive twin's for the same random numbers; paths are as frequent as their scores say."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Same:
     """A library that changes no text."""
 
     def normalize(self, texts: list[str]) -> list[str]:
-        """The same texts."""
+        """Return the texts unchanged."""
         return texts
 
 
 def draws(state: int) -> Iterator[float]:
-    """What splitmix64 gives, from 0 to 1 (Steele et al. 2014)."""
+    """Yield the numbers of SplitMix64, from 0 to 1 (Steele et al. 2014)."""
     while True:
         state = (state + 0x9E3779B97F4A7C15) & MASK
         z = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & MASK
@@ -60,7 +60,7 @@ def draws(state: int) -> Iterator[float]:
 def joined(
     text: str, scores: dict[str, float], unused: set[str], alpha: float, state: int
 ) -> list[str]:
-    """Join neighbours, best score first and then from the left, passing each pair over once with probability alpha."""
+    """Join neighbours, best score first and then from the left; draw once for each pair, and skip it if below alpha."""
     parts, chance = [(place, character) for place, character in enumerate(text)], draws(state)
     waiting, cuts = set[tuple[float, int, str]](), dict[str, tuple[str, str]]()
 
@@ -97,7 +97,7 @@ def joined(
 
 @cache
 def sampler_without(unused: frozenset[str]) -> BpeSampler:
-    """The sampler of a model with these pieces unused."""
+    """Return the sampler of a model in which these pieces are unused."""
     rows = [("<unk>", 0.0, 2), *((character, -9.0, NORMAL) for character in "abc")]
     rows += [(text, score, UNUSED if text in unused else NORMAL) for text, score in BPE]
     pieces = [Piece(*row) for row in rows]
@@ -114,7 +114,7 @@ def sampler_without(unused: frozenset[str]) -> BpeSampler:
 def test_joins_are_those_of_a_naive_twin(
     texts: list[str], alpha: float, state: int, unused: set[str]
 ) -> None:
-    """The same generator skips the same pairs, ties and unused pieces included, whatever the memory held before."""
+    """Equal random numbers skip equal pairs, with ties and unused pieces; earlier contents of the memory do not matter."""
     sampler = sampler_without(frozenset(unused))
     words = np.array([(state + i) & MASK for i in range(len(texts))], np.uint64)
     expected = []
@@ -134,7 +134,7 @@ def test_joins_are_those_of_a_naive_twin(
 
 
 def paths(text: str) -> Iterator[list[str]]:
-    """All ways to cut a text into pieces; a character that is none is unknown."""
+    """Yield all ways to cut a text into pieces; a character that is not a piece is unknown."""
     if not text:
         yield []
     for end in range(1, len(text) + 1):
@@ -143,7 +143,7 @@ def paths(text: str) -> Iterator[list[str]]:
 
 
 def test_paths_are_drawn_by_their_scores() -> None:
-    """Each path comes as often as exp(alpha · Σ score) says, within five standard deviations; some draws for ever."""
+    """The frequency of a path is proportional to exp(alpha · Σ score), within five standard deviations."""
     pieces = [
         Piece("<unk>", 0.0, 2),
         *(Piece(text, score, NORMAL) for text, score in UNIGRAM.items()),
@@ -171,8 +171,8 @@ def test_paths_are_drawn_by_their_scores() -> None:
         )
 
 
-def test_bytes_and_users_symbols() -> None:
-    """Unknown characters become bytes where there are any; a symbol of the user's is never joined, nor cut."""
+def test_unknown_characters_become_bytes() -> None:
+    """This needs pieces for all bytes. A user symbol is neither joined nor cut."""
     pieces = [
         *(Piece(f"<0x{byte:02X}>", 0.0, BYTE) for byte in range(256)),
         *(Piece(x, -1.0, NORMAL) for x in "abc"),

@@ -1,4 +1,4 @@
-"""The loop that cuts by tables agrees with a naive twin, on any bytes, and reads no text more often than is named."""
+"""The loop that cuts text by tables agrees with a naive twin on any bytes, in linear time if the splitter says so."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ HOSTILE = {
 
 
 def replaced(data: bytes) -> tuple[str, list[int]]:
-    """The text with U+FFFD for what is not UTF-8, and where each character ends in the bytes (by Python's decoder)."""
+    """Decode bytes as Python does, with U+FFFD for invalid bytes. Return the text, and where each character ends."""
     text, ends, start = "", [], 0
     while start < len(data):
         end = next(end for end in range(start + 1, len(data) + 1) if _is_first(data, start, end))
@@ -50,13 +50,13 @@ def replaced(data: bytes) -> tuple[str, list[int]]:
 
 
 def _is_first(data: bytes, start: int, end: int) -> bool:
-    """Whether one character ends here: what Python makes of all the rest begins with what it makes of these bytes."""
+    """Check that data[start:end] is one character, which does not depend on the bytes after it."""
     head, rest = data[start:end].decode(errors="replace"), data[end:].decode(errors="replace")
     return len(head) == 1 and head + rest == data[start:].decode(errors="replace")
 
 
 def naive_span(kinds: list[int], start: int, tables: SplitTables) -> tuple[list[int], int]:
-    """Where the words of a span of classes end; and how many classes were looked at."""
+    """Return where the words of a span of classes end, and how many classes were read."""
     place, begun, ends, looks = 0, 0, list[int](), 0
     while place < len(kinds):
         row, at, found = start, place, place
@@ -71,7 +71,7 @@ def naive_span(kinds: list[int], start: int, tables: SplitTables) -> tuple[list[
 
 
 def naive_cut(text: str, tables: SplitTables) -> tuple[list[int], int]:
-    """Where the words end, in characters, by splits one after the other; and how many characters were looked at."""
+    """Apply all splits. Return where the words end, in characters, and how many characters were read."""
     kinds = [int(tables.classes[ord(character)]) for character in text]
     bounds, looks = [0, len(text)] if text else [0], 0
     for split in tables.splits.tolist():
@@ -95,14 +95,10 @@ def naive_cut(text: str, tables: SplitTables) -> tuple[list[int], int]:
     number=st.integers(0, len(SPLITTERS) - 1),
 )
 def test_texts_are_cut_as_by_a_naive_twin(texts: list[bytes], number: int) -> None:
-    """Also bytes that are not UTF-8: they count as Python's U+FFFD. Each text is cut by itself."""
+    """Invalid bytes count as U+FFFD, as in Python. Each text is cut on its own."""
     tables, size = SPLITTERS[number].tables, sum(map(len, texts))
     bounds = np.cumsum([0, *map(len, texts)])
-    ends, spare, n_words = (
-        np.empty(size, np.int64),
-        np.empty(size, np.int64),
-        np.empty(len(texts), np.int64),
-    )
+    ends, spare, n_words = (np.empty(n, np.int64) for n in (size, size, len(texts)))
     n = cut_texts(np.frombuffer(b"".join(texts), np.uint8), bounds, tables, ends, spare, n_words)
     expected = list[list[int]]()
     for start, data in zip(bounds.tolist(), texts, strict=False):
@@ -114,8 +110,8 @@ def test_texts_are_cut_as_by_a_naive_twin(texts: list[bytes], number: int) -> No
 
 @settings(max_examples=examples(50))
 @given(data=any_bytes)
-def test_one_replacement_stands_for_as_many_bytes_as_in_python(data: bytes) -> None:
-    """Wherever Python's decoder puts U+FFFD for bytes, the loop goes on behind the same bytes."""
+def test_one_replacement_character_replaces_the_same_bytes_as_in_python(data: bytes) -> None:
+    """After invalid bytes, the loop continues at the same byte as Python's decoder."""
     text, ends = replaced(data)
     for start, end, character in zip([0, *ends], ends, text, strict=False):
         if character == "\ufffd" and data[start:end] != b"\xef\xbf\xbd":
@@ -123,8 +119,8 @@ def test_one_replacement_stands_for_as_many_bytes_as_in_python(data: bytes) -> N
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_named_patterns_look_at_a_character_three_times_at_most(name: str) -> None:
-    """A split is known to be linear; on hostile texts it looks at 3 n + 1 classes or fewer, ends of spans included."""
+def test_named_patterns_read_a_character_at_most_three_times(name: str) -> None:
+    """They are known to be linear: on hostile texts, a split reads 3 n + 1 classes or fewer."""
     splitter = named_splitter(name)
     assert splitter.is_linear
     for kind, text in HOSTILE.items():
@@ -132,8 +128,8 @@ def test_named_patterns_look_at_a_character_three_times_at_most(name: str) -> No
 
 
 @pytest.mark.parametrize("pattern", ["a*b|a", "a+b", r"\s*\n|\s", "(?:aa)*b|a|b"])
-def test_patterns_that_read_on_in_vain_are_not_called_linear(pattern: str) -> None:
-    """Their effort on a long run is that of a triangle, and no more."""
+def test_patterns_with_quadratic_time_are_not_called_linear(pattern: str) -> None:
+    """On n equal characters, they read between n² / 4 and (n + 1)(n + 2) / 2 classes."""
     splitter, n = Splitter.of(Split(pattern)), 60
     looks = max(naive_cut(text * n, splitter.tables)[1] for text in ("a", " "))
     assert n * n / 4 < looks <= (n + 1) * (n + 2) / 2
@@ -147,10 +143,10 @@ def test_patterns_that_read_on_in_vain_are_not_called_linear(pattern: str) -> No
     head=st.sampled_from(["", "\n", "a", " "]),
 )
 @example(pattern=r"a\s*\n|a|\s+b|\s{2}", word=" ", head="a")
-def test_what_is_called_linear_is_linear(pattern: str, word: str, head: str) -> None:
-    """Where a text is twice as long, it takes about twice the looks, not four times.
+def test_patterns_called_linear_take_linear_time(pattern: str, word: str, head: str) -> None:
+    """A text of twice the length needs about twice the reads, not four times.
 
-    Patterns that are refused are not tried, nor those with many states, of which there are too many pairs.
+    Patterns that are refused, or have many states, are skipped.
     """
     try:
         splitter = Splitter.of(Split(pattern))
@@ -163,8 +159,8 @@ def test_what_is_called_linear_is_linear(pattern: str, word: str, head: str) -> 
 
 @settings(max_examples=examples(50))
 @given(data=any_bytes)
-def test_the_splitter_gives_the_ends_of_the_loop(data: bytes) -> None:
-    """In bytes, rising to the end of the data, with no word empty."""
+def test_ends_of_words_rise_to_the_end_of_the_data(data: bytes) -> None:
+    """They are in bytes, and no word is empty."""
     ends = SPLITTERS[0].ends(data).tolist()
     assert ends == sorted(set(ends))
     assert ends[-1:] == [len(data)][: len(data)]

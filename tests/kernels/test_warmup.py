@@ -1,16 +1,25 @@
-"""Loops are compiled ahead for the signatures that real calls use, and for no others."""
+"""Loops are compiled ahead of time, in two processes, for the signatures that real calls use, and for no others."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from numba import types
 
-from volt.kernels.warmup import JOBS, signatures
+from volt.kernels import warmup
+from volt.kernels.arrays import ByteArray, IntArray, Words
+from volt.kernels.warmup import JOBS, helping, signatures
 
+compiles = pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run"
+)
+FIRST, LAST = "apply_bpe.start_line", "unit_table.rebuild"
 WORK = """
 from itertools import islice
 import volt
@@ -42,21 +51,124 @@ assert ready == {place: list(kernel.signatures) for place, kernel in kernels.ite
 """
 
 
-@pytest.mark.skipif(
-    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run"
-)
+@compiles
 def test_annotations_of_loops_are_exact() -> None:
-    """Each loop of a job is annotated with types of numba, or named tuples of such; it has one signature or two."""
+    """Types of numba, or named tuples of such types, annotate every loop of a job; it has one signature or two."""
     for place in {place for places in JOBS.values() for place in places}:
         assert len(signatures(place)) == 1 + (place == "batching.lay_out")
 
 
-@pytest.mark.skipif(
-    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run"
-)
+@compiles
 def test_after_warmup_nothing_is_compiled(tmp_path: Path) -> None:
     """In a new process, searching, encoding, decoding, streams and batches add no signature to any loop."""
     done = subprocess.run(
         [sys.executable, "-c", WORK], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+@compiles
+def test_the_second_process_stores_loops_from_the_last_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stores code in the folder of other processes, and imports no module from the current folder."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "loops"))
+    monkeypatch.setattr(warmup, "_can_help", lambda: True)
+    (tmp_path / "numba.py").write_text("raise SystemExit('a module of the folder was taken')")
+    monkeypatch.chdir(tmp_path)
+    stored = list[str]()
+    with helping(["nowhere.no", FIRST, LAST]):
+        end = time.monotonic() + 60
+        while len(stored) < 2 and time.monotonic() < end:
+            time.sleep(0.05)
+            files = sorted(tmp_path.rglob("*.nbi"), key=lambda path: path.stat().st_mtime_ns)
+            stored = [path.name.split("-")[0] for path in files]
+    assert stored == [LAST, FIRST]
+
+
+@pytest.mark.parametrize("python", ["/nowhere/python", "/bin/false"])
+def test_a_second_process_that_fails_is_ignored(
+    python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warmup, "_can_help", lambda: True)
+    monkeypatch.setattr(sys, "executable", python)
+    with helping([FIRST, LAST]):
+        pass
+
+
+def test_an_error_ends_the_second_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while loops are compiled does not wait, and leaves no process."""
+    script = "import sys; sys.stdin.close(); import time; time.sleep(600)"
+    monkeypatch.setattr(warmup, "_SECOND_PROCESS", script)
+    process = warmup._started([LAST])
+    assert process is not None
+    assert process.poll() is None
+    monkeypatch.setattr(warmup, "_can_help", lambda: True)
+    monkeypatch.setattr(warmup, "_started", lambda places: process)
+    with pytest.raises(KeyboardInterrupt), helping([FIRST, LAST]):
+        raise KeyboardInterrupt
+    assert process.returncode is not None
+
+
+@pytest.mark.parametrize(
+    ("cores", "folder", "python", "can_help"),
+    [
+        ({0, 1}, "", "python", True),
+        ({3}, "", "python", False),
+        ({0, 1}, None, "python", False),
+        ({0, 1}, "", "", False),
+    ],
+)
+def test_a_second_process_needs_a_core_a_folder_and_an_interpreter(
+    cores: set[int],
+    folder: str | None,
+    python: str,
+    can_help: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A frozen program is not an interpreter. Without such a process, no other is started."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: cores)
+    monkeypatch.setattr(warmup, "code_folder", lambda: folder)
+    monkeypatch.setattr(sys, "executable", python)
+    assert warmup._can_help() is can_help
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert not warmup._can_help()
+    monkeypatch.setattr(warmup, "_started", pytest.fail)
+    with helping([FIRST, LAST]):
+        pass
+
+
+def test_missing_loops_are_neither_compiled_nor_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops that several jobs share count once; if compiling is off, none is missing."""
+    places = list[str]()
+    monkeypatch.setattr(warmup, "compile_loop", places.append)
+    warmup.compile_kernels("replay", "words")
+    assert places == [*JOBS["replay"], *JOBS["words"][1:]]
+    compiled = {"bpe_tables.fill": [], "apply_bpe.trace_each": [()]}
+    monkeypatch.setattr(warmup, "kernel", lambda place: SimpleNamespace(signatures=compiled[place]))
+    for is_off, on_disk, missing in (
+        (0, False, ["bpe_tables.fill"]),
+        (0, True, []),
+        (1, False, []),
+    ):
+        monkeypatch.setattr(warmup, "is_on_disk", lambda kernel, on_disk=on_disk: on_disk)
+        monkeypatch.setattr("numba.core.config.DISABLE_JIT", is_off)
+        assert warmup.missing("replay") == missing
+
+
+def test_annotations_become_types_of_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each signature takes the next type of a union; a named tuple is a tuple of its fields' types."""
+
+    def kernel(
+        number: int, ids: IntArray | ByteArray, words: Words, share: float, is_last: bool
+    ) -> int:
+        return 0
+
+    monkeypatch.setattr("volt.kernels.columns.shuffle", SimpleNamespace(py_func=kernel))
+    ints, longs = types.int32[::1], types.int64[::1]
+    for signature, kind in zip(
+        signatures("columns.shuffle"), (ints, types.uint8[::1]), strict=True
+    ):
+        number, ids, words, share, is_last = signature
+        assert (number, ids, share, is_last) == (types.int64, kind, types.float64, types.boolean)
+        assert (words.instance_class, list(words)) == (Words, [ints, longs, longs])

@@ -1,4 +1,4 @@
-"""Laws of files that change while they are read: what was there at the start is read, or an error is reported."""
+"""Laws of files that change while they are read: the initial content is read, or an error is raised."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ALL_READERS = pytest.mark.parametrize("read", [blocks, spans, cuts])
 
 @ALL_READERS
 def test_what_is_added_is_left_out(tmp_path, read):
-    """A file that grows is read as far as it went when it was opened, so that reading ends."""
+    """A growing file is read up to its size when it was opened, so that reading ends."""
     path = tmp_path / "a"
     path.write_bytes(TEXT + b"half")
     found = []
@@ -49,7 +49,7 @@ def test_what_is_added_is_left_out(tmp_path, read):
 
 @ALL_READERS
 def test_what_is_cut_off_is_an_error(tmp_path, read):
-    """A file that is shortened is an error that names it, neither a crash nor a shorter text."""
+    """A file that becomes shorter is an error that names it, not a shorter text."""
     path = tmp_path / "a"
     path.write_bytes(TEXT)
     reader = read(path)
@@ -62,7 +62,7 @@ def test_what_is_cut_off_is_an_error(tmp_path, read):
 @READERS
 @pytest.mark.parametrize("change", ["replaced", "deleted"])
 def test_a_file_that_is_replaced_or_deleted_is_read_to_its_end(tmp_path, read, change):
-    """What takes the name of a file that is being read is not mixed with it."""
+    """The new file of its name is not mixed with it."""
     path = tmp_path / "a"
     path.write_bytes(TEXT)
     reader = read(path)
@@ -77,7 +77,7 @@ def test_a_file_that_is_replaced_or_deleted_is_read_to_its_end(tmp_path, read, c
 
 @pytest.mark.parametrize("n", [len(TEXT) - 1, len(TEXT) // 2])
 def test_a_stream_refuses_a_piece_that_was_cut(tmp_path, monkeypatch, n):
-    """A file that is shortened between the look at it and the read is an error, even in the middle of a line."""
+    """A file that becomes shorter after it was indexed is an error, even in the middle of a line."""
     path = tmp_path / "a"
     path.write_bytes(TEXT)
     shard = open_text(str(path), split_lines=None)
@@ -88,7 +88,7 @@ def test_a_stream_refuses_a_piece_that_was_cut(tmp_path, monkeypatch, n):
 
 
 def test_a_file_without_a_size_is_read(tmp_path):
-    """A file of /proc, whose size is said to be 0, has its words; an empty one has none."""
+    """A file of /proc, whose size is 0, is read in full."""
     path = "/proc/self/status"
     if not os.path.exists(path):
         pytest.skip("no /proc")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ FIELDS = {"src": "vocab.volt", "tgt": "vocab.volt"}
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """Return a folder with a pair of files (with a tab), pairs in one file, ids, a table and a
     vocabulary."""
     monkeypatch.chdir(tmp_path)
@@ -31,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("pairs.tsv").write_text("a b c\ta b\na\tb\n")
     Path("ids.tsv").write_text("4 2\t5 2\n5 2\t6 2\n")
     volt.Vocabulary(merges=(), tokens=("a", "b", "c"), marker="none").save("vocab.volt")
-    pq.write_table(pa.table({"de": ["a"], "en": ["b"]}), "table.parquet")  # type: ignore[no-untyped-call]
+    pq.write_table(pa.table({"de": ["a"], "en": ["b"]}), "table.parquet")
     return tmp_path
 
 
@@ -92,7 +91,7 @@ def batches_of(**options: Any) -> dict[str, Any]:
 
 
 PACKS = {"fields": {"src": "vocab.volt"}, "pack": {"length": 3, "rows": 1}}
-CASES: dict[str, tuple[dict[str, Any], Callable[[dict[str, Any], str], None], int]] = {
+CASES = {
     "a tab in a file of a pair": (
         {"sources": {"s": {"pair": {"src": "train.de", "tgt": "train.en"}, "epochs": 1}}},
         add_at_top,
@@ -119,7 +118,7 @@ CASES: dict[str, tuple[dict[str, Any], Callable[[dict[str, Any], str], None], in
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_following_a_message_works(folder: Path, case: str) -> None:
+def test_following_a_message_works(folder, case):
     """A refused configuration works after the change that the error asks for."""
     config, follow, expected = CASES[case]
     changed = yaml.safe_load(yaml.safe_dump(config))

@@ -1,4 +1,4 @@
-"""Laws of the longest line: what is refused, and with which line, depends on the text alone, not on who reads it."""
+"""Laws of the longest line: which line is refused depends on the text alone, not on the reader."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ texts = st.lists(st.text("aé", max_size=9), max_size=8).map(lambda lines: "\n".
 
 
 def expected(data: bytes, most: int) -> int:
-    """The number of the first line of more than so many bytes, or 0."""
+    """Return the number of the first line of more than `most` bytes, or 0."""
     lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     return next((number for number, line in enumerate(lines, 1) if len(line) > most), 0)
 
 
 def refused(read, path: Path, most: int) -> int:
-    """The line that reading refuses, or 0."""
+    """Return the number of the line that a reader refuses, or 0."""
     try:
         read(path, most)
     except VoltError as error:
@@ -63,7 +63,7 @@ READERS = {
 @given(texts, st.integers(1, 12), st.booleans())
 @settings(max_examples=examples(60))
 def test_all_readers_refuse_the_same_line(tmp_path_factory, data, most, marked):
-    """A line of exactly the most is read, one of a byte more refused by its number; a byte order mark is free."""
+    """A line of exactly the limit is read, one more byte is refused; a byte order mark does not count."""
     path = tmp_path_factory.getbasetemp() / "lines.txt"
     path.write_bytes(b"\xef\xbb\xbf" * marked + data)
     for name, read in READERS.items():
@@ -73,7 +73,7 @@ def test_all_readers_refuse_the_same_line(tmp_path_factory, data, most, marked):
 @given(texts, st.integers(1, 12), st.lists(st.integers(1, 9), max_size=9))
 @settings(max_examples=examples(60))
 def test_pieces_do_not_matter(data, most, sizes):
-    """However a text is cut into pieces, the same line is refused, and only lines before it have passed."""
+    """However a text is cut into pieces, the same line is refused, after only the lines before it."""
     pieces, rest = [], data
     for size in sizes:
         pieces, rest = [*pieces, rest[:size]], rest[size:]
@@ -91,7 +91,7 @@ def test_pieces_do_not_matter(data, most, sizes):
 
 @pytest.mark.parametrize("packer", PACKERS)
 def test_counting_encoding_and_streams_name_the_line(tmp_path, packer):
-    """Counting, encoding and streams refuse the line of a file, packed or not; without a limit all of them read it."""
+    """They refuse the same line, compressed or not; without a limit, all read it."""
     path = tmp_path / "a"
     path.write_bytes(PACKERS[packer](b"ab\nc\n" + b"abc " * 50 + b"\nab\n"))
     jobs = {
@@ -116,7 +116,7 @@ def test_counting_encoding_and_streams_name_the_line(tmp_path, packer):
 
 
 def test_an_index_that_was_made_under_a_higher_limit_is_not_taken(tmp_path):
-    """A cached index knows its longest line, so a lower limit refuses the file as if there were none."""
+    """A cached index stores its longest line, so a lower limit refuses the file."""
     path = tmp_path / "a"
     path.write_bytes(b"\xef\xbb\xbfabc\n" * 1 + b"ab\n" * 400_000)
     shard = open_text(str(path), split_lines=300_000, cache=tmp_path / "cache", max_line=None)
@@ -128,7 +128,7 @@ def test_an_index_that_was_made_under_a_higher_limit_is_not_taken(tmp_path):
 
 @pytest.mark.parametrize("packer", ["gzip", "bzip2", "xz", "zstd"])
 def test_a_bomb_takes_little_memory(tmp_path, packer):
-    """A line of 8 MB, packed into some kilobytes, is refused at a limit of 1 MB within a few megabytes."""
+    """A line of 8 MB, compressed to some kilobytes, is refused within a few megabytes of memory."""
     path = tmp_path / "bomb"
     path.write_bytes(PACKERS[packer](b" " * (8 << 20)))
     with pytest.raises(CorpusError, match="bomb:1: the line has more than 1,048,576 bytes"):
@@ -146,7 +146,7 @@ def test_a_bomb_takes_little_memory(tmp_path, packer):
 
 @pytest.mark.parametrize("packer", ["gzip", "bzip2", "xz", "zstd"])
 def test_unpacked_pieces_are_small(monkeypatch, packer):
-    """What is unpacked comes in pieces of so many bytes at most, however far it was packed."""
+    """Decompressed pieces are bounded, however well the data was compressed."""
     monkeypatch.setattr("volt.files.decompression._PIECE", 1 << 16)
     packed = PACKERS[packer](b"a\n" * (3 << 18))
     start = find_decoder(packed)
@@ -158,7 +158,7 @@ def test_unpacked_pieces_are_small(monkeypatch, packer):
 
 @pytest.mark.parametrize("packer", ["xz", "zstd"])
 def test_a_dictionary_that_does_not_fit_is_refused(monkeypatch, packer):
-    """A file that needs more memory for its dictionary or window than is allowed is refused, with what to do."""
+    """A file that needs too much memory for its dictionary or window is refused, with a remedy."""
     monkeypatch.setattr("volt.files.decompression._MOST", 1 << 15)
     packed = PACKERS[packer](bytes(range(97, 123)) * 100_000)
     start = find_decoder(packed)
@@ -170,7 +170,7 @@ def test_a_dictionary_that_does_not_fit_is_refused(monkeypatch, packer):
 
 
 def test_sizes_as_people_write_them():
-    """Bytes, or a number of K, M or G, with or without a B; none and 0 mean any length; the rest is refused."""
+    """Bytes, or a number of K, M or G; none and 0 mean no limit; other texts are refused."""
     assert [parse_max_line(text) for text in ("7", "3MB", "none", "0")] == [7, 3 << 20, None, None]
     for text in ("", "-1", "1.5M", "M", "x", "٣", "1e6"):
         with pytest.raises(

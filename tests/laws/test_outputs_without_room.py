@@ -1,4 +1,4 @@
-"""Files that belong together appear together or, where one finds no room, not at all; the others of a folder stay."""
+"""Files that belong together are written all or, if one does not fit on the disk, not at all."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def vocabularies() -> tuple[Vocabulary, Vocabulary]:
 
 @contextmanager
 def _disk_with(n_bytes: int) -> Iterator[None]:
-    """No file grows beyond so many bytes inside, as on a disk that is full then."""
+    """Limit the size of files, as on a full disk."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, limits[1]))
     try:
@@ -61,7 +61,7 @@ def _refusal(write: Callable[[Path, int], object], place: Path, number: int) -> 
 
 
 def _check_all_or_nothing(folder: Path, write: Callable[[Path, int], object]) -> None:
-    """Write a first and a second time, each on disks that are full after any of the files; then with room."""
+    """Write twice, each time on disks that are full after any of the files, then with room."""
     place, sizes = folder / "made", set[int]()
     for number in (0, 1):
         write(folder.parent / f"whole{number}" / "made", number)
@@ -85,7 +85,7 @@ def _check_all_or_nothing(folder: Path, write: Callable[[Path, int], object]) ->
 def test_an_export_without_room_changes_nothing(
     to: str, vocabularies: tuple[Vocabulary, Vocabulary], tmp_path: Path
 ) -> None:
-    """No new folder, no file of another export beside old ones; what else lies in a folder is kept."""
+    """No new folder, and no file next to older ones; other files of the folder stay."""
     for folder in ("here", "whole0", "whole1"):
         (tmp_path / folder).mkdir()
     (tmp_path / "here/users").write_text("mine")
@@ -98,7 +98,7 @@ def test_an_export_without_room_changes_nothing(
 def test_arrays_without_room_change_nothing(
     vocabularies: tuple[Vocabulary, Vocabulary], tmp_path: Path
 ) -> None:
-    """Neither ids nor offsets beside those of other texts."""
+    """Neither ids nor offsets are left next to those of other texts."""
     texts = tmp_path / "short.txt", tmp_path / "long.txt"
     texts[0].write_text("low")
     texts[1].write_text("lower\n" * 900)
@@ -113,7 +113,7 @@ def test_arrays_without_room_change_nothing(
 
 
 def test_pairs_without_room_change_nothing(tmp_path: Path) -> None:
-    """Neither a .bin nor an .idx of other ids."""
+    """Neither a .bin nor an .idx is left."""
 
     def write(place: Path, number: int) -> None:
         with write_ids(place, dtype="i32") as writer:

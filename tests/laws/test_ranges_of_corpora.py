@@ -8,7 +8,7 @@ import lzma
 import pickle
 from collections.abc import Callable, Iterator
 from functools import reduce
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from multiprocessing import get_context
 from operator import add
 from pathlib import Path
@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from volt.count import counting
 from volt.count.corpus import count_words, in_ranges, shards_of
 from volt.errors import ArgumentError, ConfigError, VoltError
-from volt.files.blocks import read_blocks
+from volt.files.blocks import Block, read_blocks
 from volt.files.ranges import FileRange, can_span, packed_ranges, ranges_of, read_range
 
 MARK = b"\xef\xbb\xbf"
@@ -43,7 +43,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def outcome(path: Path, **options: Any) -> object:
-    """The counts, or the error."""
+    """Return the counts, or the error."""
     try:
         return count_words(path, **options)
     except VoltError as error:
@@ -51,7 +51,7 @@ def outcome(path: Path, **options: Any) -> object:
 
 
 def at(path: Path, cuts: list[int]) -> list[FileRange]:
-    """The ranges of a file, cut anywhere; none if it is empty or starts as what is packed does."""
+    """Return the ranges of a file, cut anywhere; none if it is empty or seems compressed."""
     if not can_span(str(path)):
         return []
     end = path.stat().st_size
@@ -74,13 +74,17 @@ def at(path: Path, cuts: list[int]) -> list[FileRange]:
 def test_the_ranges_of_a_file_count_as_the_file_does(
     path: Path, data: bytes, cuts: list[int], errors: str
 ) -> None:
-    """Words, lines, bytes and bad lines are the same wherever it is cut, and so is the first error."""
+    """Words, lines, bytes, bad lines and the first error do not depend on the cuts."""
     path.write_bytes(data)
 
     def cut(function: Callable[[Any], Any], paths: Any) -> Iterator[Any]:
         return map(function, at(path, cuts) or paths)
 
     assert outcome(path, map=cut, errors=errors) == outcome(path, errors=errors)
+
+
+def blocks_of(parts: list[FileRange], **options: Any) -> list[Block]:
+    return [*chain.from_iterable(read_range(part, **options) for part in parts)]
 
 
 PACKED = st.sampled_from([gzip.compress, bz2.compress, lzma.compress, zstandard.compress])
@@ -109,66 +113,52 @@ def test_the_ranges_of_a_packed_file_count_as_the_file_does(
     block_size: int,
     most: int | None,
 ) -> None:
-    """Counts and the first error are the same wherever the text is cut, also if the file is truncated."""
-    whole = pack(data[: len(data) // 2]) + pack(data[len(data) // 2 :])
+    """Counts and the first error do not depend on the cuts, also if the file is truncated."""
+    middle = len(data) // 2
+    whole = pack(data[:middle]) + pack(data[middle:])
     path.write_bytes(whole[: len(whole) - lost])
     size = path.stat().st_size
-    parts = [
-        FileRange(str(path), size * i // n, size * (i + 1) // n, size, ratio=ratio)
-        for i in range(n)
-    ]
+    cuts = pairwise(size * number // n for number in range(n + 1))
+    parts = [FileRange(str(path), *cut, size, ratio=ratio) for cut in cuts]
     options: dict[str, Any] = {"errors": errors, "block_size": block_size, "max_line": most}
-    assert outcome(path, map=lambda function, _: map(function, parts), **options) == outcome(
-        path, **options
-    )
+    counted = outcome(path, map=lambda function, _: map(function, parts), **options)
+    assert counted == outcome(path, **options)
     if not lost and errors == "replace" and most is None:
-        blocks = [
-            block
-            for part in parts
-            for block in read_range(part, errors=errors, block_size=block_size)
-        ]
-        whole_lines = read_blocks(str(path), errors=errors)
-        assert b"".join(block.data for block in blocks) == b"".join(
-            block.data for block in whole_lines
-        )
+        blocks = blocks_of(parts, errors=errors, block_size=block_size)
+        text = b"".join(block.data for block in read_blocks(str(path), errors=errors))
+        assert b"".join(block.data for block in blocks) == text
         starts = [*accumulate((block.n_lines for block in blocks), initial=1)]
         assert [block.first_line for block in blocks] == starts[:-1]
 
 
 def test_a_packed_file_is_divided_into_similar_shares(tmp_path: Path) -> None:
-    """Of its text; no other file is divided so."""
+    """Shares are measured in text; other files are not divided this way."""
     plain, packed = tmp_path / "a.txt", tmp_path / "a.gz"
     plain.write_text("".join(f"{number} für low\n" for number in range(500_000)))
     packed.write_bytes(gzip.compress(plain.read_bytes(), 1))
-    shares = [
-        sum(len(block.data) for block in read_range(part)) for part in packed_ranges(str(packed), 3)
-    ]
+    parts = packed_ranges(str(packed), 3)
+    shares = [sum(len(block.data) for block in read_range(part)) for part in parts]
     assert sum(shares) == plain.stat().st_size
     assert min(shares) > sum(shares) / 5
-    assert (
-        packed_ranges(str(plain), 3)
-        == packed_ranges("-", 3)
-        == packed_ranges(str(tmp_path / "none"), 3)
-        == []
-    )
+    for path in (str(plain), "-", str(tmp_path / "none")):
+        assert packed_ranges(path, 3) == []
 
 
 @given(data=texts, cuts=st.lists(st.integers(0, 200), max_size=8), block_size=st.integers(1, 50))
 def test_every_line_is_in_one_range(
     path: Path, data: bytes, cuts: list[int], block_size: int
 ) -> None:
-    """The lines of all ranges are those of the file, in order, whatever is read at a time."""
+    """The lines of all ranges are the file's lines, in order, however many bytes are read at a time."""
     path.write_bytes(data)
-    blocks = [block for part in at(path, cuts) for block in read_range(part, block_size=block_size)]
-    assert b"".join(block.data for block in blocks) == data.removeprefix(MARK)
-    assert (
-        sum(block.n_lines for block in blocks) == len(data.removeprefix(MARK).splitlines())
-        or b"\r" in data
-    )
+    text = data.removeprefix(MARK)
+    blocks = blocks_of(at(path, cuts), block_size=block_size)
+    assert b"".join(block.data for block in blocks) == text
+    n_lines = text.count(b"\n") + (text != b"" and not text.endswith(b"\n"))
+    assert sum(block.n_lines for block in blocks) == n_lines
 
 
 def test_what_is_packed_or_no_file_stays_whole(tmp_path: Path) -> None:
-    """Compressed files, tables of Parquet, stdin and what is not there are not cut."""
+    """Compressed files, Parquet, stdin and missing files are not cut."""
     packed, table, missing = (tmp_path / name for name in ("a.gz", "a.parquet", "none"))
     packed.write_bytes(gzip.compress(b"low lower\n" * 50, 0))
     pq.write_table(pa.table({"text": ["low"] * 9}), table)
@@ -178,16 +168,15 @@ def test_what_is_packed_or_no_file_stays_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("most", [4, 5, 9, None])
 def test_a_line_that_is_too_long_is_named_as_without_ranges(path: Path, most: int | None) -> None:
-    """The limit is that of the file; a line of exactly the most is read, also behind a mark, and across ranges."""
+    """A line of exactly the limit is read, also after a byte order mark, and across ranges."""
     path.write_bytes(MARK + b"lower\nold\nnewest lower\nlow\n")
+    expected = outcome(path, max_line=most)
     for size in range(1, 30):
-        assert outcome(path, map=in_ranges(map, size=size), max_line=most) == outcome(
-            path, max_line=most
-        )
+        assert outcome(path, map=in_ranges(map, size=size), max_line=most) == expected
 
 
 def test_tables_of_words_and_json_lines_are_cut_too(tmp_path: Path) -> None:
-    """Ranges are of lines, whatever these hold; errors of tables name the line in the file."""
+    """Ranges consist of lines, whatever their form; errors name the line of the file."""
     table, lines = tmp_path / "words.tsv", tmp_path / "a.jsonl"
     table.write_text("low\t5\nlower\t2\n" * 9 + "new\n")
     lines.write_text('{"text": "low lower"}\n' * 9)
@@ -199,21 +188,19 @@ def test_tables_of_words_and_json_lines_are_cut_too(tmp_path: Path) -> None:
 
 
 def test_ranges_counted_in_other_processes(tmp_path: Path) -> None:
-    """A pool of processes gives the same, also for large texts, whose words are counted by units."""
+    """A pool of processes returns equal counts, also of large texts, whose words are counted by units."""
     path, large = tmp_path / "a.txt", tmp_path / "large.txt"
     path.write_bytes("für low\r\nlower \xff".encode() * 3 + b"\n\n" + b"x")
     large.write_bytes("für low lower, newer\n".encode() * 200_000)
     with get_context("spawn").Pool(2) as pool:
-        for made, size in ((path, 7), (large, 3 << 20)):
-            for pretokenizer in ("whitespace", "gpt2"):
-                options: dict[str, Any] = {"pretokenizer": pretokenizer}
-                assert outcome(made, map=in_ranges(pool.map, size=size), **options) == outcome(
-                    made, **options
-                )
+        for text, size in ((path, 7), (large, 3 << 20)):
+            for name in ("whitespace", "gpt2"):
+                counted = outcome(text, map=in_ranges(pool.map, size=size), pretokenizer=name)
+                assert counted == outcome(text, pretokenizer=name)
 
 
 def test_what_counts_a_shard_says_how_far_it_came_and_can_be_silent(path: Path) -> None:
-    """A counter that tells nobody can be pickled, whatever was to be reported; counts are the same."""
+    """A silent counter can be pickled, whatever the report; its counts are equal."""
     path.write_bytes(b"low lower\n" * 9)
     message = list[tuple[str, int, int | None]]()
 
@@ -241,32 +228,32 @@ def test_a_size_that_is_none_is_refused(path: Path, size: Any) -> None:
 
 
 def test_a_map_that_loses_a_shard_is_reported(tmp_path: Path) -> None:
-    """As is one that gives more counts than there are shards, or none that can be called."""
+    """As is a map that returns more counts than shards, or is not a function."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"low\n" * 9)
-    for change in (lambda found: found[1:], lambda found: found * 2):
+    maps: list[Any] = [
+        lambda function, shards: [*map(function, shards)][1:],
+        lambda function, shards: [*map(function, shards)] * 2,
+    ]
+    for wrong in maps:
         with pytest.raises(ConfigError, match="counts for 4 shards; it must count each shard once"):
-            count_words(
-                path,
-                map=in_ranges(lambda f, x, change=change: change([f(one) for one in x]), size=10),
-            )
+            count_words(path, map=in_ranges(wrong, size=10))
     with pytest.raises(ArgumentError, match="map is 5"):
         in_ranges(5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
 def test_files_are_cut_by_their_size_alone(tmp_path: Path, size: int) -> None:
-    """Ranges follow each other without a gap; none is longer than asked for; what is no larger stays whole."""
+    """Ranges follow each other without gaps; a file that is not larger than one stays whole."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"low lower\n" * 5)
-    found = ranges_of(str(path), size=size)
+    parts = ranges_of(str(path), size=size)
     if size >= 50:
-        assert found == []
+        assert parts == []
         assert shards_of([str(path)], size=size) == [str(path)]
         return
-    assert [part.start for part in found] == list(range(0, 50, size))
-    assert [part.stop for part in found] == [*(part.start for part in found[1:]), 50]
-    assert max(map(len, found)) == size
+    places = [*range(0, 50, size), 50]
+    assert [(part.start, part.stop) for part in parts] == [*pairwise(places)]
 
 
 @given(
@@ -286,10 +273,8 @@ def test_small_files_count_together_as_each_alone(
     folder = tmp_path_factory.mktemp("small")
     for number, data in enumerate(files):
         (folder / f"{number}.txt").write_bytes(data)
-    paths, options = (
-        sorted(folder.iterdir()),
-        {"errors": errors, "pretokenizer": pretokenizer, "max_line": 60},
-    )
+    paths = sorted(folder.iterdir())
+    options = {"errors": errors, "pretokenizer": pretokenizer, "max_line": 60}
     alone = [outcome(path, **options) for path in paths]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counting, "_LARGE", large)
@@ -312,10 +297,8 @@ def test_progress_of_small_files_is_that_of_all(tmp_path):
     for number in range(5):
         (tmp_path / f"{number}.txt").write_bytes(b"low\n" * 10)
     reports = list[tuple[str, int, int | None]]()
-    count_words(
-        tmp_path, progress=lambda path, done, size: reports.append((Path(path).name, done, size))
-    )
-    assert reports == [("4.txt", 200, None)]
+    count_words(tmp_path, progress=lambda *report: reports.append(report))
+    assert reports == [(f"{tmp_path}/4.txt", 200, None)]
 
 
 def test_a_small_packed_file_is_counted_block_by_block(tmp_path, monkeypatch):

@@ -6,7 +6,6 @@ import inspect
 from pathlib import Path
 
 import pytest
-from commands import Run
 
 import volt
 from volt.errors import ConfigError
@@ -25,9 +24,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize("text", PLACES.values(), ids=PLACES)
-def test_no_code_runs_if_user_code_is_refused(
-    text: str, stream_folder: Path, volt_stream: Run
-) -> None:
+def test_no_code_runs_if_user_code_is_refused(text, stream_folder, volt_stream):
     """A `user` transform at any place is reported with its line, and its file does not run."""
     Path("mine.py").write_text(
         "from pathlib import Path\nPath('ran').touch()\ndef mine(fields): return fields\n"
@@ -54,7 +51,7 @@ def test_no_code_runs_if_user_code_is_refused(
     "command",
     [["run", "--limit", 3], ["preview", "--trust"], ["trace", 0, "--trust"], ["audit", "--trust"]],
 )
-def test_trusted_code_runs(command: list[object], stream_folder: Path, volt_stream: Run) -> None:
+def test_trusted_code_runs(command, stream_folder, volt_stream):
     """`run` runs the code that the configuration names; other commands need --trust."""
     Path("mine.py").write_text(
         "from pathlib import Path\nPath('ran').touch()\ndef mine(fields): return fields\n"
@@ -64,7 +61,7 @@ def test_trusted_code_runs(command: list[object], stream_folder: Path, volt_stre
     assert Path("ran").exists()
 
 
-def test_user_code_does_not_matter_without_code(stream_folder: Path) -> None:
+def test_user_code_does_not_matter_without_code(stream_folder):
     """A configuration without Python files gives the same stream, with user code or without."""
     with (
         volt.Stream.from_config("stream.yaml", user_code=False) as one,
@@ -73,7 +70,7 @@ def test_user_code_does_not_matter_without_code(stream_folder: Path) -> None:
         assert one.configuration == two.configuration
 
 
-def test_only_one_transform_runs_python() -> None:
+def test_only_one_transform_runs_python():
     """Only the module of `user` imports the module that executes source code."""
     used = "transforms.user_file import"
     running = {
@@ -87,7 +84,7 @@ def test_only_one_transform_runs_python() -> None:
 @pytest.mark.parametrize(
     "tag", ["!!python/object/apply:os.system", "!!python/name:os.system", "!!python/module:os"]
 )
-def test_yaml_tags_make_no_objects(tag: str, tmp_path: Path) -> None:
+def test_yaml_tags_make_no_objects(tag, tmp_path):
     """YAML's tags for Python objects are errors, with their line."""
     with pytest.raises(ConfigError, match=r"^stream.yaml:1: "):
         parse_config(f"sources: {tag} ['touch {tmp_path}/ran']")

@@ -1,4 +1,4 @@
-"""Laws of atoms: words become the symbols that merging starts from, and atoms and their codes name each other."""
+"""Laws of atoms: words become the symbols that merging starts from, and each atom has its own code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ markers = st.sampled_from(["suffix", "prefix", "none"])
 @given(words_, markers)
 @FEW
 def test_codes_spell_the_atoms(words, marker):
-    """The codes of a list of words are those of its atoms, word after word."""
+    """The codes of several words are those of their atoms, word after word."""
     codes, ends = atom_codes(words, marker=marker)
     assert ends.shape == (len(words),)
     atoms = [atom_text(code) for code in codes.tolist()]
@@ -55,7 +55,7 @@ def test_code_and_text_undo_each_other(words, marker):
     ],
 )
 def test_other_strings_are_no_atoms(text, marker):
-    """Nothing, two characters, and the marker alone are no atoms."""
+    """The empty text, two characters, and the marker alone are not atoms."""
     assert atom_code(text, marker=marker) is None
 
 

@@ -1,4 +1,4 @@
-"""Laws of byte level: 256 atoms spell any text, cut as GPT-2 cuts it, and give it back."""
+"""Laws of byte level: 256 atoms spell any text, which is split as by GPT-2, and restored."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def encoder(user=()):
 
 
 def test_the_alphabet_is_gpt_2_s():
-    """256 different printable characters, those of tokenizers."""
+    """256 different printable characters, as in `tokenizers`."""
     tokenizers = pytest.importorskip("tokenizers")
     assert len(set(ALPHABET)) == 256
     assert all(char.isprintable() and not char.isspace() for char in ALPHABET)
@@ -37,7 +37,7 @@ def test_the_alphabet_is_gpt_2_s():
 
 @given(st.binary())
 def test_bytes_and_characters_are_inverse(data):
-    """Any bytes, text or not, have characters, one each, that stand for them alone."""
+    """Any bytes, text or not, have one character each, which stands for no other byte."""
     assert to_bytes(to_characters(data)) == data
     assert len(to_characters(data)) == len(data)
 
@@ -48,7 +48,7 @@ def test_bytes_and_characters_are_inverse(data):
 @example("don't  \n\n 42 \u2028x")
 @MANY
 def test_text_is_cut_as_gpt_2_cuts_it(text):
-    """Pre-tokens are those of tokenizers' ByteLevel, and together they are the text."""
+    """Pre-tokens are those of ByteLevel in `tokenizers`, and join to the text."""
     tokenizers = pytest.importorskip("tokenizers")
     real = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     found = CUT.split(text)
@@ -57,7 +57,7 @@ def test_text_is_cut_as_gpt_2_cuts_it(text):
 
 
 def test_no_character_is_lost():
-    """Pre-tokens of a text of all 1,112,064 characters, private ones and noncharacters too, spell that text."""
+    """Pre-tokens of a text of all 1,112,064 characters spell that text."""
     text = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000))))
     private = {
         code: chr(code).encode().decode("latin-1") for code in range(FIRST_HIDDEN, LAST_HIDDEN + 1)
@@ -110,7 +110,7 @@ def test_a_vocabulary_holds_every_byte():
 @example(["<url>", "<url>", "\u0301", "  ", "<url>"])
 @MANY
 def test_user_tokens_survive(parts):
-    """User tokens are pieces of their own wherever they stand, and the line comes back."""
+    """User tokens are pieces of their own, wherever they are, and the line is restored."""
     line = "".join(parts)
     pieces = encoder(USER).encode(line)
     assert sum(piece in USER for piece in pieces) == line.count("<url>") + line.count("é!")
@@ -120,7 +120,7 @@ def test_user_tokens_survive(parts):
 @given(st.lists(texts | st.sampled_from(USER), max_size=8), st.booleans())
 @MANY
 def test_offsets_cover_the_text(parts, hides):
-    """Spans go through the line without a gap; a character of several pieces belongs to each."""
+    """Spans cover the line without gaps; a character of several pieces belongs to each."""
     line, end = "".join(parts), 0
     for piece, start, stop in encoder(USER if hides else ()).encode_offsets(line):
         assert start in (end, end - 1)

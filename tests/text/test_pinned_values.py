@@ -1,4 +1,4 @@
-"""Values that a change of patterns, limits or private characters would move."""
+"""Golden values of patterns, limits and private characters."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ PARTS = [
 
 
 def shape(*splits: Split) -> str:
-    """States, classes, laws, and where units may be parted, of all text and of matches alone."""
+    """Return states, classes, laws, and split points, of all text and of matches alone."""
     splitter, only = Splitter.of(*splits), len(splits) == 1 and not splits[0].from_end
     points = [parting_of(splitter.tables)] + [parting_of(splitter.tables, matches_only=True)] * only
     n_states = sum(len(one.moves) - 1 for one in splitter.automata)
@@ -94,7 +94,7 @@ def shape(*splits: Split) -> str:
 
 
 def test_patterns_have_their_shapes() -> None:
-    """Published patterns keep their spelling; these and others keep their automata and the points where units part."""
+    """Published patterns keep their spelling; all patterns keep their automata and split points."""
     check("text patterns", {name: name_of(splits) for name, splits in NAMED.items()})
     check("text shapes", {name: shape(*splits) for name, splits in NAMED.items()})
     shapes = {one: f"{shape(Split(one))} < {shape(Split(one, from_end=True))}" for one in PATTERNS}
@@ -164,7 +164,7 @@ def test_each_limit_is_the_most_that_passes() -> None:
 
 
 def test_roles_may_be_shared_or_missing() -> None:
-    """Four roles are four tokens, besides which there are user tokens alone."""
+    """Four roles are four tokens; other tokens may only be user tokens."""
     changes = (
         {},
         {"user": ("<u>", "<v>")},
@@ -186,7 +186,7 @@ def test_roles_may_be_shared_or_missing() -> None:
 
 
 def test_placeholders_are_the_first_free_private_characters() -> None:
-    """They rise from U+100000, then from U+F0000, without those of the text; U+FFFD takes the place of more."""
+    """From U+100000, then from U+F0000, without those of the text; U+FFFD replaces further ones."""
     first, last = chr(FIRST_HIDDEN), chr(LAST_HIDDEN)
     texts = [f"b{last}{first}\U00100000", "a", first]
     assert stand_ins(texts).of_text == {
@@ -216,7 +216,7 @@ def test_placeholders_are_the_first_free_private_characters() -> None:
 
 
 def properties() -> Iterator[tuple[str, str]]:
-    """Yield names of pre-tokenizers, and what they say of themselves."""
+    """Yield names of pre-tokenizers, and their declared properties."""
     for name in (
         "whitespace",
         "unicode",

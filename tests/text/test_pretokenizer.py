@@ -1,14 +1,13 @@
-"""Laws of normalisation and pre-tokenisation."""
+"""Laws of pre-tokenization."""
 
 import re
-import unicodedata
 
 import polars as pl
 import pytest
 from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from texts import LOSSLESS, NAMES, REGEXES, texts
+from texts import LOSSLESS, REGEXES, texts
 
 from volt.encode.offsets import word_spans
 from volt.errors import ConfigError
@@ -18,7 +17,7 @@ from volt.text.pretokenizer import PreTokenizer
 
 
 def test_unknown_names_are_refused_with_the_choices() -> None:
-    """A wrong name is answered with the right ones, a wrong regex with its reason."""
+    """The error for a wrong name lists the names; the error for a wrong regex has its reason."""
     with pytest.raises(ConfigError, match="choose from none, lowercase, nfc"):
         Normalizer.parse("NFD")
     with pytest.raises(ConfigError, match="choose from none, nfc, nfkc"):
@@ -30,25 +29,6 @@ def test_unknown_names_are_refused_with_the_choices() -> None:
         PreTokenizer.parse("spaces")
     with pytest.raises(ConfigError, match="unclosed group"):
         PreTokenizer.parse("regex:(a")
-
-
-@given(texts)
-def test_normal_forms_are_unicode(text: str) -> None:
-    """nfc and nfkc are Python's, on what Python's Unicode version knows."""
-    if all(unicodedata.category(c) != "Cn" for c in text):
-        assert Normalizer("nfc").normalize(text) == unicodedata.normalize("NFC", text)
-        assert Normalizer("nfkc").normalize(text) == unicodedata.normalize("NFKC", text)
-        assert Normalizer("none", lowercase=True).normalize(text) == text.lower()
-
-
-@pytest.mark.parametrize("name", NAMES)
-@given(text=texts)
-@example(text="J\u030c")
-@settings(max_examples=examples(50))
-def test_normalizing_is_idempotent(name: str, text: str) -> None:
-    """Normalising twice is normalising once."""
-    once = Normalizer.parse(name).normalize(text)
-    assert Normalizer.parse(name).normalize(once) == once
 
 
 @given(texts)
@@ -67,7 +47,7 @@ def decoded(pretokenizer: PreTokenizer, words: list[str]) -> str:
 @given(text=texts)
 @settings(max_examples=examples(150))
 def test_pretokens_join_back(name: str, text: str) -> None:
-    """Concatenating pre-tokens gives the text back, a literal ▁ having become a space."""
+    """Pre-tokens join to the text, in which each ▁ became a space."""
     pretokenizer = PreTokenizer(name)
     words = pretokenizer.split(text)
     assert decoded(pretokenizer, words) == text.replace(SPACE, " ")
@@ -98,7 +78,7 @@ def test_a_column_is_split_as_its_strings(name: str, column: list[str]) -> None:
 @example(["\t", "\t", "a"])
 @settings(max_examples=examples(300))
 def test_gpt2_is_gpt2(parts: list[str]) -> None:
-    """The emulated lookahead cuts where the tokenizers library's ByteLevel pre-tokeniser cuts."""
+    """The text is split where ByteLevel of `tokenizers` splits it."""
     pre_tokenizers = pytest.importorskip("tokenizers").pre_tokenizers
     text = "".join(parts)
     oracle = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
@@ -115,23 +95,17 @@ def test_metaspace_is_sentencepieces(text: str) -> None:
 
 @given(st.text(alphabet=" ▁ab\t\u3000é\n", max_size=12))
 def test_runs_of_spaces_and_lines_stay_whole(text: str) -> None:
-    """A line with its dummy ▁ is cut where a ▁ follows what is none, or not at all."""
+    """A line with its dummy ▁ is split before each run of ▁, or not at all."""
     line = SPACE + text.replace(" ", SPACE) if text else ""
     assert PreTokenizer("metaspace-runs").split(text) == re.findall(f"{SPACE}+[^{SPACE}]*", line)
     assert PreTokenizer("metaspace-line").split(text) == [line] * bool(line)
 
 
 def test_unicode_keeps_marks_and_separates_numbers() -> None:
-    """Words are letters with their marks; numbers and other symbols stand apart."""
+    """Words are letters with their marks; numbers and other symbols are separate."""
     assert PreTokenizer("unicode").split("l'e\u0301té 2024!?  ok") == (
         ["▁l", "'", "e\u0301té", "▁2024", "!?", "▁▁", "ok"]
     )
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_normalizer_names_round_trip(name: str) -> None:
-    """parse and name are inverse."""
-    assert Normalizer.parse(name).name == name
 
 
 @pytest.mark.parametrize("name", ["whitespace", *LOSSLESS, *REGEXES])

@@ -1,4 +1,4 @@
-"""Laws of special tokens: hiding user tokens and showing them again, and which spellings are allowed."""
+"""Laws of special tokens: user tokens are hidden and revealed, and only some spellings are allowed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def revealed(special: SpecialTokens, text: str) -> str:
 
 
 def longest_matches(text: str, user: tuple[str, ...]) -> list[tuple[int, int]]:
-    """From left to right, the longest user token that begins at each place not yet covered."""
+    """Find, from left to right, the longest user token at each place that is not covered yet."""
     found, i = [], 0
     while i < len(text):
         length = max((len(token) for token in user if text.startswith(token, i)), default=0)
@@ -55,7 +55,7 @@ def test_hiding_a_column_is_hiding_each_text(user, text):
 @given(user_tokens, texts)
 @FEW
 def test_hidden_tokens_are_revealed(user, text):
-    """Hidden tokens come back as they were; a text without them is left alone."""
+    """Hidden tokens are restored; a text without them is unchanged."""
     special = SpecialTokens(user=user)
     assert revealed(special, special.hide_text(text)) == text
     assert revealed(special, text) == text
@@ -63,7 +63,7 @@ def test_hidden_tokens_are_revealed(user, text):
 
 @pytest.mark.parametrize("first", [0x100000, 0x10BFFF, FIRST_HIDDEN])
 def test_placeholders_are_unlike_the_text_and_undone(first):
-    """However many of the characters that could stand for private ones the text contains, in either spelling."""
+    """However many characters of the text could be placeholders, in either spelling."""
     text = "".join(map(chr, range(first, FIRST_HIDDEN + 3))) + "é\U0010fffd"
     [found] = (placeholders := stand_ins([text])).put([text])
     assert len(set(found)) == len(text)
@@ -93,6 +93,6 @@ def test_placeholders_are_unlike_the_text_and_undone(first):
     ],
 )
 def test_impossible_tokens_are_refused(fields):
-    """Empty tokens, white space, repetitions, byte tokens, ends of words, lone surrogates."""
+    """Empty tokens, white space, repetitions, byte tokens, ends of words, and lone surrogates."""
     with pytest.raises(ConfigError):
         SpecialTokens(**fields)

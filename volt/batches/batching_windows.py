@@ -64,30 +64,22 @@ class Window:
         return result
 
 
+@dataclass(slots=True)
 class Windows:
     """The windows of a stream, made one after the other.
 
     size: the number of lines of each window, or "epoch"
     world: the number of ranks
+    is_stopped: whether the thread must abandon its window
     """
 
-    def __init__(
-        self,
-        stream: Stream,
-        samples: SampleFormat,
-        rule: ByTokens | ByPacks,
-        *,
-        size: Size,
-        world: int,
-        pad_to_multiple: int = 1,
-    ) -> None:
-        self.stream = stream
-        self.format = samples
-        self.rule = rule
-        self.size = size
-        self.world = world
-        self.pad_to_multiple = pad_to_multiple
-        self.is_stopped = False  # whether the thread must abandon its window
+    stream: Stream
+    format: SampleFormat
+    rule: ByTokens | ByPacks
+    size: Size
+    world: int
+    pad_to_multiple: int = 1
+    is_stopped: bool = False
 
     def after(self, window: Window | None, *, first: int) -> Window | None:
         """Return the window after `window`, or None at the stream's end. first: the number of the
@@ -129,11 +121,21 @@ class Windows:
         return self._planned(window.number, self.world, window.only(rows))
 
     def _with_next(self, number: int, retained: list[Part]) -> Window:
+        """Read a window. retained: the stretches of samples that are left of the window before"""
         state = self.stream.state()
         lines = self._epoch() if self.size == "epoch" else self.stream.batches(limit=self.size)
         try:
-            read = self._sampled(lines, state)
-            return self._planned(number, self.world, _appended(retained, read))
+            stretch, samples = self._sampled(lines, state)
+            if retained:
+                last, last_samples = retained[-1]
+                if not len(last_samples):
+                    retained = retained[:-1]
+                elif last.wanted is None:  # its lines precede the new lines
+                    retained = retained[:-1]
+                    places = np.concatenate([last.places, stretch.places])
+                    stretch = Stretch(last.state, len(places), places)
+                    samples = joined_samples([last_samples, samples])
+            return self._planned(number, self.world, [*retained, (stretch, samples)])
         except BaseException:
             self.stream.restore(state)  # so that no line is lost if reading continues
             raise
@@ -200,24 +202,3 @@ class Windows:
             parts.append(self.format.samples(batch))
         joined = np.concatenate(places)
         return Stretch(state, len(joined), joined), self.rule.prepared(joined_samples(parts))
-
-
-def _appended(retained: list[Part], read: Part) -> list[Part]:
-    """Append a stretch, whose lines follow those of the last retained stretch.
-
-    It is joined to that stretch if all samples of that stretch are retained, and replaces it if
-    none is.
-    """
-    if not retained:
-        return [read]
-    *older, (last, samples) = retained
-    if not len(samples):
-        return [*older, read]
-    if last.wanted is not None:
-        return [*retained, read]
-    stretch, new_samples = read
-    places = np.concatenate([last.places, stretch.places])
-    return [
-        *older,
-        (Stretch(last.state, len(places), places), joined_samples([samples, new_samples])),
-    ]

@@ -90,14 +90,8 @@ class Steps:
         self._layout = layout.of(samples, packed=isinstance(batches, ByPacks))
         self.rule.check(layout.pad_to_multiple)
         self._check(window)
-        self._windows = Windows(
-            stream,
-            samples,
-            batches,
-            size=self._size,
-            world=self.world,
-            pad_to_multiple=layout.pad_to_multiple,
-        )
+        multiple = layout.pad_to_multiple
+        self._windows = Windows(stream, samples, batches, self._size, self.world, multiple)
         self._window: Window | None = None
         self._n_done = 0  # steps taken in this window
         self._before = 0  # steps taken in earlier windows

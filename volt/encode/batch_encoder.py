@@ -58,8 +58,8 @@ class Dropout:
         if seed is None or seed < 0:
             message = f"dropout needs a seed, a whole number of 0 or more, not {seed}; encode with"
             raise ConfigError(message, hint={"seed": 1})
-        [state] = np.random.SeedSequence(seed).generate_state(1, np.uint64).view(np.int64)
-        return cls(probability, int(state))
+        [state] = np.random.SeedSequence(seed).generate_state(1, np.uint64)
+        return cls(probability, int(state.astype(np.int64)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +291,8 @@ class Encoded:
         for part in parts:
             end = n + len(part.values)
             if end > len(ids):
-                ids = np.concatenate([ids[:n], np.empty(max(end - n, n // 2), np.int32)])
+                more = np.empty(max(end - n, n // 2), np.int32)
+                ids = np.append(ids[:n], more)
             ids[n:end] = part.values
             offsets.append(part.ends + n)
             n = end

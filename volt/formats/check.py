@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, cycle, islice, pairwise
+from itertools import chain, cycle, pairwise
 from operator import eq
 from pathlib import Path
 
@@ -103,7 +103,9 @@ def compared(vocabulary: Vocabulary, peer: Peer, lines: Sequence[str]) -> Agreem
     our_pieces = encoded(encoder, lines, peer.added, unk=peer.unk)
     our_ids = [encoder.ids(pieces).tolist() for pieces in our_pieces]
     their_pieces = peer.pieces(lines)
-    their_ids = our_ids if peer.ids is None else peer.ids(lines)
+    their_ids = our_ids
+    if peer.ids is not None:
+        their_ids = peer.ids(lines)
 
     differences = list[Difference]()
     for line in range(len(lines)):
@@ -138,17 +140,17 @@ def encoded(
         parts = [list(filter(None, cut.split(line))) or [""] for line in lines]
     encoded_parts = iter(encoder.encode_lines(list(chain.from_iterable(parts))))
 
-    ids = encoder.vocabulary.ids
-    hides_unknown = unk is not None and unk == encoder.vocabulary.special.unk
     result = list[list[str]]()
     for line in parts:
         pieces = list[str]()
-        for part, part_pieces in zip(line, islice(encoded_parts, len(line)), strict=True):
+        for part in line:
+            part_pieces = next(encoded_parts)
             pieces += [part] if part in added else part_pieces
-        if hides_unknown:
-            pieces = [piece if piece in ids else str(unk) for piece in pieces]
         result.append(pieces)
-    return result
+    if unk is None or unk != encoder.vocabulary.special.unk:
+        return result
+    names = {piece: piece for piece in encoder.vocabulary.ids}
+    return [[names.get(piece, unk) for piece in pieces] for pieces in result]
 
 
 def probe_lines(vocabulary: Vocabulary) -> list[str]:

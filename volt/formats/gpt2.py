@@ -75,7 +75,13 @@ def read(path: Path, pairs: Sequence[Pair]) -> Vocabulary:
     scheme = Scheme("none", "none", "bytes", users=())
     fields = tokens.read_tokens(scheme, {"vocab": ids}, ids, pairs, roles, users, is_own=False)
     fields["special"] = tokens.with_flags(fields["special"], flags.values(), strips=True)
-    _refuse_cut_tokens(path, fields["tokens"])
+    names = fields["tokens"]
+    if cut := cut_tokens(list(map(to_bytes, names)), NAMED["gpt2"]):
+        raise VocabularyError(
+            f"{path}: GPT-2's pattern, which VOLT assumes, cuts {len(cut):,} of its "
+            f"{len(names):,} tokens, such as {cut[0].decode(errors='backslashreplace')!r}; "
+            "choose a file for GPT-2's pattern, such as r50k_base"
+        )
     try:
         vocabulary = Vocabulary(**fields)
     except VocabularyError as error:
@@ -84,16 +90,6 @@ def read(path: Path, pairs: Sequence[Pair]) -> Vocabulary:
         raise VocabularyError(f"{path}{line}: {error.fault}") from None
     lost = list(_losses(path, vocabulary, ids_file, ids, flags))
     return replace(vocabulary, provenance={"format": "merges over bytes", "lost": lost})
-
-
-def _refuse_cut_tokens(path: Path, names: Sequence[str]) -> None:
-    cut = cut_tokens(list(map(to_bytes, names)), NAMED["gpt2"])
-    if cut:
-        raise VocabularyError(
-            f"{path}: GPT-2's pattern, which VOLT assumes, cuts {len(cut):,} of its "
-            f"{len(names):,} tokens, such as {cut[0].decode(errors='backslashreplace')!r}; "
-            "choose a file for GPT-2's pattern, such as r50k_base"
-        )
 
 
 def _listed(path: Path) -> dict[str, int]:

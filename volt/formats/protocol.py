@@ -58,8 +58,8 @@ HOOKS: dict[str, Any] = {
     "read_merges": None,
     # `read` with an argument `pattern`, if files do not name the pattern that splits text
     "read_with_pattern": None,
-    # `write` with an argument `chat_template`, if the library turns chats into text
-    "write_with_template": None,
+    # whether `write` has an argument `chat_template`, because the library turns chats into text
+    "STORES_TEMPLATES": False,
     # path → the `ListEntry` of each row, if files only list tokens
     "rows": None,
     # path → the files that `write` writes, and those that `read` may read

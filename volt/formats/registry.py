@@ -52,10 +52,11 @@ def read_merges(path: str | Path) -> MergeList:
     volt.errors.CandidateError: /nowhere/codes: cannot be read: no such file or directory; check the path
     """
     place = Path(arguments.path(path))
-    is_folder = place.is_dir()
-    data = b"" if is_folder else read_bytes(place, kind=CandidateError)
-    if not data and not is_folder:
-        raise CandidateError(f"{path}: empty; give {_ABLE}")
+    data = b""
+    if not place.is_dir():
+        data = read_bytes(place, kind=CandidateError)
+        if not data:
+            raise CandidateError(f"{path}: empty; give {_ABLE}")
 
     name = _format_with_merges(place, data)
     module = _module_of(name)
@@ -224,10 +225,8 @@ def write_vocabulary(
             "contains white space; write",
             hint={"to": "huggingface"},
         )
-    write = hook(module, "write_with_template")
-    if write:
-        notes: list[str] = write(vocabulary, place, chat_template=chat_template)
-        return notes
+    if hook(module, "STORES_TEMPLATES"):
+        return module.write(vocabulary, place, chat_template=chat_template)  # type: ignore[call-arg]
     if chat_template is not None:
         raise ConfigError(
             f"{to} has no place for a chat template; leave it out, or write",
@@ -272,8 +271,17 @@ def read_vocabulary(
     ...     read_vocabulary(file.name, eos="<end>").special.eos
     '<end>'
     """
-    names = {"special": special, "unk": unk, "bos": bos, "eos": eos, "pad": pad}
-    result, name = read_with_format(path, format=format, merges=merges, pattern=pattern, **names)
+    result, name = read_with_format(
+        path,
+        format=format,
+        merges=merges,
+        pattern=pattern,
+        special=special,
+        unk=unk,
+        bos=bos,
+        eos=eos,
+        pad=pad,
+    )
     if result.notes and name != VOLT:
         warnings.warn(" ".join([f"{shown_path(path)}:", *result.notes]), VoltWarning, stacklevel=2)
     return result
@@ -318,7 +326,9 @@ def _read(path: Path, format: str, merges: Path | None, pattern: str | None) -> 
 
     module = _module_of(format)
     if pattern is None:
-        return Vocabulary.load(path) if module is None else module.read(path, merges=merges)
+        if module is None:
+            return Vocabulary.load(path)
+        return module.read(path, merges=merges)
     if read := hook(module, "read_with_pattern"):
         result: Vocabulary = read(path, merges=merges, pattern=arguments.text(pattern, "pattern"))
         return result
@@ -358,16 +368,26 @@ def _at_hand(path: str | Path, format: str | None = None) -> Iterator[Path]:
 
 
 def _format_at(path: Path) -> str:
-    head = _head(path)
-    if not head and not path.is_dir():
+    try:
+        is_folder = path.is_dir()
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error, kind=VocabularyError) from None
+    if is_folder:
+        return guess_format(path, b"")
+    head = read_head(path, HEAD_SIZE, kind=VocabularyError)
+    if not head:
         raise VocabularyError(f"{path}: empty; download or export it again")
-    return VOLT if head.startswith(_OWN) else guess_format(path, head)
+    if head.startswith(_OWN):
+        return VOLT
+    return guess_format(path, head)
 
 
 def _as_written(path: Path) -> Path:
     """Return the path, or PATH.model if only that exists: sentencepiece's `write` adds the suffix."""
     model = path.parent / f"{path.name}.model"
-    return model if model.is_file() and not path.exists() else path
+    if model.is_file() and not path.exists():
+        return model
+    return path
 
 
 def _no_pipe(path: Path) -> Path:
@@ -422,11 +442,3 @@ def format_module(name: str, argument: str = "format") -> Format:
         raise ConfigError(f"unknown format {name!r}; {choices}")
     module: Format = import_module(FORMATS[name])
     return module
-
-
-def _head(path: Path) -> bytes:
-    try:
-        is_folder = path.is_dir()
-    except (OSError, ValueError) as error:
-        raise unreadable(path, error, kind=VocabularyError) from None
-    return b"" if is_folder else read_head(path, HEAD_SIZE, kind=VocabularyError)

@@ -71,7 +71,8 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
     is_ambiguous = pairs and not marks_ends and set("".join(map("".join, pairs))) <= set(ALPHABET)
     if not is_counted and version != VERSION:
         pairs = list(_from_01(path, numbered))
-    return MergeList(pairs, "suffix", notes=(_ASSUMED,) if is_ambiguous else ())
+    notes = (_ASSUMED,) if is_ambiguous else ()
+    return MergeList(pairs, "suffix", notes=notes)
 
 
 def _refuse_other_merges(path: str | Path, pairs: Sequence[Pair], *, marks_ends: bool) -> None:
@@ -188,10 +189,14 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
     Without a vocabulary, tokens are all characters in merges and all their results. Counts are dropped if all are 1.
     """
-    codes = merges or path
-    listing = path if merges else _beside(path)
+    codes = path
+    listing = _beside(path)
+    if merges:
+        codes = merges
+        listing = path
+    data = read_bytes(codes, kind=VocabularyError)
     try:
-        candidates = read_merges(codes, read_bytes(codes, kind=VocabularyError))
+        candidates = read_merges(codes, data)
     except CandidateError as error:
         raise VocabularyError(str(error)) from None
     if candidates.spells_bytes:
@@ -200,8 +205,15 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     results = dict.fromkeys(map("".join, candidates.pairs))
     counts: tuple[int, ...] = ()
     if merges or listing.exists():
-        _refuse_01(codes, listing)
+        first = data.partition(b"\n")[0].decode()
+        if not first.startswith(VERSION) and not is_counted_line(first):
+            raise VocabularyError(
+                f"{codes}:1: with codes of version 0.1 and a vocabulary, subword-nmt splits words "
+                f"wrongly; remove {listing}, or learn the codes again with subword-nmt 0.3"
+            )
         pieces, counts = zip(*_listing(listing), strict=True)
+        if set(counts) == {1}:
+            counts = ()
         tokens = _ours(pieces, results=results.keys())
     elif results:
         parts = dict.fromkeys(chain.from_iterable(candidates.pairs))
@@ -214,22 +226,15 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
         return Vocabulary(
             merges=tuple(candidates.pairs),
             tokens=tokens,
-            counts=() if set(counts) == {1} else counts,
+            counts=counts,
             provenance={"format": "subword-nmt", "lost": list(candidates.notes)},
         )
     except VocabularyError as error:
         section, index = error.place or ("merges", -1)
-        line = f"{codes}:{index + 2}" if section == "merges" else f"{listing}:{index + 1}"
-        raise VocabularyError(f"{line}: {error.fault}") from None
-
-
-def _refuse_01(codes: Path, listing: Path) -> None:
-    first = read_text(codes, kind=VocabularyError).partition("\n")[0]
-    if not first.startswith(VERSION) and not is_counted_line(first):
-        raise VocabularyError(
-            f"{codes}:1: with codes of version 0.1 and a vocabulary, subword-nmt splits words "
-            f"wrongly; remove {listing}, or learn the codes again with subword-nmt 0.3"
-        )
+        place = f"{listing}:{index + 1}"
+        if section == "merges":
+            place = f"{codes}:{index + 2}"
+        raise VocabularyError(f"{place}: {error.fault}") from None
 
 
 def peer(path: Path, vocabulary: Vocabulary) -> Peer:

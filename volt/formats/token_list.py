@@ -87,11 +87,11 @@ def rows_of(vocabulary: Vocabulary) -> list[Row]:
     an "é".
     """
     counts = dict(zip(vocabulary.tokens, vocabulary.counts, strict=False))
-    tokens = set(vocabulary.tokens) if vocabulary.marker == "suffix" else set()
+    tokens = set(vocabulary.tokens)
     result = list[Row]()
     for piece in _listed(vocabulary):
         text = piece
-        if piece in tokens:
+        if vocabulary.marker == "suffix" and piece in tokens:
             text = piece.removesuffix(SUFFIX)
             if text in ("", piece):
                 text = piece + SEPARATOR
@@ -228,7 +228,9 @@ def _tokens(
     lines = dict[str, int]()
     for entry in entries:
         piece = entry.piece
-        readings = [piece] if piece in reserved or not joined else []
+        readings = list[str]()
+        if piece in reserved or not joined:
+            readings.append(piece)
         if joined:
             if piece.endswith(SEPARATOR) and piece != SEPARATOR:
                 readings.append(piece.removesuffix(SEPARATOR))

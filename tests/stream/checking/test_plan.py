@@ -6,21 +6,19 @@ import gc
 import json
 import time
 from contextlib import nullcontext
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 from streams import Drop, Pair, Refuse, Repeat, deadline, numbered, write_lines
 
 from volt.errors import StreamError
-from volt.stream import Batch, LineRng, Source, Stream, plan
+from volt.stream import Source, Stream, plan
 from volt.stream.checking import plan as planning
 from volt.stream.checking.plan import Memory, Plan, SourcePlan, resident, watched
 
 
-def test_plans_have_lines_and_epochs(tmp_path: Path) -> None:
+def test_plans_have_lines_and_epochs(tmp_path):
     """Lines follow the weights, epochs the lines that filters leave; the stream does not move."""
     sources = [
         Source("a", numbered(tmp_path, "a", 23), 2.0, (Drop(0.3),), block_lines=5),
@@ -39,9 +37,9 @@ def test_plans_have_lines_and_epochs(tmp_path: Path) -> None:
     assert json.loads(json.dumps(result.to_json()))["at"] == 700
 
 
-def test_epochs_follow_the_yield_of_a_source() -> None:
+def test_epochs_follow_the_yield_of_a_source():
     """A source without output needs infinitely many epochs."""
-    source: Any = SimpleNamespace(n_lines=40, block_lines=8)
+    source = SimpleNamespace(n_lines=40, block_lines=8)
     half = planning._Chunk(4, 8, 0, 0)
     result = planning._source_plan(source, half, 30.0, 0.25, 16)
     assert result == SourcePlan(30.0, 40, 0.5, 1.5, 8, 0.25, 4.0, 0.2)
@@ -53,7 +51,7 @@ def test_epochs_follow_the_yield_of_a_source() -> None:
 
 
 @pytest.mark.parametrize(("n_lines", "has_speed"), [(5, False), (30, True)])
-def test_the_speed_of_a_short_stream(tmp_path: Path, n_lines: int, has_speed: bool) -> None:
+def test_the_speed_of_a_short_stream(tmp_path, n_lines, has_speed):
     """A stream of one block has no speed; a stream that ends early is measured to its end."""
     paths = numbered(tmp_path, "a", n_lines)
     stream = Stream([Source("a", paths, epochs=1, block_lines=10)])
@@ -66,7 +64,7 @@ class Hungry:
 
     name = "hungry"
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+    def __call__(self, batch, chance):
         memory = np.ones(1 << 26, np.uint8)
         time.sleep(0.02 * int(memory[0]))
         return batch
@@ -74,14 +72,14 @@ class Hungry:
 
 @pytest.mark.skipif(resident() == 0, reason="the system does not report a process's memory")
 @pytest.mark.parametrize("n_workers", [0, 1])
-def test_plans_contain_the_memory_of_transforms(tmp_path: Path, n_workers: int) -> None:
+def test_plans_contain_the_memory_of_transforms(tmp_path, n_workers):
     """Memory that a transform needs for a moment counts, also if a worker runs it."""
     source = Source("a", numbered(tmp_path, "a", 300), 1.0, (Hungry(),), block_lines=100)
     result = plan(Stream([source], n_workers=n_workers), at=10, seconds=0.05)
     assert 1 << 26 <= result.memory < 3 << 25
 
 
-def test_the_largest_increase_of_memory_is_measured() -> None:
+def test_the_largest_increase_of_memory_is_measured():
     """Memory that is freed again counts; memory from before does not."""
     before = np.ones(1 << 25, np.uint8)
     with watched() as memory:
@@ -92,7 +90,7 @@ def test_the_largest_increase_of_memory_is_measured() -> None:
     assert resident() == 0 or 1 << 26 <= memory.peak + (1 << 20) < 3 << 25
 
 
-def test_memory_is_read_from_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_read_from_the_system(tmp_path, monkeypatch):
     """Shared pages do not count; without the system's file, memory is 0; a peak does not fall."""
     monkeypatch.setattr(planning, "_STATM", tmp_path / "statm")
     assert planning.resident() == 0
@@ -107,21 +105,21 @@ def test_memory_is_read_from_the_system(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(("n_workers", "expected"), [(0, 80), (1, 130), (3, 270)])
-def test_memory_grows_with_chunks_and_workers(n_workers: int, expected: int) -> None:
+def test_memory_grows_with_chunks_and_workers(n_workers, expected):
     """Each source has a chunk in use and, with workers, one ready; each worker has two."""
     chunks = [planning._Chunk(1, 1, size=10, work=40), planning._Chunk(1, 1, size=20, work=50)]
-    stream: Any = SimpleNamespace(n_workers=n_workers)
+    stream = SimpleNamespace(n_workers=n_workers)
     assert planning._memory_bound(stream, chunks) == expected
 
 
 @pytest.mark.parametrize(
     ("most", "seconds", "expected"), [(None, 60.0, 3), (4, 60.0, 2), (5, 60.0, 3), (None, 0.0, 1)]
 )
-def test_blocks_are_read_up_to_a_limit(most: int | None, seconds: float, expected: int) -> None:
+def test_blocks_are_read_up_to_a_limit(most, seconds, expected):
     """The limit is a number of lines, or a time."""
-    stream: Any = SimpleNamespace(n=0)
+    stream = SimpleNamespace(n=0)
 
-    def blocks() -> Any:
+    def blocks():
         for data in (b"a\nb\n", b"c\nd\n", b"e\n" * 70_000):
             stream.n += 2
             yield data
@@ -139,29 +137,29 @@ class Rehearsal:
     n_workers = 2
     sources = (SimpleNamespace(block_lines=3), SimpleNamespace(block_lines=4))
 
-    def rehearsal(self) -> Any:
+    def rehearsal(self):
         return nullcontext(self)
 
-    def place(self) -> Any:
+    def place(self):
         return 0, SimpleNamespace(block=SimpleNamespace(n_lines=5)), 0
 
-    def blocks(self, limit: int | None = None) -> Any:
+    def blocks(self, limit=None):
         return [limit]
 
 
-def test_speed_is_measured_without_lines_computed_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_speed_is_measured_without_lines_computed_ahead(monkeypatch):
     """The first block and as many lines as workers compute ahead are read before the time starts."""
-    reads = list[tuple[Any, ...]]()
+    reads = []
     clock = iter([10.0, 12.0, 16.0] * 2)
     numbers = iter([5, 25, 65, 9, 9, 9])
 
-    def read(blocks: Any, stream: Any, *, most: int | None, seconds: float) -> None:
+    def read(blocks, stream, *, most, seconds):
         reads.append((blocks, most, seconds))
         stream.n = next(numbers)
 
     monkeypatch.setattr(planning, "_read", read)
     monkeypatch.setattr(planning.time, "perf_counter", lambda: next(clock))
-    stream: Any = Rehearsal()
+    stream = Rehearsal()
     assert planning._measure(stream, seconds=0.5) == (65 - 25) / 4.0
     assert reads == [([5], 1, 0.0), ([None], 3 + 4 + 2 * 2 * 4, 0.5), ([None], None, 0.5)]
     assert planning._measure(stream, seconds=0.5) is None
@@ -170,9 +168,7 @@ def test_speed_is_measured_without_lines_computed_ahead(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("transforms", "expected"), [((), (20, 20)), ((Drop(1.0),), (0, 20)), ((Pair(),), (10, 20))]
 )
-def test_the_first_chunk_is_measured(
-    tmp_path: Path, transforms: Any, expected: tuple[int, int]
-) -> None:
+def test_the_first_chunk_is_measured(tmp_path, transforms, expected):
     """Lines of output, lines read, bytes, and memory are measured; a fault is raised."""
     paths = numbered(tmp_path, "a", 30)
     source = Source("a", paths, transforms=transforms, block_lines=20, shuffle="none")
@@ -187,7 +183,7 @@ def test_the_first_chunk_is_measured(
         planning._first_chunk(bad.sources[0], bad)
 
 
-def test_streams_with_forked_workers_are_measured(tmp_path: Path) -> None:
+def test_streams_with_forked_workers_are_measured(tmp_path):
     """Forked workers hold the pipe that is measured, and end before its reader is awaited."""
     (tmp_path / "same.py").write_text("def same(fields):\n    return fields\n")
     write_lines(tmp_path / "a.tsv", [f"a{i}\tb" for i in range(2000)])
@@ -202,13 +198,13 @@ def test_streams_with_forked_workers_are_measured(tmp_path: Path) -> None:
         assert plan(stream, at=5, seconds=0.05).lines_per_second
 
 
-def test_garbage_is_collected_once(tmp_path: Path) -> None:
+def test_garbage_is_collected_once(tmp_path):
     """A plan does not collect garbage, which looks at all objects, for each source."""
     sources = [Source(name, numbered(tmp_path, name, 3), epochs=1) for name in "abcdefghij"]
     stream = Stream(sources, cache=tmp_path)
     collections = []
 
-    def note(phase: str, facts: dict[str, int]) -> None:
+    def note(phase, facts):
         if phase == "start" and facts["generation"] == 2:
             collections.append(facts)
 

@@ -13,7 +13,7 @@ import pytest
 from golden import check
 from hypothesis import given
 from hypothesis import strategies as st
-from streams import Drop, Make, Pair, Refuse, Repeat, Same, numbered
+from streams import Drop, Pair, Refuse, Repeat, Same, numbered
 
 from volt.errors import ArgumentError, ConfigError, StreamError
 from volt.stream import ErrorPolicy, Source, Stream, debug, trace
@@ -41,7 +41,7 @@ def streamed(
     return Stream([source], cache=folder, policy=ErrorPolicy("skip"))
 
 
-def test_traces_lead_to_the_file(make: Make) -> None:
+def test_traces_lead_to_the_file(make):
     """The text is the stream's line and the last step's; the raw line is in the file."""
     lines = list(islice(make(), 120))
     stream = make()
@@ -56,7 +56,7 @@ def test_traces_lead_to_the_file(make: Make) -> None:
     assert list(islice(stream, 90)) == lines[30:]
 
 
-def test_traces_are_in_any_order_and_from_any_state(make: Make, tmp_path: Path) -> None:
+def test_traces_are_in_any_order_and_from_any_state(make, tmp_path):
     """Backwards or from a state, traces are equal; a line after the end is an error."""
     stream = make()
     traces = list(trace(stream, range(20)))
@@ -68,13 +68,13 @@ def test_traces_are_in_any_order_and_from_any_state(make: Make, tmp_path: Path) 
         next(trace(streamed(tmp_path, epochs=1), [19]))
 
 
-def test_traces_equal_golden_values(tmp_path: Path) -> None:
+def test_traces_equal_golden_values(tmp_path):
     """Every value of a trace is pinned, for repeated, earlier and later lines."""
     with streamed(tmp_path, Drop(0.3), Repeat()) as stream:
         traces = [traced.to_json() for traced in trace(stream, [0, 7, 7, 3, 25])]
         for wrong in ("17", 3, [-1], [1.5]):
             with pytest.raises((ArgumentError, ConfigError), match="numbers"):
-                list(trace(stream, wrong))  # type: ignore[arg-type]
+                list(trace(stream, wrong))
     for values in traces:
         values["path"] = Path(values["path"]).name
     check("stream traces", [str([*values.values()]) for values in traces])
@@ -83,7 +83,7 @@ def test_traces_equal_golden_values(tmp_path: Path) -> None:
 
 
 REFUSALS = (Refuse("\t0", "first"), Refuse("\t1", "second"), Refuse("\t2", "third"))
-STEPS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+STEPS = {
     "compiled": ((Upper(fields=(1,)), Drop(0.3), Repeat()), {}),
     "python": ((Same(), Drop(0.3), Repeat(), Refuse("7")), {}),
     "outputs": ((Repeat(), Upper()), {"shuffle": "outputs"}),
@@ -95,7 +95,7 @@ STEPS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_debugging_follows_each_line_through_all_steps(tmp_path: Path, name: str) -> None:
+def test_debugging_follows_each_line_through_all_steps(tmp_path, name):
     """Steps start with the line of the file, and end with the stream's lines, or with a drop.
 
     With a smaller n_lines, the first lines are the same.
@@ -124,7 +124,7 @@ def test_debugging_follows_each_line_through_all_steps(tmp_path: Path, name: str
         assert line.to_json()["dropped_by"] == line.dropped_by
 
 
-def test_debugging_shows_the_first_lines_of_each_source(make: Make) -> None:
+def test_debugging_shows_the_first_lines_of_each_source(make):
     """Each source has n_lines lines, or all of its lines."""
     with make() as stream:
         counts = Counter(line.source for line in debug(stream, n_lines=12))
@@ -134,7 +134,7 @@ def test_debugging_shows_the_first_lines_of_each_source(make: Make) -> None:
     assert counts == {"a": 12, "b": 11, "c": 12}
 
 
-def test_an_unfit_line_has_its_reason(tmp_path: Path) -> None:
+def test_an_unfit_line_has_its_reason(tmp_path):
     """A line may be unfit before the first step, or refused by a step."""
     (tmp_path / "x.tsv").write_bytes(b"ok\nbad one\n\xff\n")
     paths = (str(tmp_path / "x.tsv"),)
@@ -164,14 +164,14 @@ DROP = TraceStep("x", ("a",), ())
         ((DROP,), ("why",), ("b",), ("", "")),
     ],
 )
-def test_the_fate_of_a_line(steps: Any, faults: Any, text: Any, expected: tuple[str, str]) -> None:
+def test_the_fate_of_a_line(steps, faults, text, expected):
     """A line that the stream has was not dropped; otherwise, the last step may have dropped it."""
     line = DebugLine("a", "/x/a.tsv", 1_000, "", steps, faults, text)
     assert (line.fate, line.dropped_by) == expected
     assert repr(line) == "<DebugLine: line 1,000 of a.tsv>"
 
 
-COMPARED: list[tuple[tuple[str, ...], tuple[str, ...], list[str]]] = [
+COMPARED = [
     (("a b c",), ("c d",), ["*a *b c", "c *d"]),
     (("a\tb", "c"), ("a",), ["a|*b", "*c", "a"]),
     (("a",), ("a\tb", "c"), ["a", "a|*b", "*c"]),
@@ -182,13 +182,13 @@ COMPARED: list[tuple[tuple[str, ...], tuple[str, ...], list[str]]] = [
 
 
 @pytest.mark.parametrize("most", [6, 5])
-def test_changed_tokens_are_marked(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+def test_changed_tokens_are_marked(monkeypatch, most):
     """Tokens are compared in order, or as sets if there are too many pairs of tokens."""
     monkeypatch.setattr(tracing, "_MOST_COMPARED", most)
     in_order = (("b a b",), ("a b",), ["*b a b" if most == 6 else "b a b", "a b"])
     for before, after, expected in (in_order, *COMPARED):
         left, right = compared(TraceStep("x", before, after))
-        shown = list[str]()
+        shown = []
         for line in left + right:
             fields = [
                 " ".join("*" * token.is_changed + token.text for token in field) for field in line
@@ -205,7 +205,7 @@ LINE = st.text("ab \t", max_size=12)
 
 
 @given(before=st.lists(LINE, min_size=1, max_size=3), after=st.lists(LINE, max_size=3))
-def test_marks_change_no_text(before: list[str], after: list[str]) -> None:
+def test_marks_change_no_text(before, after):
     """Joined tokens are the lines; tokens without a mark are equal on both sides."""
     left, right = compared(TraceStep("x", tuple(before), tuple(after)))
     assert ([*map(joined, left)], [*map(joined, right)]) == (before, after)
@@ -217,7 +217,7 @@ def test_marks_change_no_text(before: list[str], after: list[str]) -> None:
             ]
 
 
-def test_lines_of_many_tokens_are_compared_as_sets() -> None:
+def test_lines_of_many_tokens_are_compared_as_sets():
     """Comparing long lines takes no longer than reading them."""
     long = " ".join(map(str, range(20_000)))
     (before,), (after,) = compared(TraceStep("x", (long,), (f"new {long}",)))
@@ -228,22 +228,22 @@ def test_lines_of_many_tokens_are_compared_as_sets() -> None:
 class _Elements(HTMLParser):
     """Collects a page's elements, attributes and text."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page):
         super().__init__()
-        self.tags = set[str]()
-        self.attributes = set[str]()
+        self.tags = set()
+        self.attributes = set()
         self.text = ""
         self.feed(page)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.tags.add(tag)
         self.attributes |= {name for name, _ in attrs}
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         self.text += data
 
 
-def test_a_page_escapes_hostile_lines() -> None:
+def test_a_page_escapes_hostile_lines():
     """A line's text is shown, but never becomes an element, an attribute, a template or a link."""
     step = TraceStep(HOSTILE, (HOSTILE,), (HOSTILE.upper(),))
     line = DebugLine(HOSTILE, HOSTILE, 1, HOSTILE, (step, DROP), (HOSTILE,), ())

@@ -21,7 +21,7 @@ def section_of(text: str) -> Batches:
 
 
 @pytest.mark.parametrize("key", ["length", "rows"])
-def test_packs_have_limits(key: str) -> None:
+def test_packs_have_limits(key):
     """The largest value is accepted; one more is refused with its key."""
     sizes = {"length": 8, "rows": 2}
     most = 1 << 24
@@ -33,7 +33,7 @@ def test_packs_have_limits(key: str) -> None:
 
 
 MOVING = "weight: {points: [[0, 1], [9, 2]]}"
-EPOCHS: list[tuple[list[str], str]] = [
+EPOCHS = [
     ([MOVING], ""),
     (["epochs: 1", f"epochs: 2, {MOVING}"], ""),
     (["weight: 2", "weight: 1"], ""),
@@ -50,7 +50,7 @@ EPOCHS: list[tuple[list[str], str]] = [
 
 
 @pytest.mark.parametrize(("sources", "message"), EPOCHS)
-def test_an_epoch_of_several_sources(sources: list[str], message: str) -> None:
+def test_an_epoch_of_several_sources(sources, message):
     """Several sources have an epoch if all end, or if none ends and their weights are constant."""
     listed = ", ".join(
         f"s{number}: {{path: a.tsv, {options}}}" for number, options in enumerate(sources)
@@ -79,7 +79,7 @@ def test_an_epoch_of_several_sources(sources: list[str], message: str) -> None:
         "max_tokens: 9, left_pad_target: true",
     ],
 )
-def test_options_that_fit_are_accepted(options: str) -> None:
+def test_options_that_fit_are_accepted(options):
     """Limits may be equal, and options may have no effect."""
     assert section_of(
         f"sources: {{one: {{path: a.tsv}}}}\nbatches: {{fields: {{a: v.volt}}, {options}}}"

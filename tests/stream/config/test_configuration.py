@@ -6,10 +6,8 @@ import json
 import os
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import pytest
-from commands import Run
 from configurations import FULL, STEPS
 from streams import deadline, numbered, write_lines
 
@@ -26,7 +24,7 @@ from volt.stream.transforms.filters import Length, SkipBlank
 from volt.stream.transforms.tags import Tag
 
 
-def test_a_configuration_equals_objects_made_in_python(tmp_path: Path) -> None:
+def test_a_configuration_equals_objects_made_in_python(tmp_path):
     """Steps, choices, schedules and common transforms of a file equal objects made in Python."""
     for name in "abc":
         (tmp_path / f"{name}.tsv").write_text("x\ty\n")
@@ -54,7 +52,7 @@ def test_a_configuration_equals_objects_made_in_python(tmp_path: Path) -> None:
     )
 
 
-def test_options_are_arguments_of_a_stream() -> None:
+def test_options_are_arguments_of_a_stream():
     """Every option of a configuration is an argument of `Stream`."""
     import inspect
 
@@ -68,26 +66,7 @@ def test_options_are_arguments_of_a_stream() -> None:
     }
 
 
-TASKS = "tasks: {a: {type: mono, inputs: {i: {mono: a}}, weight: [1, 2, 3]}}\nschedule: {%s}\n"
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ("points: [3, 4]", (3, 4)),
-        ("points: [3, 4], unit: batches, batch_samples: 5", (15, 20)),
-        ("points: [3, 4], unit: updates, batch_samples: 5", (15, 20)),
-        ("points: [3, 4], unit: updates, batch_samples: 5, update_batches: 2", (30, 40)),
-    ],
-)
-def test_points_of_a_schedule_count_samples(options: str, expected: tuple[int, int]) -> None:
-    """Points in batches or updates are converted to samples."""
-    first, second = expected
-    weight = Schedule(((0, 1.0), (first, 2.0), (second, 3.0)))
-    assert parse_config(TASKS % options).sources[0].weight == weight
-
-
-def test_missing_files_are_reported(tmp_path: Path) -> None:
+def test_missing_files_are_reported(tmp_path):
     """A missing file, model or function is reported with its line, before anything runs."""
     (tmp_path / "mine.py").write_text("def one(fields): return fields\n")
     (tmp_path / "bad.volt").write_text("{}")
@@ -116,9 +95,7 @@ def test_missing_files_are_reported(tmp_path: Path) -> None:
         ("locked/bad.jsonl", "permission denied"),
     ],
 )
-def test_the_quarantine_file_must_be_writable(
-    place: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_quarantine_file_must_be_writable(place, message, tmp_path, monkeypatch):
     """A quarantine file that cannot be written is reported when the configuration is read."""
     monkeypatch.chdir(tmp_path)
     Path("locked").mkdir()
@@ -137,7 +114,7 @@ def test_the_quarantine_file_must_be_writable(
         FaultCounter(ErrorPolicy("quarantine", place))
 
 
-def test_a_missing_library_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported(tmp_path, monkeypatch):
     """The line that needs sentencepiece is reported with the pip command."""
     import sys
 
@@ -159,21 +136,19 @@ def test_a_missing_library_is_reported(tmp_path: Path, monkeypatch: pytest.Monke
         ({"time_limit": float("inf")}, "time_limit=inf: give seconds"),
     ],
 )
-def test_numbers_out_of_range_are_refused(
-    tmp_path: Path, options: dict[str, Any], message: str
-) -> None:
+def test_numbers_out_of_range_are_refused(tmp_path, options, message):
     """Wrong options are refused when a stream is made, with a remedy."""
     with pytest.raises(ConfigError, match=message):
         Stream([Source("s", numbered(tmp_path, "a", 2))], **options)
 
 
-def test_the_command_line_refuses_negative_seeds(volt_stream: Run, stream_folder: Path) -> None:
+def test_the_command_line_refuses_negative_seeds(volt_stream, stream_folder):
     """The option --seed is checked as the key of a configuration is."""
     for command in ("run", "preview"):
         assert b"'--seed'" in volt_stream(command, "stream.yaml", "--seed", "-1", status=2).stderr
 
 
-def test_a_time_limit_ends_a_slow_worker(tmp_path: Path) -> None:
+def test_a_time_limit_ends_a_slow_worker(tmp_path):
     """Slow Python code ends the run with an error, also in a rehearsal."""
     write_lines(tmp_path / "a.tsv", ["a", "b"])
     write_lines(
@@ -195,7 +170,7 @@ def test_a_time_limit_ends_a_slow_worker(tmp_path: Path) -> None:
                 one.skip(1)
 
 
-def test_a_quarantine_file_with_lines_is_reported(volt_stream: Run, stream_folder: Path) -> None:
+def test_a_quarantine_file_with_lines_is_reported(volt_stream, stream_folder):
     """A new run reports if the file already contains lines; a resumed run does not."""
     write_lines(stream_folder / "one.tsv", ["good\tx", "bad"] * 3)
     policy = "errors: {on_fault: quarantine, quarantine: bad.jsonl}"

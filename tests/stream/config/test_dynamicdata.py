@@ -60,7 +60,7 @@ inputs:
 """
 
 
-def test_all_values_are_converted() -> None:
+def test_all_values_are_converted():
     """Tasks, inputs, weights, languages and parameters are in the new configuration."""
     new = imported(OLD, path="old.yaml", batch_samples=64).text
     values = parse(new, path="new.yaml").value
@@ -120,7 +120,7 @@ def without_models(old: str) -> str:
     return old
 
 
-def test_the_new_configuration_is_valid() -> None:
+def test_the_new_configuration_is_valid():
     """The new file can be read; parameters are options of its transforms."""
     new = imported(without_models(OLD), path="old.yaml").text
     config = parse_config(new, path="new.yaml")
@@ -134,7 +134,7 @@ def test_the_new_configuration_is_valid() -> None:
 @pytest.mark.parametrize(
     ("weight", "expected"), [("[2]", 2), ("[0]", 0), ("0", 0), ("0.0", 0), ("0.5", 0.5), ("7", 7)]
 )
-def test_a_single_weight_is_converted(weight: str, expected: float) -> None:
+def test_a_single_weight_is_converted(weight, expected):
     """A weight may be a number, also 0, or, without a schedule, a list of one number."""
     old = f"tasks: {{a: {{type: mono, weight: {weight}}}, b: {{type: mono}}}}\n"
     text = imported(
@@ -146,7 +146,7 @@ def test_a_single_weight_is_converted(weight: str, expected: float) -> None:
     ]
 
 
-def test_each_key_that_differs_has_a_note() -> None:
+def test_each_key_that_differs_has_a_note():
     """Keys that are omitted, or change their meaning, are reported, also in comments of the new
     file."""
     result = imported(OLD, path="old.yaml")
@@ -169,7 +169,7 @@ def test_each_key_that_differs_has_a_note() -> None:
     )
 
 
-def test_reversed_pairs_change_sides() -> None:
+def test_reversed_pairs_change_sides():
     """With `reverse`, the files of parallel tasks are swapped, with a note."""
     result = imported(OLD.replace("reverse: false", "reverse: true"), path="old.yaml")
     tasks = parse(result.text, path="n").value["tasks"]
@@ -178,7 +178,7 @@ def test_reversed_pairs_change_sides() -> None:
     assert any(note.startswith("meta.train.reverse: ") for note in result.notes)
 
 
-def test_paths_lead_to_the_same_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_lead_to_the_same_files(tmp_path, monkeypatch):
     """Relative paths become relative to the new file's folder."""
     monkeypatch.chdir(tmp_path)
     tasks = parse(imported(OLD, path="old.yaml", folder="conf/new").text, path="n").value["tasks"]
@@ -241,9 +241,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("change", "line", "message"), FAULTS.values(), ids=FAULTS.keys())
-def test_faults_are_reported_with_their_lines(
-    change: tuple[str, str], line: int, message: str
-) -> None:
+def test_faults_are_reported_with_their_lines(change, line, message):
     """Unknown and contradictory keys are errors with file, line and remedy."""
     assert change[0] in OLD
     with pytest.raises(ConfigError) as error:
@@ -254,7 +252,7 @@ def test_faults_are_reported_with_their_lines(
     )
 
 
-def test_missing_files_of_transforms_are_reported() -> None:
+def test_missing_files_of_transforms_are_reported():
     """A transform without its file is named, with the old and the new key of the file."""
     lacking = OLD.replace("    vocab_path: em.prune\n    segmentation_model: em.prune\n", "")
     assert lacking != OLD
@@ -274,14 +272,14 @@ def test_missing_files_of_transforms_are_reported() -> None:
         assert option in transform_schema(name)["required"]
 
 
-def test_inputs_within_a_task_are_reported() -> None:
+def test_inputs_within_a_task_are_reported():
     """Inputs belong at the top level; the error shows how."""
     message = r"o:1: tasks.a.inputs: inputs belong at the top level, as in inputs: \{NAME: \{src: FILE, tgt: FILE"
     with pytest.raises(ConfigError, match=message):
         imported("tasks: {a: {type: mono, inputs: {i: {mono: a.en}}}}\ninputs: {}", path="o")
 
 
-def test_missing_inputs_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_inputs_are_reported(tmp_path, monkeypatch):
     """With check_files, missing files are reported, relative to the current folder; globs are not
     checked."""
     monkeypatch.chdir(tmp_path)
@@ -297,7 +295,7 @@ def test_missing_inputs_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @settings(max_examples=examples(20))
 @given(st.lists(st.integers(1, 99), min_size=1, max_size=4, unique=True).map(sorted), st.data())
-def test_schedules_are_converted_to_batches(points: list[int], data: st.DataObject) -> None:
+def test_schedules_are_converted_to_batches(points, data):
     """A schedule in minibatches becomes a schedule in batches of as many samples."""
     n_weights, size = len(points) + 1, data.draw(st.integers(1, 9))
     weights = data.draw(st.lists(st.integers(1, 9), min_size=n_weights, max_size=n_weights))
@@ -306,11 +304,11 @@ def test_schedules_are_converted_to_batches(points: list[int], data: st.DataObje
     weight = parse_config(new, path="n").sources[0].weight
     assert weight.points == tuple(
         zip([0, *(point * size for point in points)], weights, strict=True)
-    )  # type: ignore[union-attr]
+    )
 
 
 @pytest.mark.parametrize("parameter", PARAMETERS)
-def test_each_parameter_is_an_option_of_its_transforms(parameter: str) -> None:
+def test_each_parameter_is_an_option_of_its_transforms(parameter):
     """`PARAMETERS` names existing options of transforms."""
     for name, option in PARAMETERS[parameter].items():
         assert option in transform_schema(name)["properties"]

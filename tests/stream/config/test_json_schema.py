@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from configurations import FULL
@@ -24,12 +23,12 @@ from volt.stream.transforms.registry import TRANSFORMS
 from volt_cli import options
 
 
-def test_the_command_line_knows_the_limit_of_workers() -> None:
+def test_the_command_line_knows_the_limit_of_workers():
     """The constant of the command line equals the constant of the library."""
     assert options.MOST_WORKERS == MOST_WORKERS
 
 
-def test_every_key_is_documented() -> None:
+def test_every_key_is_documented():
     """Every key of configurations and transforms has a description, in the JSON schema and in the
     text."""
     schema, text = json_schema(), as_text()
@@ -69,7 +68,7 @@ def _limits(node: object) -> Iterator[str]:
         yield from [f"{key} {value}"] if key in LIMITS else _limits(value)
 
 
-def test_types_limits_and_defaults_equal_golden_values() -> None:
+def test_types_limits_and_defaults_equal_golden_values():
     """The type, limits and default of each key are pinned."""
     schema, found = json_schema(), {}
     models = {
@@ -88,7 +87,7 @@ def test_types_limits_and_defaults_equal_golden_values() -> None:
     check("config keys", found)
 
 
-def test_valid_configurations_fit_the_json_schema(tmp_path: Path) -> None:
+def test_valid_configurations_fit_the_json_schema(tmp_path):
     """All examples fit the JSON schema; a misspelt key does not."""
     jsonschema = pytest.importorskip("jsonschema")
     validate = jsonschema.Draft202012Validator(json_schema()).validate

@@ -19,7 +19,7 @@ MARK = "  #! "
 
 def faulty() -> dict[str, tuple[str, list[tuple[int, str]]]]:
     """Return title → the text of a configuration, and the line and message of each fault."""
-    result = dict[str, tuple[str, list[tuple[int, str]]]]()
+    result = {}
     for path in sorted(Path(__file__).parent.joinpath("faults").glob("*.txt")):
         for case in path.read_text().split("=== ")[1:]:
             title, *lines = case.rstrip("\n").split("\n")
@@ -38,9 +38,7 @@ FAULTY = faulty()
 
 
 @pytest.mark.parametrize("title", FAULTY)
-def test_each_fault_is_reported_at_its_line(
-    title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_fault_is_reported_at_its_line(title, tmp_path, monkeypatch):
     """Faults are reported in the order of their lines, each once, and nothing else is."""
     monkeypatch.chdir(tmp_path)
     Path("de.tsv").write_text("de\n")
@@ -70,7 +68,7 @@ BOMB = "".join(
         ),
     ],
 )
-def test_files_that_would_grow_are_refused(text: str, message: str) -> None:
+def test_files_that_would_grow_are_refused(text, message):
     """Merge keys and aliases cannot make a short file endless."""
     with pytest.raises(ConfigError, match=f"^stream.yaml:1: .*{message}"):
         parse_config(text)
@@ -83,13 +81,13 @@ def test_files_that_would_grow_are_refused(text: str, message: str) -> None:
         "{choice: [{weight: 1, transforms: [{repeat: 200}]}]}, {repeat: 60}",
     ],
 )
-def test_transforms_that_would_fill_the_memory_are_refused(steps: str) -> None:
+def test_transforms_that_would_fill_the_memory_are_refused(steps):
     """Transforms cannot turn one line into arbitrarily many lines, also within a choice."""
     with pytest.raises(ConfigError, match=r"turn one line into more than 10,000 lines"):
         parse_config(f"sources: {{a: {{path: a, transforms: [{steps}]}}}}")
 
 
-def test_at_most_thirty_faults_are_reported() -> None:
+def test_at_most_thirty_faults_are_reported():
     """Faults of several kinds are sorted by line; the number of further faults is given."""
     text = f"sed: 1\n{STEPS}      - lwoer\n      - multiply: 0\n    wieght: 2\n"
     with pytest.raises(ConfigError) as error:
@@ -101,7 +99,7 @@ def test_at_most_thirty_faults_are_reported() -> None:
 
 
 @pytest.mark.parametrize(("n", "shown"), [(58, f"'{'x' * 58}'"), (59, f"'{'x' * 56}…")])
-def test_long_values_are_shortened(n: int, shown: str) -> None:
+def test_long_values_are_shortened(n, shown):
     """A value of up to 60 characters is shown unchanged."""
     with pytest.raises(ConfigError, match=f"seed: should be a valid integer, not {shown}$"):
         parse_config(f"seed: {'x' * n}\n{WMT}")
@@ -122,7 +120,7 @@ transforms: [upper: [src]]
 """
 
 
-def test_transforms_are_checked_if_another_key_is_wrong() -> None:
+def test_transforms_are_checked_if_another_key_is_wrong():
     """Names of fields, defaults and languages are known, so that there are no false errors."""
     sed = "stream.yaml:1: sed: unknown key; did you mean seed?"
     src = "transforms[1].upper.fields[1]: no field is called 'src'; choose from de, en"

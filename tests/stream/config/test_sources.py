@@ -20,7 +20,7 @@ from volt.stream.transforms.filters import Where
 from volt.stream.transforms.tags import Tag
 
 
-def test_a_pair_names_its_fields(tmp_path: Path) -> None:
+def test_a_pair_names_its_fields(tmp_path):
     """Options of transforms, also of common ones, may use the names of fields."""
     for name in ("a.de", "a.en", "b.tsv"):
         (tmp_path / name).write_text("x\n")
@@ -61,7 +61,7 @@ transforms:
         load_config(tmp_path / "stream.yaml")
 
 
-def test_each_makes_a_source_of_every_file(tmp_path: Path) -> None:
+def test_each_makes_a_source_of_every_file(tmp_path):
     """`*` gives the name of a source and {name}; weights follow from the lines and the temperature."""
     for name, n in (("de", 1600), ("no", 100), ("x.y", 1)):
         (tmp_path / f"mono.{name}.tsv").write_text("x\n" * n)
@@ -105,7 +105,7 @@ each: {path: mono.*.tsv, temperature: 2, weight: 3, epochs: 1, transforms: [tag:
         load_config(tmp_path / "stream.yaml")
 
 
-def test_home_and_variables_are_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_and_variables_are_expanded(tmp_path, monkeypatch):
     """`~` and `$NAME` are expanded in every path of a configuration."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("CORPORA_1", str(tmp_path))
@@ -131,7 +131,7 @@ errors: {on_fault: quarantine, quarantine: $CORPORA_1/bad}
             parse_config(WMT + unset)
 
 
-def test_tables_have_columns(tmp_path: Path) -> None:
+def test_tables_have_columns(tmp_path):
     """`columns` names the fields of JSON lines, also for transforms."""
     (tmp_path / "a.jsonl").write_text(
         '{"de": "Haus", "to": {"en": "house"}}\n{"de": "Tier", "to": {"en": "animal"}}\n'
@@ -155,7 +155,7 @@ sources:
 
 
 @pytest.fixture
-def corpora(tmp_path: Path) -> Path:
+def corpora(tmp_path):
     """Return a folder with 90 lines of de and 10 of lb."""
     for name, n in (("de", 90), ("lb", 10)):
         (tmp_path / f"{name}.tsv").write_text("".join(f"{name} {i}\n" for i in range(n)))
@@ -177,9 +177,7 @@ def opened(folder: Path, text: str, **options: Any) -> Stream:
         ("by: weights", None, [1.0, 1.0], 150),
     ],
 )
-def test_weights_follow_from_the_lines(
-    corpora: Path, text: str, mix: Sampling | None, weights: list[float], lines: int
-) -> None:
+def test_weights_follow_from_the_lines(corpora, text, mix, weights, lines):
     """Each way of mixing gives the weights and the virtual epoch of its formula."""
     with opened(corpora, MIXED % text) as stream:
         assert [source.source.weight for source in stream.sources] == weights
@@ -187,7 +185,7 @@ def test_weights_follow_from_the_lines(
     assert load_config(corpora / "stream.yaml").mix == mix
 
 
-def test_patterns_and_tasks_are_mixed(corpora: Path) -> None:
+def test_patterns_and_tasks_are_mixed(corpora):
     """Sources by pattern and tasks of split train are mixed too; validation is not mixed."""
     text = """\
 mix: {temperature: 2}
@@ -208,7 +206,7 @@ tasks:
         assert stream.epoch_lines == 100
 
 
-def test_a_source_that_gets_nothing_is_named(corpora: Path) -> None:
+def test_a_source_that_gets_nothing_is_named(corpora):
     """A share that rounds to nothing is an error with a remedy."""
     source = r"source 'lb' \(10 lines against 90\)"
     message = rf"stream.yaml:1: mix: temperature 0.05 leaves nothing to {source}; raise the temp"
@@ -216,7 +214,7 @@ def test_a_source_that_gets_nothing_is_named(corpora: Path) -> None:
         opened(corpora, MIXED % "temperature: 0.05")
 
 
-def test_mixing_by_weights_and_without_an_end(corpora: Path) -> None:
+def test_mixing_by_weights_and_without_an_end(corpora):
     """`epochs: null` is not an end; with `by: weights`, sources have their own weights and ends."""
     sources = parse_config(
         f"mix: {{}}\nsources: {{de: {{path: {corpora / 'de.tsv'}, epochs: null}}}}"

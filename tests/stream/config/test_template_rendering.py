@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from drawn import examples
@@ -37,7 +36,7 @@ tasks:
 VALUES = {"seed": 5, "first": "de", "second": "fr", "weight": "3"}
 
 
-def test_a_template_becomes_a_configuration() -> None:
+def test_a_template_becomes_a_configuration():
     """Placeholders, loops and conditions are expanded; `int` converts a text to a number."""
     config = parse_config(TEMPLATE, values=VALUES)
     assert [(task.name, task.src_lang, task.weight) for task in config.tasks] == [
@@ -48,7 +47,7 @@ def test_a_template_becomes_a_configuration() -> None:
 
 
 @given(st.text())
-def test_a_text_without_placeholders_is_unchanged(text: str) -> None:
+def test_a_text_without_placeholders_is_unchanged(text):
     """A text without {{ and {% is not changed."""
     if "{{" not in text and "{%" not in text:
         assert expanded(text, path="a") == Expanded(text)
@@ -73,7 +72,7 @@ LINES = [
 
 @settings(max_examples=examples(80))
 @given(st.lists(st.sampled_from(LINES)))
-def test_each_line_comes_from_one_of_the_template(lines: list[str]) -> None:
+def test_each_line_comes_from_one_of_the_template(lines):
     """Each line of the text is an expanded line of the template, in the same order."""
     text = "{{x}}\n" + "\n".join(lines)
     try:
@@ -90,7 +89,7 @@ def test_each_line_comes_from_one_of_the_template(lines: list[str]) -> None:
         assert (line.strip()[:1] if is_joined else line.strip()) in own
 
 
-def test_faults_name_the_lines_of_the_template() -> None:
+def test_faults_name_the_lines_of_the_template():
     """Mistakes in expanded lines are reported with the line of the template, and a hint."""
     with pytest.raises(ConfigError) as error:
         parse_config(TEMPLATE.replace("src_lang", "scr_lang"), values=VALUES)
@@ -157,7 +156,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize(("text", "message"), HOSTILE.values(), ids=HOSTILE.keys())
-def test_hostile_templates_are_refused(text: str, message: str) -> None:
+def test_hostile_templates_are_refused(text, message):
     """No template reaches into Python, runs forever or fills the memory; the error has the line."""
     with pytest.raises(ConfigError) as error:
         expanded(
@@ -170,7 +169,7 @@ def test_hostile_templates_are_refused(text: str, message: str) -> None:
     assert str(error.value).startswith(f"stream.yaml:{where}: ")
 
 
-def test_placeholders_and_values_must_match() -> None:
+def test_placeholders_and_values_must_match():
     """A placeholder without a value is reported with its line, an unused value with a similar key."""
     with pytest.raises(
         ConfigError, match=r"a:2: \{\{src\}\} has no value; set src, or write \{% raw"
@@ -197,7 +196,7 @@ def test_placeholders_and_values_must_match() -> None:
             expanded("{{src}}", wrong, path="a")
 
 
-def test_sizes_have_limits() -> None:
+def test_sizes_have_limits():
     """Templates, values, expanded texts and loops are accepted up to their limits."""
     most, text = "x" * MOST_CHARS, "{{y}}"
     assert expanded(text, {"y": most}, path="a").text == most
@@ -223,7 +222,7 @@ def test_sizes_have_limits() -> None:
             expanded(refused, values, path="a")
 
 
-def test_a_state_depends_only_on_the_expanded_text(tmp_path: Path) -> None:
+def test_a_state_depends_only_on_the_expanded_text(tmp_path):
     """A stream of a template resumes from the state of a stream of the expanded text."""
     (tmp_path / "a.tsv").write_text("".join(f"{i}\n" for i in range(50)))
     (tmp_path / "plain.yaml").write_text("seed: 4\nsources: {s: {path: a.tsv, weight: 2}}\n")
@@ -242,7 +241,7 @@ def test_a_state_depends_only_on_the_expanded_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["v", "w"])
-def test_a_tag_at_the_end_of_a_line_preserves_the_line_end(kind: str) -> None:
+def test_a_tag_at_the_end_of_a_line_preserves_the_line_end(kind):
     """The next line is not joined to a comment or a value that ends in a tag."""
     text = '# mix {% if k == "v" %}big{% endif %}\nweight: {% if k == "v" %}1{% else %}2{% endif %}\nseed: 3\n'
     result = parse_template(text, path="a", values={"k": kind})
@@ -250,7 +249,7 @@ def test_a_tag_at_the_end_of_a_line_preserves_the_line_end(kind: str) -> None:
     assert [result.line((key,)) for key in ("weight", "seed")] == [2, 3]
 
 
-def test_a_tag_before_a_key_preserves_the_indent() -> None:
+def test_a_tag_before_a_key_preserves_the_indent():
     """The key keeps its indent and its line, also after another line's indent."""
     result = parse_template("a:\n    b: 1\n    {% if 1 %}weight: 3{% endif %}\nseed: 3\n", path="a")
     assert result.value == {"a": {"b": 1, "weight": 3}, "seed": 3}
@@ -286,7 +285,7 @@ def test_a_tag_before_a_key_preserves_the_indent() -> None:
         ),
     ],
 )
-def test_faults_are_reported_where_they_begin(text: str, message: str) -> None:
+def test_faults_are_reported_where_they_begin(text, message):
     """An open tag is reported with the line where it begins, other faults with their own line."""
     with pytest.raises(ConfigError, match=message):
         expanded(text, path="a")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 from configurations import WMT
@@ -26,7 +25,7 @@ from volt.stream.transforms.case import Lower
         "a:\n" + "".join(" " * n + "a:\n" for n in range(1, 1500)),
     ],
 )
-def test_deep_nesting_is_refused(text: str) -> None:
+def test_deep_nesting_is_refused(text):
     """Values may be nested 50 deep; the error has the line of the first value that is too deep."""
     line = 50 if text.startswith("a:") else 1
     with pytest.raises(
@@ -40,7 +39,7 @@ def test_deep_nesting_is_refused(text: str) -> None:
         parse(within + "[" * 26 + "*a" + "]" * 26, path="f")
 
 
-def test_keys_and_quoted_values_are_text() -> None:
+def test_keys_and_quoted_values_are_text():
     """Keys and quoted values that look like numbers stay text; numbers may have underscores."""
     text = """sources: {no: {path: 'no'}, 1_0: {path: "010"}, on: {path: '1:30', block_lines: 1_000, weight: 0.5}}"""
     no, ten, on = parse_config(text).sources
@@ -48,7 +47,7 @@ def test_keys_and_quoted_values_are_text() -> None:
     assert (no.paths, ten.paths, on.paths, on.block_lines) == (("no",), ("010",), ("1:30",), 1000)
 
 
-def test_merge_keys_and_anchors() -> None:
+def test_merge_keys_and_anchors():
     """Anchors and merge keys copy values, with the lines of the originals."""
     text = (
         WMT
@@ -77,7 +76,7 @@ VALUES = st.recursive(
 @given(VALUES)
 @example([{"\x85": False}, {"\x85": None, "\x86": None}])
 @example(["\x85", "\x85", 0])
-def test_values_equal_safe_load(value: Any) -> None:
+def test_values_equal_safe_load(value):
     """Values equal those of yaml.safe_load, and each has a line."""
     import yaml
 

@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shard_lines import TEXT, all_lines
 
-from volt.errors import StreamError
+from volt.errors import CorpusError, StreamError
+from volt.stream.reading import index_cache, text_shard
 from volt.stream.reading.index_cache import VERSION, cache_size, locked, prune
 from volt.stream.reading.open_shard import open_shard
 from volt.stream.reading.text_shard import open_text, split_lines
@@ -194,3 +195,32 @@ def test_a_link_in_place_of_a_lock_cuts_no_file(tmp_path: Path) -> None:
     with locked(lock) as is_ours:
         assert is_ours
     assert target.read_text() == "content"
+
+
+@pytest.mark.parametrize(("size", "entries"), [(text_shard.SMALL - 1, 0), (text_shard.SMALL, 1)])
+def test_small_files_are_not_cached(tmp_path: Path, size: int, entries: int) -> None:
+    """A plain file below 2**20 bytes is indexed anew; from there on its index is stored."""
+    (tmp_path / "a").write_bytes(b"x" * (size - 1) + b"\n")
+    shard = open_shard(str(tmp_path / "a"), split_lines=1, cache=tmp_path / "c")
+    assert (shard.facts.n_bytes, shard.files[0].data_path) == (size, str(tmp_path / "a"))
+    assert len(list((tmp_path / "c").glob("*.json"))) == entries
+
+
+def test_entries_of_the_cache_belong_to_one_way_to_cut(tmp_path: Path) -> None:
+    """Another number of lines, another path or another time of change is another entry; the lines' limit is not."""
+    path, cache = tmp_path / "a.gz", tmp_path / "c"
+    path.write_bytes(gzip.compress(b"abc\nde\n"))
+    for split, n in ((1, 1), (2, 2), (None, 3), (1, 3)):
+        open_shard(str(path), split_lines=split, cache=cache)
+        assert len(list(cache.glob("*.json"))) == n
+    for most in (3, None):
+        assert open_shard(str(path), split_lines=1, cache=cache, max_line=most).n_lines == 2
+    with pytest.raises((StreamError, CorpusError), match="more than 2 bytes"):
+        open_shard(str(path), split_lines=1, cache=cache, max_line=2)
+    (tmp_path / "b.gz").write_bytes(path.read_bytes())
+    open_shard(str(tmp_path / "b.gz"), split_lines=1, cache=cache)
+    assert len(list(cache.glob("*.json"))) == 4
+    used = index_cache.cache_size(cache)
+    assert used == sum(one.stat().st_size for one in cache.iterdir())
+    assert index_cache.prune(cache) == 0
+    assert index_cache.cache_size(tmp_path / "nowhere") == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import time
 from multiprocessing import active_children
@@ -17,6 +16,8 @@ from volt.stream.transforms.subwords import Encode
 from volt.vocabulary import Vocabulary
 
 WORKERS = pytest.mark.parametrize("n_workers", [0, 2])
+
+
 FAULTS = {
     "utf8": (
         Source("a", ("a",)),
@@ -71,30 +72,6 @@ def test_unfit_lines_follow_the_policy(tmp_path: Path, fault: str, n_workers: in
                 assert going.summary().n_faults == 1
         row = json.loads(kept.read_text())
         assert message in f"{row['place']}: {row['reason']}"
-        assert_no_process()
-
-
-@WORKERS
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda path: path.symlink_to("nowhere"), "cannot be read"),
-        (lambda path: path.write_bytes(gzip.compress(b"x\ty\n" * 999)[:-9]), "a.gz"),
-    ],
-    ids=["unreadable", "truncated"],
-)
-def test_shards_follow_the_policy(
-    tmp_path: Path, make: object, message: str, n_workers: int
-) -> None:
-    """raise: the file's name; skip: the other shards, and the file's name in the summary."""
-    make(tmp_path / "a.gz")  # type: ignore[operator]
-    source = Source("a", (str(tmp_path / "a.gz"), *numbered(tmp_path, "b", 5)), epochs=1)
-    with deadline(30):
-        with pytest.raises(StreamError, match=message):
-            stream(source, ErrorPolicy(), n_workers, tmp_path / "cache")
-        with stream(source, ErrorPolicy("skip"), n_workers, tmp_path / "cache") as going:
-            assert len(list(going)) == 5
-            assert going.summary().left_out == (str(tmp_path / "a.gz"),)
         assert_no_process()
 
 

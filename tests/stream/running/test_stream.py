@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pickle
 import threading
 from collections import Counter
+from dataclasses import replace
 from itertools import islice, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streams import Make, deadline, numbered
 
-from volt.errors import StreamError
-from volt.stream import Source
+from volt.errors import ArgumentError, ConfigError, StreamError
+from volt.stream import ErrorPolicy, Source, Stream
 
 FRESH = [  # processes that import everything anew
     pytest.param("spawn", n, marks=[pytest.mark.slow, pytest.mark.campaign]) for n in (2, 3, 8)
 ]
+
 
 MORE = [pytest.param("fork", n, marks=pytest.mark.campaign) for n in (2, 8)]
 
@@ -162,18 +166,106 @@ def test_the_two_ways_to_read_give_the_same_lines(make: Make) -> None:
     assert stream.n == 300
 
 
-@pytest.mark.parametrize("world", [1, 2, 5])
-@pytest.mark.parametrize("block_lines", [1, 7, 100])
-def test_ranks_together_give_every_line_once(
-    make: Make, tmp_path: Path, world: int, block_lines: int
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seed": -1}, "seed is -1"),
+        ({"recall": -1}, "recall is -1"),
+        ({"n_workers": -1}, "give 0 to 256 workers, and spawn or fork"),
+        ({"n_workers": 257}, "n_workers=257.*give 0 to 256"),
+        ({"start_method": "x"}, "start_method='x'"),
+        ({"time_limit": 0}, "time_limit=0: give seconds above 0"),
+        ({"time_limit": math.inf}, "time_limit=inf: give"),
+        ({"ends": "never"}, "unknown ends 'never'"),
+        ({"policy": "skip"}, "ErrorPolicy"),
+        ({"mix": "x"}, "Sampling"),
+        ({"cache": 3}, "cache is 3"),
+        ({"rank": 2, "world": 2}, "rank 2 of world 2"),
+    ],
+)
+def test_options_of_streams_are_checked(
+    tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
-    """Over all ranks, two epochs of a source give every line twice."""
-    source = Source(
-        "d",
-        numbered(tmp_path, "d", 30, n_shards=3),
-        block_lines=block_lines,
-        split_lines=4,
-        epochs=2,
-    )
-    lines = [line for rank in range(world) for line in make([source], rank=rank, world=world)]
-    assert Counter(lines) == Counter([f"d-{i}\tD {i}" for i in range(30)] * 2)
+    """At each limit, and what is close to it is taken."""
+    source = Source("a", numbered(tmp_path, "a", 3))
+    with pytest.raises((ConfigError, ArgumentError), match=message):
+        Stream([source], **options)
+    close = {"seed": 0, "recall": 0, "n_workers": 256, "time_limit": 0.001, "rank": 1, "world": 2}
+    stream = Stream([source], **close)  # type: ignore[arg-type]
+    assert repr(stream) == "<Stream: 1 source, seed 0, rank 1 of 2, 0 lines given>"
+    assert repr(Stream([source])) == "<Stream: 1 source, seed 0, 0 lines given>"
+    assert (stream.files, stream.n, stream.time_limit) == (source.paths, 0, 0.001)
+    for wrong, remedy in (
+        (source, r"did you mean \[source\]"),
+        (Path("a"), "Stream.from_config"),
+        ([3], r"sources\[0\] is 3"),
+    ):
+        with pytest.raises(ArgumentError, match=remedy):
+            Stream(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="distinct names"):
+        Stream([source, source])
+
+
+def test_rehearsals_keep_every_option(tmp_path: Path) -> None:
+    """But for the treatment of unfit lines, which are not recorded, and what was delivered."""
+    source = Source("a", numbered(tmp_path, "a", 9))
+    for policy, expected in (("raise", "raise"), ("skip", "skip"), ("quarantine", "skip")):
+        kept = ErrorPolicy(
+            policy, quarantine=str(tmp_path / "q") if policy == "quarantine" else None, max_faults=3
+        )  # type: ignore[arg-type]
+        options: dict[str, Any] = {
+            "seed": 3,
+            "ends": "drop",
+            "rank": 1,
+            "world": 2,
+            "n_workers": 1,
+            "time_limit": 9.0,
+        }
+        stream = Stream([source], policy=kept, start_method="fork", **options)
+        stream.skip(2)
+        other = stream.rehearsal()
+        assert other.policy == ErrorPolicy(expected)  # type: ignore[arg-type]
+        names = (
+            "seed",
+            "ends",
+            "rank",
+            "world",
+            "n_workers",
+            "time_limit",
+            "start_method",
+            "sources",
+        )
+        assert [getattr(other, name) for name in names] == [getattr(stream, name) for name in names]
+        assert (other.n, stream.n) == (0, 2)
+        for one in (stream, other):
+            one.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "is_same"), [("rename", False), ("split", True), ("zero", True), ("reseed", False)]
+)
+def test_what_changes_lines(tmp_path: Path, change: str, is_same: bool) -> None:
+    """A file cut in two where a piece ends, and a source of weight 0, change nothing; names and seeds change orders."""
+    whole = [
+        Source("a", numbered(tmp_path, "a", 8), split_lines=2),
+        Source("b", numbered(tmp_path, "b", 5), 0.5),
+    ]
+    (tmp_path / "two").mkdir()
+    other, seed = list(whole), 1
+    if change == "split":
+        other[0] = replace(whole[0], paths=numbered(tmp_path / "two", "a", 8, n_shards=2))
+    elif change == "zero":
+        other.append(Source("c", numbered(tmp_path, "c", 3), 0.0))
+    elif change == "rename":
+        other[0] = replace(whole[0], name="x")
+    else:
+        seed = 2
+    lines = [
+        b"".join(Stream(own, seed=s).blocks(limit=24)).decode().split("\n")[:-1]
+        for own, s in ((whole, 1), (other, seed))
+    ]
+    assert (lines[0] == lines[1]) == is_same
+    counts = [Counter(line[0] for line in own) for own in lines]
+    assert counts[0] == counts[1] == {"a": 16, "b": 8}
+    firsts = [[line for line in own if line[0] == "a"][:8] for own in lines]
+    assert sorted(firsts[0]) == sorted(firsts[1])

@@ -205,13 +205,3 @@ def test_why_no_line_passes_is_reported(tmp_path: Path) -> None:
         match=r"no line of an epoch passes.*; 6 of 6 lines .* are unfit, 6 of them for 'columns'",
     ):
         next(iter(stream))
-
-
-def test_a_file_that_changes_ends_the_stream(make: Make, tmp_path: Path) -> None:
-    """Whatever the policy: exact cover cannot be kept any more."""
-    paths = numbered(tmp_path, "d", 40)
-    stream = make([Source("d", paths, block_lines=10)], policy=ErrorPolicy("skip"))
-    list(stream.blocks(limit=10))
-    write_lines(Path(paths[0]), ["other\tlines"])
-    with deadline(10), pytest.raises(StreamError, match="changed while the stream was running"):
-        list(stream)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +28,7 @@ AGAIN = "make the shards again: volt shard CONFIG -o .*shards"
 
 
 @pytest.fixture
-def task(tmp_path: Path) -> Task:
+def task(tmp_path):
     """Return a task whose shards are in `shards`."""
     result = pair_task(tmp_path, {"a": 9, "b": 4}, n_shards=2)
     shard([result], tmp_path / "shards")
@@ -41,7 +40,7 @@ def refused(folder: Path, task: Task, message: str) -> None:
         read_manifest(folder / "shards", task)
 
 
-def test_inputs_may_be_deleted_touched_or_moved(tmp_path: Path, task: Task) -> None:
+def test_inputs_may_be_deleted_touched_or_moved(tmp_path, task):
     """Shards stay valid while the text of existing inputs is unchanged."""
     (tmp_path / "a.src").unlink()
     os.utime(tmp_path / "b.src", (5, 5))
@@ -52,7 +51,7 @@ def test_inputs_may_be_deleted_touched_or_moved(tmp_path: Path, task: Task) -> N
         assert read_manifest(tmp_path / "shards", current).n_lines == 13
 
 
-def test_a_recompressed_input_is_up_to_date(tmp_path: Path) -> None:
+def test_a_recompressed_input_is_up_to_date(tmp_path):
     """An input whose time has changed is compared by its text, not by its bytes."""
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"low\n" * 9, mtime=1))
@@ -64,7 +63,7 @@ def test_a_recompressed_input_is_up_to_date(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shares", [False, True])
-def test_changed_inputs_make_shards_stale(tmp_path: Path, task: Task, shares: bool) -> None:
+def test_changed_inputs_make_shards_stale(tmp_path, task, shares):
     """A changed text of any size is detected, also for a task that shares the inputs."""
     if shares:
         task = Task("other", "para", (), shares="de_en")
@@ -74,7 +73,7 @@ def test_changed_inputs_make_shards_stale(tmp_path: Path, task: Task, shares: bo
     refused(tmp_path, task, rf"stale: .*a\.src now has 81 bytes, not 117; {AGAIN}")
 
 
-CHANGES: list[tuple[Callable[[Task], Task], str]] = [
+CHANGES = [
     (
         lambda task: replace(task, inputs=task.inputs[:1]),
         "stale: made from the inputs a, b, not a; make",
@@ -96,17 +95,13 @@ CHANGES: list[tuple[Callable[[Task], Task], str]] = [
 
 
 @pytest.mark.parametrize(("change", "message"), CHANGES)
-def test_a_changed_task_makes_shards_stale(
-    tmp_path: Path, task: Task, change: Callable[[Task], Task], message: str
-) -> None:
+def test_a_changed_task_makes_shards_stale(tmp_path, task, change, message):
     """Inputs, type and number of shards must be those of the shards."""
     refused(tmp_path, change(task), message)
 
 
 @pytest.mark.parametrize("n_shards", [None, 2, 3, 4])
-def test_there_may_be_fewer_lines_than_requested_shards(
-    tmp_path: Path, n_shards: int | None
-) -> None:
+def test_there_may_be_fewer_lines_than_requested_shards(tmp_path, n_shards):
     """As many shards as lines satisfy a task that requests more, or that shares them."""
     task = mono_task(tmp_path, {"a": b"1\n2\n3\n"}, name="t", n_shards=9)
     [manifest] = shard([task], tmp_path / "shards")
@@ -120,7 +115,7 @@ def test_there_may_be_fewer_lines_than_requested_shards(
     assert read_manifest(tmp_path / "shards", sharing) == manifest
 
 
-def test_damaged_shards_are_detected(tmp_path: Path, task: Task) -> None:
+def test_damaged_shards_are_detected(tmp_path, task):
     """A missing or truncated file is detected by its size."""
     path = tmp_path / "shards" / "de_en" / "00001.tgt.zst"
     path.write_bytes(b"cut")
@@ -132,7 +127,7 @@ def test_damaged_shards_are_detected(tmp_path: Path, task: Task) -> None:
 
 
 @pytest.mark.parametrize("damage", ["edited", "cut", "[]", "", '{"version": 9}'])
-def test_damaged_manifests_are_detected(tmp_path: Path, task: Task, damage: str) -> None:
+def test_damaged_manifests_are_detected(tmp_path, task, damage):
     """A manifest has a checksum and a version; making the shards again repairs it."""
     path = tmp_path / "shards" / "de_en" / "manifest.json"
     text = path.read_text()
@@ -146,7 +141,7 @@ def test_damaged_manifests_are_detected(tmp_path: Path, task: Task, damage: str)
     assert path.read_text() == text
 
 
-def test_a_damaged_shard_of_the_same_size_has_a_remedy(tmp_path: Path, task: Task) -> None:
+def test_a_damaged_shard_of_the_same_size_has_a_remedy(tmp_path, task):
     """A stream that cannot read a shard names the command; for other files, it does not."""
     manifest = read_manifest(tmp_path / "shards", task)
     path = Path(manifest.paths[2])
@@ -162,7 +157,7 @@ def test_a_damaged_shard_of_the_same_size_has_a_remedy(tmp_path: Path, task: Tas
 
 
 @pytest.mark.parametrize("name", ["", ".x", "a/b", "a\\b", "a\n", "../x"])
-def test_names_of_tasks_are_names_of_folders(name: str) -> None:
+def test_names_of_tasks_are_names_of_folders(name):
     """A task has a visible folder of its own; a task that shares inputs has the other's folder."""
     message = "cannot be the name of a folder; use letters, digits, - and _"
     with pytest.raises(ConfigError, match=message):
@@ -171,15 +166,15 @@ def test_names_of_tasks_are_names_of_folders(name: str) -> None:
     assert task_folder("s", Task("b", "mono", (), shares="ö d")) == Path("s/ö d")
 
 
-def test_values_of_a_manifest() -> None:
+def test_values_of_a_manifest():
     """Files and paths are grouped by shard; lines are counted on one side, bad lines on both."""
     sides = ("src", "tgt")
-    shards = list[WrittenShard]()
+    shards = []
     for n in (3, 2):
         files = tuple(WrittenFile(f"{n}.{side}", n, "") for side in sides)
         shards.append(WrittenShard(n, (n, 1), files))
     words = tuple(WrittenFile(f"words.{side}.tsv", 1, "") for side in sides)
-    inputs = list[ReadInput]()
+    inputs = []
     for name, faults in (("a", ((0, 0), (0, 4))), ("b", ((5, 6), (7, 0)))):
         files_of_sides = [
             (InputFile(side, f"{name}.{side}", 0, 0, "", 9, 9, *fault),)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from drawn import examples
@@ -36,7 +36,7 @@ class Whole(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stops")
     task = pair_task(folder, {"a": 60, "b": 7}, n_shards=4)
     shard([task], folder / "whole")
@@ -50,24 +50,24 @@ class _Stop(BaseException):
 class Interrupted:
     """Writes files like `write_atomic`; from a number on, raises an error before or after renaming."""
 
-    def __init__(self, n: int, error: BaseException, *, is_renamed: bool = False) -> None:
+    def __init__(self, n, error, *, is_renamed=False):
         self._left = n
         self._error = error
         self._is_renamed = is_renamed
 
-    def __call__(self, path: Path) -> Any:
+    def __call__(self, path):
         self._left -= 1
         return write_atomic(path) if self._left >= 0 else self._Failing(self, path)
 
     class _Failing:
-        def __init__(self, by: Interrupted, path: Path) -> None:
+        def __init__(self, by, path):
             self._by = by
             self._file = write_atomic(path)
 
-        def __enter__(self) -> Any:
+        def __enter__(self):
             return self._file.__enter__()
 
-        def __exit__(self, *error: Any) -> None:
+        def __exit__(self, *error):
             wrong = self._by._error
             if not self._by._is_renamed:
                 self._file.__exit__(type(wrong), wrong, None)
@@ -77,10 +77,10 @@ class Interrupted:
 
 def written_shards(patch: pytest.MonkeyPatch) -> list[int]:
     """Return a list to which the numbers of shards are added as they are written."""
-    numbers = list[int]()
+    numbers = []
     write_shard = shard_writing._write_shard
 
-    def noted(work: Any, number: int, *rest: Any) -> Any:
+    def noted(work, number, *rest):
         numbers.append(number)
         return write_shard(work, number, *rest)
 
@@ -100,9 +100,7 @@ def stop_at(patch: pytest.MonkeyPatch, n: int, *, is_renamed: bool) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(stops=st.lists(st.integers(0, 30), min_size=1, max_size=3), is_renamed=st.booleans())
-def test_a_stopped_run_continues(
-    whole: Whole, tmp_path_factory: pytest.TempPathFactory, stops: list[int], is_renamed: bool
-) -> None:
+def test_a_stopped_run_continues(whole, tmp_path_factory, stops, is_renamed):
     """Stopped before or after any file, several times, shards are never taken for finished.
 
     In the end, all bytes equal those of a run without a stop.
@@ -122,9 +120,7 @@ def test_a_stopped_run_continues(
     assert bytes_of(place) == whole.shards
 
 
-def test_finished_shards_are_not_written_again(
-    whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_finished_shards_are_not_written_again(whole, tmp_path, monkeypatch):
     """Inputs are not read again, finished shards are retained, and damaged shards are rewritten."""
     with pytest.MonkeyPatch.context() as patch:
         stop_at(patch, 13, is_renamed=True)  # the plan, five files of each of two shards, two more
@@ -141,9 +137,7 @@ def test_finished_shards_are_not_written_again(
     assert bytes_of(tmp_path) == whole.shards
 
 
-def test_up_to_date_shards_are_not_rewritten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_up_to_date_shards_are_not_rewritten(tmp_path, monkeypatch):
     """Touched inputs change nothing; damage or other options write all shards, and remove old ones."""
     task = mono_task(tmp_path, {"a": numbered("a", 9)}, n_shards=3)
     numbers = written_shards(monkeypatch)
@@ -177,7 +171,7 @@ shard_writing.shard([Task("de_en", "para", inputs, n_shards=4)], sys.argv[2], wo
 """
 
 
-def test_a_killed_run_continues(whole: Whole, tmp_path: Path) -> None:
+def test_a_killed_run_continues(whole, tmp_path):
     """After SIGKILL in the middle of a shard, the temporary file is removed by the next run."""
     command = [sys.executable, "-c", KILLED, str(whole.folder), str(tmp_path)]
     assert subprocess.run(command, timeout=60, check=False).returncode == -signal.SIGKILL
@@ -194,14 +188,12 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.fixture
-def task(tmp_path: Path) -> Task:
+def task(tmp_path):
     return pair_task(tmp_path, {"a": 30, "b": 4}, n_shards=3)
 
 
 @pytest.mark.parametrize("compress", ["gz", "zstd"])
-def test_a_full_disk_leaves_earlier_shards(
-    tmp_path: Path, task: Task, monkeypatch: pytest.MonkeyPatch, compress: Any
-) -> None:
+def test_a_full_disk_leaves_earlier_shards(tmp_path, task, monkeypatch, compress):
     """New shards replace earlier ones only when all are complete; the error says so."""
     [first] = shard([task], tmp_path / "s")
     before = bytes_of(tmp_path / "s")
@@ -223,9 +215,7 @@ def test_a_full_disk_leaves_earlier_shards(
     assert bytes_of(tmp_path / "s").keys() == bytes_of(tmp_path / "t").keys()
 
 
-def test_a_run_on_a_full_disk_continues(
-    tmp_path: Path, task: Task, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_on_a_full_disk_continues(tmp_path, task, monkeypatch):
     """Without earlier shards, finished shards are retained; the error says that a run continues."""
     with monkeypatch.context() as patch:
         patch.setattr(shard_writing, "write_atomic", Interrupted(3, FULL))
@@ -238,15 +228,13 @@ def test_a_run_on_a_full_disk_continues(
 
 
 @pytest.mark.parametrize("stop", range(8))
-def test_a_run_that_stops_while_it_moves_files_continues(
-    tmp_path: Path, task: Task, monkeypatch: pytest.MonkeyPatch, stop: int
-) -> None:
+def test_a_run_that_stops_while_it_moves_files_continues(tmp_path, task, monkeypatch, stop):
     """Shards that are partly moved are unfinished; none is written twice."""
     shard([replace(task, n_shards=2)], tmp_path / "s")
     move = os.replace
     left = iter(range(stop))
 
-    def stopping(source: Path, place: Path) -> None:
+    def stopping(source, place):
         is_shard = Path(source).parent.name == ".progress" and Path(place).parent.name == "de_en"
         if is_shard and next(left, None) is None:
             raise KeyboardInterrupt
@@ -265,7 +253,7 @@ def test_a_run_that_stops_while_it_moves_files_continues(
     assert bytes_of(tmp_path / "s") == bytes_of(tmp_path / "t")
 
 
-def test_two_runs_exclude_each_other(tmp_path: Path) -> None:
+def test_two_runs_exclude_each_other(tmp_path):
     """The second run reports the first, and changes nothing; a lock that nobody holds is ignored."""
     task = mono_task(tmp_path, {"a": numbered("a", 9)})
     lock = tmp_path / "s" / "auto_en" / ".lock"
@@ -281,7 +269,7 @@ def test_two_runs_exclude_each_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["notes.txt", "00000.mono.zst", "words.mono.tsv", ".progress", "manifest.json"]
 )
-def test_a_folder_with_other_files_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_folder_with_other_files_is_refused(tmp_path, name):
     """Other files, links, and files that only look like shards are not overwritten."""
     task = mono_task(tmp_path, {"a": b"x\n"})
     place = tmp_path / "s" / "auto_en"
@@ -299,7 +287,7 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path, name: str) -> None
     assert (tmp_path / "a").read_bytes() == b"x\n"
 
 
-def test_inputs_are_not_overwritten(tmp_path: Path) -> None:
+def test_inputs_are_not_overwritten(tmp_path):
     """An input in the output folder is refused, also through a link."""
     [manifest] = shard([mono_task(tmp_path, {"a": b"x\n"})], tmp_path / "s", compress="none")
     (tmp_path / "link").symlink_to(manifest.paths[0])
@@ -311,7 +299,7 @@ def test_inputs_are_not_overwritten(tmp_path: Path) -> None:
     assert Path(manifest.paths[0]).read_bytes() == b"x\n"
 
 
-def test_unchanged_inputs_are_not_read_again(tmp_path: Path) -> None:
+def test_unchanged_inputs_are_not_read_again(tmp_path):
     """A folder knows the files that were read, until they change."""
     path = write(tmp_path / "a", b"x\n\ny")
     task = Task("t", "mono", (Input("i", (("mono", path),)),))
@@ -322,12 +310,12 @@ def test_unchanged_inputs_are_not_read_again(tmp_path: Path) -> None:
     assert folder.files_read() == {}
 
 
-def test_shards_depend_on_texts_and_settings() -> None:
+def test_shards_depend_on_texts_and_settings():
     """Paths and times are not part of a signature; texts, sides, names and settings are."""
     file = InputFile("mono", "a", 1, 2, "d", 5, 9)
     plan = ShardInputs("t", ShardSettings(2, "gz", "mixed"), (ReadInput("i", ((file,),)),))
 
-    def of(**changes: Any) -> ShardInputs:
+    def of(**changes):
         return replace(plan, inputs=(ReadInput("i", ((replace(file, **changes),),)),))
 
     for same in (of(path="b"), of(size=9, modified=1), of(n_lines=1)):

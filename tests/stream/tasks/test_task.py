@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 from sharding import numbered, write
 
@@ -22,7 +18,7 @@ from volt.stream.tasks.task import (
     look_at,
 )
 
-WRONG_SIDES: list[tuple[Any, tuple[tuple[str, str], ...], str]] = [
+WRONG_SIDES = [
     ("para", (("src", "a"),), "has src; a task of type para needs src and tgt"),
     ("mono", (), "has no file; a task"),
     ("mono", (("mono", "a"), ("src", "b")), "has mono and src; a task of type mono needs mono"),
@@ -35,15 +31,13 @@ WRONG_SIDES: list[tuple[Any, tuple[tuple[str, str], ...], str]] = [
 
 
 @pytest.mark.parametrize(("kind", "files", "message"), WRONG_SIDES)
-def test_sides_of_an_input_are_checked(
-    kind: Any, files: tuple[tuple[str, str], ...], message: str
-) -> None:
+def test_sides_of_an_input_are_checked(kind, files, message):
     """An input has the sides of its task, with equal numbers of files."""
     with pytest.raises(ConfigError, match=rf"task 't', input 'i': {message}"):
         expanded(Task("t", kind, ()), Input("i", files))
 
 
-def test_files_of_an_input_are_sorted_by_side(tmp_path: Path) -> None:
+def test_files_of_an_input_are_sorted_by_side(tmp_path):
     """Globs are expanded; files of one side keep their order."""
     files = Input("i", (("tgt", "c"), ("src", "a"), ("src", "b"), ("tgt", "d")))
     assert expanded(Task("t", "para", ()), files).paths == ("a", "b", "c", "d")
@@ -64,9 +58,7 @@ def files_of(side: str, *counts: int) -> tuple[InputFile, ...]:
         ((0, 0), (0, 0), "no line in src0, src1, tgt0, tgt1; remove the input"),
     ],
 )
-def test_sides_have_equal_numbers_of_lines(
-    source: tuple[int, ...], target: tuple[int, ...], message: str
-) -> None:
+def test_sides_have_equal_numbers_of_lines(source, target, message):
     """Files are compared one by one; an input has a line."""
     task = Task("t", "para", ())
     check_input(task, ReadInput("i", (files_of("src", 2, 0), files_of("tgt", 2, 0))))
@@ -85,30 +77,28 @@ def test_sides_have_equal_numbers_of_lines(
         (b"", (0, 0)),
     ],
 )
-def test_the_first_faulty_lines_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes, expected: tuple[int, int]
-) -> None:
+def test_the_first_faulty_lines_are_found(tmp_path, monkeypatch, text, expected):
     """The first line with invalid UTF-8 and the first with a tab are found in any block."""
     monkeypatch.setattr(reading, "_BLOCK", 64)
     file = look_at(write(tmp_path / "a", text))
     assert (file.first_bad, file.first_tab) == expected
 
 
-def test_files_are_read_to_the_end(tmp_path: Path) -> None:
+def test_files_are_read_to_the_end(tmp_path):
     """Lines are counted as a stream counts them; the digest is of the decompressed text."""
-    steps = list[int]()
+    steps = []
     path = write(tmp_path / "a", b"\xef\xbb\xbfx\n\ny")
     file = look_at(path, progress=steps.append)
     assert (file.side, file.n_lines, file.n_bytes, file.size, sum(steps)) == ("mono", 3, 7, 7, 3)
     assert look_at(write(tmp_path / "b.gz", b"\xef\xbb\xbfx\n\ny")).digest == file.digest
 
 
-def test_changing_files_are_refused(tmp_path: Path) -> None:
+def test_changing_files_are_refused(tmp_path):
     """A file may not change while it is read, or between two readings."""
     path = write(tmp_path / "a", b"x\n")
     stamp = look_at(path).stamp
     write(tmp_path / "a", b"xy\n")
-    calls: list[Callable[[], object]] = [
+    calls = [
         lambda: reading.check_unchanged(path, stamp),
         lambda: look_at(path, progress=lambda _: write(tmp_path / "a", b"x")),
     ]
@@ -118,9 +108,7 @@ def test_changing_files_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-def test_lines_are_read_across_blocks_and_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: bool
-) -> None:
+def test_lines_are_read_across_blocks_and_files(tmp_path, monkeypatch, ahead):
     """A reader returns as many lines as requested; if there are fewer, the file has changed."""
     monkeypatch.setattr(reading, "_ALL_BLOCKS", 0)
     text = numbered("a", 9000)

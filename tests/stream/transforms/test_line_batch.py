@@ -26,11 +26,3 @@ def test_new_lines_must_be_as_many() -> None:
     message = r"1 lines were made from 2; first drop or repeat lines with take\(\)"
     with pytest.raises(StreamError, match=message):
         Batch.of(["a", "b"]).with_lines(["a"])
-
-
-def test_record_batches_have_names_and_rows() -> None:
-    """Columns have the given names, then numbers; `row` contains the origins."""
-    pytest.importorskip("pyarrow")
-    table = Batch.of(["a\tb", "c"]).to_arrow(["src", "tgt", "more"])
-    assert table.to_pydict() == {"src": ["a", "c"], "tgt": ["b", None], "row": [0, 1]}
-    assert Batch.of(["a\tb"]).to_arrow(["src"]).schema.names == ["src", "2", "row"]

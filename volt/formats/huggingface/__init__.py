@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from volt.formats.huggingface.reference_tokenizer import peer as peer
     from volt.formats.huggingface.writing import files_written as files_written
     from volt.formats.huggingface.writing import write as write
-    from volt.formats.huggingface.writing import write_with_template as write_with_template
 
 STORES_WHITE_SPACE = True  # in user tokens
+STORES_TEMPLATES = True
 
 __getattr__, __dir__, __all__ = lazy(__name__)

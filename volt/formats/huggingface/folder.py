@@ -84,16 +84,19 @@ def flags_of(configs: Iterable[Json]) -> dict[str, Json]:
 def _named_tokens(configs: Iterable[Json]) -> Iterator[Json]:
     entries = chain.from_iterable(config.items() for config in configs)
     for key, value in sorted(entries, key=lambda entry: entry[0] == _DECODER):  # its flags win
-        rows = value or ()
-        if isinstance(value, dict):
-            rows = value.values()
-        if key not in _SEVERAL:
-            rows = [value] if key.endswith("_token") else ()
+        rows: Iterable[Any] = ()
+        if key.endswith("_token"):
+            rows = [value]
+        if key in _SEVERAL:
+            rows = value or ()
+            if isinstance(value, dict):
+                rows = value.values()
         for row in rows:
-            flags = row if isinstance(row, dict) else {"content": row}
+            flags = as_object(row) or {"content": row}
             if key != _DECODER:
                 flags = flags | {"special": True}
-            if isinstance(flags.get("content"), str) and flags["content"]:
+            token = flags.get("content")
+            if token and isinstance(token, str):
                 yield flags
 
 

@@ -59,7 +59,9 @@ def read_foreign(data: Json, model: Json, *, added: Sequence[str] = ()) -> Schem
             spaces = last
     steps = steps[: len(steps) - len(spaces)]
 
-    marker: Marker = "suffix" if model.get("end_of_word_suffix") == SUFFIX else "none"
+    marker: Marker = "none"
+    if model.get("end_of_word_suffix") == SUFFIX:
+        marker = "suffix"
     if not spaces and not _is_metaspace(cuts[-1:]):
         name = _read_cut(cuts, model, added)
     elif marker == "suffix":
@@ -90,7 +92,12 @@ def flat(section: Any, name: str) -> list[Json]:
 
 def read_normalizer(steps: Sequence[Json], cut: str) -> str:
     """Return the name of the normalizer that performs these steps. cut: the pre-tokenizer that follows"""
-    drops_white = cut == "whitespace" or (drops_rest(cut) and _matches_no_white(cut))
+    drops_white = cut == "whitespace"
+    if drops_rest(cut):
+        [white] = sets_of(parse(r"\s"))
+        [split] = splits_of(cut)
+        sets = sets_of(parse(split.pattern))
+        drops_white = all((characters & white).edges == () for characters in sets)
     kinds = [str(step.get("type")) for step in steps if not (drops_white and _is_about_white(step))]
     names = {_FORMS.get(kind, kind) for kind in kinds}
     with suppress(ConfigError, ValueError):
@@ -100,12 +107,6 @@ def read_normalizer(steps: Sequence[Json], cut: str) -> str:
         f"the normalizer {' + '.join(kinds)} is not NFC, NFKC, Lowercase, or Lowercase with NFC or "
         "NFKC; normalise the text yourself, and remove the step"
     )
-
-
-def _matches_no_white(cut: str) -> bool:
-    [white] = sets_of(parse(r"\s"))
-    [split] = splits_of(cut)
-    return all((characters & white).edges == () for characters in sets_of(parse(split.pattern)))
 
 
 def _is_about_white(step: Json) -> bool:
@@ -288,7 +289,9 @@ def _model_losses(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
             f"Unknown words in a row are one {ours} there, as {PREFIX!r} is no token, "
             "and one each here."
         )
-    result = f"are {ours} each here" if ours else "leave nothing here"
+    result = "leave nothing here"
+    if ours:
+        result = f"are {ours} each here"
     if unk is None and ours is None:
         yield (
             "Unknown characters leave nothing, but pieces on both sides of one may join there, "
@@ -369,16 +372,16 @@ def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
 
 def _decoding_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
     yield from letter_notes(vocabulary)
+
+    def kinds(steps: Sequence[Json]) -> list[tuple[Any, Any]]:
+        return [(step.get("type"), step.get("content")) for step in steps]
+
     theirs = flat(data.get("decoder"), "decoders")
     ours = decoders(Scheme.of(vocabulary), byte_fallback=vocabulary.byte_fallback)
     if not theirs:
         yield "The file names no decoder: decoded tokens have spaces between them there, and not here."
-    elif list(map(_kind_and_content, theirs)) != list(map(_kind_and_content, ours)):
+    elif kinds(theirs) != kinds(ours):
         yield "The decoder of the file is not imported: decoded text may have other spaces there."
-
-
-def _kind_and_content(step: Json) -> tuple[Any, Any]:
-    return step.get("type"), step.get("content")
 
 
 def letter_notes(vocabulary: Vocabulary) -> Iterator[str]:
@@ -506,7 +509,7 @@ def remade(merges: Sequence[Pair]) -> Iterator[Pair]:
     for left, right in merges:
         result = left + right
         reached = {result}
-        waiting = [result] if result in results else []
+        waiting = list(results & reached)
         while waiting:
             part = waiting.pop()
             if (part, left) in uses[part]:

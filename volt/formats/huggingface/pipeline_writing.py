@@ -178,7 +178,7 @@ def sequence(name: str, steps: list[Json]) -> Json | None:
     """Return steps as one section of tokenizer.json. name: the key that holds a Sequence's steps"""
     if len(steps) > 1:
         return {"type": "Sequence", name: steps}
-    return steps[0] if steps else None
+    return next(iter(steps), None)
 
 
 def normalizers(scheme: Scheme) -> list[Json]:
@@ -206,9 +206,9 @@ def normalizers(scheme: Scheme) -> list[Json]:
     elif scheme.pretokenizer == "gpt2" or cut.dummy_prefix:
         steps += [*prepend, SPACE_STEP]
     if scheme.spaces_users:
-        # "unicode" cuts a run of spaces as one word
-        alone = f"(?<!{PREFIX})" if scheme.pretokenizer == "unicode" else ""
-        space = f"{alone}{PREFIX}(?={_any_of(scheme.users)})"
+        space = f"{PREFIX}(?={_any_of(scheme.users)})"
+        if scheme.pretokenizer == "unicode":  # it cuts a run of spaces as one word
+            space = f"(?<!{PREFIX}){space}"
         steps.append(replace_step(space, LONE_SPACE, regex=True))
     if scheme.ends_users:
         steps += _lone_ends(scheme)
@@ -227,8 +227,9 @@ def _forms(normalizer: Normalizer) -> list[Json]:
 def _lone_ends(scheme: Scheme) -> list[Json]:
     """Return the steps that write a lone "</w>" after user tokens, except one that is all the text."""
     users = scheme.users
-    is_begun = any(one != other and one.startswith(other) for one, other in product(users, users))
-    group = "(?>" if is_begun else "(?:"  # atomic: the longest, if others begin it
+    group = "(?:"
+    if any(one != other and one.startswith(other) for one, other in product(users, users)):
+        group = "(?>"  # atomic: the longest one
     user = f"{group}{_any_of(users)})"
     ends = rf"{user}\K(?={scheme.ending})|(?<!\A){user}\K\z"
     return [_lone_end(scheme), replace_step(ends, LONE_END, regex=True)]
@@ -274,7 +275,9 @@ def pre_tokenizers(scheme: Scheme) -> list[Json]:
     splits = [split_step(spelled(split.pattern), "Isolated") for split in cut.splits]
     if cut.is_bytes:
         steps = [*splits, _byte_level(use_regex=not splits)]
-        return [*steps, metaspace_step("always", split=False)] if is_prefix else steps
+        if is_prefix:
+            steps.append(metaspace_step("always", split=False))
+        return steps
     if splits:
         return [*splits, metaspace_step("never", split=False)]
     if scheme.starts_segments:
@@ -283,7 +286,9 @@ def pre_tokenizers(scheme: Scheme) -> list[Json]:
             return []
         place = "never"
         if cut.if_absent:
-            place = "first" if cut.of_lines == cut else "always"
+            place = "first"
+            if cut.of_lines != cut:
+                place = "always"
         return [metaspace_step(place, split=cuts_spaces)]
     if name == "whitespace":
         return [split_step(" " if is_prefix else f"[{_SPACES}]+", "Removed")]
@@ -316,7 +321,9 @@ def decoders(scheme: Scheme, *, byte_fallback: bool) -> list[Json]:
     if scheme.spaces_users:
         steps.append(replace_step(LONE_SPACE, PREFIX))
     if scheme.marker == "suffix":
-        space = "" if keeps_spaces else " "
+        space = ""
+        if not keeps_spaces:
+            space = " "
         steps.append(replace_step(rf"{SUFFIX}\z", space, regex=True))
     if is_prefix or keeps_spaces:
         steps.append(replace_step(PREFIX, " "))

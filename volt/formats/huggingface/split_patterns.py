@@ -190,8 +190,10 @@ def cut_name(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
             cuts.append(Cut(r"[\s\S]+"))
 
     if not any(cut.drops for cut in cuts):
-        is_usual = level and [cut.pattern for cut in cuts] in ([GPT2], [GPT2_GROUPED])
-        return "bytes" if is_usual else level + name_of(tuple(Split(cut.pattern) for cut in cuts))
+        patterns = [cut.pattern for cut in cuts]
+        if level and patterns in ([GPT2], [GPT2_GROUPED]):
+            return "bytes"
+        return level + name_of(tuple(map(Split, patterns)))
     first, *others = cuts
     if not first.drops or any(cut.drops for cut in others):
         raise VocabularyError(
@@ -263,8 +265,9 @@ def _split_text(pattern: Any) -> str:
 
 
 def _literal(character: str) -> str:
-    is_plain = character.isalnum() or not character.isascii() or character in " \n\r\t"
-    return character if is_plain else f"\\{character}"
+    if character.isalnum() or not character.isascii() or character in " \n\r\t":
+        return character
+    return f"\\{character}"
 
 
 def _class(inside: str, behavior: str, *, is_run: bool = False, inverted: bool = False) -> Cut:
@@ -344,8 +347,9 @@ def _one_pattern(first: Cut, others: Sequence[Cut]) -> str:
     parts = list[str]()
     rest = first.inside
     for cut, characters in zip(others, sets, strict=True):
-        is_nested = cut.inside.startswith("^") or "&&" in cut.inside
-        inside = f"[{cut.inside}]" if is_nested else cut.inside
+        inside = cut.inside
+        if inside.startswith("^") or "&&" in inside:
+            inside = f"[{inside}]"
         rest += inside
         part = cut.pattern
         if not _is_empty(characters & dropped):

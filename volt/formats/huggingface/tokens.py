@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import chain
 from operator import itemgetter
 
-from volt.errors import VocabularyError, quoted
+from volt.errors import VocabularyError, quoted, shown
 from volt.formats.huggingface.pipeline_reading import remade
 from volt.formats.huggingface.pipeline_writing import Json, Scheme
 from volt.formats.protocol import Pair
@@ -297,7 +297,9 @@ def last_of_equal(merges: Sequence[Pair]) -> tuple[Pair, ...]:
 
 def merging_of(merges: Sequence[Pair]) -> Merging:
     """Return how `tokenizers` merges: by "steps" if a merge `joins_later` or is `remade`, otherwise by "pairs"."""
-    return "steps" if joins_later(merges) or next(remade(merges), None) else "pairs"
+    if joins_later(merges) or next(remade(merges), None):
+        return "steps"
+    return "pairs"
 
 
 def order_of(
@@ -312,16 +314,15 @@ def order_of(
     order = [""] * (1 + min(max(ids.values(), default=-1), MOST_IDS))
     for token, number in ids.items():
         if not 0 <= number < MOST_IDS:  # rows of unused ids would fill the memory
-            shown = str(number)
-            if number.bit_length() >= 64:
-                shown = f"of {number.bit_length():,} bits"
             raise VocabularyError(
-                f"the token {quoted(token)} has the id {shown}, but ids are below {MOST_IDS:,}; "
-                "download or export the file again"
+                f"the token {quoted(token)} has the id {shown(number, 20)}, "
+                f"but ids are below {MOST_IDS:,}; download or export the file again"
             )
         if token in retained:
             order[number] = token
     order += [piece for piece in reserved if piece not in ids]
     while order and not order[-1]:
         order.pop()
-    return () if order == [*reserved, *tokens] else tuple(order)
+    if order == [*reserved, *tokens]:
+        return ()
+    return tuple(order)

@@ -71,22 +71,19 @@ def _pairs(token: str) -> Iterator[Pair]:
             yield token[:place], token[place:]
 
 
-def write(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Write a folder, or one file if `path` ends in .json. Returns a sentence for each loss and difference."""
-    return write_with_template(vocabulary, path, chat_template=None)
-
-
-def write_with_template(
-    vocabulary: Vocabulary, path: Path, *, chat_template: str | Path | None
+def write(
+    vocabulary: Vocabulary, path: Path, *, chat_template: str | Path | None = None
 ) -> list[str]:
-    """Write a folder with a chat template. Returns what `write` returns.
+    """Write a folder, or one file if `path` ends in .json. Returns a sentence for each loss and difference.
 
     chat_template: a Jinja template, or a Path to a file with one, for `apply_chat_template`
 
     Raises VocabularyError if the format cannot store the vocabulary, ConfigError for a template that is not valid.
     """
     is_file = path.suffix == ".json"
-    template = None if chat_template is None else template_text(chat_template)
+    template = None
+    if chat_template is not None:
+        template = template_text(chat_template)
     if is_file and template is not None:
         raise ConfigError(
             f"{shown_path(path)}: a chat template needs a folder; "
@@ -324,7 +321,9 @@ def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:
 
 
 def _end_user_notes(scheme: Scheme, example: str) -> Iterator[str]:
-    lacks = ["'▁' in front"] if scheme.starts_lines else []
+    lacks = list[str]()
+    if scheme.starts_lines:
+        lacks.append("'▁' in front")
     lone = dict[str, str]()
     if scheme.ends_users:
         lacks.append("lone '</w>'")
@@ -364,7 +363,9 @@ def _tokenizer(vocabulary: Vocabulary) -> Json:
     }
     if scheme.end != SUFFIX:
         model = with_ends(model)
-    lone = [scheme.end] if scheme.ends_users else []
+    lone = list[str]()
+    if scheme.ends_users:
+        lone.append(scheme.end)
     if scheme.spaces_users and PREFIX in vocabulary.ids:
         lone.append(PREFIX)
     return {

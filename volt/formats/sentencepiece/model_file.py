@@ -63,8 +63,9 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
         raise CandidateError(
             f"{path}: a sentencepiece model of words or characters; train it with --model_type=bpe"
         )
-    merges = implied.merges_that_make if kind == UNIGRAM else implied.all_cuts
-    return MergeList(list(merges(pieces)), "prefix")
+    if kind == UNIGRAM:
+        return MergeList(list(implied.merges_that_make(pieces)), "prefix")
+    return MergeList(list(implied.all_cuts(pieces)), "prefix")
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -140,7 +141,9 @@ def _ended(piece: str) -> str:
 
 
 def _model_path(path: Path) -> Path:
-    return path if path.suffix == ".model" else path.with_name(f"{path.name}.model")
+    if path.suffix == ".model":
+        return path
+    return path.with_name(f"{path.name}.model")
 
 
 def _existing(path: Path) -> Path:
@@ -195,8 +198,10 @@ def vocabulary_of(model: Any) -> Vocabulary:
     normal = [piece for piece, _, kind in rows if kind == NORMAL and piece != SUFFIX]
     tokens = tuple(piece for piece in normal if piece not in dropped)
     byte_fallback = model.trainer_spec.byte_fallback
-    order = _order(rows, dropped if has_lone_end else {*dropped, SUFFIX})
     usual = special.all + BYTE_TOKENS * byte_fallback + (SUFFIX,) * has_lone_end + tokens
+    order = _order(rows, set(usual))
+    if order == usual:
+        order = ()
     lost += _special_notes(special, left_out)
     if unmade := [piece for piece in normal if piece in dropped]:
         lost.append(
@@ -223,7 +228,7 @@ def vocabulary_of(model: Any) -> Vocabulary:
         provenance={"format": "sentencepiece", "lost": lost},
         merging=joins.merging,
         fuse_unk=not byte_fallback,
-        order=() if order == usual else order,
+        order=order,
     )
 
 
@@ -272,17 +277,16 @@ def _spelled(piece: Any, model: Any) -> str:
     return str(piece.piece)
 
 
-def _order(rows: Sequence[writing.ModelRow], dropped: Set[str]) -> tuple[str, ...]:
+def _order(rows: Sequence[writing.ModelRow], retained: Set[str]) -> tuple[str, ...]:
     """Return the piece of each id, "" for an unused one. Unused ids at the end are left out."""
-    result = list[str]()
+    result = [""] * len(rows)
     n_used = 0
-    for piece, _, kind in rows:
+    for number, (piece, _, kind) in enumerate(rows):
         if kind == UNUSED:
-            result.append("")
             continue
-        is_dropped = kind == NORMAL and piece in dropped
-        result.append("" if is_dropped else piece)
-        n_used = len(result)
+        n_used = number + 1
+        if piece in retained:
+            result[number] = piece
     return tuple(result[:n_used])
 
 

@@ -73,10 +73,10 @@ def read_file(path: Path, data: bytes, *, pattern: str | None = None) -> RanksFi
         )
     content = load(path, data)
     with located(shown_path(path)):
-        return _read_tekken(content)
+        return _tekken(content)
 
 
-def _read_tekken(data: Json) -> RanksFile:
+def _tekken(data: Json) -> RanksFile:
     config = _entry(data, "config", dict)
     rows = _entry(data, "vocab", list)
     n_ids = _entry(config, "default_vocab_size", int)
@@ -187,6 +187,8 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
         f"only its merges are taken, which were made for words cut by {cut}; its ids are not used"
     ]
     if lacking := len(tokens) - 256 - len(pairs):
-        verb = "is" if lacking == 1 else "are"
-        notes.append(f"{counted(lacking, 'token')} that no two tokens spell {verb} left out")
+        tokens_left = counted(lacking, "token")
+        notes.append(
+            f"{tokens_left} that no two tokens spell {'are' if lacking > 1 else 'is'} left out"
+        )
     return MergeList(pairs, "none", spells_bytes=True, notes=tuple(notes))

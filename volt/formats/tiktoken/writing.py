@@ -34,7 +34,9 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     tokens = list(vocabulary.tokens)
     ranks = vocabulary.ids
     if not keeps_ids:
-        tokens = _in_merge_order(vocabulary)
+        places = {token: place for place, token in enumerate(dict.fromkeys(vocabulary.made))}
+        places |= dict.fromkeys(vocabulary.unmade, len(places))
+        tokens.sort(key=lambda token: places.get(token, -1))
         ranks = {token: rank for rank, token in enumerate(tokens)}
     notes = list(_notes(vocabulary, path, tokens, keeps_ids=keeps_ids))
     with write_atomic(path) as file:
@@ -76,12 +78,6 @@ def _refuse(vocabulary: Vocabulary) -> None:
             f"GPT-2's pattern, which VOLT uses, splits {len(crossing):,} of the tokens, such as "
             f"{to_characters(crossing[0])!r}, so they never occur; remove them and their merges"
         )
-
-
-def _in_merge_order(vocabulary: Vocabulary) -> list[str]:
-    places = {token: rank for rank, token in enumerate(dict.fromkeys(vocabulary.made))}
-    places |= dict.fromkeys(vocabulary.unmade, len(places))
-    return sorted(vocabulary.tokens, key=lambda token: places.get(token, -1))
 
 
 def _notes(

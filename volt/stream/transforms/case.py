@@ -1,7 +1,8 @@
 """Change the case of fields, with the same results as Python's str methods.
 
-ASCII, and characters whose other case has as many bytes     a compiled loop, with tables made by the str methods
-values with any other character ("ß", a final "Σ", …)        the str method, called once on all such values
+ASCII, and characters whose other case has as many bytes     a compiled loop, with tables made by
+the str methods values with any other character ("ß", a final "Σ", …)        the str method, called
+once on all such values
 """
 
 from __future__ import annotations
@@ -36,14 +37,15 @@ class Case(LineTransform):
     fields: Fields | None = None
     """The fields to change; by default 1 and, if the line has it, 2."""
     if_cased: FieldNumber | None = None
-    """Change a line only if this field contains a cased letter (Chinese, Arabic and Hindi have none)."""
+    """Change a line only if this field contains a cased letter (Chinese, Arabic and Hindi have
+    none)."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         if self.if_cased is None:
             return map_columns(batch, self._changed, fields=self.fields)
 
         batch, _ = with_fields(batch, (self.if_cased,))
-        chosen = np.flatnonzero(_have_case(batch.columns[self.if_cased - 1]))
+        chosen = np.flatnonzero(_have_case(batch.column(self.if_cased)))
         try:
             part, numbers = with_fields(batch.take(chosen), self.fields)
         except LineFault as fault:
@@ -53,8 +55,8 @@ class Case(LineTransform):
         batch = batch.split(max(numbers))
         columns = dict[int, Column]()
         for number in numbers:
-            changed = part.columns[number - 1]
-            columns[number] = batch.columns[number - 1].replaced(chosen, changed)
+            changed = part.column(number)
+            columns[number] = batch.column(number).replaced(chosen, changed)
         return batch.with_columns(columns)
 
     def _changed(self, column: Column) -> Column:
@@ -87,11 +89,13 @@ class Upper(Case):
 
 @dataclass(frozen=True, slots=True)
 class Title(Case):
-    """Title-case fields: each word gets an upper-case first letter and lower-case others ("Don't", "Jean-Paul")."""
+    """Title-case fields: each word gets an upper-case first letter and lower-case others ("Don't",
+    "Jean-Paul")."""
 
 
 def titled(text: str) -> str:
-    """Title-case a string; unlike in str.title, no word starts after an apostrophe, digit or accent."""
+    """Title-case a string; unlike in str.title, no word starts after an apostrophe, digit or
+    accent."""
     return _FIRST_LETTER.sub(lambda letter: letter[0].title(), text.lower())
 
 
@@ -121,7 +125,8 @@ class _Tables(NamedTuple):
     """The tables of one case for `change_case`.
 
     letter: the first ASCII letter that changes; 0 if the change depends on the preceding character
-    inner, first: (65,536,) uint16, each code point's new one inside a word and at its start; 0 if the loop cannot tell
+    inner, first: (65,536,) uint16, each code point's new one inside a word and at its start; 0 if
+        the loop cannot tell
     opens: (65,536,) uint8, 1 for characters after which a word may start
     """
 
@@ -137,8 +142,8 @@ def _tables(name: str) -> _Tables:
         inner = _tables("lower").inner
         first = np.where(inner == 0, np.uint16(0), _table(titled))
         opening = re.compile(f"[{_OPENING}]")
-        opens = np.array([bool(opening.match(chr(code))) for code in range(_N_CODES)], np.uint8)
-        return _Tables(0, inner, first, opens)
+        opens = [bool(opening.match(chr(code))) for code in range(_N_CODES)]
+        return _Tables(0, inner, first, np.array(opens, np.uint8))
 
     inner = _table(_METHODS[name])
     letter = "a"
@@ -154,12 +159,14 @@ def _cased() -> NDArray[np.uint8]:
 
     lower = _tables("lower").inner
     upper = _tables("upper").inner
+    is_unclear = (lower == 0) | (upper == 0)
     classes = np.where(lower == upper, NO_CASE, CASED)
-    return np.where((lower == 0) | (upper == 0), UNCLEAR, classes).astype(np.uint8)
+    return np.where(is_unclear, UNCLEAR, classes).astype(np.uint8)
 
 
 def _table(function: Callable[[str], str]) -> NDArray[np.uint16]:
-    """Return (65,536,) each character's new code point; 0 if the result is not one character of equally many bytes."""
+    """Return (65,536,) each character's new code point; 0 if the result is not one character of
+    equally many bytes."""
     outputs = [function(chr(code)) for code in range(_N_CODES)]
     codes = np.array([ord(output) if len(output) == 1 else 0 for output in outputs])
     bounds = [0x80, 0x800, 0x10000]  # the first code points with more bytes in UTF-8

@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms import transform as steps
 from volt.stream.transforms.column import Longs
 from volt.stream.transforms.line_batch import Batch, together
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_rng import Bits, LineRng
 from volt.stream.transforms.options import Amount
 from volt.stream.transforms.transform import ConfiguredTransform, LineFault, LoadedFiles, Transform
 
@@ -30,7 +29,8 @@ class Variant(ConfiguredTransform):
     """A variant of transforms, with its weight."""
 
     weight: Amount
-    """The weight, relative to the other variants: 0.95, 0.04 and 0.01 mean the same as 95, 4 and 1."""
+    """The weight, relative to the other variants: 0.95, 0.04 and 0.01 mean the same as 95, 4 and
+    1."""
     transforms: tuple[Transform, ...] = ()
     """The transforms to apply; without any, the line does not change."""
 
@@ -58,7 +58,8 @@ class Choice(ConfiguredTransform):
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         bounds = np.cumsum([variant.weight for variant in self.variants])
-        drawn = np.searchsorted(bounds[:-1], rng.uniform(batch.origins) * bounds[-1], side="right")
+        uniform = rng.uniform(batch.origins) * bounds[-1]
+        drawn = np.searchsorted(bounds[:-1], uniform, side="right")
         changing = [number for number, variant in enumerate(self.variants) if variant.transforms]
         numbered = Batch(batch.columns, batch.rest, np.arange(len(batch)))
         within = _VariantRng(rng.first, rng.second, rng.words(batch.origins))
@@ -124,15 +125,16 @@ class Choice(ConfiguredTransform):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _VariantRng(LineRng):
-    """The random numbers of steps inside a choice. Its `origins` are indices of `lines`, the bits of each line."""
+    """The random numbers of steps inside a choice. Its `origins` are indices of `lines`, the bits
+    of each line."""
 
-    lines: NDArray[np.uint64]
+    lines: Bits
 
     def at(self, name: str | int) -> _VariantRng:
         other = LineRng.at(self, name)
         return _VariantRng(other.first, other.second, self.lines)
 
-    def words(self, origins: Longs) -> NDArray[np.uint64]:
+    def words(self, origins: Longs) -> Bits:
         return LineRng.words(self, self.lines[origins].view(np.int64))
 
 

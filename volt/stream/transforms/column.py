@@ -25,6 +25,7 @@ Mask = NDArray[np.bool_]
 Chosen = Sequence[int] | Longs | Mask
 _NOTHING = np.zeros(0, np.uint8)
 _END = 0x0A
+_NOT_UTF_8 = 0xFF  # a byte that no text contains
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,7 +143,7 @@ class Column:
             return self
         from volt.kernels.columns import number_sizes, write_numbers
 
-        sizes = np.empty(len(self), np.int64)
+        sizes = longs(len(self))
         number_sizes(*self.views, sizes)
         widths = np.maximum(sizes, 0)
         ends = np.cumsum(widths)
@@ -164,7 +165,9 @@ class Column:
         """
         column = self.as_text()
         ends = column.starts + column.sizes + 1
-        if not column._are_adjacent(ends) or (column.data[ends - 1] != end).any():
+        if not column._are_adjacent(ends):
+            return column._copied(end)
+        if (column.data[ends - 1] != end).any():
             return column._copied(end)
         first = int(column.starts[0])
         return column.data[first : ends[-1]], ends - first
@@ -173,13 +176,15 @@ class Column:
         """Check that each value starts where the one before it ends, in the data."""
         if not len(self) or ends[-1] > len(self.data):
             return False
-        return bool(self.present.all() and (self.starts[1:] == ends[:-1]).all())
+        are_adjacent = self.starts[1:] == ends[:-1]
+        return bool(self.present.all() and are_adjacent.all())
 
     def _copied(self, end: int) -> tuple[NDArray[np.uint8], Longs]:
         from volt.kernels.columns import write_values
 
-        out = np.empty(int(widths(self).sum()) + len(self), np.uint8)
-        ends = np.empty(len(self), np.int64)
+        n_bytes = int(widths(self).sum()) + len(self)
+        out = np.empty(n_bytes, np.uint8)
+        ends = longs(len(self))
         write_values(*self.views, end, out, ends)
         return out, ends
 
@@ -199,14 +204,12 @@ class Column:
         if text.count("\n") == len(self):
             return text.split("\n")[:-1]
 
-        column = self.as_text()
-        ends = (column.starts + widths(column)).tolist()
-        data = column.data.tobytes()
-        values = [data[start:end] for start, end in zip(column.starts.tolist(), ends, strict=True)]
-        return [value.decode("utf-8", "surrogatepass") for value in values]
+        values = self.text(end=_NOT_UTF_8).tobytes().split(bytes([_NOT_UTF_8]))
+        return [value.decode("utf-8", "surrogatepass") for value in values[:-1]]
 
     def replaced(self, indices: Chosen, values: Column) -> Column:
-        """Return the column with some values replaced. If old or new values are text, all become text.
+        """Return the column with some values replaced. If old or new values are text, all become
+        text.
 
         indices: value indices, or a boolean mask
         values: a new value for each replaced value
@@ -226,14 +229,15 @@ class Column:
         valid = None
         if not self.present.all():
             valid = pa.py_buffer(np.packbits(self.present, bitorder="little"))
-        offsets = pa.py_buffer(np.concatenate([[0], np.cumsum(widths(self))]))
+        ends = np.cumsum(widths(self))
+        offsets = pa.py_buffer(np.concatenate([[0], ends]))
         if self.is_ids:
             kind = pa.large_list(pa.int32())
             ids = pa.array(self.compact().data, pa.int32())
             return pa.Array.from_buffers(kind, len(self), [valid, offsets], children=[ids])
 
-        text, ends = self.packed()
-        text = pa.py_buffer(np.delete(text, ends - 1))
+        lines, line_ends = self.packed()
+        text = pa.py_buffer(np.delete(lines, line_ends - 1))
         return pa.Array.from_buffers(pa.large_string(), len(self), [valid, offsets, text])
 
     @classmethod
@@ -254,7 +258,8 @@ class Column:
             data = array.values.to_numpy()
         else:
             data = np.frombuffer(array.buffers()[2] or b"", np.uint8)
-        offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset :][: len(array) + 1]
+        all_offsets = np.frombuffer(array.buffers()[1], np.int64)
+        offsets = all_offsets[array.offset : array.offset + len(array) + 1]
         sizes = np.diff(offsets)
         if array.null_count:
             sizes[array.is_null().to_numpy(zero_copy_only=False)] = -1
@@ -273,6 +278,11 @@ def widths(column: Column) -> Longs:
     return np.maximum(column.sizes, 0)
 
 
+def longs(n: int) -> Longs:
+    """Return an array for a kernel to fill."""
+    return np.empty(n, np.int64)
+
+
 def frozen(data: NDArray[Any]) -> NDArray[Any]:
     view = data.view()
     view.flags.writeable = False
@@ -283,33 +293,36 @@ def line_ends_of(data: NDArray[np.uint8]) -> Longs:
     from volt.kernels.columns import line_ends
 
     data = frozen(data)
-    ends = np.empty(len(data) // 32 + 16, np.int64)
+    ends = longs(len(data) // 32 + 16)
     n = line_ends(data, ends)
     if n > len(ends):
-        ends = np.empty(n, np.int64)
+        ends = longs(n)
         line_ends(data, ends)
     return ends[:n]
 
 
 def from_ends(data: NDArray[Any], ends: Longs, *, gap: int = 0) -> Column:
-    """Split data at `ends` into a column's values, and drop the last `gap` items before each end."""
+    """Split data at `ends` into a column's values, and drop the last `gap` items before each
+    end."""
     sizes = np.diff(ends, prepend=0)
     return Column(data, ends - sizes, sizes - gap)
 
 
 def concatenated(columns: Sequence[Column]) -> Column:
-    """Return the values of columns, one column after the other; if one of them is text, the result is text."""
+    """Return the values of columns, one column after the other; if one of them is text, the result
+    is text."""
     columns = _of_one_kind(columns)
     sizes = np.concatenate([column.sizes for column in columns])
     buffers = {id(column.data): column.data for column in columns}
     if len(buffers) == 1:  # not copied
-        return Column(columns[0].data, np.concatenate([each.starts for each in columns]), sizes)
+        starts = np.concatenate([column.starts for column in columns])
+        return Column(columns[0].data, starts, sizes)
 
     data = np.concatenate(list(buffers.values()))
     ends = np.cumsum(list(map(len, buffers.values())))
     offsets = dict(zip(buffers, [0, *ends.tolist()], strict=False))
-    starts = [column.starts + offsets[id(column.data)] for column in columns]
-    return Column(data, np.concatenate(starts), sizes)
+    moved = [column.starts + offsets[id(column.data)] for column in columns]
+    return Column(data, np.concatenate(moved), sizes)
 
 
 def _of_one_kind(columns: Sequence[Column]) -> list[Column]:
@@ -320,8 +333,9 @@ def _of_one_kind(columns: Sequence[Column]) -> list[Column]:
 
     result = list[Column]()
     for column in columns:
-        is_empty = not column.present.any()
-        result.append(Column(filled[0].data, column.starts, column.sizes) if is_empty else column)
+        if not column.present.any():
+            column = Column(filled[0].data, column.starts, column.sizes)
+        result.append(column)
     return result
 
 
@@ -343,7 +357,8 @@ def measured(column: Column, loop: Callable[..., Any], kind: type, *inputs: obje
 
 
 def n_parts(column: Column, name: str, loop: Callable[..., Any]) -> Longs:
-    """Return (n,) the number of ids of each value; for text, the results of `loop`, which `memo` caches."""
+    """Return (n,) the number of ids of each value; for text, the results of `loop`, which `memo`
+    caches."""
     if column.is_ids:
         return widths(column)
     if name not in column.memo:
@@ -365,7 +380,8 @@ def lengths(column: Column, unit: Unit) -> Longs:
 
 
 def count_bytes(column: Column, first: int, span: int = 0) -> Longs:
-    """Count the bytes with values from `first` to `first + span` in each value. Return (n,) int64."""
+    """Count the bytes with values from `first` to `first + span` in each value. Return (n,)
+    int64."""
     from volt.kernels.string_functions import count_within
 
     return measured(column, count_within, np.int64, first, span)

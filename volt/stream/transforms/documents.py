@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from volt.stream.transforms.column import Column, Longs, from_ends, lengths, widths
+from volt.stream.transforms.column import Column, Longs, from_ends, lengths, longs, widths
 from volt.stream.transforms.fields import with_fields
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
@@ -29,7 +29,8 @@ _MOST = 1 << 53  # no text has as many words
 
 @dataclass(frozen=True, slots=True)
 class Documents(ConfiguredTransform):
-    """Join consecutive lines of one document into one line; fields that are not joined come from the first line."""
+    """Join consecutive lines of one document into one line; fields that are not joined come from
+    the first line."""
 
     is_compiled: ClassVar[bool] = True
     joins_lines: ClassVar[bool] = True
@@ -38,13 +39,16 @@ class Documents(ConfiguredTransform):
     fields: Fields = (1, 2)
     """The fields to join."""
     separator: FieldText = "<sep>"
-    """The text between two joined lines, with a space on either side; if empty, there is only one space."""
+    """The text between two joined lines, with a space on either side; if empty, there is only one
+    space."""
     max_tokens: Number = 250
-    """The maximum number of words (or other tokens separated by spaces) in a joined field, without separators."""
+    """The maximum number of words (or other tokens separated by spaces) in a joined field, without
+    separators."""
     max_lines: Number | None = None
     """The maximum number of lines in a document; no limit by default."""
     probability: Probability = 1.0
-    """The probability that a line which can start a document does so; otherwise the line stays alone."""
+    """The probability that a line which can start a document does so; otherwise the line stays
+    alone."""
     sample_length: bool = False
     """Draw each document's token limit uniformly from 1 to max_tokens, so that lengths vary."""
 
@@ -52,7 +56,7 @@ class Documents(ConfiguredTransform):
         from volt.kernels.columns import find_starts
 
         batch, _ = with_fields(batch, (*self.fields, self.id_field))
-        n_tokens = np.stack([lengths(batch.columns[field - 1], "words") for field in self.fields])
+        n_tokens = [lengths(batch.column(field), "words") for field in self.fields]
         joins = rng.uniform(batch.origins) < self.probability
 
         max_tokens = min(self.max_tokens, _MOST)
@@ -63,13 +67,13 @@ class Documents(ConfiguredTransform):
         if self.max_lines is not None:
             max_lines = min(self.max_lines, max_lines)
 
-        ids = batch.columns[self.id_field - 1].as_text()
-        totals = np.empty(len(self.fields), np.int64)
-        starts = np.empty(len(batch), np.int64)
-        n = find_starts(n_tokens, joins, limits, max_lines, *ids.views, totals, starts)
+        ids = batch.column(self.id_field).as_text()
+        totals = longs(len(self.fields))
+        starts = longs(len(batch))
+        n = find_starts(np.stack(n_tokens), joins, limits, max_lines, *ids.views, totals, starts)
 
         bounds = np.append(starts[:n], len(batch))
-        columns = {field: self._joined(batch.columns[field - 1], bounds) for field in self.fields}
+        columns = {field: self._joined(batch.column(field), bounds) for field in self.fields}
         return batch.take(starts[:n]).with_columns(columns)
 
     def _joined(self, column: Column, bounds: Longs) -> Column:
@@ -90,7 +94,8 @@ def joined_runs(column: Column, bounds: Longs, *, separator: str = "") -> Column
     item_size = column.data.itemsize
     between = np.frombuffer(separator.encode(), np.uint8)
     total = np.concatenate([[0], np.cumsum(widths(column))])
-    sizes = np.diff(total[bounds]) + (np.diff(bounds) - 1) * len(between)
+    n_separators = np.diff(bounds) - 1
+    sizes = np.diff(total[bounds]) + n_separators * len(between)
 
     out = np.empty(int(sizes.sum()), column.data.dtype)
     data = np.ascontiguousarray(column.data).view(np.uint8)

@@ -53,7 +53,8 @@ class Append(LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class Copy(LineTransform):
-    """Copy one field over another. A missing field is added, with empty fields before it if needed."""
+    """Copy one field over another. A missing field is added, with empty fields before it if
+    needed."""
 
     from_: FieldNumber = 1
     """The field to copy."""
@@ -66,13 +67,13 @@ class Copy(LineTransform):
         empty = Column.repeated("", len(batch))  # shared by all fields without any value
         columns = dict[int, Column]()
         for field in range(1, self.to):
-            column = batch.columns[field - 1]
+            column = batch.column(field)
             if not column.present.any():
                 column = empty
             elif not column.present.all():
                 column = Column(column.data, column.starts, widths(column))
             columns[field] = column
-        columns[self.to] = batch.columns[self.from_ - 1]
+        columns[self.to] = batch.column(self.from_)
         return batch.with_columns(columns)
 
     def moved(self, fields: Mapping[int, T]) -> dict[int, T]:
@@ -128,7 +129,7 @@ class KeepFields(LineTransform):
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch, fields = with_fields(batch, self.fields)
-        return Batch(tuple(batch.columns[field - 1] for field in fields), None, batch.origins)
+        return Batch(tuple(batch.column(field) for field in fields), None, batch.origins)
 
     def moved(self, fields: Mapping[int, T]) -> dict[int, T]:
         return {new: fields[old] for new, old in enumerate(self.fields, 1) if old in fields}

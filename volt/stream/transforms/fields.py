@@ -1,7 +1,8 @@
 """Apply functions to chosen fields of a batch.
 
-Fields count from 1: field 1 is the source side, field 2 the target side. By default a transform takes both, or only
-field 1 in lines without field 2. A line that lacks a field named in the options is unfit.
+Fields count from 1: field 1 is the source side, field 2 the target side. By default a transform
+takes both, or only field 1 in lines without field 2. A line that lacks a field named in the options
+is unfit.
 """
 
 from __future__ import annotations
@@ -10,13 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt.display import counted
 from volt.errors import StreamError
 from volt.stream.transforms.column import Column, Longs
 from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.line_rng import Bits, LineRng
 from volt.stream.transforms.options import Fields
 from volt.stream.transforms.transform import LineFault
 
@@ -27,7 +27,8 @@ N_SIDES = len(BOTH_SIDES)
 
 
 def with_fields(batch: Batch, fields: Fields | None) -> tuple[Batch, Fields]:
-    """Return the batch, split into at least these fields (by default both sides), and the fields' numbers.
+    """Return the batch, split into at least these fields (by default both sides), and the fields'
+    numbers.
 
     Raises LineFault for lines that lack one of `fields`.
     """
@@ -36,7 +37,7 @@ def with_fields(batch: Batch, fields: Fields | None) -> tuple[Batch, Fields]:
 
     last = max(fields)
     batch = batch.split(last)
-    short = np.flatnonzero(~batch.columns[last - 1].present)
+    short = np.flatnonzero(~batch.column(last).present)
     if len(short):
         n_fields = batch.take(short).n_fields.tolist()
         reasons = [missing(n, last) for n in n_fields]
@@ -51,7 +52,7 @@ def missing(n_fields: int, field: int) -> str:
 
 def filled_columns(batch: Batch, fields: Sequence[int]) -> dict[int, Column]:
     """Return the columns of those fields that at least one line has."""
-    columns = {field: batch.columns[field - 1] for field in fields}
+    columns = {field: batch.column(field) for field in fields}
     return {field: column for field, column in columns.items() if column.present.any()}
 
 
@@ -87,7 +88,7 @@ class Draws(NamedTuple):
     origins: Longs
 
     @property
-    def words(self) -> NDArray[np.uint64]:
+    def words(self) -> Bits:
         return self.rng.words(self.origins)
 
 
@@ -98,7 +99,8 @@ def each_field(
     *,
     fields: Fields | None,
 ) -> Batch:
-    """Return a batch with `function` applied to the chosen fields, with independent random numbers for each.
+    """Return a batch with `function` applied to the chosen fields, with independent random numbers
+    for each.
 
     function: returns (n_lines,) values; missing values stay missing
     If the number of values changes, raises LineFault for the lines that contain a line end.

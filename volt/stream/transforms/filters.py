@@ -1,6 +1,8 @@
-r"""Filters: transforms that keep or drop whole lines, by regular expression, length or a condition in SQL.
+r"""Filters: transforms that keep or drop whole lines, by regular expression, length or a condition
+in SQL.
 
-Python's `re` searches only values that contain what every match contains, such as the string "http".
+Python's `re` searches only values that contain what every match contains, such as the string
+"http".
 
 >>> urls = Match(pattern=r"\bhttps?:\S+[a-z]\b")  # the URL filter of SOTASTREAM's Section 6.3
 >>> urls(Batch.of(["see http://a.de\tsiehe http://a.de", "see http://a.de\tsiehe"]), LineRng(1, 2)).lines
@@ -15,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain, groupby
+from operator import eq
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
@@ -58,7 +61,8 @@ def matching(column: Column, compiled: re.Pattern[str]) -> Mask:
 
 
 def _candidates(column: Column, compiled: re.Pattern[str]) -> Longs:
-    """Return the indices of values that contain a string or rare character that every match contains."""
+    """Return the indices of values that contain a string or rare character that every match
+    contains."""
     flags = compiled.flags
     runs = needed(compiled)
     if not runs:
@@ -70,7 +74,8 @@ def _candidates(column: Column, compiled: re.Pattern[str]) -> Longs:
         return np.flatnonzero(holding_bytes(column, min(first, key=len)))
     array, ends = column.packed()
     places = _places(array.tobytes(), text.encode("utf-8", "surrogatepass"))
-    return np.unique(np.searchsorted(ends, np.fromiter(places, np.int64), side="right"))
+    lines = np.searchsorted(ends, np.fromiter(places, np.int64), side="right")
+    return np.unique(lines)
 
 
 def _places(text: bytes, wanted: bytes) -> Iterator[int]:
@@ -83,13 +88,16 @@ def _places(text: bytes, wanted: bytes) -> Iterator[int]:
 
 @lru_cache(maxsize=256)
 def first_bytes(part: str, flags: int) -> bytes:
-    """Return the first UTF-8 bytes of the characters that a part of a pattern, a character or class, matches."""
+    """Return the first UTF-8 bytes of the characters that a part of a pattern, a character or
+    class, matches."""
     is_plain = part.isascii() and "\\" not in part and not flags & re.IGNORECASE
     characters = _characters(128 if is_plain else sys.maxunicode + 1)
-    codes = np.array([ord(match) for match in re.findall(part, characters, flags)], np.int64)
+    matches = re.findall(part, characters, flags)
+    codes = np.array(list(map(ord, matches)), np.int64)
     # 64 adjacent characters differ in the last byte
-    firsts = np.unique(np.where(codes < 128, codes, codes & ~63)).tolist()
-    return bytes(sorted({chr(code).encode("utf-8", "surrogatepass")[0] for code in firsts}))
+    firsts = np.unique(np.where(codes < 128, codes, codes & ~63))
+    encoded = [chr(code).encode("utf-8", "surrogatepass") for code in firsts.tolist()]
+    return bytes(sorted({character[0] for character in encoded}))
 
 
 @lru_cache(maxsize=2)
@@ -113,7 +121,8 @@ def _is_character(part: str) -> bool:
 
 
 def needed(compiled: re.Pattern[str]) -> list[list[str]]:
-    """Return the characters and classes that every match contains, in runs that are adjacent in the pattern."""
+    """Return the characters and classes that every match contains, in runs that are adjacent in the
+    pattern."""
     pattern = _FLAGS.sub("", compiled.pattern)
     if compiled.flags & re.VERBOSE or _UNCLEAR.search(pattern):
         return []
@@ -176,7 +185,7 @@ class FieldFilter(Filter):
         batch, fields = with_fields(batch, self.fields)
         wanted = np.ones(len(batch), bool)
         for place, field in enumerate(fields):
-            column = batch.columns[field - 1]
+            column = batch.column(field)
             fits = self.fits(column)
             wanted &= fits if place == 0 else fits | ~column.present
         return selected(batch, wanted)
@@ -190,12 +199,13 @@ class SkipBlank(Filter):
     """Drop lines with an empty or white-space field."""
 
     fields: Fields | None = None
-    """The fields to check; a missing field counts as blank. By default 1 and, if the line has it, 2."""
+    """The fields to check; a missing field counts as blank. By default 1 and, if the line has it,
+    2."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         fields = self.fields or BOTH_SIDES
         batch = batch.split(max(fields))
-        columns = [batch.columns[field - 1] for field in fields]
+        columns = [batch.column(field) for field in fields]
         is_blank = list(map(blank, columns))
         if self.fields is None:
             is_blank[1] &= columns[1].present
@@ -221,9 +231,11 @@ class Bitext(Filter):
 
 @dataclass(frozen=True, slots=True)
 class Match(Filter):
-    """Keep lines in which both sides contain the same matches of a pattern, equally often, such as the same URLs.
+    """Keep lines in which both sides contain the same matches of a pattern, equally often, such as
+    the same URLs.
 
-    One worker at a time searches lines that contain what every match contains, such as "http" or a digit.
+    One worker at a time searches lines that contain what every match contains, such as "http" or a
+    digit.
     """
 
     pattern: Pattern
@@ -235,22 +247,24 @@ class Match(Filter):
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch, fields = with_fields(batch, self.fields)
-        left, right = (batch.columns[field - 1] for field in fields)
+        left, right = (batch.column(field) for field in fields)
         compiled = re.compile(self.pattern)
         searched = np.flatnonzero(matching(left, compiled) | matching(right, compiled))
 
         def matches(text: str) -> list[str]:
             return sorted(match[0] for match in compiled.finditer(text))
 
-        pairs = zip(left.take(searched).strings(), right.take(searched).strings(), strict=True)
+        sources = map(matches, left.take(searched).strings())
+        targets = map(matches, right.take(searched).strings())
         is_same = np.ones(len(batch), bool)  # true for lines without matches
-        is_same[searched] = [matches(source) == matches(target) for source, target in pairs]
+        is_same[searched] = list(map(eq, sources, targets))
         return selected(batch, is_same != self.invert)
 
 
 @dataclass(frozen=True, slots=True)
 class Regex(FieldFilter):
-    """Drop lines in which a pattern matches any of the fields. One worker searches at a time, as for `match`."""
+    """Drop lines in which a pattern matches any of the fields. One worker searches at a time, as
+    for `match`."""
 
     pattern: Pattern
     """A regular expression of Python."""
@@ -306,7 +320,8 @@ class FilterTooLong(FieldFilter):
 
 @dataclass(frozen=True, slots=True)
 class Ratio(Filter):
-    """Drop lines whose longer side is more than `max` times as long as the shorter; two empty sides are kept."""
+    """Drop lines whose longer side is more than `max` times as long as the shorter; two empty sides
+    are kept."""
 
     max: Annotated[float, partial(number_between, low=1)]
     """The greatest ratio that is kept; 1 or more."""
@@ -317,7 +332,7 @@ class Ratio(Filter):
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch, fields = with_fields(batch, self.fields)
-        left, right = (lengths(batch.columns[field - 1], self.unit) for field in fields)
+        left, right = (lengths(batch.column(field), self.unit) for field in fields)
         limits = float(min(self.max, _MOST)) * np.minimum(left, right)
         return selected(batch, np.maximum(left, right) <= limits)
 
@@ -337,10 +352,12 @@ _NUMBERED = re.compile(r"f([1-9][0-9]*)")
 
 @dataclass(frozen=True, slots=True)
 class Where(Filter):
-    """Keep the lines for which a condition in Polars SQL is true, such as length(f1) <= 400 AND f2 <> ''."""
+    """Keep the lines for which a condition in Polars SQL is true, such as length(f1) <= 400 AND f2
+    <> ''."""
 
     condition: str
-    """The condition. Fields are called f1, f2 and so on; a missing field is NULL; length counts characters."""
+    """The condition. Fields are called f1, f2 and so on; a missing field is NULL; length counts
+    characters."""
     names: tuple[str, ...] = ()
     """Further names of the fields, in order from field 1; by default the names in `pair`."""
 
@@ -367,7 +384,7 @@ class Where(Filter):
         numbers = self._numbers(expression)
         batch = batch.split(max(numbers.values()))
         columns = {
-            name: pl.from_arrow(batch.columns[number - 1].as_text().to_arrow())
+            name: pl.from_arrow(batch.column(number).as_text().to_arrow())
             for name, number in numbers.items()
         }
         try:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +24,16 @@ from volt.stream.transforms.column import (
     from_ends,
 )
 
-if TYPE_CHECKING:
-    import pyarrow
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
     r"""The lines of a block on their way through its transforms.
 
     columns: the fields that lines have been split into so far, in order from field 1.
-    rest: the text after these fields, not yet split at tabs; missing in lines without any, None if no line has any.
-    origins: (n_lines,) int64, the number of each line in its source; for joined lines, the first one's.
+    rest: the text after these fields, not yet split at tabs; missing in lines without any, None if
+        no line has any.
+    origins: (n_lines,) int64, the number of each line in its source; for joined lines, the first
+        one's.
 
     >>> batch = Batch.of(["a\tb", "c"])
     >>> batch.with_columns({1: Column.of(["x", "y"])}).lines, batch.take([1, 1]).origins.tolist()
@@ -124,7 +122,8 @@ class Batch:
         return Batch(tuple(map(function, self.columns)), rest, origins)
 
     def packed(self) -> tuple[NDArray[np.uint8], Longs]:
-        """Return the lines as bytes, each with a line end, and (n_lines,) int64, where each ends."""
+        """Return the lines as bytes, each with a line end, and (n_lines,) int64, where each
+        ends."""
         columns = [column.as_text() for column in self.all_columns()]
         if len(columns) == 1:
             return columns[0].packed()
@@ -185,21 +184,8 @@ class Batch:
 
         wanted: takes a line, returns True to keep it
         """
-        return self.take(np.fromiter(map(wanted, self.lines), dtype=bool, count=len(self)))
-
-    def to_arrow(self, names: Sequence[str] = ()) -> pyarrow.RecordBatch:
-        """Return an Arrow record batch: a column for each field, and a column `row` with the origins.
-
-        names: the fields' names; by default "1", "2" and so on
-        """
-        import pyarrow as pa
-
-        batch = self.split(int(self.n_fields.max(initial=0)))
-        n_fields = len(batch.columns)
-        numbers = map(str, range(len(names) + 1, n_fields + 1))
-        names = [*names[:n_fields], *numbers, "row"]
-        arrays = [column.to_arrow() for column in batch.columns]
-        return pa.RecordBatch.from_arrays([*arrays, pa.array(self.origins)], names=names)
+        is_wanted = np.fromiter(map(wanted, self.lines), bool, len(self))
+        return self.take(is_wanted)
 
 
 def joined(batches: Sequence[Batch]) -> Batch:

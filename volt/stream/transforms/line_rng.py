@@ -1,7 +1,8 @@
-"""`LineRng`: random numbers for each line, a function of (seed, source, epoch, step) and the line's number.
+"""`LineRng`: random numbers for each line, a function of (seed, source, epoch, step) and the line's
+number.
 
-The other lines of the batch have no influence, except that adjacent copies of a line (`repeat`) are numbered, and so
-draw different numbers.
+The other lines of the batch have no influence, except that adjacent copies of a line (`repeat`) are
+numbered, and so draw different numbers.
 """
 
 from __future__ import annotations
@@ -17,16 +18,18 @@ from numpy.typing import NDArray
 from volt import arguments
 
 Longs = NDArray[np.int64]
+Bits = NDArray[np.uint64]
 Place = str | int
 _BITS = 53  # bits of a double's fraction
 _MOST = (1 << 64) - 1
 
 
 def key(*place: Place) -> int:
-    return int.from_bytes(blake2b(json.dumps(place).encode(), digest_size=16).digest(), "little")
+    digest = blake2b(json.dumps(place).encode(), digest_size=16)
+    return int.from_bytes(digest.digest(), "little")
 
 
-def as_uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
+def as_uniform(words: Bits) -> NDArray[np.float64]:
     highest = words >> np.uint64(64 - _BITS)
     result: NDArray[np.float64] = np.ldexp(highest.astype(np.float64), -_BITS)
     return result
@@ -67,7 +70,7 @@ class LineRng:
         """
         return LineRng.of(self.first, self.second, name)
 
-    def words(self, origins: Longs) -> NDArray[np.uint64]:
+    def words(self, origins: Longs) -> Bits:
         """Return 64 random bits for each line.
 
         origins: (n,) the `Batch`'s origins
@@ -91,10 +94,12 @@ class LineRng:
         origins: (n,) the `Batch`'s origins
         low, high: the least and the greatest number, both included
         """
-        return low + np.floor(self.uniform(origins) * (high - low + 1)).astype(np.int64)
+        scaled = self.uniform(origins) * (high - low + 1)
+        return low + np.floor(scaled).astype(np.int64)
 
     def generators(self, origins: Longs) -> Iterator[np.random.Generator]:
-        """Yield a NumPy generator for each line; it is valid only until the next generator is requested.
+        """Yield a NumPy generator for each line; it is valid only until the next generator is
+        requested.
 
         origins: (n,) the `Batch`'s origins
         """
@@ -105,8 +110,8 @@ class LineRng:
         words = state["state"]["state"]
         words[3] = 1  # the generator's counter
 
-        drawn = np.stack([self.at(f"word {number}").words(origins) for number in range(3)], axis=1)
-        for row in drawn:
+        drawn = [self.at(f"word {number}").words(origins) for number in range(3)]
+        for row in np.stack(drawn, axis=1):
             words[:3] = row
             bits.state = state
             yield generator

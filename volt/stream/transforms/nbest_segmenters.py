@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from volt.errors import VocabularyError, missing, quoted, shown_path
 from volt.files.small_files import decoded, read_bytes
-from volt.stream.transforms.column import Ints, Longs
+from volt.stream.transforms.column import Ints, Longs, longs
 from volt.text.atoms import SPACE, SUFFIX
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ Best = Callable[[Sequence[str], int], list[list[Scored]]]
 class Segmenter:
     """A way to split words.
 
-    best: a function (words, n) → the n best segmentations of each word, best first; none if the word is unknown
+    best: a function (words, n) → the n best segmentations of each word, best first; none if the
+        word is unknown
     has_marks: whether a piece or word starts with the marker ▁
     characters: a function from a word to its characters, with markers, as pieces
     """
@@ -64,7 +65,8 @@ class Segmenter:
 def trie_of(
     numbers: Mapping[str, int], scores: NDArray[np.float64], unknown: float
 ) -> tuple[Ints, Trie]:
-    """Return the symbol of each code point, −1 − code point if no piece contains it, and a trie over symbols.
+    """Return the symbol of each code point, −1 − code point if no piece contains it, and a trie
+    over symbols.
 
     numbers: piece → its number, which is the index of its score
     """
@@ -90,7 +92,8 @@ def trie_of(
 
 
 def symbols_of(symbols: Mapping[str, int]) -> Ints:
-    """Return the symbol of each code point, from the texts of one character; −1 − code point for others."""
+    """Return the symbol of each code point, from the texts of one character; −1 − code point for
+    others."""
     result = -1 - np.arange(_N_CODES, dtype=np.int32)
     for text, symbol in symbols.items():
         if len(text) == 1:
@@ -100,7 +103,8 @@ def symbols_of(symbols: Mapping[str, int]) -> Ints:
 
 def codes_of(texts: Sequence[str]) -> tuple[Ints, Longs]:
     codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.int32)
-    return codes, np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
+    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+    return codes, np.cumsum(sizes)
 
 
 def check_size(n_rows: int) -> None:
@@ -113,8 +117,10 @@ def check_size(n_rows: int) -> None:
 
 
 def lexicon_segmenter(counts: Mapping[str, float], *, fingerprint: str = "") -> Segmenter:
-    """Return the segmenter of a unigram model. In a tie, the last pieces that differ decide: the longer one is first."""
-    costs = math.log(math.fsum(counts.values())) - np.log(np.fromiter(counts.values(), float))
+    """Return the segmenter of a unigram model. In a tie, the last pieces that differ decide: the
+    longer one is first."""
+    total = math.fsum(counts.values())
+    costs = math.log(total) - np.log(np.fromiter(counts.values(), float))
     unknown = float(costs.max()) + _UNKNOWN_PENALTY
     numbers = {piece: number for number, piece in enumerate(counts)}
     best = partial(_best_of_lexicon, *trie_of(numbers, costs, unknown))
@@ -128,22 +134,22 @@ def _best_of_lexicon(
     from volt.kernels.lattice import Paths, best_paths
 
     codes, ends = codes_of(words)
-    shape = (longest(ends) + 1, n)
-    ranks = np.empty((2, *shape), np.int32)
-    paths = Paths(np.empty(shape[0], np.int64), np.empty(shape), *ranks)
-    n_paths = np.empty(len(words), np.int64)
+    n_places = longest(ends) + 1
+    starts, ranks = np.empty((2, n_places, n), np.int32)
+    paths = Paths(longs(n_places), np.empty((n_places, n)), starts, ranks)
+    n_paths = longs(len(words))
     costs = np.empty(n * len(words))
-    sizes = np.empty(n * len(words), np.int64)
+    sizes = longs(n * len(words))
     cuts = np.empty(n * len(codes), np.int32)
     best_paths(symbol_of[codes], ends, trie, paths, n_paths, costs, sizes, cuts)
 
-    starts = iter(cuts.tolist())
+    piece_starts = iter(cuts.tolist())
     all_paths = zip(costs.tolist(), sizes.tolist(), strict=True)
     result = list[list[Scored]]()
     for word, n_of_word in zip(words, n_paths.tolist(), strict=True):
         scored = list[Scored]()
         for cost, n_pieces in islice(all_paths, n_of_word):
-            from_last = list(islice(starts, n_pieces))
+            from_last = list(islice(piece_starts, n_pieces))
             bounds = [*reversed(from_last), len(word)]
             pieces = tuple(word[start:end] for start, end in pairwise(bounds))
             scored.append(Scored(pieces, -cost))
@@ -172,7 +178,8 @@ def _best_of_table(table: Mapping[str, str], words: Sequence[str], n: int) -> li
 
 
 def marked(segmenter: Segmenter, *, first: bool) -> Segmenter:
-    """Return a segmenter that puts the marker ▁ before words: if `first`, before it splits them, else afterwards."""
+    """Return a segmenter that puts the marker ▁ before words: if `first`, before it splits them,
+    else afterwards."""
     best = partial(_best_of_marked if first else _mark_best, segmenter.best)
     return replace(segmenter, best=best, characters=partial(_marked_characters, segmenter))
 
@@ -184,9 +191,10 @@ def _best_of_marked(best: Best, words: Sequence[str], n: int) -> list[list[Score
 def _mark_best(best: Best, words: Sequence[str], n: int) -> list[list[Scored]]:
     result = list[list[Scored]]()
     for scored in best(words, n):
-        result.append(
-            [Scored((SPACE + each.pieces[0], *each.pieces[1:]), each.score) for each in scored]
-        )
+        marked_scored = list[Scored]()
+        for (first, *others), score in scored:
+            marked_scored.append(Scored((SPACE + first, *others), score))
+        result.append(marked_scored)
     return result
 
 
@@ -195,7 +203,8 @@ def _marked_characters(segmenter: Segmenter, word: str) -> tuple[str, ...]:
 
 
 def read_model(path: Path) -> Segmenter:
-    """Read a lexicon, or a Morfessor model (a file without tabs). Raises VocabularyError, with the line."""
+    """Read a lexicon, or a Morfessor model (a file without tabs). Raises VocabularyError, with the
+    line."""
     data = read_bytes(path, kind=VocabularyError)
     if data.startswith(_PICKLE):
         raise VocabularyError(
@@ -243,7 +252,8 @@ def _has_marks(texts: Iterable[str]) -> bool:
 
 
 def _spells(pieces: Sequence[str], word: str) -> bool:
-    """Check whether joined pieces spell a word, apart from marks: ▁ before it, </w> after it, @@ or ￭ between.
+    """Check whether joined pieces spell a word, apart from marks: ▁ before it, </w> after it, @@ or
+    ￭ between.
 
     >>> _spells(["▁lo", "w"], "low"), _spells(["lo@@", "w</w>"], "low"), _spells(["lo", "▁w"], "low")
     (True, True, False)

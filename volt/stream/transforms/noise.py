@@ -1,7 +1,8 @@
-"""Noise: make typos, remove or add punctuation, drop or reorder tokens, independently for each line.
+"""Noise: make typos, remove or add punctuation, drop or reorder tokens, independently for each
+line.
 
-With `rate`, noise hits each token with this probability. With a temperature T, it draws a number k, and then k of the n
-tokens of a line:
+With `rate`, noise hits each token with this probability. With a temperature T, it draws a number k,
+and then k of the n tokens of a line:
 
     P(k) = exp(−T k) (1 − exp(−T)) / (1 − exp(−T n)),   k = 0 … n − 1        (uniform if T is 0)
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import ConfigError
-from volt.stream.transforms.column import Column, Longs, from_ends
+from volt.stream.transforms.column import Column, Longs, from_ends, longs
 from volt.stream.transforms.fields import Draws, each_field
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
@@ -64,14 +65,15 @@ class Noise(LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class Typos(Noise):
-    """Misspell random characters, using characters of the same field. Spaces stay, and no word disappears."""
+    """Misspell random characters, using characters of the same field. Spaces stay, and no word
+    disappears."""
 
     changes: ClassVar[Changes] = "spelling"
     rate: Probability = 0.01
     """The probability that a character is hit; spaces never are."""
     kinds: tuple[Kind, ...] = KINDS
-    """The changes of a character that is hit, all equally probable: swap it with the next in the word, drop it, insert
-    another before it, or replace it."""
+    """The changes of a character that is hit, all equally probable: swap it with the next in the
+    word, drop it, insert another before it, or replace it."""
     fields: Fields = (1,)
     """The fields to misspell."""
 
@@ -93,13 +95,15 @@ class Typos(Noise):
 
 @dataclass(frozen=True, slots=True)
 class Punctuation(Noise):
-    """Remove random punctuation marks, also final ones, or add a missing full stop ("。" in Chinese)."""
+    """Remove random punctuation marks, also final ones, or add a missing full stop ("。" in
+    Chinese)."""
 
     changes: ClassVar[Changes] = "spelling"
     drop: Probability = 0.05
     """The probability of removing a mark; marks inside a word stay ("don't", "3.5", "a-b")."""
     final: Probability = 0.1
-    """The probability that a field loses its sentence-final marks, or, if it ends without a mark, gets a full stop."""
+    """The probability that a field loses its sentence-final marks, or, if it ends without a mark,
+    gets a full stop."""
     fields: Fields = (1,)
     """The fields to change."""
 
@@ -115,7 +119,7 @@ class Punctuation(Noise):
 def _rewritten(loop: Any, column: Column, draws: Draws, *inputs: object, room: int) -> Column:
     """Return the values that a kernel writes, which need at most `room` bytes."""
     out = np.empty(room, np.uint8)
-    ends = np.empty(len(column), np.int64)
+    ends = longs(len(column))
     loop(*column.views, draws.words, *inputs, out, ends)
     return from_ends(out[: ends.max(initial=0)], ends)
 
@@ -127,7 +131,8 @@ def _marks() -> NDArray[np.uint8]:
     characters = list(map(chr, range(_N_CODES)))
     is_mark = np.array([unicodedata.category(each)[0] == "P" for each in characters])
     is_wide = [unicodedata.name(each, "").startswith(_WIDE_SCRIPTS) for each in characters]
-    values = np.where(is_mark, MARK, np.where(is_wide, WIDE, 0)).astype(np.uint8)
+    wide = np.where(is_wide, WIDE, 0)
+    values = np.where(is_mark, MARK, wide).astype(np.uint8)
     values[[*np.flatnonzero(is_mark[:128]), ord(_APOSTROPHE)]] |= INNER
     values[list(map(ord, _FINAL))] |= FINAL
     return values
@@ -149,12 +154,13 @@ class TokenNoise(Noise):
     def hit(
         self, column: Column, draws: Draws, *, spared: int = 0, n_choices: int = 1
     ) -> Hit | None:
-        """Choose tokens, and draw a number below `n_choices` for each. In each line, at least `spared` are not hit."""
+        """Choose tokens, and draw a number below `n_choices` for each. In each line, at least
+        `spared` are not hit."""
         from volt.kernels.noise import count_hits, hit_tokens
 
         counts = token_counts(column)
         if self.rate is not None:
-            n_hits = np.empty(len(counts), np.int64)
+            n_hits = longs(len(counts))
             count_hits(counts, float(self.rate), draws.words, n_hits)
         else:
             assert self.temperature is not None
@@ -168,7 +174,7 @@ class TokenNoise(Noise):
 
         tokens = cut(column.take(lines), counts[lines])
         bits = draws.rng.at("tokens").words(draws.origins)[lines]
-        drawn = np.empty(len(tokens), np.int64)
+        drawn = longs(len(tokens))
         hit_tokens(tokens.ends, n_hits[lines], n_choices, bits, drawn)
         return Hit(lines, tokens, drawn)
 
@@ -178,8 +184,8 @@ class Drop(TokenNoise):
     """Remove tokens at random, but never all tokens of a line."""
 
     temperature: Amount | None = None
-    """The probability of dropping k tokens falls with exp(-temperature k), where k is from 0 to n - 1 in a line of n
-    tokens; by default 2, with which 86 of 100 lines lose no token."""
+    """The probability of dropping k tokens falls with exp(-temperature k), where k is from 0 to n -
+    1 in a line of n tokens; by default 2, with which 86 of 100 lines lose no token."""
     rate: Probability | None = None
     """Instead of a temperature: the probability of dropping a token, the same for all tokens."""
     fields: Fields = (1,)
@@ -197,10 +203,12 @@ class Drop(TokenNoise):
 
 @dataclass(frozen=True, slots=True)
 class Reorder(Noise):
-    """Change the order of tokens: sort them by their position plus a random number from 0 up to max_dist."""
+    """Change the order of tokens: sort them by their position plus a random number from 0 up to
+    max_dist."""
 
     max_dist: Annotated[float, partial(number_between, high=1000)] = 3.0
-    """Every token moves by fewer positions than this: with 3, by at most two; with 1 or less, by none."""
+    """Every token moves by fewer positions than this: with 3, by at most two; with 1 or less, by
+    none."""
     fields: Fields = (1,)
     """The fields to reorder."""
 
@@ -213,8 +221,9 @@ class Reorder(Noise):
 
         tokens = cut(column.take(lines), counts[lines])
         keys = np.empty(len(tokens))
-        order = np.empty(len(tokens), np.int64)
-        reorder_tokens(tokens.ends, float(self.max_dist), draws.words[lines], keys, order)
+        order = longs(len(tokens))
+        bits = draws.words[lines]
+        reorder_tokens(tokens.ends, float(self.max_dist), bits, keys, order)
         return with_values(column, lines, written(tokens, order, tokens.ends, NO_OTHERS))
 
 

@@ -27,7 +27,8 @@ def field_number(value: int, option: str = "field") -> int:
 def check_fields(
     fields: tuple[int, ...], option: str = "fields", *, n_fields: int | None = None
 ) -> tuple[int, ...]:
-    """Return the fields. Raises ConfigError if they are not `n_fields` distinct numbers from 1 on."""
+    """Return the fields. Raises ConfigError if they are not `n_fields` distinct numbers from 1
+    on."""
     if not isinstance(fields, tuple | list):
         raise arguments.refusal(fields, option, "give a tuple of numbers, such as (1, 2)")
     if not fields or (n_fields and len(fields) != n_fields):

@@ -1,7 +1,9 @@
-"""Check the order of steps: a step that changes words must come before steps that add tags or split text into pieces.
+"""Check the order of steps: a step that changes words must come before steps that add tags or split
+text into pieces.
 
-Noise, case and most segmentations would break a tag, such as <de> or [BT]. Each transform declares its fields, what it
-`changes`, which `special_tokens()` it adds, and how it has `moved` the contents of fields.
+Noise, case and most segmentations would break a tag, such as <de> or [BT]. Each transform declares
+its fields, what it `changes`, which `special_tokens()` it adds, and how it has `moved` the contents
+of fields.
 """
 
 from __future__ import annotations
@@ -114,7 +116,8 @@ def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -
 
 
 def _broken(step: Any, number: int, tag: str, files: LoadedFiles) -> str | None:
-    """Return the text that a step turns a tag into: None if the tag stays whole, "" if the text is unpredictable."""
+    """Return the text that a step turns a tag into: None if the tag stays whole, "" if the text is
+    unpredictable."""
     if step is None or decodes(step):  # noise; decoding joins a tag and its neighbours
         return ""
 

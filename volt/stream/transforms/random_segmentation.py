@@ -1,4 +1,5 @@
-"""Subword regularisation: split words into pieces, drawn independently for each occurrence of a word.
+"""Subword regularisation: split words into pieces, drawn independently for each occurrence of a
+word.
 
 P(segmentation) ∝ score^theta        theta = 0: uniform; theta = ∞: always the best segmentation
 """
@@ -25,11 +26,11 @@ from volt.stream.transforms.options import Amount, Exponent, Fields, File, whole
 from volt.stream.transforms.spm import NBest, SpmEncode
 from volt.stream.transforms.subwords import pieces_of
 from volt.stream.transforms.transform import (
-    Call,
     Changes,
     FileTransform,
     LineFault,
     LineTransform,
+    Loaded,
     LoadedFiles,
     Opened,
     Transform,
@@ -46,16 +47,19 @@ class Segmenting(FileTransform, LineTransform):
     changes: ClassVar[Changes] = "pieces"
     is_disjoint: ClassVar[bool] = False
     model: File
-    """A lexicon of Morfessor EM+Prune, `count<TAB>subword`, or a Morfessor model as text, `count morph + morph`."""
+    """A lexicon of Morfessor EM+Prune, `count<TAB>subword`, or a Morfessor model as text, `count
+    morph + morph`."""
     n_samples: Annotated[int, partial(whole_between, low=1, high=64)] = 5
     """How many of a word's best segmentations to draw from; 1 takes the best."""
     theta: Exponent = 0.5
-    """The power of the score in P(segmentation): with 0, all are equally probable; with .inf, the best is taken."""
+    """The power of the score in P(segmentation): with 0, all are equally probable; with .inf, the
+    best is taken."""
     marks: Marks = "auto"
-    """How words get the marker ▁. given: it is in the text; word: it is put before each word; pieces: it is put before
-    each word's first piece; auto: `word` if the model contains ▁ and the field does not, else `given`."""
+    """How words get the marker ▁. given: it is in the text; word: it is put before each word;
+    pieces: it is put before each word's first piece; auto: `word` if the model contains ▁ and the
+        field does not, else `given`."""
 
-    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
+    def load(self, files: LoadedFiles) -> Loaded:
         segmenter = self._segmenter(files)
         choices = disjoint if self.is_disjoint else sampled
         types = word_types(choices, segmenter, self.marks, n=self.n_samples, theta=self.theta)
@@ -76,7 +80,8 @@ class Segmenting(FileTransform, LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class MorfessorEm(Segmenting):
-    """Split words with a Morfessor model. Each occurrence of a word draws one of its best segmentations."""
+    """Split words with a Morfessor model. Each occurrence of a word draws one of its best
+    segmentations."""
 
     fields: Fields | None = None
     """The fields to split; by default 1 and, if a line has it, 2."""
@@ -94,14 +99,16 @@ class DeterministicSegmentation(FileTransform, LineTransform):
 
     changes: ClassVar[Changes] = "pieces"
     table: File
-    """A file of lines `word<TAB>subword subword …`, each word once. Without marks, they must spell the word."""
+    """A file of lines `word<TAB>subword subword …`, each word once. Without marks, they must spell
+    the word."""
     fields: Fields | None = None
     """The fields to split; by default 1 and, if a line has it, 2."""
     marks: Marks = "auto"
-    """How words get the marker ▁. given: it is in the text; word: it is put before each word; pieces: it is put before
-    each word's first piece; auto: `word` if the table contains ▁ and the field does not, else `given`."""
+    """How words get the marker ▁. given: it is in the text; word: it is put before each word;
+    pieces: it is put before each word's first piece; auto: `word` if the table contains ▁ and the
+        field does not, else `given`."""
 
-    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
+    def load(self, files: LoadedFiles) -> Loaded:
         segmenter = files.load(self.table, read_table)
         types = word_types(sampled, segmenter, self.marks, n=1, theta=BEST)
         call = partial(_cut_fields, types, self.table, self.fields)
@@ -113,7 +120,8 @@ class DeterministicSegmentation(FileTransform, LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class Sentencepiece(FileTransform, LineTransform):
-    """Sample splits with a SentencePiece model, like `spm_encode`, with `theta` for alpha, as in `morfessor_em`."""
+    """Sample splits with a SentencePiece model, like `spm_encode`, with `theta` for alpha, as in
+    `morfessor_em`."""
 
     changes: ClassVar[Changes] = "pieces"
     model: File
@@ -140,7 +148,8 @@ class Sentencepiece(FileTransform, LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class JoinPieces(LineTransform):
-    """Join pieces: remove spaces, then replace each ▁ by a space; remove a ▁ at the start of a field."""
+    """Join pieces: remove spaces, then replace each ▁ by a space; remove a ▁ at the start of a
+    field."""
 
     decodes: ClassVar[bool] = True
     fields: Fields | None = None
@@ -148,7 +157,8 @@ class JoinPieces(LineTransform):
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         def joined(column: Column) -> Column:
-            text = column.text().tobytes().replace(b" ", b"").replace(SPACE.encode(), b" ")
+            pieces = column.text().tobytes()
+            text = pieces.replace(b" ", b"").replace(SPACE.encode(), b" ")
             return Column.cut(text.replace(b"\n ", b"\n").removeprefix(b" "))
 
         return map_columns(batch, joined, fields=self.fields)
@@ -176,7 +186,8 @@ def sampled(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float)
 
 
 def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
-    """Return each word's choices: pairs, among its n best segmentations, that share no piece of several characters.
+    """Return each word's choices: pairs, among its n best segmentations, that share no piece of
+    several characters.
 
     A segmentation without such a partner is paired with the word's characters.
     """
@@ -204,7 +215,8 @@ def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float
 
 
 def long_pieces(pieces: Collection[str], characters: Collection[str] = ()) -> frozenset[str]:
-    """Return the pieces with several characters (without markers), minus the pieces in `characters`."""
+    """Return the pieces with several characters (without markers), minus the pieces in
+    `characters`."""
     result = set[str]()
     for piece in pieces:
         if len(piece.replace(PREFIX, "").removesuffix(SUFFIX)) > 1 and piece not in characters:

@@ -1,4 +1,5 @@
-"""The transforms that a configuration can name: name → class. A class's module is imported at its first use.
+"""The transforms that a configuration can name: name → class. A class's module is imported at its
+first use.
 
 >>> TRANSFORMS["lower"](fields=(1,))
 Lower(fields=(1,), if_cased=None)

@@ -1,12 +1,15 @@
-"""Sample a SentencePiece model's segmentations as the library does, but with the stream's random numbers:
+"""Sample a SentencePiece model's segmentations as the library does, but with the stream's random
+numbers:
 
-    BPE               best merge first; each merge is skipped with probability alpha (Provilkov et al. 2020)
-    unigram, all      P(path) ∝ exp(alpha · Σ score), drawn from the lattice (Kudo 2018)
-    unigram, n best   P(path) ∝ exp(alpha · Σ score) among the n best paths, which the library computes
+    BPE               best merge first; each merge is skipped with probability alpha (Provilkov et
+    al. 2020) unigram, all      P(path) ∝ exp(alpha · Σ score), drawn from the lattice (Kudo 2018)
+    unigram, n best   P(path) ∝ exp(alpha · Σ score) among the n best paths, which the library
+    computes
 
-A sampler is a function (values, random bits of each value, alpha, nbest, form) → column. Its compiled loop writes a
-number for each piece, or −1 − code point for an unknown character; then `PieceFormat` writes these as text or ids.
-Since version 0.2.2, the library ignores seeds: it draws differently in every process.
+A sampler is a function (values, random bits of each value, alpha, nbest, form) → column. Its
+compiled loop writes a number for each piece, or −1 − code point for an unknown character; then
+`PieceFormat` writes these as text or ids. Since version 0.2.2, the library ignores seeds: it draws
+differently in every process.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from numpy.typing import NDArray
 
 from volt.errors import ConfigError, VocabularyError
 from volt.stream.transforms.column import Column, Ints, Longs, from_ends
-from volt.stream.transforms.line_rng import as_uniform
+from volt.stream.transforms.line_rng import Bits, as_uniform
 from volt.stream.transforms.nbest_segmenters import check_size, codes_of, symbols_of, trie_of
 
 if TYPE_CHECKING:
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
 
 
 Form = Literal["pieces", "ids"]
-Words = NDArray[np.uint64]
 NORMAL, USER, UNUSED, BYTE = 1, 4, 5, 6  # kinds of pieces
 UNIGRAM, BPE = 1, 2  # kinds of models
 _FIRST_PLACEHOLDER, _MOST_USER = 0xD800, 0x800  # lone surrogates, which no text contains
@@ -49,7 +51,8 @@ class PieceFormat:
 
     unknown: the id of unknown characters
     bytes: the id of each byte's piece; empty without byte fallback
-    tables: form → where each piece starts in the values, and the values of all pieces: bytes (with spaces) or ids
+    tables: form → where each piece starts in the values, and the values of all pieces: bytes (with
+        spaces) or ids
     """
 
     def __init__(self, pieces: Sequence[Piece], unknown: int, *, byte_fallback: bool) -> None:
@@ -70,7 +73,8 @@ class PieceFormat:
     def column(self, numbers: Ints, ends: Longs, form: Form) -> Column:
         """Return lines of pieces or ids.
 
-        numbers: the lines' pieces; below 0 for unknown characters, which become bytes, or one piece if adjacent
+        numbers: the lines' pieces; below 0 for unknown characters, which become bytes, or one piece
+            if adjacent
         ends: (n_lines,) where each line ends in `numbers`
         """
         from volt.encode.batch_encoder import expanded
@@ -86,13 +90,15 @@ class PieceFormat:
             numbers = numbers.copy()
             numbers[unknown] = self.n_pieces + entries
             rows = [self._of_unknown(key >> 1, bool(key & 1), form) for key in keys.tolist()]
-            starts = np.append(starts, starts[-1] + np.cumsum(list(map(len, rows))))
+            ends_of_rows = np.cumsum(list(map(len, rows)))
+            starts = np.append(starts, starts[-1] + ends_of_rows)
             values = np.concatenate([values, *rows])
         part = expanded(numbers, ends, starts, values)
         return from_ends(part.values, part.ends, gap=int(form == "pieces"))
 
     def _of_unknown(self, code: int, is_followed: bool, form: Form) -> NDArray[Any]:
-        """Return an unknown character's part of the values. is_followed: by another unknown character"""
+        """Return an unknown character's part of the values. is_followed: by another unknown
+        character"""
         text = chr(code)
         ids = list[int]()
         if self.bytes:
@@ -135,7 +141,8 @@ class BpeSampler:
 
     symbol_of: code point → symbol, or −1 − code point if it is unknown
     inner: (n,) the code points of the symbols after the pieces
-    placeholders: user-defined symbol of several characters → the character that replaces it in texts
+    placeholders: user-defined symbol of several characters → the character that replaces it in
+        texts
     """
 
     def __init__(self, processor: Any, pieces: Sequence[Piece], spelling: PieceFormat) -> None:
@@ -143,10 +150,12 @@ class BpeSampler:
             piece.text: n for n, piece in enumerate(pieces) if piece.kind in (NORMAL, UNUSED)
         }
         user = {piece.text: n for n, piece in enumerate(pieces) if piece.kind == USER}
-        inner = sorted(set(chain.from_iterable(numbers)) - numbers.keys() - user.keys())
+        characters = set(chain.from_iterable(numbers))
+        inner = sorted(characters - numbers.keys() - user.keys())
         symbols = numbers | {character: len(pieces) + n for n, character in enumerate(inner)}
 
-        long = sorted((text for text in user if len(text) > 1), key=len, reverse=True)
+        long = [text for text in user if len(text) > 1]
+        long.sort(key=len, reverse=True)
         if len(long) > _MOST_USER:
             raise VocabularyError(
                 f"{len(long)} user-defined symbols; sampling takes {_MOST_USER:,} at most"
@@ -162,7 +171,7 @@ class BpeSampler:
         self.joins = _joins(pieces, numbers, symbols)
 
     def __call__(
-        self, values: Sequence[str], words: Words, alpha: float, nbest: int, form: Form
+        self, values: Sequence[str], words: Bits, alpha: float, nbest: int, form: Form
     ) -> Column:
         from volt.kernels.apply_bpe import longest, room_of
         from volt.kernels.lattice import join_lines
@@ -192,7 +201,8 @@ class BpeSampler:
 def _joins(
     pieces: Sequence[Piece], numbers: Mapping[str, int], symbols: Mapping[str, int]
 ) -> JoinTable:
-    """Return a row for each pair of symbols that spells a piece; pieces of equal score are in the same order."""
+    """Return a row for each pair of symbols that spells a piece; pieces of equal score are in the
+    same order."""
     from volt.kernels.bpe_tables import ranked_merges
     from volt.kernels.lattice import JoinTable
 
@@ -208,7 +218,8 @@ def _joins(
                 rows.append((left, right, number, order))
     check_size(len(rows))
 
-    lefts, rights, results, ranks = np.array(rows, np.int32).reshape(-1, 4).T
+    table = np.array(rows, np.int32).reshape(-1, 4)
+    lefts, rights, results, ranks = table.T
     n_symbols = max([len(pieces) - 1, *symbols.values()]) + 1
     retained = np.ones(n_symbols, np.uint8)
     retained[[number for number, piece in enumerate(pieces) if piece.kind == UNUSED]] = 0
@@ -237,7 +248,7 @@ class UnigramSampler:
         self.depth = max(map(len, spelled), default=1)
 
     def __call__(
-        self, values: Sequence[str], words: Words, alpha: float, nbest: int, form: Form
+        self, values: Sequence[str], words: Bits, alpha: float, nbest: int, form: Form
     ) -> Column:
         if nbest > 1:
             return self._of_best(values, words, alpha, nbest, form)
@@ -247,8 +258,10 @@ class UnigramSampler:
         codes, ends = codes_of(self.processor.normalize(list(values)))
         trie = self.trie._replace(scores=alpha * self.trie.scores, unknown=alpha * self.unknown)
         n = longest(ends)
-        nodes = np.empty((3, n * (self.depth + 1)), np.int32)
-        lattice = Lattice(np.empty(n + 1), np.empty(n + 1, np.int32), *nodes)
+        n_nodes = n * (self.depth + 1)
+        nodes = np.empty((3, n_nodes), np.int32)
+        heads = np.empty(n + 1, np.int32)
+        lattice = Lattice(np.empty(n + 1), heads, *nodes)
 
         out = np.empty(len(codes), np.int32)
         out_ends = np.empty_like(ends)
@@ -258,7 +271,7 @@ class UnigramSampler:
         return self.spelling.column(out[:n_out], out_ends, form)
 
     def _of_best(
-        self, values: Sequence[str], words: Words, alpha: float, nbest: int, form: Form
+        self, values: Sequence[str], words: Bits, alpha: float, nbest: int, form: Form
     ) -> Column:
         rows = list[list[Any]]()
         for value, share in zip(values, as_uniform(words).tolist(), strict=True):
@@ -285,7 +298,8 @@ class UnigramSampler:
 
 
 def _path_scores(pieces: Sequence[Piece]) -> dict[str, float]:
-    """Return piece → its summand in a path's score. Of a character's byte pieces, only the first has one."""
+    """Return piece → its summand in a path's score. Of a character's byte pieces, only the first
+    has one."""
     best = max([0.0, *_normal_scores(pieces)])  # the library starts from 0
     unknown = unknown_score(pieces)
     scores = dict[str, float]()

@@ -1,4 +1,5 @@
-"""Encode and decode fields with a SentencePiece model, with sampling by the random numbers of the line."""
+"""Encode and decode fields with a SentencePiece model, with sampling by the random numbers of the
+line."""
 
 from __future__ import annotations
 
@@ -22,10 +23,10 @@ from volt.stream.transforms.options import Amount, Fields, File, whole_between
 from volt.stream.transforms.sentencepiece_sampling import Form, Sampler, column_of_rows, sampler_of
 from volt.stream.transforms.subwords import decoded, encode_column, ids_of, pieces_of
 from volt.stream.transforms.transform import (
-    Call,
     Changes,
     FileTransform,
     LineTransform,
+    Loaded,
     LoadedFiles,
 )
 from volt.text.atoms import PREFIX
@@ -87,7 +88,8 @@ class SentencePieceModel:
         return None
 
     def _plain_characters(self) -> frozenset[str]:
-        """Return the characters of pieces that normalisation leaves as they are, in whatever order."""
+        """Return the characters of pieces that normalisation leaves as they are, in whatever
+        order."""
         pieces = [piece.piece for piece in self.proto.pieces if piece.type == NORMAL]
         single = {piece for piece in pieces if len(piece) == 1}
         changed = unpack(self.proto.normalizer_spec.precompiled_charsmap, only=single)
@@ -112,7 +114,8 @@ class SpmEncode(FileTransform):
     to: Form = "pieces"
     """The form of the output."""
     alpha: Amount | None = None
-    """Sample encodings: the sharpness of a unigram model's distribution, or a BPE model's dropout probability."""
+    """Sample encodings: the sharpness of a unigram model's distribution, or a BPE model's dropout
+    probability."""
     nbest: NBest = -1
     """How many best encodings a unigram model samples from; −1 samples from all."""
 
@@ -125,7 +128,7 @@ class SpmEncode(FileTransform):
     def sampled(self) -> bool:
         return self.alpha is not None and self.nbest not in (0, 1)
 
-    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
+    def load(self, files: LoadedFiles) -> Loaded:
         model = files.load(self.model, read_model)
         encode = partial(self._encoded, model)
         if self.sampled:
@@ -169,7 +172,7 @@ class SpmDecode(FileTransform, LineTransform):
     from_: Form = "pieces"
     """The form of the input."""
 
-    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
+    def load(self, files: LoadedFiles) -> Loaded:
         model = files.load(self.model, read_model)
         whole = partial(self._whole, model.processor)
         one = partial(self._one, model.processor)

@@ -27,11 +27,11 @@ from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Fields, File, Probability, Size
 from volt.stream.transforms.transform import (
-    Call,
     Changes,
     FileTransform,
     LineFault,
     LineTransform,
+    Loaded,
     LoadedFiles,
 )
 
@@ -51,15 +51,17 @@ class Encode(FileTransform, LineTransform):
 
     changes: ClassVar[Changes] = "pieces"
     vocabulary: File
-    """A vocabulary file of VOLT or another library (subword-nmt, sentencepiece, Hugging Face, tiktoken)."""
+    """A vocabulary file of VOLT or another library (subword-nmt, sentencepiece, Hugging Face,
+    tiktoken)."""
     fields: Fields | None = None
     """The fields to encode; by default 1 and, if the line has it, 2."""
     to: Form = "pieces"
     """The form of the output."""
     dropout: Probability = 0.0
-    """BPE-dropout: the probability of skipping a merge, drawn again each time that a line is read."""
+    """BPE-dropout: the probability of skipping a merge, drawn again each time that a line is
+    read."""
 
-    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
+    def load(self, files: LoadedFiles) -> Loaded:
         encoder = files.load(self.vocabulary, read_encoder)
         return partial(self._encoded, encoder), {"vocabulary": encoder.vocabulary.fingerprint}
 
@@ -93,7 +95,7 @@ class Decode(FileTransform, LineTransform):
     from_: Form = "pieces"
     """The form of the input."""
 
-    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
+    def load(self, files: LoadedFiles) -> Loaded:
         encoder = files.load(self.vocabulary, read_encoder)
         if self.from_ == "ids":
             whole = partial(_of_ids, encoder)
@@ -151,7 +153,8 @@ def decoded(
     one: Callable[[str], str],
     fields: Fields | None,
 ) -> Batch:
-    """Return a batch with each column decoded by `whole`; if that fails, its values one by one, by `one`.
+    """Return a batch with each column decoded by `whole`; if that fails, its values one by one, by
+    `one`.
 
     Raises LineFault for values that `one` refuses, and for text that contains a tab or line end.
     """
@@ -173,7 +176,7 @@ def decoded(
 
     result = each_field(batch, rng, changed, fields=fields)
     for field in fields or BOTH_SIDES:
-        column = result.columns[field - 1]
+        column = result.column(field)
         breaking = [] if column.is_ids else np.flatnonzero(holding_bytes(column, b"\t\n")).tolist()
         for place, value in zip(breaking, column.take(breaking).strings(), strict=True):
             bad.setdefault(place, f"made a tab or a line feed: {value!r}")
@@ -186,14 +189,17 @@ def _of_ids(encoder: Encoder, column: Column) -> Column:
     if not column.is_ids:
         return Column.cut(encoder.decode_text(column.text().tobytes()))
     column = column.compact()
-    return _spelled(encoder, column.data, np.append(column.starts, len(column.data)))
+    offsets = np.append(column.starts, len(column.data))
+    return _spelled(encoder, column.data, offsets)
 
 
 def _of_pieces(encoder: Encoder, column: Column) -> Column:
     """Decode known pieces by their ids; values with an unknown piece are decoded one by one."""
     table = {**encoder.vocabulary.ids, "": _EMPTY, "\n": _LINE_END}
-    pieces = column.text().tobytes().decode().replace("\n", " \n ").split(" ")
-    numbers = np.fromiter(map(table.get, pieces, repeat(_UNKNOWN)), np.int32, len(pieces))
+    text = column.text().tobytes().decode()
+    pieces = text.replace("\n", " \n ").split(" ")
+    known = map(table.get, pieces, repeat(_UNKNOWN))
+    numbers = np.fromiter(known, np.int32, len(pieces))
     is_id = numbers >= 0
     is_end = numbers == _LINE_END
     n_ids = np.cumsum(is_id)[is_end]  # up to the end of each value

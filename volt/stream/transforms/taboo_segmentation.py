@@ -1,4 +1,5 @@
-"""Taboo segmentation: two segmentations of a text, as source and target, with no long piece in common.
+"""Taboo segmentation: two segmentations of a text, as source and target, with no long piece in
+common.
 
 low low  →  l ow l ow    lo w lo w
 """
@@ -47,10 +48,11 @@ Kind = Literal["morfessor", "sentencepiece", "vocabulary", "table"]
 
 @dataclass(frozen=True, slots=True)
 class MorfessorEmTaboo(Segmenting):
-    """Split field 1 into source and target, so that each word's two segmentations share no piece of several characters.
+    """Split field 1 into source and target, so that each word's two segmentations share no piece of
+    several characters.
 
-    If a word has no such segmentations, the target gets its characters. ▁ does not count as a character. An
-    autoencoder trained on such lines cannot copy pieces (Grönroos et al. 2020).
+    If a word has no such segmentations, the target gets its characters. ▁ does not count as a
+    character. An autoencoder trained on such lines cannot copy pieces (Grönroos et al. 2020).
     """
 
     is_disjoint: ClassVar[bool] = True
@@ -61,7 +63,8 @@ class MorfessorEmTaboo(Segmenting):
 
 @dataclass(frozen=True, slots=True)
 class MorfessorEmTabooReordered(MorfessorEmTaboo):
-    """Split source and target, which have the same words in any order, as `morfessor_em_taboo` does.
+    """Split source and target, which have the same words in any order, as `morfessor_em_taboo`
+    does.
 
     The two sides of a word get the two segmentations of one draw. Put this after `reorder`.
     """
@@ -77,12 +80,14 @@ class Taboo(MorfessorEmTaboo):
     model: File
     """The segmenter's file: a model, a vocabulary or a table."""
     segmenter: Kind = "morfessor"
-    """The kind of the file: a model for `morfessor_em`, a SentencePiece unigram model, a vocabulary for `encode`, or a
-    table for `deterministic_segmentation`."""
+    """The kind of the file: a model for `morfessor_em`, a SentencePiece unigram model, a vocabulary
+    for `encode`, or a table for `deterministic_segmentation`."""
     reordered: bool = False
-    """True if the lines have both sides already, with the same words in possibly different orders."""
+    """True if the lines have both sides already, with the same words in possibly different
+    orders."""
     dropout: Probability = 0.1
-    """For a vocabulary: the probability of skipping a merge; n_samples is then how often each word is sampled."""
+    """For a vocabulary: the probability of skipping a merge; n_samples is then how often each word
+    is sampled."""
 
     def check(self) -> None:
         marks_itself = self.segmenter in ("sentencepiece", "vocabulary")
@@ -110,7 +115,8 @@ class Taboo(MorfessorEmTaboo):
 def _with_sides(
     types: WordTypes, model: Path, batch: Batch, rng: LineRng, *, reordered: bool
 ) -> Batch:
-    """Split field 1 into two sides; if `reordered`, split each side, with one draw for all equal words of a line."""
+    """Split field 1 into two sides; if `reordered`, split each side, with one draw for all equal
+    words of a line."""
     bits = rng.words(batch.origins)
 
     def changed(column: Column, draws: Draws) -> Column:
@@ -126,7 +132,8 @@ def _with_sides(
 
 
 def dropout_segmenter(encoder: Encoder, dropout: float) -> Segmenter:
-    """Return a segmenter by BPE-dropout. The score of a segmentation is how often it was sampled."""
+    """Return a segmenter by BPE-dropout. The score of a segmentation is how often it was
+    sampled."""
     return Segmenter(
         partial(_best_of_samples, encoder, dropout),
         f"{encoder.vocabulary.fingerprint} {dropout!r}",
@@ -138,7 +145,8 @@ def _best_of_samples(
     encoder: Encoder, dropout: float, words: Sequence[str], n: int
 ) -> list[list[Scored]]:
     """Return the distinct segmentations among n samples of each word, most frequent first."""
-    samples = _encoded(encoder, np.repeat(words, n).tolist(), dropout if n > 1 else 0.0, n)
+    repeated = np.repeat(words, n).tolist()
+    samples = _encoded(encoder, repeated, dropout if n > 1 else 0.0, n)
     result = list[list[Scored]]()
     for first in range(0, len(samples), n):
         counts = Counter(samples[first : first + n]).most_common()
@@ -158,7 +166,8 @@ def _encoded(
     if dropout:
         numbers = np.tile(np.arange(n), len(words) // n)
         options = {"dropout": dropout, "seed": _SEED, "numbers": numbers}
-    lines = encoder.encode_text(text, n_threads=1, **options).decode().split("\n")[:-1]
+    encoded = encoder.encode_text(text, n_threads=1, **options)
+    lines = encoded.decode().removesuffix("\n").split("\n")
     return [tuple(line.split(" ")) for line in lines]
 
 

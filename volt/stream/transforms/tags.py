@@ -23,7 +23,8 @@ from volt.stream.transforms.transform import LineTransform
 
 @dataclass(frozen=True, slots=True)
 class Tag(LineTransform):
-    """Put a tag before (or after) fields, such as "[BT]" before the source side of back-translated data."""
+    """Put a tag before (or after) fields, such as "[BT]" before the source side of back-translated
+    data."""
 
     text: FieldText
     """The tag."""
@@ -71,12 +72,16 @@ class Untag(LineTransform):
                 return ""
             return value.removeprefix(before).removesuffix(after)
 
-        return map_strings(batch, lambda values: list(map(without_tag, values)), fields=(TARGET,))
+        def without_tags(values: list[str]) -> list[str]:
+            return list(map(without_tag, values))
+
+        return map_strings(batch, without_tags, fields=(TARGET,))
 
 
 @dataclass(frozen=True, slots=True)
 class LangPrefixBoth(LineTransform):
-    """Put both languages before field 1, as "<FROM_de> <TO_en> ". The task's languages are the default."""
+    """Put both languages before field 1, as "<FROM_de> <TO_en> ". The task's languages are the
+    default."""
 
     from_task: ClassVar[tuple[str, ...]] = ("src_lang", "tgt_lang", "extra_prefix")
     fields: ClassVar[Fields] = (1,)
@@ -85,7 +90,8 @@ class LangPrefixBoth(LineTransform):
     tgt_lang: FieldText | None = None
     """The language of field 2; by default the task's."""
     extra_prefix: FieldText | None = None
-    """A further tag before field 1, after the languages, such as <BT>; by default the task's tag, if any."""
+    """A further tag before field 1, after the languages, such as <BT>; by default the task's tag,
+    if any."""
 
     def check(self) -> None:
         for option, language in (("src_lang", self.src_lang), ("tgt_lang", self.tgt_lang)):

@@ -1,4 +1,5 @@
-"""`Transform`, base classes of transforms, the properties that a stream reads, and a cache of loaded files.
+"""`Transform`, base classes of transforms, the properties that a stream reads, and a cache of
+loaded files.
 
 A stream's sources share one `LoadedFiles`. A worker receives copies without loaded files.
 """
@@ -37,6 +38,7 @@ from volt.stream.transforms.line_rng import LineRng
 
 T = TypeVar("T")
 Call = Callable[[Batch, LineRng], Batch]
+Loaded = tuple[Call, dict[str, str]]  # a function, and option → the fingerprint of its file
 Changes = Literal["nothing", "tokens", "spelling", "pieces", "anything"]
 _Check = Callable[[Any, str], object]
 _CAPITAL = re.compile("(?<!^)(?=[A-Z])")
@@ -44,10 +46,11 @@ _CAPITAL = re.compile("(?<!^)(?=[A-Z])")
 
 @runtime_checkable
 class Transform(Protocol):
-    """A transform or filter: a picklable object, usually a frozen dataclass, with a name and a call.
+    """A transform or filter: a picklable object, usually a frozen dataclass, with a name and a
+    call.
 
-    It is pure: a line's result depends only on the line and the `LineRng`, not on other lines of the batch. It raises
-    LineFault for unfit lines.
+    It is pure: a line's result depends only on the line and the `LineRng`, not on other lines of
+    the batch. It raises LineFault for unfit lines.
 
     Optional attributes, by default False:
     is_compiled: it does not run Python code for each line, so threads can share the work.
@@ -58,19 +61,23 @@ class Transform(Protocol):
     Other optional attributes:
     max_copies: the largest number of lines that it makes from one line; by default 1.
     fields: the numbers of the fields that it changes; by default, or if None, 1 and 2.
-    changes: what it changes in its fields, see `check_order`; by default "anything". "nothing": every word stays
-        whole; "tokens": which tokens there are, or their order; "spelling": characters; "pieces": it splits text.
+    changes: what it changes in its fields, see `check_order`; by default "anything". "nothing":
+        every word stays whole; "tokens": which tokens there are, or their order; "spelling":
+        characters; "pieces": it splits text.
     to: for an encoder with a vocabulary, the form of its output, "pieces" or "ids".
     heaviest: for a choice, the transforms of the variant that validation and translation use.
 
     Optional methods:
-    `signature()`: a JSON mapping of everything that the result depends on; by default the dataclass fields.
+    `signature()`: a JSON mapping of everything that the result depends on; by default the dataclass
+        fields.
     `opened(files)`: the transform with its files loaded; the stream calls it once.
-    `deterministic()`: the transform for validation and translation, which is not random and drops no line, or None.
+    `deterministic()`: the transform for validation and translation, which is not random and drops
+        no line, or None.
     `inverse()`: the transform that turns a system's output back into text, or None.
     `special_tokens()`: a tuple of the tokens that it adds, such as tags.
     `excluding(tokens)`: the same transform, but never drawing these tokens.
-    `moved(fields)`: for a mapping from fields to whatever they contain, the same mapping after the transform.
+    `moved(fields)`: for a mapping from fields to whatever they contain, the same mapping after the
+        transform.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True, slots=True)
@@ -98,7 +105,8 @@ class LineFault(StreamError):
     """Some lines of a transform's batch are unfit.
 
     reasons: line index in the batch → problem, optionally followed by a traceback.
-    result: the result for the other lines; if None, the transform is called again without the unfit lines.
+    result: the result for the other lines; if None, the transform is called again without the unfit
+        lines.
 
     >>> LineFault({3: "2 fields, needs 3"})
     LineFault('1 unfit lines, the first at index 3: 2 fields, needs 3')
@@ -223,7 +231,8 @@ def inverse(
 
 
 def _still_needed(step: Any, decoded: Counter[int]) -> list[Transform]:
-    """Return an inverse without the fields that are decoded already, which then count as decoded once less."""
+    """Return an inverse without the fields that are decoded already, which then count as decoded
+    once less."""
     if step is None or not decodes(step):
         return [] if step is None else [step]
 
@@ -255,7 +264,8 @@ def excluding(transform: Transform, tokens: tuple[str, ...]) -> Transform:
 
 
 class SharedCache:
-    """A cache of slow values that threads share. The oldest value is dropped first. A copy is empty."""
+    """A cache of slow values that threads share. The oldest value is dropped first. A copy is
+    empty."""
 
     def __init__(self, *, most: int) -> None:
         self._most = most
@@ -276,7 +286,8 @@ class SharedCache:
 
 
 class LoadedFiles:
-    """The contents of files, each loaded once, and again after the file changes. A copy is empty."""
+    """The contents of files, each loaded once, and again after the file changes. A copy is
+    empty."""
 
     def __init__(self) -> None:
         self._cache = SharedCache(most=1 << 10)
@@ -313,7 +324,8 @@ def loaded(transform: Transform, files: LoadedFiles) -> Transform:
 
 @cache
 def _checks(kind: type[Any]) -> list[tuple[str, bool, _Check]]:
-    """Return the checks in the types of a class's options: name, whether None is allowed, and function."""
+    """Return the checks in the types of a class's options: name, whether None is allowed, and
+    function."""
     result = list[tuple[str, bool, _Check]]()
     hints = get_type_hints(kind, include_extras=True)
     for option in dataclasses.fields(kind):
@@ -330,9 +342,11 @@ def _checks(kind: type[Any]) -> list[tuple[str, bool, _Check]]:
 
 
 class ConfiguredTransform:
-    """Base class of transforms that a configuration can name; `name` is the class name in snake case.
+    """Base class of transforms that a configuration can name; `name` is the class name in snake
+    case.
 
-    The function in an option's type checks the option. Attribute docstrings become the schema's descriptions.
+    The function in an option's type checks the option. Attribute docstrings become the schema's
+    descriptions.
     """
 
     __slots__ = ()
@@ -367,8 +381,8 @@ class LineTransform(ConfiguredTransform):
 class FileTransform(ConfiguredTransform):
     __slots__ = ()
 
-    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
-        """Return a function that applies the loaded files, and option → its file's fingerprint."""
+    def load(self, files: LoadedFiles) -> Loaded:
+        """Return a function that applies the loaded files, and their fingerprints."""
         raise NotImplementedError
 
     def opened(self, files: LoadedFiles) -> Opened:

@@ -25,7 +25,7 @@ from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import File
-from volt.stream.transforms.transform import Call, Changes, FileTransform, LineFault, LoadedFiles
+from volt.stream.transforms.transform import Changes, FileTransform, LineFault, Loaded, LoadedFiles
 from volt.stream.transforms.user_file import (
     RNG,
     Function,
@@ -43,9 +43,10 @@ Takes = Literal["fields", "stream"]
 class User(FileTransform):
     """Call a function of a Python file for every line, or for a stream of lines.
 
-    A function with a parameter `rng` gets a numpy Generator for each line (or block, if it takes a stream). It must
-    draw all its random numbers from the generator, and must not store it. A line for which the function raises an
-    error is unfit. In commands, prints go to stderr. Validation and translation skip a function with `rng`.
+    A function with a parameter `rng` gets a numpy Generator for each line (or block, if it takes a
+    stream). It must draw all its random numbers from the generator, and must not store it. A line
+    for which the function raises an error is unfit. In commands, prints go to stderr. Validation
+    and translation skip a function with `rng`.
     """
 
     changes: ClassVar[Changes] = "anything"
@@ -54,9 +55,10 @@ class User(FileTransform):
     function: str
     """The function's name in the file."""
     takes: Takes = "fields"
-    """The function's argument. fields: the list of a line's fields (item 0 is field 1); the function returns a list of
-    fields, a list of such lists for several lines, or None to drop the line. stream: an iterator over the lists of
-    fields of a whole block; the function yields lists of fields."""
+    """The function's argument. fields: the list of a line's fields (item 0 is field 1); the
+    function returns a list of fields, a list of such lists for several lines, or None to drop the
+    line. stream: an iterator over the lists of fields of a whole block; the function yields lists
+    of fields."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Keyword arguments of the function."""
 
@@ -67,7 +69,7 @@ class User(FileTransform):
     def joins_lines(self) -> bool:
         return self.takes == "stream"
 
-    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
+    def load(self, files: LoadedFiles) -> Loaded:
         code = files.load(self.file, UserFile.run)
         function = partial(code.function(self.function, self.options), **self.options)
         call = self._streamed if self.takes == "stream" else self._called
@@ -106,7 +108,8 @@ class User(FileTransform):
 
         # Check all rows at once, and only if that fails, each of them
         text = "\n".join([*rows, ""])
-        if text.count("\t") == sum(widths) - len(widths) and text.count("\n") == len(rows):
+        n_tabs = sum(widths) - len(widths)
+        if text.count("\t") == n_tabs and text.count("\n") == len(rows):
             with suppress(UnicodeEncodeError):
                 return _batch_of(batch, Column.cut(text.encode()), origins, bad)
         for number in reversed(range(len(rows))):
@@ -118,7 +121,8 @@ class User(FileTransform):
         return _batch_of(batch, Column.of(rows), origins, bad)
 
     def _streamed(self, function: Function, batch: Batch, rng: LineRng) -> Batch:
-        """Run the function over the block; after an error, restart it after the last line that it read."""
+        """Run the function over the block; after an error, restart it after the last line that it
+        read."""
         options = dict[str, Any]()
         if wants_rng(function) and len(batch):
             options[RNG] = next(rng.generators(batch.origins[:1]))

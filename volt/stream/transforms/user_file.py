@@ -54,7 +54,8 @@ class UserFile:
         return cls(path, module, blake2b(source, digest_size=8).hexdigest())
 
     def function(self, name: str, options: Mapping[str, Any]) -> Function:
-        """Return a function. Raises ConfigError if it is missing or does not accept these options."""
+        """Return a function. Raises ConfigError if it is missing or does not accept these
+        options."""
         names = vars(self.module)
         if not callable(names.get(name)):
             raise ConfigError(f"{self.path}: no function {name!r}; {self._hint(name)}")
@@ -90,7 +91,8 @@ class UserFile:
 
 
 def _signature(function: Function) -> Signature:
-    """Return a function's signature; any arguments if the function does not describe them, as some C functions."""
+    """Return a function's signature; any arguments if the function does not describe them, as some
+    C functions."""
     with suppress(ValueError, TypeError):
         return inspect.signature(function)
     return inspect.signature(lambda *values, **options: None)
@@ -141,7 +143,8 @@ def traceback_of(error: BaseException) -> str:
 
 
 class _StdoutToStderr:
-    """While threads run user code, descriptor 1 leads to stderr, because commands write data to stdout.
+    """While threads run user code, descriptor 1 leads to stderr, because commands write data to
+    stdout.
 
     is_active: False, as in a Python program, where users print to stdout, until a command sets it
     """
@@ -180,5 +183,6 @@ stdout_to_stderr = _StdoutToStderr()
 
 
 def protect_stdout() -> None:
-    """From now on, send what user code prints to stderr, because this process writes data to stdout."""
+    """From now on, send what user code prints to stderr, because this process writes data to
+    stdout."""
     stdout_to_stderr.is_active = True

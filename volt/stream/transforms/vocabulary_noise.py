@@ -19,7 +19,7 @@ import numpy as np
 
 from volt import arguments
 from volt.errors import VocabularyError
-from volt.stream.transforms.column import Column
+from volt.stream.transforms.column import Column, longs
 from volt.stream.transforms.fields import Draws, each_field
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
@@ -37,16 +37,18 @@ _AFTER_MARK = chr(ord(SPACE) + 1)  # sorts just after all texts that start with 
 @dataclass(frozen=True, slots=True)
 class VocabularyNoise(FileTransform, TokenNoise):
     vocabulary: File
-    """A vocabulary file of any format that VOLT reads, or a list of tokens with or without counts."""
+    """A vocabulary file of any format that VOLT reads, or a list of tokens with or without
+    counts."""
     temperature: Amount | None = None
-    """The probability of hitting k tokens falls with exp(-temperature k), where k is from 0 to n - 1 in a line of n
-    tokens; by default 2, with which 86 of 100 lines have no hit."""
+    """The probability of hitting k tokens falls with exp(-temperature k), where k is from 0 to n -
+    1 in a line of n tokens; by default 2, with which 86 of 100 lines have no hit."""
     rate: Probability | None = None
     """Instead of a temperature: the probability of hitting a token, the same for all tokens."""
     fields: Fields | None = None
     """The fields to change; by default 1 and, if the line has it, 2."""
     without: tuple[str, ...] = ()
-    """Tokens of the vocabulary never to draw, besides special tokens and tags that steps of the same list add."""
+    """Tokens of the vocabulary never to draw, besides special tokens and tags that steps of the
+    same list add."""
 
     def check(self) -> None:
         TokenNoise.check(self)
@@ -87,8 +89,11 @@ class Switchout(VocabularyNoise):
     """Replace random tokens by tokens of a vocabulary, all equally probable."""
 
     def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
-        chosen = np.where(hit.drawn < 0, np.arange(len(hit.drawn)), -1 - hit.drawn)
-        return written(hit.tokens, chosen, hit.tokens.ends, vocabulary.like(hit.tokens.column))
+        tokens = hit.tokens
+        chosen = np.arange(len(tokens))
+        is_hit = hit.drawn >= 0
+        chosen[is_hit] = -1 - hit.drawn[is_hit]
+        return written(tokens, chosen, tokens.ends, vocabulary.like(tokens.column))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +101,19 @@ class Insertion(VocabularyNoise):
     """Insert tokens of a vocabulary, all equally probable, before random tokens."""
 
     def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
+        tokens = hit.tokens
         is_hit = hit.drawn >= 0
-        chosen = np.insert(np.arange(len(is_hit)), np.flatnonzero(is_hit), -1 - hit.drawn[is_hit])
-        ends = hit.tokens.ends + np.cumsum(is_hit, dtype=np.int64)[hit.tokens.ends - 1]
-        return written(hit.tokens, chosen, ends, vocabulary.like(hit.tokens.column))
+        inserted = -1 - hit.drawn[is_hit]
+        chosen = np.insert(np.arange(len(tokens)), np.flatnonzero(is_hit), inserted)
+        n_inserted = np.cumsum(is_hit, dtype=np.int64)
+        ends = tokens.ends + n_inserted[tokens.ends - 1]
+        return written(tokens, chosen, ends, vocabulary.like(tokens.column))
 
 
 @dataclass(frozen=True, slots=True)
 class WbNoise(VocabularyNoise):
-    """Move word boundaries: remove or add a leading ▁ of random tokens, if the result is in the vocabulary."""
+    """Move word boundaries: remove or add a leading ▁ of random tokens, if the result is in the
+    vocabulary."""
 
     def check_vocabulary(self, vocabulary: NoiseVocabulary) -> None:
         if vocabulary.marked[0] == vocabulary.marked[1]:
@@ -119,20 +128,22 @@ class WbNoise(VocabularyNoise):
             output = written(tokens, np.arange(len(tokens)), tokens.ends, NO_OTHERS)
             ids = np.array(output.data)
             table = vocabulary.toggled
-            places = np.flatnonzero((hit.drawn >= 0) & (ids >= 0) & (ids < len(table)))
+            is_known = (ids >= 0) & (ids < len(table))
+            places = np.flatnonzero((hit.drawn >= 0) & is_known)
             toggled = table[ids[places]]
             is_token = toggled >= 0
             ids[places[is_token]] = toggled[is_token]
             return Column(ids, output.starts, output.sizes)
         from volt.kernels.noise import toggle_marks
 
-        chosen = np.empty(len(tokens), np.int64)
+        chosen = longs(len(tokens))
         toggle_marks(*tokens.views, hit.drawn, *others.views, *vocabulary.marked, chosen)
         return written(tokens, chosen, tokens.ends, others)
 
 
 class NoiseVocabulary:
-    """Tokens to draw from, in the order of their bytes, without special tokens and tokens with a space.
+    """Tokens to draw from, in the order of their bytes, without special tokens and tokens with a
+    space.
 
     texts, ids: the tokens as text and as ids; `ids` is None for a list without ids.
     marked: the first index of the tokens that start with "▁", and the index after the last.
@@ -150,7 +161,8 @@ class NoiseVocabulary:
         self.texts = Column.of(tokens)
         self.ids: Column | None = None
         if has_ids:
-            self.ids = Column.of_ids(np.array(numbers, np.int32), np.arange(len(tokens) + 1))
+            offsets = np.arange(len(tokens) + 1)
+            self.ids = Column.of_ids(np.array(numbers, np.int32), offsets)
         self.marked = (bisect_left(tokens, SPACE), bisect_left(tokens, _AFTER_MARK))
 
         self.toggled = np.full(max(numbers) + 1, -1, np.int32)

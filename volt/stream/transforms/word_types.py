@@ -1,7 +1,9 @@
-"""Split columns into tokens (ids, or bytes between spaces), join tokens, and store replacements of word types.
+"""Split columns into tokens (ids, or bytes between spaces), join tokens, and store replacements of
+word types.
 
-A word type is a word that occurs, however often. `WordTypes` numbers the types in the order of their first occurrence,
-and stores each type's choices, that is, the texts that can replace its occurrences.
+A word type is a word that occurs, however often. `WordTypes` numbers the types in the order of
+their first occurrence, and stores each type's choices, that is, the texts that can replace its
+occurrences.
 """
 
 from __future__ import annotations
@@ -21,9 +23,11 @@ from volt.stream.transforms.column import (
     Longs,
     concatenated,
     from_ends,
+    longs,
     n_parts,
     widths,
 )
+from volt.stream.transforms.line_rng import Bits
 
 NO_OTHERS = Column.of([])
 _N_TYPES = 1 << 12  # capacity of a new table
@@ -64,12 +68,13 @@ def cut(column: Column, counts: Longs) -> Tokens:
     ends = np.cumsum(counts)
     n = int(counts.sum())
     if column.is_ids:
-        starts = np.repeat(column.starts - (ends - counts), counts) + np.arange(n)
+        offsets = column.starts - (ends - counts)
+        starts = np.repeat(offsets, counts) + np.arange(n)
         return Tokens(column, starts, np.ones(n, int), ends)
     from volt.kernels.word_types import cut_tokens
 
-    starts = np.empty(n, np.int64)
-    sizes = np.empty(n, np.int64)
+    starts = longs(n)
+    sizes = longs(n)
     cut_tokens(*column.views, starts, sizes)
     return Tokens(column, starts, sizes, ends)
 
@@ -77,7 +82,8 @@ def cut(column: Column, counts: Longs) -> Tokens:
 def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Column:
     """Join chosen tokens with spaces into the values of a new column.
 
-    chosen: indices of `tokens`; −1 stands for the first value of `others`, −2 for the second, and so on
+    chosen: indices of `tokens`; −1 stands for the first value of `others`, −2 for the second, and
+        so on
     ends: (n_values,) int64, where each new value ends in `chosen`
     """
     column = tokens.column
@@ -93,21 +99,23 @@ def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Colum
         return from_ends(ids, ends)
     from volt.kernels.word_types import SPARE, write_tokens
 
-    n_bytes = int(tokens.sizes[own].sum() + others.sizes[rest].sum()) + len(chosen)  # with spaces
+    size = tokens.sizes[own].sum() + others.sizes[rest].sum()
+    n_bytes = int(size) + len(chosen)  # with spaces
     out = np.empty(n_bytes + SPARE, np.uint8)
-    out_ends = np.empty(len(ends), np.int64)
+    out_ends = longs(len(ends))
     write_tokens(*tokens.views, *others.views, chosen, ends, out, out_ends)
     return from_ends(out[:n_bytes], out_ends)
 
 
 def with_values(column: Column, lines: Longs, values: Column) -> Column:
-    """Return the column with new values in `lines`, sorted indices. The result's buffer contains no old values."""
+    """Return the column with new values in `lines`, sorted indices. The result's buffer contains no
+    old values."""
     if not len(lines):
         return column
     others = np.delete(np.arange(len(column)), lines)
     if not len(others):
         return values
-    places = np.empty(len(column), np.int64)
+    places = longs(len(column))
     places[np.concatenate([lines, others])] = np.arange(len(column))
     return concatenated([values, column.take(others).compact()]).take(places)
 
@@ -152,7 +160,7 @@ class WordTypes:
         sizes = widths(column)
         most_words = int((sizes + 1).sum() // 2 + len(sizes))
         numbers = np.empty(most_words, np.int32)
-        ends = np.empty(len(sizes), np.int64)
+        ends = longs(len(sizes))
 
         with self._lock:
             try:
@@ -170,7 +178,8 @@ class WordTypes:
             )
 
     def _number(self, column: Column, sizes: Longs, numbers: Ints, ends: Longs) -> int:
-        """Write the numbers of a column's words, and where each value's words end. Return the number of words."""
+        """Write the numbers of a column's words, and where each value's words end. Return the
+        number of words."""
         from volt.kernels.word_types import N_LINES, N_TOKENS, N_TYPES, find_words
 
         n_choices = len(self._tables.bounds)
@@ -204,7 +213,8 @@ class WordTypes:
         )
 
     def _grow(self, size: int) -> None:
-        """Make room for the words of a value of `size` bytes, and for twice as many types and bytes as now."""
+        """Make room for the words of a value of `size` bytes, and for twice as many types and bytes
+        as now."""
         from volt.kernels.word_types import N_BYTES, N_TYPES, Types, enter_types
 
         old = self._types
@@ -224,7 +234,8 @@ class WordTypes:
         from volt.kernels.word_types import N_TYPES
 
         n_known = len(self._tables.starts) - 1
-        bounds = self._types.starts[n_known : int(self._state[N_TYPES]) + 1].tolist()
+        n_types = int(self._state[N_TYPES])
+        bounds = self._types.starts[n_known : n_types + 1].tolist()
         if len(bounds) == 1:
             return
 
@@ -260,7 +271,8 @@ class _GrowingArray:
         self._n = n
 
     def add_ends(self, sizes: Sequence[int]) -> None:
-        """Add where items of these sizes end, if the first of them starts at the array's last value."""
+        """Add where items of these sizes end, if the first of them starts at the array's last
+        value."""
         self.add(self.view()[-1] + np.cumsum(sizes))
 
 
@@ -284,8 +296,9 @@ class _ChoiceTables(NamedTuple):
         self.starts.add_ends(n_choices)
         self.bounds.add(list(chain.from_iterable(each.bounds for each in choices)))
 
-        sides = np.array([*chain.from_iterable(each.sides for each in choices)], np.int64)
-        sides = sides.reshape(-1, 2) + np.repeat(first_texts, n_choices)[:, None]
+        pairs = list(chain.from_iterable(each.sides for each in choices))
+        offsets = np.repeat(first_texts, n_choices)
+        sides = np.array(pairs, np.int64).reshape(-1, 2) + offsets[:, None]
         self.sides.add(sides.ravel())
 
         texts = chain.from_iterable(each.texts for each in choices)
@@ -310,7 +323,7 @@ class ColumnWords:
 
     numbers: Ints
     ends: Longs
-    hashes: NDArray[np.uint64]
+    hashes: Bits
     unknown: dict[int, str]
     choice_starts: Longs
     bounds: NDArray[np.float64]
@@ -323,8 +336,9 @@ class ColumnWords:
             return np.zeros(0, np.int64)
         return np.flatnonzero(np.isin(self.numbers, list(self.unknown)))
 
-    def drawn(self, words: NDArray[np.uint64], *, by_type: bool = False) -> Ints:
-        """Draw a choice for each word, from random bits (n_lines,); if `by_type`, one for equal words of a line."""
+    def drawn(self, words: Bits, *, by_type: bool = False) -> Ints:
+        """Draw a choice for each word, from random bits (n_lines,); if `by_type`, one for equal
+        words of a line."""
         from volt.kernels.word_types import choose
 
         out = np.empty(len(self.numbers), np.int32)

@@ -1,0 +1,55 @@
+"""Values of lines as the loops take them: views into one buffer; and outputs that are exactly full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+
+import numpy as np
+
+GUARD = 0xEE  # after each output
+Views = tuple[np.ndarray, np.ndarray, np.ndarray]
+Values = list[bytes | None]
+
+
+def bytes_of(data: bytes) -> np.ndarray:
+    return np.frombuffer(data, np.uint8)
+
+
+def views(values: Values, rng: Random, spare: int = 0) -> Views:
+    """Put values in random order into one buffer, with bytes between them, and `spare` times five bytes at the end."""
+    data = bytearray()
+    starts = np.zeros(len(values), np.int64)
+    sizes = np.full(len(values), -1)
+    for index in rng.sample(range(len(values)), len(values)):
+        data += b"\t a\n"[: rng.randint(0, 4)]
+        value = values[index]
+        if value is not None:
+            starts[index] = len(data)
+            sizes[index] = len(value)
+            data += value
+    return bytes_of(bytes(data) + b" \ta\n" * spare), starts, sizes
+
+
+def drawn(seed: int, letters: Sequence[str], n: int = 40) -> Iterator[tuple[Random, Values]]:
+    """Yield a generator and values: missing and empty ones, and some about as long as a block of 64 bytes."""
+    rng = Random(seed)
+    for _ in range(n):
+        sizes = rng.choices([0, 1, 2, 7, 8, 9, 20, 61, 64, 66, 130], k=rng.randint(0, 5))
+        values: Values = ["".join(rng.choices(letters, k=size)).encode() for size in sizes]
+        yield rng, [None if rng.random() < 0.2 else value for value in values]
+
+
+def texts(data: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> Values:
+    pairs = zip(starts.tolist(), sizes.tolist(), strict=True)
+    return [None if size < 0 else bytes(data[start : start + size]) for start, size in pairs]
+
+
+def room(n: int) -> np.ndarray:
+    return np.full(n + 9, GUARD, np.uint8)
+
+
+def written(out: np.ndarray) -> bytes:
+    """Return the bytes of an array from `room`; nothing may be written after them."""
+    assert out[-9:].tolist() == [GUARD] * 9
+    return bytes(out[:-9])

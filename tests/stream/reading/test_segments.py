@@ -1,0 +1,131 @@
+"""A file that changes after or while it is indexed is reported, not read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from shard_lines import PACKERS, TEXT, all_lines, read_lines
+
+from volt.errors import StreamError
+from volt.files.blocks import read_raw
+from volt.stream.reading import segments
+from volt.stream.reading.open_shard import open_shard
+from volt.stream.reading.text_shard import TextShard, open_text, split_lines
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+@pytest.mark.parametrize("segment", [5, None])
+def test_a_file_that_changes_is_an_error(tmp_path: Path, packer: str, segment: int | None) -> None:
+    """A data file that changes after it was indexed is reported, not read."""
+    path = tmp_path / "a.tsv"
+    path.write_bytes(PACKERS[packer](TEXT))
+    shard = open_text(str(path), split_lines=segment, cache=tmp_path / "cache")
+    with open(shard.segments.data_path, "ab") as file:
+        file.write(b"more\n")
+    with pytest.raises(
+        StreamError, match="changed while the stream was running; start the stream anew"
+    ):
+        read_lines(shard, 0)
+    os.unlink(shard.segments.data_path)
+    with pytest.raises(StreamError, match=r"cannot be read: .* when it was indexed; restore it"):
+        read_lines(shard, 0)
+
+
+def test_a_file_that_changes_within_its_lines_is_an_error(tmp_path: Path) -> None:
+    """Also when as many bytes and lines are there as before: it is the time of change that tells."""
+    path = tmp_path / "a.tsv"
+    path.write_bytes(TEXT)
+    shard = open_text(str(path), split_lines=5)
+    shard.check_unchanged()
+    path.write_bytes(TEXT.replace(b"Zeile", b"zeile"))
+    os.utime(path, ns=(0, shard.segments.stamp[1] + 1))
+    for look in (TextShard.check_unchanged, lambda shard: shard.read(0)):
+        with pytest.raises(StreamError, match="changed while the stream was running"):
+            look(shard)
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+def test_a_file_that_changes_while_it_is_indexed_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packer: str
+) -> None:
+    """A file that is still being written when it is indexed is reported, and no index of it is kept."""
+    path, cache = tmp_path / "a.tsv", tmp_path / "cache"
+    path.write_bytes(PACKERS[packer](TEXT))
+
+    def grows(name: str, **options: int) -> Iterator[bytes]:
+        yield from read_raw(name, **options)
+        with path.open("ab") as file:
+            file.write(b"more\n")
+
+    monkeypatch.setattr("volt.stream.reading.text_shard.read_raw", grows)
+    monkeypatch.setattr("volt.stream.reading.text_shard.SMALL", 0)
+    with pytest.raises(
+        StreamError, match="changed while it was being indexed; wait until it is complete"
+    ):
+        open_shard(str(path), split_lines=5, cache=cache)
+    assert not list(cache.glob("*.json"))
+
+
+@pytest.mark.parametrize("packer", ["plain", "gz"])
+def test_an_edit_that_hides_is_noticed(tmp_path: Path, packer: str) -> None:
+    """As many bytes and the old time of change do not hide an edit: the segment that was edited is reported, others are
+    read, and whoever opens the file anew gets its lines."""
+    path, edited, cache = (
+        tmp_path / "a.tsv",
+        TEXT.replace(b"line 57\t", b"linE 57\t"),
+        tmp_path / "cache",
+    )
+    split = 10 if packer == "plain" else None
+    pack = (lambda text: gzip.compress(text, 0, mtime=0)) if packer == "gz" else bytes
+    path.write_bytes(pack(TEXT))
+    shard = open_text(str(path), split_lines=split, cache=cache)
+    path.write_bytes(pack(edited))
+    os.utime(path, ns=(0, shard.segments.stamp[1]))
+    shard.check_unchanged()
+    bad = len(shard.counts) // 2
+    message = "lines 51 to 60" if split else "lines 1 to 100"
+    with pytest.raises(
+        StreamError,
+        match=rf"a\.tsv: {message} have changed since indexing, .*; touch the file, and start",
+    ):
+        shard.read(bad)
+    if split:
+        assert read_lines(shard, 0) == split_lines(TEXT)[:10]
+    assert all_lines(open_shard(str(path), split_lines=split, cache=cache)) == split_lines(edited)
+
+
+def test_segments_read_their_bytes(tmp_path: Path) -> None:
+    """Each segment from where the last one ended, in place or from a copy; a record gives them back."""
+    path = tmp_path / "a"
+    path.write_bytes(b"ab\nc\n\nd\n")
+    cut = [(b"ab\nc\n", 2), (b"\nd\n", 2)]
+    for packing, copy in (("plain", None), ("frames", tmp_path / "copy")):
+        found = segments.noted(str(path), packing, iter(cut), copy=copy)  # type: ignore[arg-type]
+        assert [found.read(0), found.read(1)] == [cut[0][0], cut[1][0]]
+        assert (found.counts, found.packing, found.data_path) == (
+            (2, 2),
+            packing,
+            str(copy or path),
+        )
+        again = segments.Segments.of_record(
+            json.loads(json.dumps(found.record())), str(path), tmp_path / "copy"
+        )
+        assert again == found
+        with pytest.raises(StreamError, match="cannot be read"):
+            segments.stamp_of(str(tmp_path / "no"))
+    damaged = replace(found, checks=(0, 0))
+    with pytest.raises(
+        StreamError,
+        match=r"its copy .*copy is damaged in segment 1 and was deleted; start the stream",
+    ):
+        damaged.read(1)
+    assert not (tmp_path / "copy").exists()
+    with pytest.raises(StreamError, match="a: lines 3 to 4 have changed since indexing"):
+        replace(segments.noted(str(path), "plain", cut), checks=(0, 0)).read(1)
+    assert segments.crc32(b"123456789") == 0xCBF43926

@@ -1,0 +1,249 @@
+"""A run goes on with any number of ranks: every output of every epoch comes once, whatever was given before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+from drawn import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from volt.errors import ArgumentError, StreamError
+from volt.stream.mixing.mixture import Mixture
+from volt.stream.reading.unread_lines import LineBlock, rank_blocks
+from volt.stream.running.merging_states import _divided, merge_states, rank_state
+from volt.stream.running.resuming import continued
+from volt.stream.running.state import Cursor, State
+
+Output = tuple[int, int, int]  # epoch, line, number among the outputs of the line
+
+
+class Rank:
+    """A rank of a stream of one source, each line of which gives as many outputs as a table says."""
+
+    def __init__(self, table: list[int], block: int, epochs: int, rank: int, world: int) -> None:
+        self._table, self._block = table, block
+        source = {"n_lines": len(table), "block_lines": block, "epochs": epochs}
+        self._configuration = {"seed": 1, "rank": rank, "world": world, "sources": {"a": source}}
+        self._shape: dict[str, Any] = {"rank": rank, "world": world, "epochs": epochs}
+        self._state, self._cursor = (
+            State(0, {"a": Cursor()}, self._configuration, 0, {"a": 0}),
+            Cursor(),
+        )
+
+    def restore(self, stored: dict[str, Any]) -> Rank:
+        self._state, _ = continued(State.from_json(stored), self._configuration)
+        self._cursor = self._state.cursors["a"]
+        return self
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return replace(self._state, n=self._cursor.lines, cursors={"a": self._cursor}).to_json()
+
+    def _outputs(self, block: LineBlock) -> list[Output]:
+        lines = range(block.start, block.start + block.n_lines)
+        made = [
+            (block.epoch, line, number) for line in lines for number in range(self._table[line])
+        ]
+        return [made[index] for index in block.unread_outputs(len(made)).tolist()]
+
+    def given(self) -> Iterator[Output]:
+        """Outputs, from where the rank stands."""
+        stood = self._cursor
+        start, deal = stood.address, stood.unread
+        for block in rank_blocks(
+            len(self._table), self._block, unread=deal, start=start, **self._shape
+        ):
+            offset = stood.offset if block.address == start else 0
+            self._cursor = Cursor(self._cursor.lines, *block.address, offset, unread=deal)
+            for output in self._outputs(block)[offset:]:
+                self._cursor = self._cursor.moved(1)
+                yield output
+
+
+TABLES = st.lists(st.integers(0, 3), min_size=1, max_size=30)
+
+
+RUNS = st.lists(
+    st.tuples(st.integers(1, 7), st.lists(st.integers(0, 40), min_size=7, max_size=7)), max_size=4
+)
+
+
+@given(TABLES, st.integers(1, 12), st.integers(1, 3), RUNS, st.integers(1, 7))
+@settings(max_examples=examples(40))
+def test_every_output_comes_once_whatever_the_ranks(
+    table: list[int], block: int, epochs: int, runs: list[tuple[int, list[int]]], last: int
+) -> None:
+    """Ranks give some outputs, are stopped, merged, and others go on, several times: no output is lost or repeated."""
+    found, stored = Counter[Output](), None
+    for world, amounts in [*runs, (last, [10**6] * 7)]:
+        ranks = [Rank(table, block, epochs, rank, world) for rank in range(world)]
+        for rank, amount in zip(ranks, amounts, strict=False):
+            found.update(islice((rank if stored is None else rank.restore(stored)).given(), amount))
+        stored = merge_states([rank.state for rank in reversed(ranks)])
+        assert stored["n"] == sum(found.values())
+    assert found == Counter(
+        (epoch, line, i)
+        for epoch in range(epochs)
+        for line, n in enumerate(table)
+        for i in range(n)
+    )
+
+
+@given(TABLES, st.integers(1, 12), st.integers(1, 4), st.data())
+@settings(max_examples=examples(40))
+def test_a_rank_goes_on_in_its_own_world(
+    table: list[int], block: int, world: int, data: st.DataObject
+) -> None:
+    """A rank's own state gives exactly the rest of its outputs, in order, also behind a merged one."""
+    first = [Rank(table, block, 3, rank, 2) for rank in range(2)]
+    for rank in first:
+        list(islice(rank.given(), data.draw(st.integers(0, 30))))
+    stored = merge_states([rank.state for rank in first])
+    for number in range(world):
+        whole = list(Rank(table, block, 3, number, world).restore(stored).given())
+        rank, n = (
+            Rank(table, block, 3, number, world).restore(stored),
+            data.draw(st.integers(0, len(whole))),
+        )
+        assert list(islice(rank.given(), n)) == whole[:n]
+        assert list(Rank(table, block, 3, number, world).restore(rank.state).given()) == whole[n:]
+
+
+def test_new_ranks_share_what_was_counted() -> None:
+    """What the old ranks counted is divided within one, and nothing of it is lost; the mixture goes on from there."""
+    weights, world = [3.0, 1.0, 0.4], 3
+    names, mixture = "abc", Mixture(weights)
+    mixture.turns(1001)
+    lines = dict(zip(names, mixture.counts.tolist(), strict=True))
+    cursors = {name: Cursor(n) for name, n in lines.items()}
+    merged = State(1001, cursors, {}, 1001, lines, (), 2000, 9, {"columns": 4, "utf": 5}, merged=2)
+    ranks = [rank_state(merged, rank, world) for rank in range(world)]
+    assert [state.n for state in ranks] == [334, 334, 333]
+    assert sum(state.n_read for state in ranks) == 2000
+    assert sum((Counter(state.reasons) for state in ranks), Counter()) == merged.reasons
+    assert all(state.n_faults == sum(state.reasons.values()) == 3 for state in ranks)
+    for name in names:
+        own = [state.cursors[name].lines for state in ranks]
+        assert sum(own) == lines[name]
+        assert max(own) - min(own) <= 1
+    counts = np.array([cursor.lines for cursor in ranks[1].cursors.values()])
+    after = Mixture(weights, counts, since=ranks[1].since, base=np.array([*ranks[1].base.values()]))
+    turns = after.turns(4400)
+    assert np.abs(np.bincount(turns) - np.array([3000, 1000, 400])).max() <= 1
+
+
+def two(**change: Any) -> list[dict[str, Any]]:
+    """The states of two ranks; change: of the second one's configuration."""
+    ranks = [Rank([1] * 10, 4, 2, rank, 2) for rank in (0, 1)]
+    for rank in ranks:
+        list(islice(rank.given(), 3))
+    message = State.from_json(ranks[1].state)
+    return [
+        ranks[0].state,
+        replace(message, configuration={**message.configuration, **change}).to_json(),
+    ]
+
+
+def test_only_states_of_one_run_are_merged() -> None:
+    """A missing or repeated rank, another world, seed or start, or a merged state is refused, with the reason."""
+    states = two()
+    merged = merge_states(states)
+    assert merged["merged"] == 2
+    alone = Rank([1] * 10, 4, 2, 0, 1).restore(merged).state
+    other = Rank([1] * 10, 4, 2, 1, 2).restore(merged).state
+    refused = {
+        "of ranks 0 of 2; give one state per rank": states[:1],
+        "of ranks 0 of 2, 0 of 2; give one state per": [states[0], states[0]],
+        "of ranks 1 of 2, 1 of 3; give": [states[1], two(world=3)[1]],
+        "seed: 1 in the state, 2 here": two(seed=2),
+        "configuration.rank is '1', not a whole": two(rank="1"),
+        "configuration.world is None, not a whole": two(world=None),
+        "one of the states is already merged": [merged, alone],
+        "one of the states is already merged; give": [alone, merged],
+        "they began with different sources, or from different states": [states[0], other],
+    }
+    for message, wrong in refused.items():
+        with pytest.raises(StreamError, match=message):
+            merge_states(wrong)
+
+
+def test_ranks_far_apart_are_refused() -> None:
+    """A rank that is said to be very many epochs behind another one is no rank of its run."""
+    states = [State.from_json(state) for state in two()]
+    source = states[0].configuration["sources"]["a"] | {"epochs": None}
+    for number, state in enumerate(states):
+        configuration = state.configuration | {"sources": {"a": source}}
+        states[number] = replace(state, configuration=configuration)
+    lines = states[0].cursors["a"].lines
+    states[0] = replace(states[0], cursors={"a": Cursor(lines, 1 << 40, 0, 1)})
+    with pytest.raises(StreamError, match="epochs apart in source 'a'"):
+        merge_states([state.to_json() for state in states])
+
+
+def test_a_state_of_another_rank_is_refused() -> None:
+    """The remedy is to merge; a merged state is taken by any rank."""
+    states = two()
+    with pytest.raises(
+        StreamError,
+        match=r"belongs to another rank: rank: 0 in the state, 1 here; .* merge the states",
+    ):
+        Rank([1] * 10, 4, 2, 1, 2).restore(states[0])
+    with pytest.raises(
+        StreamError, match="rank: 1 in the state, 0 here; world: 2 in the state, 1 here"
+    ):
+        Rank([1] * 10, 4, 2, 0, 1).restore(states[1])
+    merged = merge_states(states)
+    assert [Rank([1] * 10, 4, 2, rank, 3).restore(merged).state["n"] for rank in range(3)] == [
+        2,
+        2,
+        2,
+    ]
+    with pytest.raises(StreamError, match="n_lines: 10 in the state, 11 here"):
+        Rank([1] * 11, 4, 2, 0, 3).restore(merged)
+
+
+def test_ended_sources_end_when_all_ranks_have_ended_them() -> None:
+    """A source that has ended in one rank alone goes on in the others."""
+    ended = [State.from_json(state) for state in two()]
+    assert merge_states([replace(state, ended=("a",)).to_json() for state in ended])["ended"] == [
+        "a"
+    ]
+    assert (
+        merge_states([replace(ended[0], ended=("a",)).to_json(), ended[1].to_json()])["ended"] == []
+    )
+
+
+def test_a_deal_begins_with_the_first_epoch_that_is_left() -> None:
+    """Epochs that all ranks have finished are left out, but for the last that was begun."""
+    ranks = [Rank([1] * 4, 9, 3, rank, 2) for rank in (0, 1)]
+    for rank in ranks:
+        assert len(list(rank.given())) == 6
+    deal = merge_states([rank.state for rank in ranks])["sources"]["a"]["unread"]
+    assert [remains["epoch"] for remains in deal] == [2]
+    assert deal[0]["ranges"] == []
+
+
+def test_states_to_merge_are_a_list() -> None:
+    """A text is refused."""
+    with pytest.raises(ArgumentError, match="give a list of the states of all ranks"):
+        merge_states("x")  # type: ignore[arg-type]
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 20)), st.integers(1, 6))
+def test_counts_are_divided(totals: dict[str, int], world: int) -> None:
+    """Each total, and their sum, within one; nothing is lost."""
+    shares = [_divided(totals, rank, world) for rank in range(world)]
+    for name, total in totals.items():
+        assert sorted(share[name] for share in shares) == sorted(
+            (total + rank) // world for rank in range(world)
+        )
+    sums = [sum(share.values()) for share in shares]
+    assert max(sums) - min(sums) <= 1
+    assert sums == sorted(sums, reverse=True)

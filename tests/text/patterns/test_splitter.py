@@ -1,0 +1,130 @@
+"""A pattern's automaton splits text as a backtracking engine does, whatever the pattern and the text."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from functools import cache
+
+import pytest
+from drawn import examples
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from patterns import any_texts, backtracker, cut, oracle, patterns, split_by
+
+from volt.errors import ConfigError, CorpusError
+from volt.text.patterns import NAMED, Split, Splitter, named_splitter
+
+HOSTILE = {
+    "spaces": " " * 300 + "x",
+    "spaces and line ends": "\n" + " " * 200 + "\n\r" + "\t " * 100 + "a",
+    "capitals": "A" * 300 + "b" + "A" * 300,
+    "quotes": "'" * 100 + "'l" * 100 + "'ll",
+    "digits": "1" * 301 + " " + "१" * 7,
+    "marks": "e" + "\u0301" * 200 + " \u0301" * 50,
+    "signs": "!" * 200 + "\n" * 50 + "/" * 50 + "\r\n",
+    "scripts": "漢字かなカナ한국어தமிழ்नमस्ते🙂👩‍💻" * 10,
+    "bounds of UTF-8": "\x00\x7f\x80\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff" * 3,
+}
+_oracle = cache(oracle)
+_backtracker = cache(backtracker)
+
+
+def _splitter(pattern: str) -> Splitter:
+    """Return the splitter of a pattern; reject patterns that match the empty text or have too many states."""
+    try:
+        return Splitter.of(Split(pattern))
+    except ConfigError as error:
+        assume("empty" not in str(error) and "states" not in str(error))
+        raise
+
+
+@settings(max_examples=examples(25))
+@given(pattern=patterns, texts=st.lists(any_texts, min_size=3, max_size=6))
+@example(pattern=r"\s++$|\s*[\r\n]|\s+(?!\S)|\s", texts=["\n   \n  x \n"])
+@example(pattern="a*b", texts=["aaab", "b", "aa"])
+@example(pattern="(?i:k)|[ab]{1,2}+a", texts=["K\u212ak", "aaabba"])
+def test_any_pattern_cuts_as_the_regex_module_does(pattern: str, texts: list[str]) -> None:
+    """Matches are those of `regex`; the text between two matches is one word."""
+    splitter, find = _splitter(pattern), oracle(pattern)
+    for text in texts:
+        assert splitter.split(text) == cut(find(text), text)
+
+
+@settings(max_examples=examples(25))
+@given(pattern=patterns, texts=st.lists(any_texts, min_size=3, max_size=6))
+def test_any_pattern_cuts_as_a_naive_backtracker_does(pattern: str, texts: list[str]) -> None:
+    """The match is the first one found when all paths through the tree are tried in order."""
+    splitter, find = _splitter(pattern), backtracker(pattern)
+    for text in texts:
+        assert splitter.split(text) == cut(find(text), text)
+
+
+@settings(max_examples=examples(40))
+@given(text=any_texts)
+def test_named_patterns_cut_as_the_regex_module_does(text: str) -> None:
+    """Every sequence of splits cuts as `regex` does, split after split."""
+    for name in NAMED:
+        assert named_splitter(name).split(text) == split_by(name, _oracle, text), name
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_named_patterns_cut_hostile_texts(name: str) -> None:
+    """Long runs of what patterns look at, and the bounds of UTF-8, are split as by both oracles."""
+    for kind, text in HOSTILE.items():
+        words = named_splitter(name).split(text)
+        assert words == split_by(name, _oracle, text), kind
+        assert words == split_by(name, _backtracker, text[:120]) or len(text) > 120, kind
+
+
+@settings(max_examples=examples(40))
+@given(text=any_texts)
+def test_both_spellings_of_openai_cut_alike(text: str) -> None:
+    """GPT-2's pattern and its possessive spelling, which tiktoken has, give the same words."""
+    assert named_splitter("gpt2").split(text) == named_splitter("r50k").split(text)
+
+
+@settings(max_examples=examples(40))
+@given(text=any_texts)
+def test_words_are_those_of_tokenizers(text: str) -> None:
+    """The library that reads tokenizer.json splits alike; its engine is Oniguruma."""
+    tokenizers = pytest.importorskip("tokenizers")
+    for name in ("gpt2", "llama3", "qwen2", "tekken", "deepseek3"):
+        steps = [
+            tokenizers.pre_tokenizers.Split(tokenizers.Regex(split.pattern), "isolated")
+            for split in NAMED[name]
+        ]
+        found = tokenizers.pre_tokenizers.Sequence(steps).pre_tokenize_str(text)
+        assert named_splitter(name).split(text) == [word for word, _ in found], name
+
+
+def test_declared_patterns_are_those_of_tiktoken() -> None:
+    """They are spelled as in tiktoken."""
+    public = pytest.importorskip("tiktoken_ext.openai_public")
+    assert NAMED["r50k"][0].pattern == public.r50k_pat_str
+    for name, declare in (("cl100k", public.cl100k_base), ("o200k", public.o200k_base)):
+        parts = re.findall(r'r"""(.*?)""",\n', inspect.getsource(declare))
+        assert NAMED[name][0].pattern == "|".join(parts)
+
+
+def test_a_lone_surrogate_is_no_text() -> None:
+    """The error states its place."""
+    with pytest.raises(CorpusError, match=r"U\+D800 at character 1 "):
+        named_splitter("gpt2").split("a\ud800")
+
+
+def test_a_class_that_nothing_is_in_matches_nothing() -> None:
+    """The whole text is one word, in any split."""
+    assert Splitter.of(Split(r"[^\s\S]+"), Split("b+"), Split("[^\\s\\S]", from_end=True)).split(
+        "abc"
+    ) == [
+        "a",
+        "b",
+        "c",
+    ]
+
+
+def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
+    """The message names them all."""
+    with pytest.raises(ConfigError, match="'gpt5'; choose from gpt2, r50k, cl100k"):
+        named_splitter("gpt5")

@@ -1,0 +1,35 @@
+"""Laws of normalisation: Unicode's normal forms, then lower case."""
+
+import unicodedata
+
+import pytest
+from drawn import examples
+from hypothesis import example, given, settings
+from texts import NAMES, texts
+
+from volt.text.normalizer import Normalizer
+
+
+@given(texts)
+def test_normal_forms_are_unicode(text: str) -> None:
+    """nfc and nfkc are Python's, on what Python's Unicode version knows."""
+    if all(unicodedata.category(c) != "Cn" for c in text):
+        assert Normalizer("nfc").normalize(text) == unicodedata.normalize("NFC", text)
+        assert Normalizer("nfkc").normalize(text) == unicodedata.normalize("NFKC", text)
+        assert Normalizer("none", lowercase=True).normalize(text) == text.lower()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(text=texts)
+@example(text="J\u030c")
+@settings(max_examples=examples(50))
+def test_normalizing_is_idempotent(name: str, text: str) -> None:
+    """Normalising twice is normalising once."""
+    once = Normalizer.parse(name).normalize(text)
+    assert Normalizer.parse(name).normalize(once) == once
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_normalizer_names_round_trip(name: str) -> None:
+    """parse and name are inverse."""
+    assert Normalizer.parse(name).name == name
