@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 import volt.encode.decoder
 from volt.encode.decoder import Decoder, decode
+from volt.encode.encoder import Encoder
 from volt.errors import CorpusError, VocabularyError
 from volt.kernels.decode import SHORT
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
@@ -307,3 +309,18 @@ def test_the_command_decodes_ids_of_several_files(run: Run) -> None:
     assert run(*command, "a.ids", "a.ids").stdout == b"ba a\n\na\n" * 2
     fault = b"b.ids:300001: id 99 at position 1: ids go from 0 to 5"
     assert fault in run(*command, "b.ids", status=1).stderr
+
+
+@pytest.mark.parametrize("marker", ["none", "prefix"])
+@pytest.mark.parametrize("data", [b"\xec\x8e\x91", "▁".encode(), "é".encode()])
+def test_unused_ids_have_no_text(marker: Any, data: bytes) -> None:
+    """Unused ids between the bytes of a character, or anywhere else, change nothing, in lines and batches."""
+    order = ("<unk>", "<s>", "</s>", "<pad>", *BYTE_TOKENS, "", "a")
+    encoder = Encoder(Vocabulary((), ("a",), marker=marker, byte_fallback=True, order=order))
+    ids = [order.index(token) for token in ("a", *(BYTE_TOKENS[byte] for byte in data), "a")]
+    unused = order.index("")
+    line = encoder.decode_ids(ids)
+    for place in range(len(ids) + 1):
+        row = [*ids[:place], unused, *ids[place:]]
+        assert encoder.decode_ids(row) == line
+        assert encoder.decode_batch([row, [], row]) == [line, "", line]

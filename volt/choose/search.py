@@ -234,7 +234,8 @@ class SearchResult:
             size = self.training.size(text_characters(self.candidates.counts))
             if may_grow(self.candidates):
                 high = max(MOST, low)
-        return min(max(round(size / NEAR), low), high), max(min(round(size * NEAR), high), low)
+        nearest, farthest = np.clip([round(size / NEAR), round(size * NEAR)], low, high).tolist()
+        return nearest, farthest
 
     @property
     def support(self) -> str:

@@ -200,7 +200,8 @@ def muv_study(
 
 def _curve_points(by_type: EntropyCurve, by_occurrence: EntropyCurve) -> dict[str, list[float]]:
     """Return evenly spaced points of both curves, as columns."""
-    at = np.unique(np.linspace(0, len(by_type.sizes) - 1, CURVE_POINTS).round().astype(int))
+    places = np.linspace(0, len(by_type.sizes) - 1, CURVE_POINTS)
+    at = np.unique(places.round().astype(int))
     sizes = by_type.sizes[at]
     entropies = by_type.entropies[at]
     occurrence_entropies = by_occurrence.entropies[at]
@@ -227,7 +228,10 @@ def _argmaxes(
 ) -> list[Argmax]:
     first = candidates.n_atoms
     end = candidates.n_tokens + 1
-    grids: list[tuple[str, Sequence[int]]] = [("grid", reached), ("every size", range(first, end))]
+    grids: list[tuple[str, Sequence[int]]] = [
+        ("grid", reached),
+        ("every size", range(first, end)),
+    ]
     floors = [first, *(floor for floor in FLOORS if floor > first)]
     grids += [("floor", range(floor, end, grid_step)) for floor in floors]
 

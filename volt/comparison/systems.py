@@ -285,7 +285,8 @@ def joined_system(name: str, systems: dict[str, System], **facts: Any) -> System
 
     def cut(words: Sequence[str], source: str) -> Cuts:
         cuts = systems[source].cut(words, source)
-        return replace(cuts, ids=np.where(cuts.ids < 0, -1, cuts.ids + offsets[source]))
+        shifted = cuts.ids + offsets[source]
+        return replace(cuts, ids=np.where(cuts.ids < 0, -1, shifted))
 
     return System(
         name,

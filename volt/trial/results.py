@@ -20,6 +20,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -125,8 +126,9 @@ def score(row: Row, most: float = np.inf, *, along: str = "millions") -> float:
     test = row["test"]
     if most < places[-1]:
         n = int(np.searchsorted(places, most, side="right"))
-        dev = [*dev[:n], np.interp(np.log(most), np.log(places), dev)]
-        test = [*test[:n], np.interp(np.log(most), np.log(places), test)]
+        between = partial(np.interp, np.log(most), np.log(places))
+        dev = [*dev[:n], between(dev)]
+        test = [*test[:n], between(test)]
     return float(test[np.argmin(dev)])
 
 
