@@ -151,7 +151,10 @@ def as_text(names: Sequence[str] = ()) -> str:
     """Return the documentation of the named transforms, or of everything if there are no names."""
     if not names:
         return "\n".join(_everything())
-    return "\n".join(line for name in names for line in _section(name, transform_schema(name)))
+    lines = list[str]()
+    for name in names:
+        lines += _section(name, transform_schema(name))
+    return "\n".join(lines)
 
 
 def _everything() -> Iterator[str]:
@@ -175,7 +178,8 @@ def _everything() -> Iterator[str]:
 
 
 def _section(title: str, schema: Schema) -> Iterator[str]:
-    first, *rest = schema.get("description", SourceOptions.__doc__ or "").strip().split("\n")
+    description = schema.get("description", SourceOptions.__doc__ or "")
+    first, *rest = description.strip().split("\n")
     yield f"{title} — {first}"
     yield from (line.rstrip() for line in rest if line.strip())
     for key, option in schema.get("properties", {}).items():
