@@ -163,8 +163,8 @@ def _everything() -> Iterator[str]:
     shared = definitions["SourceOptions"]["properties"].items()
     for name in ("EachOptions", "TaskOptions"):
         options = definitions[name]["properties"]
-        own = {key: option for key, option in options.items() if (key, option) not in shared}
-        definitions[name]["properties"] = own
+        own = [item for item in options.items() if item not in shared]
+        definitions[name]["properties"] = dict(own)
     yield "A configuration is one YAML file. Relative paths are relative to it. Keys:\n"
     yield from _section("(the file)", schema)
     for title, name in _SECTIONS.items():

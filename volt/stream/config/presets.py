@@ -174,5 +174,5 @@ def pipeline_config(
             inputs[index]["weight"] = float(weights[index])
         if pipeline.steps:
             inputs[index]["transforms"] = list(pipeline.steps[index])
-    values = {"seed": seed, "sources": dict(zip(names, inputs, strict=True))}
-    return config_of_values(values, path=name)
+    named = dict(zip(names, inputs, strict=True))
+    return config_of_values({"seed": seed, "sources": named}, path=name)
