@@ -215,7 +215,7 @@ def collate_packed(
     return {
         "id": samples.numbers[rows],
         "nsentences": len(rows),
-        "ntokens": int(side.mask.sum()),
+        "ntokens": int(_sizes(samples[target], rows).sum()),
         "net_input": net_input,
         "target": side.tokens,
         "tgt_mask": side.mask,

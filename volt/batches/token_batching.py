@@ -145,17 +145,17 @@ def token_batches(
     place = check_place(seed, epoch, window)
     max_tokens = arguments.whole(max_tokens, "max_tokens", low=1, high=MOST)
     padded = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1, high=WIDEST)
-    noise = _checked_noise(noise, sort, shuffle=shuffle)
     buckets = _checked_buckets(buckets, max_tokens, padded)
     limit = limit_of(max_tokens, max_length, buckets, padded)
-    too_long, retained, too_short = _by_fit(_longest(sides), min_length, limit, on_long)
+    longest = _longest(sides)
+    too_long, retained, too_short = _by_fit(longest, min_length, limit, on_long)
     if buckets:
         sides = np.array(buckets)[np.searchsorted(buckets[:-1], sides)]
+        longest = _longest(sides)
 
     order = retained[turns(len(retained), shuffle, "batches", "rows", *place)]
-    order = _sorted(order, sides, sort, noise, place)
-    widths = _longest(sides)
-    widths = widths + -widths % padded
+    order = _sorted(order, sides, longest[order], sort, noise, shuffle, place)
+    widths = longest + -longest % padded
     steps = _steps(widths[order], max_tokens, max_sentences, multiple, world)
     shuffled = turns(len(steps), shuffle, "batches", "steps", *place)
     left = np.sort(order[steps.max(initial=0) :])
@@ -201,20 +201,6 @@ def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int, padded: int
     return widths
 
 
-def _checked_noise(noise: float, sort: str, *, shuffle: bool) -> float:
-    noise = arguments.number(noise, "noise")
-    arguments.choice(sort, "sort", ("length", "sides"))
-    if not 0 <= noise <= 1:
-        raise ConfigError(f"noise is {noise:g}; give a number from 0 to 1")
-    if noise and sort == "sides":
-        fault = f"noise is {noise:g} but sort='sides' takes no noise"
-        raise ConfigError(f"{fault}; set noise to 0 or sort to length")
-    if noise and not shuffle:
-        fault = f"noise is {noise:g} but shuffle is False; noise is random"
-        raise ConfigError(f"{fault}: set it to 0, or shuffle")
-    return noise
-
-
 def _by_fit(
     longest: Longs, min_length: int, limit: tuple[str, int], on_long: str
 ) -> tuple[Longs, Longs, Longs]:
@@ -245,13 +231,30 @@ def _longest(sides: Longs) -> Longs:
     return result
 
 
-def _sorted(order: Longs, sides: Longs, sort: str, noise: float, place: tuple[int, ...]) -> Longs:
-    """Sort rows, in a random order, by length."""
+def _sorted(
+    order: Longs,
+    sides: Longs,
+    longest: Longs,
+    sort: str,
+    noise: float,
+    shuffle: bool,
+    place: tuple[int, ...],
+) -> Longs:
+    """Sort rows, in a random order, by length. longest: the length of each row of `order`"""
+    noise = arguments.number(noise, "noise")
+    arguments.choice(sort, "sort", ("length", "sides"))
+    if not 0 <= noise <= 1:
+        raise ConfigError(f"noise is {noise:g}; give a number from 0 to 1")
+    if noise and sort == "sides":
+        fault = f"noise is {noise:g} but sort='sides' takes no noise"
+        raise ConfigError(f"{fault}; set noise to 0 or sort to length")
+    if noise and not shuffle:
+        fault = f"noise is {noise:g} but shuffle is False; noise is random"
+        raise ConfigError(f"{fault}: set it to 0, or shuffle")
     if sort == "sides":
         for side in reversed(sides.T):
             order = order[stable_order(side[order])]
         return order
-    longest = _longest(sides)[order]
     if noise:
         drawn = LineRng.of("batches", "noise", *place).uniform(order)
         blurred = longest * (1 + noise * (2 * drawn - 1))
