@@ -227,14 +227,16 @@ def deviation(weights: Iterable[Any], turns: int) -> float:
         stretch, lengths = shares.lengths(mixture.n)
         rates = shares.units[stretch] / UNIT
         lags = np.array(mixture.owed()) - mixture.counts
-        dealt = mixture.turns(min(_WINDOW, turns - mixture.n, int(lengths[0])))
+        n_turns = min(_WINDOW, turns - mixture.n, int(lengths[0]))
+        dealt = mixture.turns(n_turns)
 
         order = np.argsort(dealt, kind="stable")
         sources = dealt[order]
         n_earlier = np.arange(len(dealt)) - np.searchsorted(sources, sources)  # of the same source
         before = lags[sources] + order * rates[sources] - n_earlier
         after = before + rates[sources] - 1
-        at_end = lags + len(dealt) * rates - np.bincount(dealt, minlength=len(lags))
+        counts = np.bincount(dealt, minlength=len(lags))
+        at_end = lags + n_turns * rates - counts
         for values in (before, after, at_end):
             worst = max(worst, float(np.abs(values).max()))
     return worst
