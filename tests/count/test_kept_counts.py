@@ -1,4 +1,4 @@
-"""Laws of kept counts: they never change a result, no file is counted twice, and kills do no harm."""
+"""Laws of stored counts: results equal those without a store, and a second run counts only what changed."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_groups_are_consecutive_and_of_about_one_size(most):
 
 
 def test_a_new_or_longer_file_changes_few_groups():
-    """Of 20,000 small files; groups have at least half the size on average."""
+    """Changing one of 20,000 small files changes few groups; groups have half the size or more on average."""
     sizes: dict[str, int | None] = {f"{number:05}": 10 + number % 7 for number in range(20_000)}
     before = {tuple(shard for shard, _ in group) for group in grouped([*sizes], sizes, most=1_000)}
     assert 20_000 * 13 / 1_000 < len(before) < 4 * 20_000 * 13 / 1_000
@@ -122,7 +122,7 @@ def test_kept_counts_are_those_that_are_counted(folder, tmp_path, counted, optio
 
 
 def test_any_map_keeps_counts(folder, tmp_path, counted):
-    """Also a map of files or of ranges, which keeps the counts of each call."""
+    """A second run counts nothing anew, also if another map calls the counter for files or ranges."""
     expected = count_words(folder, errors="skip")
     with ThreadPool(2) as pool:
         for number, each in enumerate((pool.imap, in_ranges(map, size=SIZE))):
@@ -136,7 +136,7 @@ def test_any_map_keeps_counts(folder, tmp_path, counted):
 
 
 def test_every_option_that_changes_counts_is_counted_anew(folder, tmp_path, counted):
-    """Options that change no counts, such as tokens that are not found in text, do not."""
+    """Options that change counts lead to a new count; other options, such as block_size, do not."""
     kept = tmp_path / "kept"
     count = partial(count_words, folder, keep=kept)
     count(errors="skip")
@@ -210,7 +210,7 @@ def test_a_damaged_file_is_not_trusted(folder, tmp_path, counted, monkeypatch, n
 
 
 def test_a_file_that_changes_while_it_is_counted_is_not_kept(folder, tmp_path, monkeypatch):
-    """Its counts are those of neither version."""
+    """If a file changes while it is counted, its counts are not stored."""
     path, real = folder / "08.txt", ShardCounter._counted
 
     def slowly(self: ShardCounter, shards: Any) -> Any:
@@ -232,7 +232,7 @@ def test_an_error_keeps_what_was_counted(folder, tmp_path, counted):
 
 
 def test_urls_are_kept_by_their_versions(tmp_path, counted):
-    """Also in a bucket; a URL without a version is counted each time."""
+    """Counts of URLs with a version are stored, also in a bucket; other URLs are counted each time."""
     pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     import fsspec
 
@@ -255,7 +255,7 @@ def test_urls_are_kept_by_their_versions(tmp_path, counted):
 
 
 def test_what_cannot_be_kept_is_refused(folder, tmp_path, run):
-    """Before anything is counted, in one line that says what to do."""
+    """Sources, options and folders for which counts cannot be stored raise an error before counting."""
     pipe, file = tmp_path / "pipe", tmp_path / "file"
     os.mkfifo(pipe)
     file.write_bytes(b"")
