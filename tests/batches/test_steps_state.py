@@ -254,10 +254,6 @@ WRONG = {
         ),
         "no EOS",
     ),
-    "noise": (lambda folder: ByTokens(max_tokens=8, noise=2), "noise"),
-    "on_long": (lambda folder: ByTokens(max_tokens=8, on_long="split"), "on_long"),
-    "bos": (lambda folder: SampleFormat({"src": TOKENS}, bos="yes"), "bos"),
-    "dtype": (lambda folder: Layout(dtype="int8"), "dtype"),
 }
 
 

@@ -6,51 +6,18 @@ import json
 import os
 
 import pytest
-from comparison.inflected import ENDS, STEMS
-from screens import printed, words
+from comparison.inflected import LINES, SIZES
 
 import volt
 from volt.choose.criteria import entropy
 from volt.choose.rules import rules
 from volt.comparison.compare import compare
 from volt.comparison.systems import DEFAULT_SYSTEMS
-from volt.comparison.tables import as_markdown, as_text, report_tables, warnings
+from volt.comparison.tables import as_markdown
 from volt.comparison.texts import NamedText
 from volt.count.word_counts import WordCounts, mix
 from volt.errors import CandidateError, ConfigError, CorpusError
 from volt.text.pretokenizer import PreTokenizer
-
-LINES = {
-    "en": [" ".join(stem + end for end in ENDS[: 2 + i % 6]) for i, stem in enumerate(STEMS * 6)],
-    "xx": [" ".join(end + stem[::-1] for end in ENDS[i % 5 :]) for i, stem in enumerate(STEMS * 6)],
-}
-SIZES = range(40, 121, 20)
-SYSTEMS = ("bpe:50", "bpe:90", "muv-search")
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    """Write training and held-out text of two made-up languages."""
-    folder = tmp_path_factory.mktemp("texts")
-    for name, lines in LINES.items():
-        (folder / f"train.{name}").write_text("\n".join(lines) + "\n")
-        heldout = "\n".join(lines[:20]).replace("a", "o")
-        (folder / f"test.{name}").write_text(f"{heldout}\n")
-    return {path.name: str(path) for path in folder.iterdir()}
-
-
-@pytest.fixture(scope="module")
-def both(files):
-    """Return a comparison of both languages, all systems, and separate vocabularies."""
-    pytest.importorskip("sentencepiece")
-    pytest.importorskip("tokenizers")
-    return compare(
-        [files["train.en"], files["train.xx"]],
-        heldout=[files["test.en"], files["test.xx"]],
-        systems=(*SYSTEMS, "spm-bpe", "spm-unigram:70", "wordpiece:90"),
-        sizes=SIZES,
-        separate=True,
-    )
 
 
 def test_every_system_is_measured_on_every_text(both):
@@ -88,17 +55,6 @@ def test_measures_equal_those_of_encoded_files(both, files):
     assert chosen.training.entropy == pytest.approx(expected, rel=1e-9)
 
 
-def test_parity_and_premium_follow_from_the_sources(both):
-    """Parity is fertility over the mean of both sources; the cheaper source has the premium 1."""
-    for system in both.systems:
-        measures = system.by_source.values()
-        fertilities = [each.fertility for each in measures]
-        expected = [2 * fertility / sum(fertilities) for fertility in fertilities]
-        assert [each.parity for each in measures] == pytest.approx(expected)
-        assert min(each.premium for each in measures) == 1
-    assert both.corpus.aligned
-
-
 def test_separate_vocabularies_are_those_of_separate_searches(both, files):
     """Each source has as many pieces as in a comparison of that source alone."""
     for name in ("en", "xx"):
@@ -119,53 +75,6 @@ def test_separate_vocabularies_are_on_an_edge_if_one_is(rule):
     assert sum(on_edge) == (rule == "renyi")
     separate = compare(sources, systems=(), select=rule, separate=True).systems[-1]
     assert (separate.name, separate.on_edge) == (f"volt {rule}, separate", any(on_edge))
-
-
-def test_data_is_json_and_complete(both):
-    """The data are valid JSON without NaN, and agree with the result."""
-    data = json.loads(json.dumps(both.as_data(), allow_nan=False))
-    assert data["version"] == 1
-    names = [system["name"] for system in data["systems"]]
-    assert names == [system.name for system in both.systems]
-    training = both.systems[0].training
-    assert data["systems"][0]["training"]["entropy"] == training.entropy
-    assert len({len(column) for column in data["tokens"].values()}) == 1
-    assert len(data["samples"]["cuts"]) == len(data["samples"]["sizes"]) == len(both.search.steps)
-    counts = [count for count in data["tokens"]["count"] if count is not None]
-    n_types = sum(row["types"] for row in data["lengths"])
-    n_pieces = sum(row["pieces"] for row in data["lengths"])
-    assert n_types == len(counts) == both.search.vocabulary.size
-    assert n_pieces == sum(counts) == training.n_pieces
-    assert data["search"]["seconds"].keys() >= {"count", "learn", "search", "measure"}
-
-
-def test_tables_show_the_numbers_of_the_data(both):
-    """The Markdown shows every measure of the data, and follows changes of the data."""
-    data = both.as_data()
-    text = as_markdown(data)
-    for system in data["systems"]:
-        assert f"| {system['seconds']:.2f} |" in text
-        for part in ("training", "heldout"):
-            measures = system[part]
-            bits = f"{measures['bits'] / 1e6:,.2f}"
-            assert f"| {measures['n_pieces']:,} | {bits} | {measures['entropy']:.4f} |" in text
-    data["systems"][0]["training"]["entropy"] = 9.87654321
-    assert "9.8765" in as_markdown(data)
-    assert "9.8765" not in text
-    assert all(warning[:30] in text for warning in warnings(data))
-
-
-@pytest.mark.parametrize("width", [40, 60, 80, 120])
-def test_tables_fit_any_terminal(both, width):
-    """No line is wider than the terminal, and every word and number is whole."""
-    data = both.as_data()
-    shown = printed([as_text(data)], width)
-    assert max(map(len, shown.splitlines())) <= width
-    assert words(shown) == words(printed([as_text(data)], 1000))
-    for table in report_tables(data, full=False):
-        for row in table.rows:
-            for cell in row:
-                assert words(shown) >= set(cell.text.split())
 
 
 def test_temperature_changes_learning_but_not_measures(files):
@@ -241,18 +150,6 @@ def test_samples_are_lines_of_the_sources_by_default(files):
     words = dict.fromkeys(PreTokenizer("bytes").split(word), 9)
     counts = WordCounts.from_pairs(words, pretokenizer="bytes")
     assert samples(NamedText("ka", counts)) == (("words", word),)
-
-
-def test_same_texts_give_the_same_comparison(files):
-    """Except for times and memory, equal texts and options give equal data."""
-    results = []
-    for _ in range(2):
-        data = compare([files["train.en"]], systems=SYSTEMS[:2], sizes=SIZES).as_data()
-        del data["made"], data["search"]["seconds"]
-        for system in data["systems"]:
-            del system["seconds"], system["memory_mb"]
-        results.append(data)
-    assert results[0] == results[1]
 
 
 @pytest.mark.slow

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 from pages import topics_comparison
+from screens import printed, words
 
 from volt.choose.scaling_law import LanguageModel
 from volt.comparison.compare import compare
 from volt.comparison.tables import (
     FORMS,
     MEASURES,
+    as_markdown,
+    as_text,
     corpus_table,
     cost_table,
     legend,
@@ -18,6 +21,7 @@ from volt.comparison.tables import (
     source_tables,
     study_tables,
     system_tables,
+    warnings,
 )
 from volt.comparison.texts import NamedText
 
@@ -115,3 +119,32 @@ def test_tables_by_source_show_the_json(data):
         ]
     shares = [[cell.value for cell in row[1:]] for row in tables["share-by-source"].rows]
     assert shares == [[system["shares"][name] for name in sources] for system in data["systems"]]
+
+
+def test_tables_show_the_numbers_of_the_data(both):
+    """The Markdown shows every measure of the data, and follows changes of the data."""
+    data = both.as_data()
+    text = as_markdown(data)
+    for system in data["systems"]:
+        assert f"| {system['seconds']:.2f} |" in text
+        for part in ("training", "heldout"):
+            measures = system[part]
+            bits = f"{measures['bits'] / 1e6:,.2f}"
+            assert f"| {measures['n_pieces']:,} | {bits} | {measures['entropy']:.4f} |" in text
+    data["systems"][0]["training"]["entropy"] = 9.87654321
+    assert "9.8765" in as_markdown(data)
+    assert "9.8765" not in text
+    assert all(warning[:30] in text for warning in warnings(data))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_tables_fit_any_terminal(both, width):
+    """No line is wider than the terminal, and every word and number is whole."""
+    data = both.as_data()
+    shown = printed([as_text(data)], width)
+    assert max(map(len, shown.splitlines())) <= width
+    assert words(shown) == words(printed([as_text(data)], 1000))
+    for table in report_tables(data, full=False):
+        for row in table.rows:
+            for cell in row:
+                assert words(shown) >= set(cell.text.split())

@@ -1,73 +1,172 @@
-"""Laws of offsets: each piece's span is the place in the line that it came from."""
+"""Laws of offsets: normalised characters, words and pieces have the spans of the text that they come from."""
 
-from __future__ import annotations
+import sys
+import unicodedata
 
+import encoders
+import pytest
 from drawn import examples
-from encoders import FEW, LOSSLESS, NORMALIZERS, USER, encoder, schemes, texts
+from encoders import FEW, NORMALIZERS, USER, encoder, schemes
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from texts import LOSSLESS, NAMES, REGEXES, texts
 
+from volt.encode.offsets import align, word_spans
+from volt.errors import CorpusError
+from volt.text.atoms import SPACE
 from volt.text.byte_alphabet import BYTE_TOKENS, to_bytes
 from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
 
 
-def folded(text: str) -> str:
-    """Final sigma is seen only in its context."""
+def folded(text):
+    """Replace the final sigma, whose form depends on its context."""
     return text.replace("ς", "σ")
 
 
-@given(texts, schemes, st.sampled_from(NORMALIZERS), st.booleans(), st.booleans())
-@example("\ue000a \ue001", LOSSLESS[-1], "none", False, False)  # private, like brackets
-@settings(deadline=None, max_examples=examples(500))
-def test_offsets_point_to_what_a_piece_came_from(
-    text, scheme, normalizer, with_user, byte_fallback
-):
-    """Pieces are those of encode; spans lie within the line, in order; the normalised text of a span holds the piece,
-    and is the piece where nothing was normalised; a byte's span is its character; a user token's span is itself."""
+# ---- alignment
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(text=texts)
+@example(text="ΑΣ ΑΣΑ e\u0301\u0327 ﬁ")
+@settings(max_examples=examples(50))
+def test_alignment_covers_the_line(name, text):
+    """Spans are in order and cover the line; normalising the text of a span gives its characters."""
+    normalizer = Normalizer.parse(name)
+    normalized, spans = align(normalizer, text)
+    assert normalized == normalizer.normalize(text)
+    assert spans.shape == (len(normalized), 2)
+    pairs = [tuple(span) for span in spans.tolist()]
+    groups = sorted(set(pairs))
+    assert pairs == sorted(pairs)
+    assert [start for start, _ in groups] == [0, *(end for _, end in groups)][: len(groups)]
+    assert not groups or groups[-1][1] == len(text)
+    parts = [normalizer.normalize(text[start:end]) for start, end in groups]
+    assert folded("".join(parts)) == folded(normalized)
+    assert [len(part) for part in parts] == [pairs.count(group) for group in groups]
+
+
+@pytest.mark.parametrize(
+    ("normalizer", "text", "spans"),
+    [
+        (Normalizer("nfc"), "xe\u0301y", [[0, 1], [1, 3], [3, 4]]),
+        (Normalizer("nfkc"), "½a", [[0, 1], [0, 1], [0, 1], [1, 2]]),
+        (Normalizer("nfkc"), "ㄱㅏx", [[0, 2], [2, 3]]),
+        (Normalizer(lowercase=True), "İΣ", [[0, 1], [0, 1], [1, 2]]),
+    ],
+)
+def test_alignment_of_known_lines(normalizer, text, spans):
+    """Characters that are composed, expanded or reordered have the spans of their origins."""
+    assert align(normalizer, text)[1].tolist() == spans
+
+
+def test_every_combining_character_belongs_to_the_character_before_it():
+    """A character that NFKC may join to the one before it has no span of its own."""
+    combining = list[str]()
+    for code in (*range(0xD800), *range(0xE000, sys.maxunicode + 1)):
+        first = unicodedata.normalize("NFKD", chr(code))[0]
+        if unicodedata.combining(first) or 0x1160 <= ord(first) < 0x1200:
+            combining.append(chr(code))
+    line = "".join(f"ガ{character}" for character in combining)
+    text, spans = align(Normalizer("nfkc"), line)
+    assert text == unicodedata.normalize("NFKC", line)
+    assert len(combining) > 900
+    assert (spans[:, 1] - spans[:, 0]).max() == 2
+
+
+def test_long_marks_are_aligned_in_linear_time():
+    """A hundred thousand marks on one letter, and as many sigmas."""
+    text, spans = align(Normalizer("nfc", lowercase=True), "E" + "\u0301" * 100_000 + "Σ" * 100_000)
+    assert len(text) == len(spans) == 200_000
+
+
+# ---- words
+
+
+@pytest.mark.parametrize("name", ["whitespace", *LOSSLESS, *REGEXES])
+@given(text=texts)
+@example(text="foobar foo  a▁ a")
+@example(text="")
+@settings(max_examples=examples(60))
+def test_spans_hold_their_words(name, text):
+    """The text of a span is its word, except for spaces shown as "▁" and an added "▁"."""
+    pretokenizer = PreTokenizer(name)
+    spans = word_spans(pretokenizer, text)
+    assert [word for word, _, _ in spans] == pretokenizer.split(text)
+    position = 0
+    for index, (word, start, end) in enumerate(spans):
+        assert position <= start <= end <= len(text)
+        added = SPACE if pretokenizer.dummy_prefix and index == 0 else ""
+        assert added + text[start:end].replace(" ", SPACE) == word
+        position = end
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda text: align(Normalizer(), text),
+        lambda text: word_spans(PreTokenizer("gpt2"), text),
+        PreTokenizer().split,
+        PreTokenizer("gpt2").split,
+        Normalizer("nfc").normalize,
+    ],
+)
+def test_lone_surrogates_are_refused(call):
+    """The error names the position of the surrogate."""
+    message = r"lone surrogate U\+D800 at character 2 .*errors='replace'"
+    with pytest.raises(CorpusError, match=message):
+        call("ab\ud800")
+
+
+# ---- pieces
+
+
+@given(encoders.texts, schemes, st.sampled_from(NORMALIZERS), st.booleans(), st.booleans())
+@example("\ue000a \ue001", encoders.LOSSLESS[-1], "none", False, False)  # private, like brackets
+@settings(max_examples=examples(500))
+def test_spans_hold_their_pieces(text, scheme, normalizer, has_users, byte_fallback):
+    """Pieces equal those of `encode`; spans are in order; the normalised text of a span holds the piece, and is the
+    piece without normalisation; a byte has the span of its character, and a user token its own."""
     marker, pretokenizer = scheme
-    user = USER * with_user
+    user = USER if has_users else ()
     made = encoder(marker, pretokenizer, normalizer, user, byte_fallback)
-    found = made.encode_offsets(text)
-    assert [piece for piece, *_ in found] == made.encode(text)
-    starts, ends = [start for _, start, _ in found], [end for *_, end in found]
-    assert starts == sorted(starts)
-    assert ends == sorted(ends)
-    for piece, start, end in found:
+    rows = made.encode_offsets(text)
+    assert [piece for piece, *_ in rows] == made.encode(text)
+    assert [start for _, start, _ in rows] == sorted(start for _, start, _ in rows)
+    assert [end for *_, end in rows] == sorted(end for *_, end in rows)
+    for piece, start, end in rows:
         assert 0 <= start <= end <= len(text)
         source = text[start:end]
         normal = source if piece in user else Normalizer.parse(normalizer).normalize(source)
         if byte_fallback and piece in BYTE_TOKENS:
-            shown = (
-                normal + "▁" * (pretokenizer != "whitespace") + "ς" * ("σ" in normal)
-            )  # "▁" may show a space
-            assert int(piece[3:5], 16) in shown.encode()
+            shown = normal if pretokenizer == "whitespace" else f"{normal}▁"  # "▁" may show a space
+            assert int(piece[3:5], 16) in (shown + ("ς" if "σ" in normal else "")).encode()
             continue
         bare = piece.removesuffix("</w>") if marker == "suffix" and piece not in user else piece
         if marker == "suffix" and pretokenizer == "whitespace":
             assert folded(bare) in folded(normal)
             assert bare == source or normalizer != "none"
         else:
-            shown, normal = bare.replace("▁", " "), normal.replace("▁", " ")
-            assert folded(shown) in folded(normal) or folded(shown.removeprefix(" ")) in folded(
-                normal
-            )
+            shown = bare.replace("▁", " ")
+            normal = normal.replace("▁", " ")
+            assert folded(shown.removeprefix(" ")) in folded(normal)
             assert normalizer != "none" or normal in (shown, shown.removeprefix(" "))
 
 
-@given(texts, schemes, st.booleans())
+@given(encoders.texts, schemes, st.booleans())
 @FEW
-def test_offsets_cover_the_line(text, scheme, with_user):
-    """Without normalisation, every character that is not white space lies in the span of some piece."""
-    found = encoder(*scheme, user=USER * with_user).encode_offsets(text)
-    covered = {i for _, start, end in found for i in range(start, end)}
+def test_spans_cover_the_line(text, scheme, has_users):
+    """Without normalisation, every character except white space is in a span."""
+    rows = encoder(*scheme, user=USER if has_users else ()).encode_offsets(text)
+    covered = {i for _, start, end in rows for i in range(start, end)}
     missing = {text[i] for i in set(range(len(text))) - covered}
-    assert all(char.isspace() for char in missing)
-    if scheme in LOSSLESS:
-        assert not missing
+    assert all(character.isspace() for character in missing)
+    assert not missing or scheme not in encoders.LOSSLESS
 
 
 @given(
-    texts,
+    encoders.texts,
     st.sampled_from(["suffix", "prefix", "none"]),
     st.sampled_from(["bytes", r"bytes+split:\p{L}+| ", r"bytes+matches:\p{L}+| "]),
     st.booleans(),
@@ -75,25 +174,24 @@ def test_offsets_cover_the_line(text, scheme, with_user):
 @example("@@", "prefix", r"bytes+matches:\p{L}+| ", True)  # no "▁" before an isolated user token
 @example("▁ ", "suffix", r"bytes+matches:\p{L}+| ", False)
 @FEW
-def test_pieces_of_bytes_come_from_their_spans(text, marker, pretokenizer, with_user):
-    """With any marker, a span holds the bytes of its piece, and spans are in order. Decoding drops the "▁" of words."""
-    user = USER * with_user
+def test_spans_hold_pieces_of_bytes(text, marker, pretokenizer, has_users):
+    """With any marker, the bytes of a piece are in the text of its span, and spans are in order."""
+    user = USER if has_users else ()
     made = encoder(marker, pretokenizer, user=user)
-    found = made.encode_offsets(text)
-    assert [piece for piece, *_ in found] == made.encode(text)
-    assert [span for _, *span in found] == sorted(span for _, *span in found)
+    rows = made.encode_offsets(text)
+    pieces = [piece for piece, *_ in rows]
+    spans = [span for _, *span in rows]
+    assert pieces == made.encode(text)
+    assert spans == sorted(spans)
     assert made.encode_spans([text]).ids.tolist() == made.encode_ids(text).tolist()
-    for piece, start, end in found:
+    for piece, start, end in rows:
         assert 0 <= start <= end <= len(text)
-        bare = (
-            piece.removesuffix("</w>")
-            if marker == "suffix"
-            else piece.removeprefix("▁" * (marker == "prefix"))
-        )
-        assert (
-            text[start:end] == piece
-            if piece in user
-            else to_bytes(bare) in text[start:end].encode()
-        )
+        if piece in user:
+            assert text[start:end] == piece
+        else:
+            bare = piece.removesuffix("</w>") if marker == "suffix" else piece
+            if marker == "prefix":
+                bare = bare.removeprefix("▁")
+            assert to_bytes(bare) in text[start:end].encode()
     if marker != "suffix" and "matches" not in pretokenizer:
-        assert made.decode([piece for piece, *_ in found]) == text
+        assert made.decode(pieces) == text

@@ -1,6 +1,4 @@
-"""Laws of units that a pattern cuts: whatever is remembered of a text, its words are those of the whole line."""
-
-from __future__ import annotations
+"""Laws of units: the words of cached units equal the words of whole lines, for any pattern."""
 
 import json
 import re
@@ -27,33 +25,14 @@ from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
-# What is hard: line ends behind signs, white space that is no break or none at all, and units that differ by it alone.
+# Hard cases: line ends after signs, white space that is not a break, and units that differ only by it.
 HARD = (
-    *";/.'\u0301\x00\x1c\x1f\x7f\t\x0b\n\r\x85\xa0\u1680\u2003\u2028\u3000\u180e\u200b▁",
-    "\U0010ffff",
-    "\U0010fffe",
-    "\ue000",
-    "\n",
-    "\r\n",
-    ";\n",
-    "/\n",
-    "\u0301\n",
-    " \n",
-    "\n ",
-    "'s",
-    "'LL",
-    "12345",
-    "foo",
-    "Foo",
-    "漢字",
-    "  ",
-    " " * 20,
-    "b" * 15,
-    "b" * 16,
-    "é",
+    *";/.'\u0301\x00\x1c\x1f\x7f\t\x0b\n\r\x85\xa0\u1680\u2003\u2028\u3000\u180e\u200b▁é\U0010ffff\U0010fffe\ue000",
+    *("\r\n", ";\n", "/\n", "\u0301\n", " \n", "\n ", "'s", "'LL", "12345", "foo", "Foo", "漢字"),
+    *("  ", " " * 20, "b" * 15, "b" * 16),
 )
 hard_texts = st.lists(st.sampled_from(HARD) | st.sampled_from("a 0!"), max_size=14).map("".join)
-# Patterns in which a space always begins a word, so that it may part units, are rare among all.
+# Patterns in which a space always begins a word, so that it may separate units, are rare.
 spaced = st.tuples(
     patterns, st.sampled_from(["", r"|\s", r"|\s+(?!\S)|\s+", r"|\s*[\r\n]+|\s+", "|[ \t]+"])
 ).map("".join)
@@ -61,8 +40,8 @@ hard_lines = st.lists(hard_texts | any_texts, max_size=8)
 
 
 @cache
-def encoder(name: str, user: tuple[str, ...] = ()) -> Encoder:
-    """One without merges, in whose pieces the ends of words are seen."""
+def encoder(name, user=()):
+    """Return an encoder without merges, whose pieces show the ends of words."""
     cut = PreTokenizer(name)
     atoms = ALPHABET if cut.is_bytes else "a"
     return Encoder(
@@ -76,15 +55,15 @@ def encoder(name: str, user: tuple[str, ...] = ()) -> Encoder:
     )
 
 
-def declared(pattern: str, level: str) -> str:
-    """The name of a pre-tokeniser by published splits, gpt2's as well, or by a regular expression."""
+def declared(pattern, level):
+    """Return the name of a pre-tokenizer with published splits, or with a regular expression."""
     splits = NAMED.get(pattern, (Split(pattern),))
     rows = [{"pattern": one.pattern, "from_end": one.from_end} for one in splits]
     return BYTES * (level == "bytes") + "splits:" + json.dumps(rows)
 
 
-def by_units(one: Encoder, lines: list[str]) -> list[list[str]]:
-    """The words of lines, as the memory of units has them."""
+def by_units(one, lines):
+    """Return the words of lines that cached units have."""
     data = b"".join(line.encode() + b"\xff" for line in lines)
     parts = list(one.text_parts([Chunk(data, NO_BYTE_OF_TEXT)], n_threads=1) if lines else [])
     found = b"".join(part.values.tobytes() for part in parts)
@@ -92,39 +71,31 @@ def by_units(one: Encoder, lines: list[str]) -> list[list[str]]:
     return [words_of(found[start : end - 1].decode().split(" ")) for start, end in pairwise(bounds)]
 
 
-def words_of(pieces: list[str]) -> list[str]:
-    """Pieces, of which each is one atom, put together to words."""
+def words_of(pieces):
+    """Join pieces, each of which is an atom, to words."""
     return "".join(pieces).split(SUFFIX)[:-1]
 
 
-def spelled(words: list[str], cut: PreTokenizer) -> list[str]:
-    """Words as a vocabulary has them."""
+def spelled(words, cut):
+    """Return words as a vocabulary spells them."""
     return [
         to_characters(word.encode()) if cut.is_bytes else word.replace(" ", SPACE) for word in words
     ]
 
 
-def read(line: str, cut: PreTokenizer) -> str:
-    """A line as the pattern sees it."""
+def read(line, cut):
+    """Return a line as the pattern reads it."""
     return line if cut.is_bytes else line.replace(SPACE, " ")
 
 
 @pytest.mark.parametrize("level", ["characters", "bytes"])
 @pytest.mark.parametrize("pattern", NAMED)
-@given(lines=hard_lines)
+@given(hard_lines)
 @example(
-    lines=[
-        "a;\n\n b",
-        "a;\n /",
-        "foo'\n b",
-        "0;\r\n\r\n\t0",
-        "/\n/\n a/",
-        "\u0301\n b",
-        "a\u0301\n \nb",
-    ]
+    ["a;\n\n b", "a;\n /", "foo'\n b", "0;\r\n\r\n\t0", "/\n/\n a/", "\u0301\n b", "a\u0301\n \nb"]
 )
 @example(
-    lines=[
+    [
         "a\xa0 b",
         "a\xa0",
         "\xa0 ",
@@ -137,9 +108,9 @@ def read(line: str, cut: PreTokenizer) -> str:
         "a\x85 \xa0 b",
     ]
 )
-@settings(max_examples=6, deadline=None)
-def test_words_are_those_of_the_regex_module(pattern: str, level: str, lines: list[str]) -> None:
-    """By every published pattern, whatever stood in the lines before."""
+@settings(max_examples=6)
+def test_words_equal_the_regex_module(pattern, level, lines):
+    """With every published pattern, after any other lines."""
     one = encoder(declared(pattern, level))
     cut = one.vocabulary.pretokenizer
     expected = [spelled(split_by(pattern, oracle, read(line, cut)), cut) for line in lines]
@@ -155,13 +126,9 @@ def test_words_are_those_of_the_regex_module(pattern: str, level: str, lines: li
 @example(pattern="a(?! )|.+", level="bytes", lines=["a b", "a", "a\tb"], more=[])
 @example(pattern=r"[^ ]+| +", level="bytes", lines=["a\tb \x85 c"], more=[])
 @example(pattern=r"[a-z]+$|[^ ]| ", level="characters", lines=["ab cd", "ab"], more=["ab"])
-@settings(
-    max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
-)
-def test_units_have_the_words_of_whole_lines(
-    pattern: str, level: str, lines: list[str], more: list[str]
-) -> None:
-    """By any pattern, those that no unit can be parted for as well; twice, as units are new only once."""
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.filter_too_much])
+def test_units_have_the_words_of_whole_lines(pattern, level, lines, more):
+    """With any pattern, also those without units; twice, because units are new only once."""
     try:
         cut = PreTokenizer(declared(pattern, level))
     except ConfigError:
@@ -174,9 +141,9 @@ def test_units_have_the_words_of_whole_lines(
 @given(pattern=patterns, lines=hard_lines)
 @example(pattern=r" ?[a-z]+", lines=["foo b!", "foo  b"])
 @example(pattern=r"[^\s]+(?= )|\w", lines=["foo b", "foo"])
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
-def test_units_have_the_matches_of_a_regex(pattern: str, lines: list[str]) -> None:
-    """What it drops between them ends no word."""
+@settings(max_examples=8, suppress_health_check=[HealthCheck.filter_too_much])
+def test_units_have_the_matches_of_a_regex(pattern, lines):
+    """Text between matches is dropped, and does not end a word."""
     try:
         cut = PreTokenizer(f"regex:{pattern}")
     except ConfigError:
@@ -189,11 +156,9 @@ def test_units_have_the_matches_of_a_regex(pattern: str, lines: list[str]) -> No
 @given(spans=st.lists(hard_texts | st.sampled_from(["<url>", "<n>", "<u"]), max_size=8))
 @example(spans=["a;", "<url>", "\n \n0", "<n>", "'s"])
 @example(spans=["  ", "<n>", " a  ", "<url>", "12345"])
-@settings(max_examples=6, deadline=None)
-def test_a_user_token_ends_the_text_that_a_pattern_sees(
-    pattern: str, level: str, spans: list[str]
-) -> None:
-    """A text is cut at its user tokens first, and each stretch between two of them as if it were alone."""
+@settings(max_examples=6)
+def test_text_between_user_tokens_is_split_alone(pattern, level, spans):
+    """A text is split at its user tokens first; the text between two of them is split like a line."""
     one = encoder(declared(pattern, level), ("<url>", "<n>"))
     cut, text = one.vocabulary.pretokenizer, "".join(spans)
     expected = list[str]()
@@ -203,8 +168,8 @@ def test_a_user_token_ends_the_text_that_a_pattern_sees(
     assert words_of(one.encode(text)) == expected
 
 
-def test_most_text_is_cut_within_units() -> None:
-    """By every published pattern but those of digits alone; what a normal form changes is no unit's."""
+def test_published_patterns_have_units():
+    """Every published pattern has units, except those of digits only; a normaliser prevents them."""
     for name in NAMED:
         vocabulary = encoder(declared(name, "bytes")).vocabulary
         assert UnitRule.of(vocabulary).words == name.startswith("digits")

@@ -1,5 +1,5 @@
-"""Trainers of others on a stream: a run that resumes trains on the batches that would have come, each once, and ends
-with the weights of a run without interruption."""
+"""Trainers of other libraries on a stream: a resumed run trains on the next batches, each once, and ends with the
+weights of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ N = 60  # lines of the stream
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore"),
-]  # of libraries, about each other
+]  # libraries warn of each other
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[[], StreamDataset]:
-    """Makes a dataset without end that tells its states."""
+    """Return a function that makes an endless dataset whose batches contain its states."""
     written(tmp_path, N)  # before workers are there, which would write it at once
     return partial(
         StreamDataset, partial(steps_of, tmp_path, N, epochs=None), rank=0, world=1, tell=True
@@ -43,19 +43,19 @@ def make(tmp_path: Path) -> Callable[[], StreamDataset]:
 
 
 def expected(folder: Path, n: int) -> list[list[int]]:
-    """The lines of the first n steps."""
+    """Return the lines of the first n steps."""
     return given(steps_of(folder, N, epochs=None), n)
 
 
 def hf_example() -> dict[str, Any]:
-    """The names of the example with transformers, or skip the test."""
+    """Run the example with transformers, or skip the test. Return its names."""
     pytest.importorskip("transformers", reason="transformers is not installed")
     pytest.importorskip("accelerate", reason="accelerate, which Trainer needs, is not installed")
     return runpy.run_path(str(EXAMPLES / "hf_trainer.py"))
 
 
 def weights_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """A copy of a model's weights."""
+    """Copy a model's weights."""
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
 
 
@@ -66,9 +66,11 @@ def assert_equal_weights(first: dict[str, torch.Tensor], second: dict[str, torch
 
 
 @pytest.mark.parametrize(("n_workers", "packed"), [(0, False), (2, False), (0, True)])
-def test_transformers_trainer_goes_on(tmp_path: Path, n_workers: int, packed: bool) -> None:
-    """A checkpoint of Trainer holds the state behind the last batch that was trained on, and a resumed run has the
-    weights of an uninterrupted one, though the model has dropout."""
+def test_a_run_of_transformers_trainer_resumes(
+    tmp_path: Path, n_workers: int, packed: bool
+) -> None:
+    """A checkpoint contains the state after the last batch of training, and a resumed run ends with the weights of an
+    uninterrupted run, although the model has dropout."""
     example = hf_example()
     seen: list[list[int]] = []
     names = example["StreamTrainer"].compute_loss.__globals__
@@ -86,7 +88,7 @@ def test_transformers_trainer_goes_on(tmp_path: Path, n_workers: int, packed: bo
     def run(output: str, *, steps: int, resume: Path | None = None) -> dict[str, torch.Tensor]:
         config = partial(steps_of, tmp_path, N, packed=packed, epochs=None)
         data = StreamDataset(config, rank=0, world=1, tell=True)
-        torch.rand(steps)  # whatever was drawn before
+        torch.rand(steps)  # earlier draws do not matter
         trainer = example["train"](
             data, output=tmp_path / output, steps=steps, resume=resume, **options
         )
@@ -106,8 +108,8 @@ def test_transformers_trainer_goes_on(tmp_path: Path, n_workers: int, packed: bo
 
 
 def test_labels_of_packs_are_the_next_ids_of_the_same_sample() -> None:
-    """The loss of a model of transformers is that of its logits with the step's target, but for each row's last place;
-    its logits are those of each sample alone. Samples may be split."""
+    """The model's loss equals the loss of its logits and the step's target, except for each row's last place; the logits
+    of a sample do not depend on the other samples. Samples may be split."""
     example = hf_example()
     samples = cut_samples(Samples.of({"text": [[5, 6, 7, 8, 9, 2], [10, 2], [11, 12, 2]]}), 4)
     step = to_torch(collate_packed(samples, [[3, 1], [0, 2]], length=8, pad=0, eos=2))
@@ -120,10 +122,8 @@ def test_labels_of_packs_are_the_next_ids_of_the_same_sample() -> None:
         found.logits[:, :-1].flatten(0, 1), target.flatten()
     )
     assert float(found.loss) == pytest.approx(float(expected), rel=1e-6)
-    flat, bounds = (
-        step["net_input"]["src_tokens"].flatten(),
-        step["net_input"]["cu_seqlens"].tolist(),
-    )
+    flat = step["net_input"]["src_tokens"].flatten()
+    bounds = step["net_input"]["cu_seqlens"].tolist()
     with torch.no_grad():
         alone = [model(flat[start:end][None]).logits[0] for start, end in pairwise(bounds)]
     torch.testing.assert_close(found.logits.flatten(0, 1), torch.cat(alone))
@@ -134,7 +134,7 @@ def test_labels_of_packs_are_the_next_ids_of_the_same_sample() -> None:
 def test_a_dataset_in_a_plain_trainer_is_refused(
     tmp_path: Path, make: Callable[[], StreamDataset], n_workers: int, columns: bool
 ) -> None:
-    """The message says which method to override; without it, the trainer removes all arrays, and finds no batch."""
+    """The error says which method to override. Without the error, the trainer would remove all arrays of a batch."""
     example = hf_example()
     from transformers import Trainer, TrainingArguments
 
@@ -154,7 +154,7 @@ def test_a_dataset_in_a_plain_trainer_is_refused(
 
 
 def test_a_checkpoint_without_a_state_of_the_stream_is_reported(tmp_path: Path) -> None:
-    """It names the file that is missing; a state that is there is read as it was written."""
+    """The error names the missing file; an existing state is read unchanged."""
     pytest.importorskip("transformers", reason="transformers is not installed")
     example = runpy.run_path(str(EXAMPLES / "hf_trainer.py"))
     with pytest.raises(
@@ -166,11 +166,11 @@ def test_a_checkpoint_without_a_state_of_the_stream_is_reported(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("n_workers", [0, 2])
-def test_lightning_goes_on(
+def test_a_run_of_lightning_resumes(
     tmp_path: Path, make: Callable[[], StreamDataset], n_workers: int
 ) -> None:
-    """A checkpoint of Lightning holds the state behind the last batch that was trained on, though it fetches ahead; a
-    resumed run has the weights of an uninterrupted one."""
+    """A checkpoint contains the state after the last batch of training, although Lightning prefetches; a resumed run
+    ends with the weights of an uninterrupted run."""
     pytest.importorskip("lightning", reason="lightning is not installed")
     example = runpy.run_path(str(EXAMPLES / "lightning_loop.py"))
     seen: list[list[int]] = []
@@ -210,12 +210,12 @@ def test_lightning_goes_on(
 
 
 def example_data(dataset: StreamDataset) -> Any:
-    """The data module of the example, over a dataset."""
+    """Return the data module of the example, with a dataset."""
     return runpy.run_path(str(EXAMPLES / "lightning_loop.py"))["StreamData"](dataset)
 
 
 def page_data(dataset: StreamDataset) -> Any:
-    """The data module that the page about trainers shows, over a dataset."""
+    """Return the data module of the page about trainers, with a dataset."""
     page = (ROOT / "docs" / "pages" / "how-to" / "stream-into-a-trainer.md").read_text(
         encoding="utf-8"
     )
@@ -246,16 +246,16 @@ def test_loaders_of_examples_draw_no_numbers(
 
 
 def generators() -> tuple[Any, ...]:
-    """The states of the global random generators."""
+    """Return the states of the global random generators."""
     numpy_state = repr(np.random.get_state())  # noqa: NPY002
     return torch.get_rng_state().tolist(), numpy_state, random.getstate()
 
 
 @pytest.mark.parametrize("data_of", [example_data, page_data])
-def test_data_of_lightning_is_saved_before_its_first_batch(
+def test_a_state_before_the_first_batch_resumes(
     tmp_path: Path, make: Callable[[], StreamDataset], data_of: Callable[[StreamDataset], Any]
 ) -> None:
-    """A state that was saved before the first batch, of a start or after a load, is loaded like any other."""
+    """The state of Lightning's data module can be saved before the first batch, at the start or after loading."""
     pytest.importorskip("lightning", reason="lightning is not installed")
     start, read = data_of(make()), data_of(make())
     read.load_state_dict(json.loads(json.dumps(start.state_dict())))
@@ -271,7 +271,7 @@ def test_data_of_lightning_is_saved_before_its_first_batch(
 def watched(
     function: Callable[[dict[str, Any]], Any], seen: list[list[int]]
 ) -> Callable[[dict[str, Any]], Any]:
-    """A function of a batch that notes the batch's lines."""
+    """Return the function of a batch, which also records the lines of the batch."""
 
     def watching(batch: dict[str, Any]) -> Any:
         seen.append(batch["id"].tolist())

@@ -1,9 +1,6 @@
-"""Laws of special tokens that are named beside a file: ids stay, new ones are as asked, what cannot be is refused."""
-
-from __future__ import annotations
+"""Laws of adding special tokens to a vocabulary: ids stay, new tokens get the requested ids, conflicts are refused."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from drawn import examples
@@ -35,33 +32,34 @@ names = st.sampled_from(["<t>", "<b>", "<u>", "<c>", "<n>", "<m>", "<k>"])
     st.dictionaries(st.sampled_from(["unk", "bos", "eos", "pad"]), names),
     st.lists(st.integers(20, 30), unique=True, min_size=4, max_size=4),
 )
-@settings(deadline=None, max_examples=examples(60))
-def test_ids_stay_and_new_ones_are_as_asked(
-    old: Vocabulary, users: list[str], roles: dict[str, str], numbers: list[int]
-) -> None:
-    """Every piece keeps its id; a new token has the one asked for, or a free one behind all; users are found in text,
-    roles are given; the tokens that are left keep their counts; a saved file is the same vocabulary."""
-    asked = {
-        token: None if token in old.ids else number
-        for token, number in zip(users, numbers, strict=False)
-    }
-    found = with_special(old, asked, **roles)
-    assert all(found.ids[piece] == number for piece, number in old.ids.items())
-    assert all(found.ids[token] == number for token, number in asked.items() if number is not None)
-    behind = [found.ids[token] for token in roles.values() if token not in {*old.ids, *asked}]
-    first = max([len(old), *(number + 1 for number in asked.values() if number)])
-    assert all(number >= first for number in behind)
-    assert {*found.special.user} == {*old.special.user, *asked}
-    assert {**old.special.roles, **roles} == found.special.roles
-    kept = dict(zip(old.tokens, old.counts or [0] * old.size, strict=True))
-    assert dict(zip(found.tokens, found.counts or [0] * found.size, strict=True)) == {
-        token: count for token, count in kept.items() if token not in {*asked, *roles.values()}
-    }
-    assert (found is old) == (not asked and not roles)
+@settings(max_examples=examples(60))
+def test_ids_stay_and_new_tokens_get_the_requested_ids(old, users, roles, numbers):
+    """Every piece retains its id; a new token has the requested id, or one after all others; users are found in text;
+    the other tokens retain their counts."""
+    requested = dict[str, int | None]()
+    for token, number in zip(users, numbers, strict=False):
+        requested[token] = None if token in old.ids else number
+    result = with_special(old, requested, **roles)
+    expected = [*old.ids.items(), *requested.items()]
+    assert all(result.ids[token] == number for token, number in expected if number is not None)
+    first = max([len(old), *(number + 1 for number in requested.values() if number)])
+    new = {*roles.values()} - {*old.ids, *requested}
+    assert all(result.ids[token] >= first for token in new)
+    assert {*result.special.user} == {*old.special.user, *requested}
+    assert result.special.roles == {**old.special.roles, **roles}
+    counts = counts_of(old)
+    for token in {*requested, *roles.values()} & counts.keys():
+        del counts[token]
+    assert counts_of(result) == counts
+    assert (result is old) == (not requested and not roles)
+
+
+def counts_of(vocabulary):
+    return dict(zip(vocabulary.tokens, vocabulary.counts or [0] * vocabulary.size, strict=True))
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         {"special": {"<n>": 0}},
         {"eos": {"<n>": 0}},
@@ -70,60 +68,48 @@ def test_ids_stay_and_new_ones_are_as_asked(
         {"special": {"<n>": 0}, "bos": {"<n>": 0}, "eos": {"<n>": None}},
     ],
 )
-def test_id_0_is_an_id(asked: dict[str, object]) -> None:
-    """Whichever argument asks for it: the token gets the unused id 0, a second token does not, nor does it get 5."""
+def test_id_0_is_an_id(options):
+    """Any argument can request the unused id 0; then no second token can, and the token cannot get another id."""
     old = replace(PLAIN, special=NONE, order=("", *PLAIN.tokens))
-    found = with_special(old, **asked)  # type: ignore[arg-type]
+    found = with_special(old, **options)
     assert found.pieces == ("<n>", *PLAIN.tokens)
     for other, message in (
         ({"<m>": 0}, "the id 0 of '<m>' belongs to '<n>'"),
         ({"<n>": 5}, "the ids? 0 "),
     ):
         with pytest.raises(ConfigError, match=message):
-            with_special(old, **{**asked, "pad": other})  # type: ignore[arg-type]
+            with_special(old, **{**options, "pad": other})
         with pytest.raises(ConfigError, match=message.replace("ids? 0 ", "id 0 already")):
             with_special(found, pad=other)
 
 
-def test_what_is_named_survives_a_file(tmp_path: Path) -> None:
-    """Saved and loaded the vocabulary is the same, and its fingerprint is another than the unnamed one's."""
+def test_added_tokens_are_saved(tmp_path):
+    """A loaded vocabulary equals the saved one, and the fingerprint depends on the added tokens."""
     found = with_special(HELD, {"<n>": 9, "<t>": None}, eos="<n>", bos="<u>")
     found.save(tmp_path / "a.volt")
     again = Vocabulary.load(tmp_path / "a.volt")
     assert again == found
     assert again.fingerprint == found.fingerprint != HELD.fingerprint
-    assert (found.pieces, found.kinds) == (
-        ("l", "", "o", "<b>", "<u>", "lo", "<c>", "<t>", "", "<n>"),
-        (
-            "token",
-            "unused",
-            "token",
-            "control",
-            "user",
-            "token",
-            "control",
-            "user",
-            "unused",
-            "user",
-        ),
-    )
+    assert found.pieces == ("l", "", "o", "<b>", "<u>", "lo", "<c>", "<t>", "", "<n>")
+    kinds = "token unused token control user token control user unused user"
+    assert " ".join(found.kinds) == kinds
 
 
-def test_a_role_alone_leaves_text_alone() -> None:
-    """A role makes no token found in text, be the token new or known."""
+def test_tokens_with_a_role_are_not_found_in_text():
+    """A role does not make a new or known token a user token."""
     found = with_special(HELD, eos="<n>", pad="<c>")
     assert found.special.user == ("<u>",)
     assert [found.kinds[found.ids[token]] for token in ("<n>", "<c>")] == ["eos", "pad"]
 
 
-def test_words_whose_ends_are_marked_get_a_lone_end() -> None:
-    """Where "</w>" ends words, it has the id behind all, as it ends those behind user tokens."""
+def test_user_tokens_may_need_the_end_of_words():
+    """If "</w>" ends words, it becomes a token with the last id, as it ends words after user tokens."""
     old = Vocabulary(merges=(), tokens=("a", "a</w>"))
     assert with_special(old, ["<u>"]).pieces == (*old.pieces, "<u>", "</w>")
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("options", "message"),
     [
         (
             {"special": {"<n>": 2}},
@@ -141,17 +127,17 @@ def test_words_whose_ends_are_marked_get_a_lone_end() -> None:
         ({"eos": "a b"}, "special token 'a b' is empty, or contains white space"),
     ],
 )
-def test_what_cannot_be_is_refused(given: dict[str, object], message: str) -> None:
-    """An error says what has the id, and which ids are free."""
+def test_conflicting_ids_are_refused(options, message):
+    """The error names the token that has the id, and unused ids."""
     with pytest.raises(ConfigError) as caught:
-        with_special(HELD, **given)  # type: ignore[arg-type]
+        with_special(HELD, **options)
     assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    "given", [{"special": "<n>"}, {"special": 5}, {"eos": 5}, {"special": {"<n>": "x"}}]
+    "options", [{"special": "<n>"}, {"special": 5}, {"eos": 5}, {"special": {"<n>": "x"}}]
 )
-def test_other_types_are_refused(given: dict[str, object]) -> None:
-    """A text for a list, a number for a token, a text for an id."""
+def test_other_types_are_refused(options):
+    """A text instead of a list, a number instead of a token, a text instead of an id."""
     with pytest.raises(ArgumentError):
-        with_special(HELD, **given)  # type: ignore[arg-type]
+        with_special(HELD, **options)

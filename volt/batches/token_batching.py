@@ -74,7 +74,7 @@ class TokenBatches:
 
     def __iter__(self) -> Iterator[Longs]:
         """Iterate over the rows of each batch."""
-        return iter(np.split(self.order, self.ends[:-1]) if len(self) else [])
+        return map(self.__getitem__, range(len(self)))
 
     @property
     def sizes(self) -> Longs:
@@ -145,17 +145,17 @@ def token_batches(
     place = check_place(seed, epoch, window)
     max_tokens = arguments.whole(max_tokens, "max_tokens", low=1, high=MOST)
     padded = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1, high=WIDEST)
-    noise = _checked_noise(noise, sort, shuffle=shuffle)
     buckets = _checked_buckets(buckets, max_tokens, padded)
     limit = limit_of(max_tokens, max_length, buckets, padded)
-    too_long, retained, too_short = _by_fit(_longest(sides), min_length, limit, on_long)
+    longest = _longest(sides)
+    too_long, retained, too_short = _by_fit(longest, min_length, limit, on_long)
     if buckets:
         sides = np.array(buckets)[np.searchsorted(buckets[:-1], sides)]
+        longest = _longest(sides)
 
     order = retained[turns(len(retained), shuffle, "batches", "rows", *place)]
-    order = _sorted(order, sides, sort, noise, place)
-    widths = _longest(sides)
-    widths = widths + -widths % padded
+    order = _sorted(order, sides, longest[order], sort, noise, shuffle, place)
+    widths = longest + -longest % padded
     steps = _steps(widths[order], max_tokens, max_sentences, multiple, world)
     shuffled = turns(len(steps), shuffle, "batches", "steps", *place)
     left = np.sort(order[steps.max(initial=0) :])
@@ -201,20 +201,6 @@ def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int, padded: int
     return widths
 
 
-def _checked_noise(noise: float, sort: str, *, shuffle: bool) -> float:
-    noise = arguments.number(noise, "noise")
-    arguments.choice(sort, "sort", ("length", "sides"))
-    if not 0 <= noise <= 1:
-        raise ConfigError(f"noise is {noise:g}; give a number from 0 to 1")
-    if noise and sort == "sides":
-        fault = f"noise is {noise:g} but sort='sides' takes no noise"
-        raise ConfigError(f"{fault}; set noise to 0 or sort to length")
-    if noise and not shuffle:
-        fault = f"noise is {noise:g} but shuffle is False; noise is random"
-        raise ConfigError(f"{fault}: set it to 0, or shuffle")
-    return noise
-
-
 def _by_fit(
     longest: Longs, min_length: int, limit: tuple[str, int], on_long: str
 ) -> tuple[Longs, Longs, Longs]:
@@ -226,7 +212,8 @@ def _by_fit(
     too_long = np.flatnonzero(longest > most)
     refuse_long(too_long, longest, most, name, on_long=on_long, ways=("raise", "report"))
     is_short = longest < min_length
-    return too_long, np.flatnonzero((longest <= most) & ~is_short), np.flatnonzero(is_short)
+    fits = (longest <= most) & ~is_short
+    return too_long, np.flatnonzero(fits), np.flatnonzero(is_short)
 
 
 def turns(n: int, shuffle: bool, *place: str | int) -> Longs:
@@ -235,8 +222,9 @@ def turns(n: int, shuffle: bool, *place: str | int) -> Longs:
 
 
 def stable_order(values: Longs) -> NDArray[np.intp]:
-    is_small = values.max(initial=0) < _RADIX
-    return np.argsort(values.astype(np.uint16) if is_small else values, kind="stable")
+    if values.max(initial=0) < _RADIX:
+        return np.argsort(values.astype(np.uint16), kind="stable")
+    return np.argsort(values, kind="stable")
 
 
 def _longest(sides: Longs) -> Longs:
@@ -245,13 +233,30 @@ def _longest(sides: Longs) -> Longs:
     return result
 
 
-def _sorted(order: Longs, sides: Longs, sort: str, noise: float, place: tuple[int, ...]) -> Longs:
-    """Sort rows, in a random order, by length."""
+def _sorted(
+    order: Longs,
+    sides: Longs,
+    longest: Longs,
+    sort: str,
+    noise: float,
+    shuffle: bool,
+    place: tuple[int, ...],
+) -> Longs:
+    """Sort rows, in a random order, by length. longest: the length of each row of `order`"""
+    noise = arguments.number(noise, "noise")
+    arguments.choice(sort, "sort", ("length", "sides"))
+    if not 0 <= noise <= 1:
+        raise ConfigError(f"noise is {noise:g}; give a number from 0 to 1")
+    if noise and sort == "sides":
+        fault = f"noise is {noise:g} but sort='sides' takes no noise"
+        raise ConfigError(f"{fault}; set noise to 0 or sort to length")
+    if noise and not shuffle:
+        fault = f"noise is {noise:g} but shuffle is False; noise is random"
+        raise ConfigError(f"{fault}: set it to 0, or shuffle")
     if sort == "sides":
         for side in reversed(sides.T):
             order = order[stable_order(side[order])]
         return order
-    longest = _longest(sides)[order]
     if noise:
         drawn = LineRng.of("batches", "noise", *place).uniform(order)
         blurred = longest * (1 + noise * (2 * drawn - 1))
@@ -275,7 +280,9 @@ def _steps(
     multiple = min(most, arguments.whole(multiple, "multiple", low=1))
     world = arguments.whole(world, "world", low=1, high=1 << 31)
     ends = np.empty(len(widths) // world, np.int64)
-    return ends[: cut_steps(widths, max_tokens, most_rows, multiple, min(most, world), ends)]
+    world = min(most, world)
+    n_steps = cut_steps(widths, max_tokens, most_rows, multiple, world, ends)
+    return ends[:n_steps]
 
 
 def _dealt(

@@ -22,12 +22,13 @@ Numbers = NDArray[np.integer[Any]] | NDArray[np.floating[Any]]
 
 def probs(counts: Numbers) -> Floats:
     """Return P(j) = n_j / Σ n of the tokens that occur."""
-    if len(counts) == 0 or not (counts >= 0).all() or not 0 < counts.sum(dtype=float) < np.inf:
+    positive = counts[counts > 0]
+    total = positive.sum(dtype=float)
+    if not (counts >= 0).all() or not 0 < total < np.inf:
         raise CriterionError(
             "all counts are 0, or one is negative or not finite; give the counts of a text"
         )
-    positive = counts[counts > 0]
-    return np.asarray(positive / positive.sum(dtype=float))
+    return np.asarray(positive / total)
 
 
 def mean_length(counts: Numbers, lengths: Longs, *, length: Length = "type") -> float:
@@ -70,7 +71,8 @@ def muv(entropies: Floats, sizes: Longs) -> Floats:
 
 def knee(entropies: Floats, sizes: Longs) -> int:
     """Return the index where the entropy is farthest below the line from the first to the last."""
-    slope = (entropies[-1] - entropies[0]) / max(1, sizes[-1] - sizes[0])
+    fall = entropies[-1] - entropies[0]
+    slope = fall / max(1, sizes[-1] - sizes[0])
     return int(np.argmax(slope * sizes - entropies))
 
 
@@ -83,8 +85,8 @@ def f95(counts: Numbers) -> float:
         raise CriterionError(
             "a count is negative or not finite, or there are no counts; give counts of a vocabulary"
         )
-    ordered = np.sort(counts)[::-1]
-    return float(ordered[int(np.ceil(0.95 * len(ordered))) - 1])
+    rank = int(np.ceil(0.95 * len(counts)))
+    return float(np.sort(counts)[::-1][rank - 1])
 
 
 def renyi_efficiency(counts: Numbers, *, alpha: float = 2.5) -> float:
@@ -152,7 +154,9 @@ def percentile_frequency(counts: Numbers, *, low: float = 0.03, high: float = 0.
     if not 0 <= low < high <= 1:
         raise ConfigError(f"low is {low}, high {high}; give 0 ≤ low < high ≤ 1")
     p = np.sort(probs(counts))[::-1]
-    return float(p[int(low * len(p)) : int(high * len(p))].sum())
+    first = int(low * len(p))
+    end = int(high * len(p))
+    return float(p[first:end].sum())
 
 
 def rare_share(counts: Numbers, *, below: int = 100) -> float:
@@ -183,5 +187,7 @@ def source_shares(counts: Longs) -> Floats:
 
     counts: (n_sources, n_tokens)
     """
-    used = counts[:, counts.sum(axis=0) > 0]
-    return np.asarray((used / used.sum(axis=0)).sum(axis=1) / max(1, used.shape[1]))
+    totals = counts.sum(axis=0)
+    shares = counts[:, totals > 0] / totals[totals > 0]
+    n_used = shares.shape[1]
+    return np.asarray(shares.sum(axis=1) / max(1, n_used))

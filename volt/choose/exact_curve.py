@@ -5,6 +5,7 @@ MUV(v_t) = −(H_t − H_{t−1}) / (|v_t| − |v_{t−1}|)       (Eq. 1), which
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import get_args
 
@@ -54,11 +55,14 @@ def muv_search(candidates: Candidates, *, length: Length = "type") -> EntropyCur
     lengths = candidates.lengths
 
     # With N = Σ n:  −Σ P log P = log N − (Σ n log n) / N
-    n = candidates.curve(lambda counts, _: counts)[merges_at]
-    n_log_n = candidates.curve(lambda counts, _: counts * np.log(np.maximum(counts, 1)))[merges_at]
+    def at_sizes(term: Callable[[Longs, Longs], Floats | Longs]) -> Floats:
+        return candidates.curve(term)[merges_at]
+
+    n = at_sizes(lambda counts, _: counts)
+    n_log_n = at_sizes(lambda counts, _: counts * np.log(np.maximum(counts, 1)))
     if length == "type":
-        means = (np.cumsum(lengths) / np.arange(1, len(lengths) + 1))[sizes - 1]
+        means = np.cumsum(lengths)[sizes - 1] / sizes
     else:
-        means = candidates.curve(lambda counts, tokens: counts * lengths[tokens])[merges_at] / n
+        means = at_sizes(lambda counts, tokens: counts * lengths[tokens]) / n
     entropies = (np.log(n) - n_log_n / n) / means
     return EntropyCurve(sizes, entropies, muv(entropies, sizes), n.astype(np.int64))

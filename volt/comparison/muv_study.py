@@ -150,7 +150,7 @@ CURVE_POINTS = 500
 class Argmax:
     """The size with the greatest MUV (Eq. 1) among some sizes.
 
-    over: which sizes: "grid", those of the paper; "every size"; or "floor", every 1,000th size from `floor` on
+    over: which sizes: "grid", the paper's; "every size"; or "floor", every 1,000th from `floor` on
     length: whether Eq. 2 averages the length of tokens ("type") or of pieces ("occurrence")
     """
 
@@ -200,7 +200,8 @@ def muv_study(
 
 def _curve_points(by_type: EntropyCurve, by_occurrence: EntropyCurve) -> dict[str, list[float]]:
     """Return evenly spaced points of both curves, as columns."""
-    at = np.unique(np.linspace(0, len(by_type.sizes) - 1, CURVE_POINTS).round().astype(int))
+    places = np.linspace(0, len(by_type.sizes) - 1, CURVE_POINTS)
+    at = np.unique(places.round().astype(int))
     sizes = by_type.sizes[at]
     entropies = by_type.entropies[at]
     occurrence_entropies = by_occurrence.entropies[at]
@@ -227,7 +228,10 @@ def _argmaxes(
 ) -> list[Argmax]:
     first = candidates.n_atoms
     end = candidates.n_tokens + 1
-    grids: list[tuple[str, Sequence[int]]] = [("grid", reached), ("every size", range(first, end))]
+    grids: list[tuple[str, Sequence[int]]] = [
+        ("grid", reached),
+        ("every size", range(first, end)),
+    ]
     floors = [first, *(floor for floor in FLOORS if floor > first)]
     grids += [("floor", range(floor, end, grid_step)) for floor in floors]
 

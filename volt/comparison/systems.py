@@ -1,4 +1,4 @@
-"""A search, a size, a file or another library → `System`: a vocabulary, how it splits words, its cost.
+"""A search, a size, a file or another library → `System`: a vocabulary that splits words.
 
     volt RULE           the kept tokens of the size that the rule picks, from one search
     muv-search          the BPE vocabulary with the greatest MUV (Eq. 1) on the paper's grid of sizes
@@ -285,7 +285,8 @@ def joined_system(name: str, systems: dict[str, System], **facts: Any) -> System
 
     def cut(words: Sequence[str], source: str) -> Cuts:
         cuts = systems[source].cut(words, source)
-        return replace(cuts, ids=np.where(cuts.ids < 0, -1, cuts.ids + offsets[source]))
+        shifted = cuts.ids + offsets[source]
+        return replace(cuts, ids=np.where(cuts.ids < 0, -1, shifted))
 
     return System(
         name,

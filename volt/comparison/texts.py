@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+import numpy as np
 import polars as pl
 
 from volt import arguments
@@ -59,8 +60,10 @@ class NamedText:
 
     @property
     def characters(self) -> Counter[str]:
-        table = self.counts.table.with_columns(pl.col("word").str.split("")).explode("word")
-        return Counter(dict(table.group_by("word").agg(pl.col("count").sum()).sort("word").rows()))
+        characters = pl.col("word").str.split("")
+        table = self.counts.table.with_columns(characters).explode("word")
+        sums = table.group_by("word").agg(pl.col("count").sum()).sort("word")
+        return Counter(dict(sums.rows()))
 
 
 def read_sources(
@@ -101,7 +104,7 @@ def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
         fitting = [line[:160] for line in lines if line]
     if not fitting:
         return ()
-    places = [number * (len(fitting) - 1) // max(1, n - 1) for number in range(n)]
+    places = np.linspace(0, len(fitting) - 1, n).astype(int)
     return tuple(dict.fromkeys(fitting[place] for place in places))
 
 

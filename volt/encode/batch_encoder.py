@@ -25,7 +25,7 @@ from volt.encode.arrays import Array, Ints, Longs, sizes_of
 from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import UnitRule, split_lines, unit_words, word_lines
-from volt.encode.rendering import Rendering, places_of
+from volt.encode.rendering import Rendering
 from volt.errors import ConfigError
 from volt.files.blocks import utf8_error
 from volt.files.threads import available_cores, in_order
@@ -58,8 +58,8 @@ class Dropout:
         if seed is None or seed < 0:
             message = f"dropout needs a seed, a whole number of 0 or more, not {seed}; encode with"
             raise ConfigError(message, hint={"seed": 1})
-        [state] = np.random.SeedSequence(seed).generate_state(1, np.uint64).view(np.int64)
-        return cls(probability, int(state))
+        [state] = np.random.SeedSequence(seed).generate_state(1, np.uint64)
+        return cls(probability, int(state.astype(np.int64)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,15 +220,14 @@ class BatchEncoder:
 
 def expanded(numbers: Ints, ends: Longs, starts: Longs, values: Array) -> EncodedPart:
     """Return the values of numbered rows: row r is values[starts[r]:starts[r + 1]]. ends: where each line ends"""
-    sizes = np.diff(starts)[numbers]
-    out = values[places_of(starts[numbers], sizes)]
-    out_ends = np.append(0, np.cumsum(sizes))[ends]
-    if values.dtype == np.uint8:  # text, in which a line end replaces each line's last space
-        is_empty = sizes_of(out_ends) == 0
-        out = np.insert(out, out_ends[is_empty], 0)
-        out_ends += np.cumsum(is_empty)
-        out[out_ends - 1] = 0x0A
-    return EncodedPart(out, out_ends)
+    from volt.kernels.decode import expand
+
+    is_text = values.dtype == np.uint8
+    n_values = int(np.diff(starts)[numbers].sum())
+    out = np.empty(n_values + len(ends), values.dtype)
+    out_ends = np.empty(len(ends), np.int64)
+    n = expand(numbers, ends, starts, values, out, out_ends, is_text)
+    return EncodedPart(out[:n], out_ends)
 
 
 def _ends_of_groups(ends: Longs, sizes: Longs) -> Longs:
@@ -291,7 +290,8 @@ class Encoded:
         for part in parts:
             end = n + len(part.values)
             if end > len(ids):
-                ids = np.concatenate([ids[:n], np.empty(max(end - n, n // 2), np.int32)])
+                more = np.empty(max(end - n, n // 2), np.int32)
+                ids = np.append(ids[:n], more)
             ids[n:end] = part.values
             offsets.append(part.ends + n)
             n = end

@@ -6,7 +6,7 @@ import re
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Collection, Iterable, Iterator, Set
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -134,7 +134,8 @@ class Decoder:
     def decode_bytes(self, ids: Ints, offsets: Longs) -> bytes:
         """Decode flat ids into lines of UTF-8 text, each with a line end."""
         ids, offsets = self.checked(ids, offsets)
-        text = b"".join(out[1 : ends[-1] + 1].tobytes() for ends, out in self._blocks(ids, offsets))
+        blocks = self._blocks(ids, offsets)
+        text = b"".join(out[1 : ends[-1] + 1].tobytes() for ends, out in blocks)
         if _may_spell_spaces(self.vocabulary) and PREFIX.encode() in text:
             return "".join(f"{line}\n" for line in self.decode_lines(ids, offsets)).encode()
         holds_bytes = self.vocabulary.byte_fallback or self.vocabulary.pretokenizer.is_bytes
@@ -182,12 +183,12 @@ class Decoder:
 
     def _split(self, out: Bytes, ends: Longs) -> list[str]:
         """Return a block's lines; decode them together, several times faster, if none contains a line end."""
-        lines = _decoded(out[1 : ends[-1]].data, self.vocabulary).split("\n")
+        text = _decoded(out[1 : ends[-1]].data, self.vocabulary)
+        lines = text.split("\n")
         if len(lines) == len(ends):
             return lines
-        starts = [1, *(ends[:-1] + 1).tolist()]
-        spans = zip(starts, ends.tolist(), strict=True)
-        return [_decoded(out[start:end].data, self.vocabulary) for start, end in spans]
+        spans = pairwise([0, *ends.tolist()])
+        return [_decoded(out[start + 1 : end].data, self.vocabulary) for start, end in spans]
 
     def checked(self, ids: Ints, offsets: Longs) -> tuple[Ints, Longs]:
         """Check bounds, because compiled code does not. Return the ids, and the offsets moved to start at 0."""
@@ -196,20 +197,26 @@ class Decoder:
             for place in np.flatnonzero((ids < 0) | (ids >= self._n_pieces)).tolist():
                 raise out_of_range(ids[place], place, self._n_pieces)
 
-        offsets = np.require(offsets if len(offsets) else [0], np.int64, ("C", "A", "W"))
-        if offsets[0] < 0 or offsets[-1] > len(ids) or (offsets[:-1] > offsets[1:]).any():
+        if not len(offsets):
+            offsets = np.zeros(1, np.int64)
+        offsets = np.require(offsets, np.int64, ("C", "A", "W"))
+        falls = (offsets[:-1] > offsets[1:]).any()
+        if falls or offsets[0] < 0 or offsets[-1] > len(ids):
             raise VocabularyError(
                 f"offsets must not decrease, or lie outside 0 to {len(ids)}, the number of ids"
             )
-        ids = ids[offsets[0] : offsets[-1]].astype(np.int32, casting="same_kind", copy=False)
-        return np.require(ids, requirements=("C", "A", "W")), offsets - offsets[0]
+        ids = ids[offsets[0] : offsets[-1]]
+        ids = ids.astype(np.int32, casting="same_kind", copy=False)
+        ids = np.require(ids, requirements=("C", "A", "W"))
+        return ids, offsets - offsets[0]
 
     def _fault(
         self, text: bytes, fault: int, place: Callable[[int], str]
     ) -> CorpusError | VocabularyError:
         line = text.rfind(b"\n", 0, fault) + 1
         start = max(line, text.rfind(b" ", 0, fault) + 1)
-        word = re.split(rb"\r?\n| ", text[start:], maxsplit=1)[0].decode(errors="replace")
+        data, *_ = re.split(rb"\r?\n| ", text[start:], maxsplit=1)
+        word = data.decode(errors="replace")
         where = place(text.count(b"\n", 0, fault))
         if word.isascii() and word.isdecimal():
             n_before = len(text[line:start].split())
@@ -286,8 +293,9 @@ def _table(vocabulary: Vocabulary) -> TextTable:
     for text in texts:
         size = len(text) if len(text) <= SHORT else LONG
         rows += text[:SHORT].ljust(SHORT, b"\0") + bytes([size])
-    starts = np.cumsum([0, *map(len, texts)], dtype=np.int64)
-    data = b"".join([*texts, bytes(PADDING)])
+    data = bytearray(b"".join([*texts, bytes(PADDING)]))
     return TextTable(
-        np.frombuffer(rows, "<u8").copy(), starts, np.frombuffer(data, np.uint8).copy()
+        np.frombuffer(rows, "<u8"),
+        np.cumsum([0, *map(len, texts)], dtype=np.int64),
+        np.frombuffer(data, np.uint8),
     )

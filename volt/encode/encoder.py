@@ -155,7 +155,7 @@ class Encoder:
 
         line: text
         """
-        return len(self.encode_batch([inputs.checked_line(line, "count")]).ids)
+        return len(self.encode_ids(inputs.checked_line(line, "count")))
 
     def encode_lines(
         self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, first: int = 0

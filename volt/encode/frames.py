@@ -56,7 +56,8 @@ class Frame:
             for name, token in (("bos", bos), ("prepend", prepend), ("eos", eos))
             if token is not None
         }
-        return cls(ids.get("bos", ()) + ids.get("prepend", ()), ids.get("eos", ()))
+        front = ids.get("bos", ()) + ids.get("prepend", ())
+        return cls(front, ids.get("eos", ()))
 
     @classmethod
     def of_roles(cls, vocabulary: Vocabulary, *, bos: bool = False, eos: bool = False) -> Frame:
@@ -73,8 +74,9 @@ class Frame:
         starts = _starts(ends)
         edges = np.stack([starts, ends], axis=1)
         places = np.repeat(edges, (len(self.front), len(self.back)), axis=1)
-        own = np.tile(np.array(self.front + self.back, np.int32), len(ends))
-        return np.insert(ids, places.ravel(), own), ends - starts + places.shape[1]
+        own = np.array(self.front + self.back, np.int32)
+        ids = np.insert(ids, places.ravel(), np.tile(own, len(ends)))
+        return ids, ends - starts + len(own)
 
     def fit(self, ids: Ints, ends: Longs, *, truncate: int | None) -> tuple[Ints, Longs]:
         """Put the special tokens around each line, after removing the last ids of lines longer than `truncate`.
@@ -95,7 +97,8 @@ class Frame:
     def room(self, truncate: int) -> int:
         """Return the number of ids of text in a line of `truncate` ids. Raises ConfigError if there is no room."""
         n_own = len(self.front) + len(self.back)
-        return arguments.whole(truncate, "truncate", low=max(1, n_own), high=_MOST) - n_own
+        low = max(1, n_own)
+        return arguments.whole(truncate, "truncate", low=low, high=_MOST) - n_own
 
 
 def _starts(ends: Longs) -> Longs:
@@ -149,7 +152,9 @@ class PaddedIds:
         """
         sizes = sizes_of(ends)
         longest = int(sizes.max(initial=0))
-        length = longest if pad_to is None else arguments.whole(pad_to, "pad_to", low=1, high=_MOST)
+        length = longest
+        if pad_to is not None:
+            length = arguments.whole(pad_to, "pad_to", low=1, high=_MOST)
         if longest > length:
             index = int(sizes.argmax())
             line = place(index) if place else f"line {index + 1}"

@@ -51,8 +51,8 @@ class TokenAtoms(NamedTuple):
     def only(self, chosen: Flags) -> TokenAtoms:
         """Return the atoms of chosen tokens; other tokens keep their numbers, without atoms."""
         sizes = self.sizes
-        is_chosen = np.repeat(chosen, sizes)
-        return TokenAtoms(self.symbols[is_chosen], np.cumsum(np.where(chosen, sizes, 0)))
+        symbols = self.symbols[np.repeat(chosen, sizes)]
+        return TokenAtoms(symbols, np.cumsum(sizes * chosen))
 
 
 def merged(atoms: TokenAtoms, merges: Merges) -> tuple[Ints, Longs]:
@@ -60,15 +60,18 @@ def merged(atoms: TokenAtoms, merges: Merges) -> tuple[Ints, Longs]:
     from volt.kernels.apply_bpe import PieceRule, encode_words
     from volt.kernels.bpe_tables import no_spellings
 
-    n = int(max(merges.results.max(initial=0), atoms.symbols.max(initial=0))) + 1
+    symbols = np.append(merges.results, atoms.symbols)
+    n = int(symbols.max(initial=0)) + 1
     retain_all = PieceRule(np.ones(n, np.uint8), np.full(n, -1), no_spellings())
-    return encode_words(*atoms, merges, retain_all, 0.0, np.zeros(1, np.int64))
+    state = np.zeros(1, np.int64)
+    return encode_words(*atoms, merges, retain_all, 0.0, state)
 
 
 def _ranks(results: Ints, n_tokens: int) -> Ints:
     """Return the lowest rank at which a merge makes each token; -1 for others."""
     ranks = np.full(n_tokens, -1, np.int32)
-    ranks[results[::-1]] = np.arange(len(results), dtype=np.int32)[::-1]
+    downward = np.arange(len(results) - 1, -1, -1, dtype=np.int32)
+    ranks[results[::-1]] = downward  # the lowest rank is written last
     return ranks
 
 
@@ -93,9 +96,11 @@ def _enter_own_pairs(merges: Merges, atoms: TokenAtoms) -> bool:
 
     for size in np.unique(sizes[is_merged]).tolist():
         tokens = np.flatnonzero(is_merged & (sizes == size))
-        places = (atoms.ends[tokens] - size)[:, None] + np.arange(size)
+        starts = atoms.ends[tokens] - size
+        places = starts[:, None] + np.arange(size)
         ends = np.arange(1, len(tokens) + 1) * size
-        symbols, ends = merged(TokenAtoms(atoms.symbols[places].ravel(), ends), merges)
+        chosen = TokenAtoms(atoms.symbols[places].ravel(), ends)
+        symbols, ends = merged(chosen, merges)
 
         are_two = sizes_of(ends) == 2
         lefts = symbols[ends[are_two] - 2]
@@ -219,7 +224,8 @@ class MergeTables:
         """Return the pieces of each word. state: dropout's generator"""
         if not words:
             return []
-        symbols, ends = self.encode_atoms(*self.atoms_of_words(words), dropout=dropout, state=state)
+        atoms, ends = self.atoms_of_words(words)
+        symbols, ends = self.encode_atoms(atoms, ends, dropout=dropout, state=state)
         numbers = symbols.tolist()
         spelled = list(map(self.spell, numbers))
         if self.vocabulary.fuse_unk:
@@ -242,7 +248,8 @@ class MergeTables:
 
     def atoms_of_words(self, words: Sequence[str]) -> tuple[Ints, Longs]:
         """Return the atoms of words as symbols, and where each word ends."""
-        return self.atoms("".join(words), np.fromiter(map(len, words), np.int64, len(words)))
+        lengths = np.fromiter(map(len, words), np.int64, len(words))
+        return self.atoms("".join(words), lengths)
 
     def atoms(self, text: str, lengths: Longs) -> tuple[Ints, Longs]:
         """Return the atoms of words as symbols, and where each word ends. text: the words, concatenated."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from volt.encode.arrays import Ints, Longs
 from volt.encode.pretokens import own_characters
+from volt.encode.rendering import places_of
 from volt.fork_guard import about_to_use_polars
 from volt.text.atoms import SPACE, SUFFIX
 from volt.text.byte_alphabet import BYTE_TOKENS, to_bytes
@@ -55,7 +56,7 @@ def align(normalizer: Normalizer, line: str) -> tuple[str, Longs]:
     n_after = after.str.len_chars().to_numpy().astype(np.int64)
     starts = np.repeat(np.cumsum(n_before) - n_before, n_after)
     sizes = np.repeat(n_before, n_after)
-    places = np.arange(len(starts)) - np.repeat(np.cumsum(n_after) - n_after, n_after)
+    places = places_of(np.zeros(len(n_after), np.int64), n_after)
 
     # parts that normalising does not change map character by character
     is_equal = np.repeat((before == after).to_numpy(), n_after)
@@ -76,7 +77,7 @@ def word_spans(
         spans = _match_spans(pretokenizer, text)
     else:
         spans = _spans_in_order(pretokenizer, text, words, hidden=hidden)
-    return [(word, start, end) for word, (start, end) in zip(words, spans, strict=True)]
+    return [(word, *span) for word, span in zip(words, spans, strict=True)]
 
 
 def _spans_in_order(
@@ -84,8 +85,10 @@ def _spans_in_order(
 ) -> Iterator[tuple[int, int]]:
     """Yield the span of each word, which follows the previous word."""
     added = pretokenizer.dummy_places(text, hidden=hidden)
-    parts = [text[start:end] for start, end in pairwise([0, *added, len(text)])]
-    source = SPACE.join(parts) if added else text
+    source = text
+    if added:
+        bounds = pairwise([0, *added, len(text)])
+        source = SPACE.join(text[start:end] for start, end in bounds)
     keeps_spaces = pretokenizer.keeps_spaces and not pretokenizer.is_bytes
     shown = " " if keeps_spaces else SPACE  # the character that "▁" stands for
     source = source.replace(SPACE, shown)
@@ -142,7 +145,8 @@ def encode_offsets(
     ends = [0, *edges[from_hidden[:, 1]].tolist()]
 
     spans = word_spans(vocabulary.pretokenizer, normal, hidden=bool(special.user))
-    [words] = own.restored([[word for word, _, _ in spans]], is_bytes=is_bytes)
+    words = [word for word, _, _ in spans]
+    [words] = own.restored([words], is_bytes=is_bytes)
     pieces_of_words = encode_words(words)
     for number, (_, start, end) in enumerate(spans):
         in_word = list(_within_word(vocabulary, pieces_of_words[number]))
@@ -150,7 +154,8 @@ def encode_offsets(
         for piece, first, last in in_word:
             i = start + max(0, first - n_added)
             j = start + max(0, last - n_added)
-            yield piece, starts[i], ends[j] if j > i else starts[i], number
+            end_in_line = ends[j] if j > i else starts[i]
+            yield piece, starts[i], end_in_line, number
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,18 +189,20 @@ class Spans:
         lines: texts
         encode_words: returns the pieces of each word
         """
-        ids = vocabulary.ids
+        known = vocabulary.ids
         unk = vocabulary.unk_id
         rows = []
         offsets = [0]
         for line in lines:
             for piece, *span in encode_offsets(vocabulary, line, encode_words=encode_words):
-                number = ids.get(piece, unk)
+                number = known.get(piece, unk)
                 if number is not None:
                     rows.append((number, *span))
             offsets.append(len(rows))
-        numbers, starts, ends, words = np.array(rows, np.int64).reshape(-1, 4).T.copy()
-        return cls(numbers.astype(np.int32), starts, ends, words, np.array(offsets, np.int64))
+        columns = np.array(rows, np.int64).reshape(-1, 4).T.copy()
+        numbers, starts, ends, words = columns
+        ids = numbers.astype(np.int32)
+        return cls(ids, starts, ends, words, np.array(offsets, np.int64))
 
 
 def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tuple[str, int, int]]:
@@ -206,7 +213,9 @@ def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tupl
     start = 0
     for piece, text in zip(pieces, data, strict=True):
         end = start + len(text)
-        first = n_started[start + 1] - 1 if text else n_started[start]
+        first = n_started[start]
+        if text:
+            first = n_started[start + 1] - 1
         yield piece, first, n_started[end]
         start = end
 
@@ -218,7 +227,8 @@ def _text_of(vocabulary: Vocabulary, piece: str) -> bytes:
         return b"x"
     if vocabulary.byte_fallback and not is_bytes and piece in BYTE_TOKENS:
         return bytes([int(piece[3:5], 16)])
-    text = piece.removesuffix(SUFFIX) if vocabulary.marker == "suffix" else piece
+    if vocabulary.marker == "suffix":
+        piece = piece.removesuffix(SUFFIX)
     if is_bytes:
-        return to_bytes(text)
-    return text.encode()
+        return to_bytes(piece)
+    return piece.encode()

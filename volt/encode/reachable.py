@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import chain, product
+from itertools import chain, product, starmap
 from math import prod
 from random import Random
 from typing import Any, Literal, NamedTuple
@@ -46,12 +46,10 @@ class Form(NamedTuple):
     """A text that merges into one symbol.
 
     text: its characters, or its bytes in GPT-2's alphabet, without the marker
-    at_edge: whether it has the marker, at the start or end of its word
     """
 
     symbol: int
     text: str
-    at_edge: bool
 
 
 def spelled(vocabulary: Vocabulary, text: str) -> str | None:
@@ -146,8 +144,11 @@ def _completed(data: bytes) -> list[str]:
         ends = _characters(data, at_end=True)[: _MOST // 2]
         return ends + _characters(data, at_end=False)[: _MOST // 2]
     end = start + len(middle.encode())
-    befores = _characters(data[:start], at_end=True) if start else [""]
-    afters = _characters(data[end:], at_start=True) if end < len(data) else [""]
+    befores = afters = [""]
+    if start:
+        befores = _characters(data[:start], at_end=True)
+    if end < len(data):
+        afters = _characters(data[end:], at_start=True)
     return [f"{before}{middle}{after}" for before, after in _some([befores, afters])]
 
 
@@ -226,7 +227,8 @@ def reach(vocabulary: Vocabulary) -> Reach:
         if token in producing:
             texts[token] = producing[token]
             continue
-        why = _why(vocabulary, merged_forms.get(token, []), normal_forms.get(token, []))
+        allowed = merged_forms.get(token, [])
+        why = _why(vocabulary, allowed, normal_forms.get(token, []))
         if why is None:
             undecided.append(token)
         else:
@@ -237,10 +239,10 @@ def reach(vocabulary: Vocabulary) -> Reach:
 def _whole_forms(tables: MergeTables) -> list[Form]:
     """Return the forms that merge into one symbol."""
     marker = tables.vocabulary.marker
-    forms = [Form(number, token, False) for number, token in enumerate(tables.tokens)]
-    inner = _becoming_one(tables, forms)
+    forms = list(starmap(Form, enumerate(tables.tokens)))
+    inner = _becoming_one(tables, forms, "none")
     if marker == "suffix":
-        return inner + _becoming_one(tables, _at_edge(marker, forms))
+        return inner + _becoming_one(tables, _at_edge(marker, forms), marker)
     return inner + _at_edge(marker, inner)  # the same symbols at the start of a word
 
 
@@ -250,7 +252,7 @@ def _words(tables: MergeTables) -> list[Form]:
     if not vocabulary.whole_words:
         return []
     numbers = np.flatnonzero(tables.retained).tolist()
-    forms = [Form(number, tables.tokens[number], False) for number in numbers]
+    forms = [Form(number, tables.tokens[number]) for number in numbers]
     if vocabulary.marker != "none":
         forms = _at_edge(vocabulary.marker, forms)
     return [form for form in forms if form.text and spelled(vocabulary, form.text) is not None]
@@ -261,27 +263,24 @@ def _at_edge(marker: Marker, forms: list[Form]) -> list[Form]:
     if marker == "none":
         return []
     result = []
-    for number, text, _ in forms:
+    for number, text in forms:
         bare = text.removeprefix(PREFIX) if marker == "prefix" else text.removesuffix(SUFFIX)
         if bare != text and (bare or marker == "prefix"):
-            result.append(Form(number, bare, True))
+            result.append(Form(number, bare))
     return result
 
 
-def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
+def _becoming_one(tables: MergeTables, forms: list[Form], marker: Marker) -> list[Form]:
     """Return the forms that merge into their own symbol, or into a lone unknown character with its spelling."""
-    if not forms:
-        return []
-    texts = [form.text for form in forms]
-    codes, ends = atom_codes(texts, marker="suffix" if forms[0].at_edge else "none")
+    codes, ends = atom_codes([form.text for form in forms], marker=marker)
     symbols, ends = merged(TokenAtoms(tables.symbol_of[codes], ends), tables.merges)
     is_one = sizes_of(ends) == 1
     result = []
     for place in np.flatnonzero(is_one).tolist():
         form = forms[place]
         symbol = int(symbols[ends[place] - 1])
-        is_alike = symbol < 0 and tables.spell(symbol) == (tables.tokens[form.symbol],)
-        if symbol == form.symbol or is_alike:
+        spelling = (tables.tokens[form.symbol],)
+        if symbol == form.symbol or (symbol < 0 and tables.spell(symbol) == spelling):
             result.append(form)
     return result
 
@@ -319,7 +318,8 @@ def _left_by_normalizer(vocabulary: Vocabulary, forms: Forms) -> Forms:
     }
     whole = sorted({text for text in texts.values() if text is not None})
     series = pl.Series(whole, dtype=pl.String)
-    normal = {None, *series.filter(vocabulary.normalizer.apply_series(series) == series).to_list()}
+    is_normal = vocabulary.normalizer.apply_series(series) == series
+    normal = {None, *series.filter(is_normal).to_list()}
     result: Forms = {}
     for token, own in forms.items():
         left = [form for form in own if texts[form.text] in normal]

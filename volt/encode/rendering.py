@@ -69,7 +69,8 @@ class Rendering:
     def _values(self, symbols: list[int]) -> tuple[list[int], Array]:
         """Return the number of values of each symbol, and all values."""
         spelled = list(map(self._spell, symbols))
-        return list(map(len, spelled)), np.fromiter(chain.from_iterable(spelled), self.dtype)
+        values = np.fromiter(chain.from_iterable(spelled), self.dtype)
+        return list(map(len, spelled)), values
 
     def _spell(self, symbol: int) -> Sequence[int] | bytes:
         vocabulary = self._tables.vocabulary
@@ -101,7 +102,8 @@ class Rendering:
     def unknown(self) -> set[str]:
         """Return the characters expanded so far that the vocabulary cannot spell."""
         pieces = {self._tables.spell(symbol)[0] for symbol in self._rows.known}
-        return {piece.removesuffix(SUFFIX) for piece in pieces - self._tables.vocabulary.ids.keys()}
+        pieces -= self._tables.vocabulary.ids.keys()
+        return {piece.removesuffix(SUFFIX) for piece in pieces}
 
     def numbered(self, symbols: Ints) -> tuple[Ints, _Rows]:
         """Return the row of each symbol, and the rows."""
@@ -114,11 +116,17 @@ class Rendering:
         missing = [symbol for symbol in distinct.tolist() if symbol not in rows.known]
         if missing:
             sizes, values = self._values(missing)
-            starts = np.append(rows.starts, rows.starts[-1] + np.cumsum(sizes))
-            known = rows.known | dict(zip(missing, count(len(rows.starts) - 1)))
-            rows = self._rows = _Rows(starts, np.append(rows.values, values), known)
+            new_starts = rows.starts[-1] + np.cumsum(sizes)
+            numbered = zip(missing, count(len(rows.starts) - 1))
+            rows = _Rows(
+                np.append(rows.starts, new_starts),
+                np.append(rows.values, values),
+                rows.known | dict(numbered),
+            )
+            self._rows = rows
+        known_rows = [rows.known[symbol] for symbol in distinct.tolist()]
         numbers = symbols.copy()
-        numbers[unknown] = np.array([rows.known[symbol] for symbol in distinct.tolist()])[places]
+        numbers[unknown] = np.array(known_rows)[places]
         return numbers, rows
 
 

@@ -183,7 +183,8 @@ class UnitCache:
             return
         left = []
         for numbers in np.array_split(self.pending, 1 + self._n_pending // _N_AT_ONCE):
-            n_bytes = int((self._table.starts[numbers + 1] - self._table.starts[numbers]).sum())
+            starts = self._table.starts
+            n_bytes = int((starts[numbers + 1] - starts[numbers]).sum())
             n_values = 2 * (n_bytes + len(numbers)) * self._encoder.widest
             self._reserve(self._n_values + n_values + ROOM)
             data = self._table.bytes[:]

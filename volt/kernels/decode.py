@@ -1,4 +1,4 @@
-"""Decode ids to text, and parse ids written as text.
+"""Decode ids to text, parse ids written as text, and expand numbers to the values that they stand for.
 
 A row of 16 bytes holds a piece of at most 15 bytes and its length.
 """
@@ -9,7 +9,7 @@ import numpy as np
 
 from volt.kernels.arrays import ByteArray, IntArray, KeyArray, LongArray, TextArray
 from volt.kernels.intrinsics import PADDING, load64, store64
-from volt.kernels.jit import inlined, loop
+from volt.kernels.jit import inlined, loop, releasing
 
 SHORT = 15  # bytes that fit into a row
 LONG = 255  # replaces the length of a text that does not fit
@@ -22,6 +22,35 @@ class TextTable(NamedTuple):
     rows: KeyArray  # (2 · n_pieces,) uint64, the first 15 bytes of each text, then their number or LONG
     starts: LongArray  # (n_pieces + 1,), where each text starts in `bytes`
     bytes: ByteArray  # uint8, text after text, and PADDING
+
+
+@releasing
+def expand(
+    numbers: IntArray,
+    line_ends: LongArray,
+    starts: LongArray,
+    values: IntArray | ByteArray,
+    out: IntArray | ByteArray,
+    out_ends: LongArray,
+    is_text: bool,
+) -> int:
+    """Write the values of each number, values[starts[number]:starts[number + 1]]. Return how many were written.
+
+    is_text: whether to write text, in which a line end replaces each line's last space, or is all of an empty line
+    """
+    done = at = 0
+    for line in range(len(line_ends)):
+        line_start = at
+        for number in numbers[done : line_ends[line]]:
+            for i in range(starts[number], starts[number + 1]):
+                out[at] = values[i]
+                at += 1
+        if is_text:
+            at += int(at == line_start)
+            out[at - 1] = _NEWLINE
+        done = line_ends[line]
+        out_ends[line] = at
+    return at
 
 
 @inlined

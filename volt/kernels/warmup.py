@@ -64,7 +64,7 @@ JOBS: dict[Job, tuple[str, ...]] = {
         "unit_table.complete",
         "unit_table.rebuild",
     ),
-    "dropout": ("apply_bpe.sample_each", "apply_bpe.start_line"),
+    "dropout": ("apply_bpe.sample_each", "apply_bpe.start_line", "decode.expand"),
     "decode": ("decode.expand_lines", "decode.parse_ids"),
     "stream": (
         "batching.apportion",

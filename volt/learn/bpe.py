@@ -136,7 +136,8 @@ def learn_merges(
 
 def spelled_atoms(codes: Sequence[int]) -> tuple[list[str], Flags]:
     """Return the string of each atom, and 1 for each atom that ends a word."""
-    return [atom_text(code) for code in codes], np.array([code & 1 for code in codes], np.uint8)
+    final = np.array([code & 1 for code in codes], np.uint8)
+    return list(map(atom_text, codes)), final
 
 
 def token_strings(tokens: Sequence[str], n_more: int) -> TokenStrings:
@@ -144,7 +145,7 @@ def token_strings(tokens: Sequence[str], n_more: int) -> TokenStrings:
     from volt.kernels.arrays import TokenStrings
 
     starts = np.zeros(len(tokens) + n_more + 2, np.int64)
-    np.cumsum([len(token) for token in tokens], out=starts[1 : len(tokens) + 1])
+    starts[1 : len(tokens) + 1] = np.cumsum(list(map(len, tokens)))
     return TokenStrings(_code_points("".join(tokens)), starts)
 
 
@@ -280,7 +281,8 @@ def without(
 ) -> tuple[NDArray[Any], Longs, Longs]:
     """Remove some symbols from words, and split the words there."""
     left = ~removed
-    words = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))[left]
+    lengths = np.diff(ends, prepend=0)
+    words = np.repeat(np.arange(len(ends)), lengths)[left]
     parts = words + np.cumsum(removed)[left]  # differs between neighbours that were split
     starts = np.flatnonzero(np.diff(parts, prepend=-1))
     new_ends = np.append(starts[1:], len(words))[: len(starts)]
@@ -324,7 +326,8 @@ def _candidates(
         if result == len(tokens):
             tokens.append(tokens[first] + tokens[second])
     atom_counts = np.zeros(len(atoms), np.int64)
-    np.add.at(atom_counts, words.symbols, np.repeat(words.counts, np.diff(words.ends, prepend=0)))
+    symbol_counts = np.repeat(words.counts, np.diff(words.ends, prepend=0))
+    np.add.at(atom_counts, words.symbols, symbol_counts)
     trajectory = trajectory_of(atom_counts, parts, results, changes)
     lengths = token_lengths(tokens, marker=marker)
     return Candidates(
@@ -338,15 +341,17 @@ def trajectory_of(
     """Sum up the changes that merges make to each token's count, merge by merge."""
     ranks = changes.ranks
     n_merges = max(1, len(results))
-    tokens = np.concatenate([results[ranks], parts[ranks, 0], parts[ranks, 1]]).astype(np.int64)
-    amounts = np.concatenate([changes.counts, -changes.counts, -changes.counts])
-    keys, places = np.unique(tokens * n_merges + np.tile(changes.steps, 3), return_inverse=True)
+    tokens = np.column_stack([results, parts]).astype(np.int64)[ranks]
+    amounts = np.outer(changes.counts, [1, -1, -1])
+    all_keys = tokens * n_merges + changes.steps[:, None]
+    keys, places = np.unique(all_keys, return_inverse=True)
     sums = np.zeros(len(keys), np.int64)
-    np.add.at(sums, places, amounts)
+    np.add.at(sums, places.ravel(), amounts.ravel())
 
     tokens, merges = np.divmod(keys, n_merges)
     totals = np.cumsum(sums)
     first = np.searchsorted(tokens, tokens)  # the first change of each change's token
-    starts = np.append(atom_counts, np.zeros(len(results), np.int64))[tokens]
+    counts = np.append(atom_counts, np.zeros(len(results), np.int64))
+    starts = counts[tokens]
     after = starts + totals - (totals - sums)[first]
     return Trajectory(tokens.astype(np.int32), merges.astype(np.int32), after - sums, after)

@@ -155,7 +155,9 @@ class Parity:
     @property
     def cost(self) -> float:
         """The number of pieces of all sources, relative to plain BPE; 0.01 is one percent more."""
-        return sum(row.fair for row in self.sources) / sum(row.plain for row in self.sources) - 1
+        n_fair = sum(row.fair for row in self.sources)
+        n_plain = sum(row.plain for row in self.sources)
+        return n_fair / n_plain - 1
 
 
 def measure_parity(
@@ -220,7 +222,9 @@ def _length(counts: WordCounts, unit: Unit) -> int:
     word = pl.col("word").str.replace_all(_HIDDEN, "")
     if is_bytes and unit == "character":
         word = word.str.replace_all(_CONTINUING, "")
-    lengths = word.str.len_bytes() if unit == "byte" and not is_bytes else word.str.len_chars()
+    lengths = word.str.len_chars()
+    if unit == "byte" and not is_bytes:
+        lengths = word.str.len_bytes()
     total = (lengths.cast(pl.Int128) * pl.col("count")).sum()
     return int(counts.table.select(total).item())
 

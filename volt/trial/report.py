@@ -143,18 +143,20 @@ class TrialResult:
         return f"<TrialResult: {self.best:,} tokens are best, {bits}, {trainings}>"
 
     def _repr_html_(self) -> str:
-        points = list(zip(self.curve.sizes.tolist(), self.curve.means.tolist(), strict=True))
+        sizes = self.curve.sizes.tolist()
+        means = self.curve.means.tolist()
+        points = list(zip(sizes, means, strict=True))
         curve = html_curve(
             points,
             chosen=min(points, key=lambda point: point[1]),
             across="vocabulary size",
             upwards="bits per character",
         )
-        sizes, *others = (
+        by_size, *others = (
             html_table(table.heads, table.rows, strong=-1 if table.strong is None else table.strong)
             for table in report_tables(self)
         )
-        return html_page(self.answer, *map(html_note, self.warnings), curve, sizes, *others)
+        return html_page(self.answer, *map(html_note, self.warnings), curve, by_size, *others)
 
 
 def best_of(curve: Curve) -> int:
@@ -167,7 +169,8 @@ def close_to(curve: Curve) -> tuple[int, int]:
     Bits are interpolated over log size.
     """
     best = best_of(curve)
-    sizes = np.unique(np.geomspace(curve.sizes[0], curve.sizes[-1], 500).round().astype(int))
+    spaced = np.geomspace(curve.sizes[0], curve.sizes[-1], 500)
+    sizes = np.unique(spaced.round().astype(int))
     is_far = np.array([curve.at(size) > CLOSE * curve.best for size in sizes])
     below = np.flatnonzero(is_far & (sizes < best))
     above = np.flatnonzero(is_far & (sizes >= best))

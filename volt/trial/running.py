@@ -187,7 +187,11 @@ class Trainings:
 
     @property
     def scores(self) -> dict[tuple[int, int], float]:
-        return {(row["size"], row["seed"] - self.seed + 1): score(row) for row in self.rows}
+        scores = {}
+        for row in self.rows:
+            number = row["seed"] - self.seed + 1
+            scores[row["size"], number] = score(row)
+        return scores
 
     def seconds(self, size: int) -> float:
         """Estimate the seconds of a training by the longest of the nearest size."""
@@ -237,8 +241,16 @@ class Trainings:
     def _add(self, training: tuple[int, int], result: Mapping[str, Any]) -> None:
         size = training[0]
         seed = self.seed + training[1] - 1
-        labels = {"key": self.key(size, seed), "size": size, "seed": seed, **asdict(self.recipe)}
-        self.results.add({**labels, "device": self.device, **result})
+        self.results.add(
+            {
+                "key": self.key(size, seed),
+                "size": size,
+                "seed": seed,
+                **asdict(self.recipe),
+                "device": self.device,
+                **result,
+            }
+        )
         if self.recipe.readings == 1:
             return
 

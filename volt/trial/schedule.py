@@ -64,5 +64,9 @@ def wanted(scores: Mapping[tuple[int, int], float], sizes: Sizes) -> list[tuple[
     for seed in range(2, SEEDS + 1):
         order += [(place, seed) for place in near]
     last = len(sizes.values) - 1
-    trainings = [(sizes.values[min(max(place, 0), last)], seed) for place, seed in order]
-    return [training for training in dict.fromkeys(trainings) if training not in scores]
+    trainings = []
+    for place, seed in order:
+        size = sizes.values[min(max(place, 0), last)]
+        if (size, seed) not in scores:
+            trainings.append((size, seed))
+    return list(dict.fromkeys(trainings))

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence, Set
-from itertools import chain, count, pairwise, repeat
-from operator import ge
+from itertools import chain, pairwise
 from typing import Any, Literal, TypeAlias, get_args
 
 from volt import arguments
@@ -102,11 +101,12 @@ def order_faults(
 
 def joins_later(merges: Pairs) -> bool:
     """Check whether some merge joins a part that only a later merge makes."""
-    first = dict(zip(map("".join, reversed(merges)), range(len(merges) - 1, -1, -1), strict=True))
-    return any(
-        any(map(ge, map(first.get, parts, repeat(-1)), count()))
-        for parts in zip(*merges, strict=True)
-    )
+    later = set(map("".join, merges))
+    for left, right in merges:
+        if left in later or right in later:
+            return True
+        later.discard(left + right)
+    return False
 
 
 def merge_faults(

@@ -66,25 +66,6 @@ def test_options_are_arguments_of_a_stream():
     }
 
 
-TASKS = "tasks: {a: {type: mono, inputs: {i: {mono: a}}, weight: [1, 2, 3]}}\nschedule: {%s}\n"
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ("points: [3, 4]", (3, 4)),
-        ("points: [3, 4], unit: batches, batch_samples: 5", (15, 20)),
-        ("points: [3, 4], unit: updates, batch_samples: 5", (15, 20)),
-        ("points: [3, 4], unit: updates, batch_samples: 5, update_batches: 2", (30, 40)),
-    ],
-)
-def test_points_of_a_schedule_count_samples(options, expected):
-    """Points in batches or updates are converted to samples."""
-    first, second = expected
-    weight = Schedule(((0, 1.0), (first, 2.0), (second, 3.0)))
-    assert parse_config(TASKS % options).sources[0].weight == weight
-
-
 def test_missing_files_are_reported(tmp_path):
     """A missing file, model or function is reported with its line, before anything runs."""
     (tmp_path / "mine.py").write_text("def one(fields): return fields\n")

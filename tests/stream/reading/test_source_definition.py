@@ -1,115 +1,135 @@
-"""Files become segments, and segments become blocks that hold every line exactly once per epoch."""
+"""Declarations of sources are checked, and their checks of lines name what is unfit."""
 
 from __future__ import annotations
 
-import gzip
-import lzma
-from collections import Counter
-from pathlib import Path
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
-import zstandard
-from streams import numbered, write_lines
+from hypothesis import given
+from hypothesis import strategies as st
 
-from volt.errors import StreamError
-from volt.stream.reading.error_policy import ErrorPolicy
-from volt.stream.reading.open_source import OpenSource, open_source, read_block
-from volt.stream.reading.source_definition import Source
-from volt.stream.reading.unread_lines import LineBlock, rank_blocks
-from volt.stream.running.chunk_computation import Address, compute_chunk
+from volt.errors import ArgumentError, ConfigError
+from volt.stream import Checks, Schedule, Source
+from volt.stream.reading.source_definition import check_names
+from volt.stream.transforms.column import Column
+from volt.stream.transforms.documents import Repeat
+from volt.stream.transforms.filters import Length
+from volt.stream.transforms.line_batch import Batch
 
-LINES = [f"line {i}\tZeile {i}" for i in range(100)]
-TEXT = "".join(line + "\n" for line in LINES).encode()
-PACKERS = {
-    "plain": bytes,
-    "gz": gzip.compress,
-    "xz": lzma.compress,
-    "zst": zstandard.ZstdCompressor().compress,
-}
+LINES = st.lists(st.text(st.sampled_from("ab\t\t \u00a0é😀"), max_size=12), max_size=8)
 
 
-def parts_of(source: OpenSource, epoch: int) -> list[LineBlock]:
-    """The parts of an epoch."""
-    found = rank_blocks(source.n_lines, source.block_lines, epochs=epoch + 1)
-    return [block for block in found if block.epoch == epoch]
+LIMIT = st.one_of(st.none(), st.integers(1, 4))
 
 
-def epoch_lines(source: OpenSource, epoch: int) -> list[str]:
-    """All lines of an epoch, in the order in which its parts give them."""
-    blocks = [
-        compute_chunk(source, Address(block, 0), ErrorPolicy()) for block in parts_of(source, epoch)
+def naive(checks: Checks, line: str) -> str | None:
+    """What is wrong with a line: the first of the reasons."""
+    n_fields = line.count("\t") + 1
+    if n_fields < checks.min_fields:
+        return f"columns: {n_fields} fields, needs at least {checks.min_fields}"
+    if checks.max_fields is not None and n_fields > checks.max_fields:
+        return f"columns: {n_fields} fields, allows {checks.max_fields}"
+    if checks.max_chars is not None and len(line) > checks.max_chars:
+        return f"too long: {len(line)} characters, allows {checks.max_chars}"
+    return None if checks.blank or line.strip() else "blank: no text"
+
+
+@given(LINES, st.integers(0, 4), LIMIT, LIMIT, st.booleans(), st.integers(0, 3))
+def test_reasons(
+    lines: list[str], least: int, more: int | None, max_chars: int | None, blank: bool, n_cut: int
+) -> None:
+    """Report unfit lines in order, with a reason, whether or not the lines are already split into fields."""
+    max_fields = None if more is None else max(1, least) + more - 1
+    checks = Checks(min_fields=least, max_fields=max_fields, max_chars=max_chars, blank=blank)
+    message = checks.reasons(Batch.of(lines).split(n_cut))
+    assert list(message.items()) == [
+        (i, naive(checks, line)) for i, line in enumerate(lines) if naive(checks, line)
     ]
-    return b"".join(bytes(block.data) for block in blocks).decode().split("\n")[:-1]
 
 
-@pytest.mark.parametrize("block_lines", [1, 7, 30, 1000])
-@pytest.mark.parametrize("shuffle", ["lines", "outputs", "none"])
-def test_an_epoch_holds_every_line_once(tmp_path: Path, block_lines: int, shuffle: str) -> None:
-    """Exact cover at any block size, for several shards, segments that blocks share, and all ways to shuffle."""
-    paths = numbered(tmp_path, "a", 60, n_shards=3)
-    declared = Source("a", paths, block_lines=block_lines, split_lines=8, shuffle=shuffle)  # type: ignore[arg-type]
-    source = open_source(declared, seed=3)
-    lines = [line for path in paths for line in Path(path).read_text().splitlines()]
-    epochs = [epoch_lines(source, epoch) for epoch in range(3)]
-    assert all(Counter(epoch) == Counter(lines) for epoch in epochs)
-    assert (epochs[0] == lines) == (shuffle == "none")
-    assert (epochs[0] == epochs[1]) == (shuffle == "none")
-
-
-def test_places_name_the_line_that_was_read(tmp_path: Path) -> None:
-    """Each line of a block is found at the path and line number of its origin."""
-    paths = numbered(tmp_path, "a", 50, n_shards=2)
-    source = open_source(Source("a", paths, block_lines=13, split_lines=4), seed=1)
-    for block in parts_of(source, 5):
-        batch = read_block(source, block)
-        for line, origin in zip(batch.lines, batch.origins.tolist(), strict=True):
-            path, number = source.place_of(origin)
-            assert Path(path).read_text().split("\n")[number - 1] == line
-
-
-def test_folders_globs_and_files_are_found(tmp_path: Path) -> None:
-    """A source may be named by files, a folder or a pattern; empty files among others do no harm."""
-    paths = numbered(tmp_path, "a", 10, n_shards=2)
-    write_lines(tmp_path / "a.empty.tsv", [])
-    for named in [paths, (str(tmp_path),), (str(tmp_path / "a.*.tsv"),)]:
-        assert open_source(Source("a", named), seed=0).n_lines == 10
-
-
-def test_sources_without_lines_are_errors(tmp_path: Path) -> None:
-    """No file, no line, or no readable file: each is reported with the source's name."""
-    write_lines(tmp_path / "empty.tsv", [])
-    (tmp_path / "bad.gz").write_bytes(gzip.compress(TEXT)[:-20])
-    with pytest.raises(StreamError, match=r"source 'a': .*no file matches"):
-        open_source(Source("a", (str(tmp_path / "*.txt"),)), seed=0)
-    with pytest.raises(StreamError, match=r"source 'a': no line in .*; name other files"):
-        open_source(Source("a", (str(tmp_path / "empty.tsv"),)), seed=0)
-    with pytest.raises(StreamError, match=r"source 'a': .*truncated"):
-        open_source(Source("a", (str(tmp_path / "bad.gz"),)), seed=0, cache=tmp_path / "c")
-    with pytest.raises(StreamError, match=r"source 'a': no line in .*unreadable shard.*truncated"):
-        open_source(
-            Source("a", (str(tmp_path / "bad.gz"),)),
-            seed=0,
-            cache=tmp_path / "c",
-            policy=ErrorPolicy("skip"),
-        )
-
-
-def test_an_unreadable_shard_can_be_left_out(tmp_path: Path) -> None:
-    """With the policy to skip, the other shards are read, and the fault is noted."""
-    good, bad = write_lines(tmp_path / "a.tsv", LINES), tmp_path / "b.gz"
-    bad.write_bytes(gzip.compress(TEXT)[:-20])
-    source = open_source(
-        Source("a", (good, str(bad))), seed=0, cache=tmp_path / "c", policy=ErrorPolicy("skip")
-    )
-    assert source.n_lines == 100
-    assert [fault.place for fault in source.faults] == [str(bad)]
-
-
-def test_orders_depend_on_seed_name_and_epoch(tmp_path: Path) -> None:
-    """Another seed, another name or another epoch reads in another order."""
-    paths = numbered(tmp_path, "a", 60)
-    orders = {
-        tuple(epoch_lines(open_source(Source(name, paths), seed=seed), epoch))
-        for name, seed, epoch in [("a", 1, 0), ("b", 1, 0), ("a", 2, 0), ("a", 1, 1)]
+def test_lines_without_any_field_are_empty_lines() -> None:
+    """A line that has no field reads as an empty line, and is checked as one."""
+    batch = Batch((Column.of([None, "a"]),), None, np.arange(2))
+    assert Checks(min_fields=2, max_chars=0).reasons(batch) == {
+        0: "columns: 1 fields, needs at least 2",
+        1: "columns: 1 fields, needs at least 2",
     }
-    assert len(orders) == 4
+    assert Checks(max_chars=0, blank=False).reasons(batch) == {
+        0: "blank: no text",
+        1: "too long: 1 characters, allows 0",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"block_lines": 0}, "block_lines=0 must be at least 1"),
+        ({"block_bytes": 0}, "block_bytes=0 must"),
+        ({"split_lines": 0}, "split_lines=0 must"),
+        ({"epochs": 0}, "epochs=0 must"),
+        ({"block_lines": None}, "block_lines is None"),
+        ({"block_bytes": None}, "block_bytes is None"),
+        ({"shuffle": "all"}, "shuffle='all': choose lines, outputs or none"),
+        ({"paths": ()}, "paths is empty; give"),
+        ({"paths": "a"}, "paths is 'a'.*give a tuple of one path"),
+        ({"paths": (3,)}, r"paths\[0\] is 3"),
+        ({"transforms": (Length,)}, r"transforms\[0\] is .*give a tuple of transforms"),
+        ({"name": 3}, "name is 3"),
+        ({"transforms": Length()}, r"transforms is .*give a tuple of transforms"),
+        ({"name": ["a"]}, "did you mean Source"),
+        (
+            {"transforms": (Length(), Repeat(101), Repeat(100))},
+            "into more than 10,000 lines; remove or lower",
+        ),
+        ({"names": ("x", "y")}, "2 names and 1 paths; give one file"),
+        ({"names": ("x", "y"), "keys": ("x",)}, "2 names and 1 keys"),
+        ({"keys": ("x",)}, "0 names and 1 keys"),
+        ({"weight": -1.0}, "source 'a': weight"),
+        ({"checks": 1}, "give"),
+        ({"weight": Schedule(((0, 0.0), (9, 0.0)))}, "every weight of its schedule is 0"),
+        ({"max_line": -1}, "max_line"),
+        ({"weight": float("nan")}, "source 'a': weight"),
+    ],
+)
+def test_sources_are_checked(options: dict[str, Any], message: str) -> None:
+    """Each option of a source has limits, and an error with a remedy."""
+    with pytest.raises((ConfigError, ArgumentError), match=message):
+        Source(**{"name": "a", "paths": ("a",), **options})
+
+
+def test_sources_at_their_limits() -> None:
+    """Smallest and largest values are accepted, and lists in place of tuples; repr counts paths and transforms."""
+    least = Source("a", ["a"], block_lines=1, block_bytes=1, split_lines=1, epochs=1, max_line=1)  # type: ignore[arg-type]
+    most = Source(
+        "a",
+        ("a", "b"),
+        Schedule(((0, 0.0), (9, 1.0))),
+        [Repeat(100), Repeat(100)],
+        names=("x", "y"),
+    )  # type: ignore[arg-type]
+    assert (least.paths, most.transforms) == (("a",), (Repeat(100), Repeat(100)))
+    assert repr(most) == "<Source 'a': 2 paths, a schedule of weights, 2 transforms>"
+    assert repr(replace(least, weight=0.25)) == "<Source 'a': 1 path, weight 0.25, 0 transforms>"
+    assert Source(
+        "a", ("a",), names=("x",), keys=("y",), split_lines=None, epochs=None, max_line=None
+    ).keys == ("y",)
+    for wrong in ([], ["a", "a"]):
+        with pytest.raises(
+            ConfigError, match=r"a stream needs one or more sources, with distinct names"
+        ):
+            check_names(wrong)
+    check_names(["a"])
+    assert [
+        Checks(**one).any for one in ({}, {"blank": False}, {"min_fields": 1}, {"max_chars": 0})
+    ] == [False] + [True] * 3
+    for wrong_checks in (
+        {"min_fields": -1},
+        {"max_fields": 0},
+        {"max_chars": -1},
+        {"min_fields": 3, "max_fields": 2},
+    ):
+        with pytest.raises(ConfigError):
+            Checks(**wrong_checks)
+    Checks(min_fields=2, max_fields=2)

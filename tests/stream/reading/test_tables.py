@@ -15,15 +15,23 @@ from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
+from streams import write_lines
 
 from volt.errors import ConfigError, StreamError
+from volt.stream import Source
+from volt.stream.reading import tables
 from volt.stream.reading.open_shard import open_shard
+from volt.stream.reading.open_source import open_source
 from volt.stream.reading.shard import Shard, shifting_lines
-from volt.stream.reading.tables import open_table
+from volt.stream.reading.tables import TableShard, open_table
 from volt.stream.transforms.column import Column
 
 Row = dict[str, Any]
+
+
 PACKERS = {"plain": bytes, "gz": gzip.compress, "xz": lzma.compress}
+
+
 FIELDS = {"source": "id", "de": "text.de", "ids": "ids"}
 
 
@@ -59,7 +67,11 @@ def read_rows(shard: Shard) -> list[tuple[str | list[int] | None, ...]]:
 
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\t\n"), max_size=5)
+
+
 ids = st.lists(st.integers(-(1 << 31), (1 << 31) - 1), max_size=3)
+
+
 rows_of_texts = st.builds(
     lambda a, b, c: {"id": a, "text": {"de": b}, "ids": c}, texts, texts, ids | st.none()
 )
@@ -79,7 +91,7 @@ rows_of_texts = st.builds(
 def test_tables_hold_their_rows(
     tmp_path: Path, rows: list[Row], packer: str, ascii: bool, segment: int
 ) -> None:
-    """JSON lines and Parquet give the values of each row, cut and packed like they may be, and have the same digest."""
+    """JSON lines and Parquet give the values of each row and the same digest, for any segment size."""
     named = write_json(tmp_path / "a", rows, packer=packer, ascii=ascii)
     stored = write_parquet(tmp_path / "b", rows, size=4)
     shards = [
@@ -99,7 +111,7 @@ def test_tables_hold_their_rows(
 
 
 def test_a_table_is_copied_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second opening reads the copy, under whatever names; other columns, or a changed file, are copied anew."""
+    """The second opening reads the copy; other columns or a changed file make a new copy."""
     path, cache = write_json(tmp_path / "a", [{"a": "x", "b": "y"}] * 9), tmp_path / "cache"
     first = open_table(path, {"src": "a", "tgt": "b"}, split_lines=4, cache=cache)
     monkeypatch.setattr("volt.stream.reading.tables.json_rows", None)
@@ -136,7 +148,7 @@ GOOD = b'{"a": "x", "b": "y"}\n'
 def test_a_json_line_that_cannot_be_a_row_is_named(
     tmp_path: Path, line: bytes, message: str
 ) -> None:
-    """Its file, its number and what is wrong with it, when the file is opened; nothing is kept."""
+    """The error names file, line and problem when the file is opened; nothing is cached."""
     path, cache = tmp_path / "a.jsonl", tmp_path / "cache"
     path.write_bytes(GOOD * 5 + line + b"\n" + GOOD)
     with pytest.raises(StreamError, match=rf"a\.jsonl:6: {message}"):
@@ -167,7 +179,7 @@ def test_json_lines_may_have_marks_and_other_ends(tmp_path: Path) -> None:
 
 
 def test_parquet_files_are_reported_what_is_wrong(tmp_path: Path) -> None:
-    """Columns that are not there or of another type, rows with tabs, cut and garbled files; one without fields."""
+    """Missing columns, wrong types and damaged Parquet files are refused with the reason."""
     path, cache = str(tmp_path / "a.parquet"), tmp_path / "cache"
     rows = {
         "a": ["x", "y", "z\tz"],
@@ -213,8 +225,7 @@ def test_ids_are_text_as_python_writes_them(values: list[list[int]]) -> None:
 
 
 def test_rows_that_are_no_lines_are_reported(tmp_path: Path) -> None:
-    """A tab, a line feed, or a value that is missing before another, is found when the row is read, by its index; a
-    shard knows whether it has any, and rows that end early are lines."""
+    """A value with a tab or line feed, or a missing value before another, is reported when the row is read."""
     rows = [
         {"a": "x", "b": "y"},
         {"a": "x\ty", "b": "z"},
@@ -237,3 +248,216 @@ def test_rows_that_are_no_lines_are_reported(tmp_path: Path) -> None:
     assert (shard.is_clean, shard.facts.first_tab) == (False, 2)
     path = write_json(tmp_path / "b", [rows[0], {}, {"a": "x"}])
     assert open_table(path, fields, split_lines=2, cache=tmp_path / "cache").is_clean
+
+
+def test_facts_of_tables(tmp_path: Path) -> None:
+    """Indexing measures rows as lines: bytes with tabs, the longest row, and the first row that is not one line."""
+    rows = [
+        {"a": "x", "b": "yy"},
+        {"a": None},
+        {"a": "é", "b": None},
+        {"a": "a\tb", "b": ""},
+        {"a": "long", "b": "line"},
+    ]
+    path = write_lines(tmp_path / "a", [json.dumps(row) for row in rows])
+    shard = open_shard(path, fields={"x": "a", "y": "b"}, split_lines=2, cache=tmp_path)
+    facts = shard.facts
+    assert (shard.counts, facts.n_bytes, facts.longest, facts.first_tab, facts.is_utf8) == (
+        (2, 2, 1),
+        26,
+        9,
+        4,
+        False,
+    )
+    write_lines(tmp_path / "clean", [json.dumps(rows[0])])
+    for names, is_clean in ((["clean"], True), (["a", "clean"], False)):
+        paths = tuple(str(tmp_path / name) for name in names)
+        declared = Source("s", paths, names=("x", "y"), keys=("a", "b"))
+        assert open_source(declared, seed=1, cache=tmp_path).is_clean == is_clean
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "b")
+    for most in (9, None):
+        stored = open_shard(
+            str(tmp_path / "b"),
+            fields={"x": "a", "y": "b"},
+            split_lines=2,
+            cache=tmp_path,
+            max_line=most,
+        )
+        assert stored.facts == facts
+    with pytest.raises(StreamError, match=r"b:5: the line has more than 8 bytes"):
+        open_shard(
+            str(tmp_path / "b"),
+            fields={"x": "a", "y": "b"},
+            split_lines=2,
+            cache=tmp_path,
+            max_line=8,
+        )
+
+
+@pytest.mark.parametrize("n", [20, 21, 22])
+def test_columns_that_there_are_are_listed(tmp_path: Path, n: int) -> None:
+    """The error for a missing column lists up to twenty columns, or the fields of a struct."""
+    columns: dict[str, Any] = {f"c{i}": ["x"] for i in range(n - 1)} | {
+        "s": [{"de": "x", "en": [1]}]
+    }
+    parquet.write_table(pa.table(columns), tmp_path / "a")
+    shown = [f"'c{i}'" for i in range(n - 1)][:20] + ["'s'"] * (n == 20)
+    more = f" and {n - 20} more" if n > 20 else ""
+    for name, message in (
+        ("d", f"no column 'd'; there are {', '.join(shown)}{more}; name other columns"),
+        ("s.fr", "no column 's.fr': 's' contains no 'fr'; there are 'de', 'en'; name"),
+        ("c0.x", "no column 'c0.x': 'c0' contains no 'x'; name other"),
+        ("s", "column 's' is of type struct.*; name columns of text, or of lists of whole numbers"),
+    ):
+        with pytest.raises(StreamError, match=rf"a: {message}"):
+            open_shard(str(tmp_path / "a"), fields={"x": name}, split_lines=2, cache=tmp_path)
+    shard = open_shard(
+        str(tmp_path / "a"), fields={"x": "s.de", "y": "s.en"}, split_lines=2, cache=tmp_path
+    )
+    assert [column.strings() for column in shard.read(0)] == [["x"], ["1"]]
+
+
+KINDS = [
+    (pa.array(["x", None]), True),
+    (pa.array(["x", None], pa.large_string()), True),
+    (pa.array([None, None]), True),
+    (pa.array(["x", None], pa.string_view()), True),
+    (pa.array(["x", None]).dictionary_encode(), True),
+    (pa.array([[1], None]), True),
+    (pa.array([[1], None], pa.large_list(pa.int8())), True),
+    (pa.array([1, 2]), False),
+    (pa.array([[1], None], pa.list_(pa.int16(), 1)), True),
+    (pa.array([["x"], None]), False),
+    (pa.array([[1.0], None]), False),
+    (pa.array([b"x", None]), False),
+    (pa.array([1, 1]).dictionary_encode(), False),
+]
+
+
+@pytest.mark.parametrize(("values", "is_taken"), KINDS)
+def test_kinds_of_columns(values: pa.Array, is_taken: bool) -> None:
+    """All kinds of text, and lists of whole numbers, are accepted; other types are refused."""
+    table = pa.table({"a": values})
+    if is_taken:
+        expected = [None, None] if values.type == pa.null() else [values[0].as_py(), None]
+        assert tables.column_of(table, "a").to_pylist() == expected
+    else:
+        with pytest.raises(StreamError, match="column 'a' is of type"):
+            tables.column_of(table, "a")
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, None])
+def test_json_rows_come_in_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n: int | None
+) -> None:
+    """Rows come in batches of the requested size; a list after nulls is recognised in every batch."""
+    monkeypatch.setattr(tables, "_MOST_LINES", 4)
+    rows = [
+        {"a": None, "b": "x"},
+        {"b": "y", "c": 1},
+        {"a": [1, 2], "b": None},
+        {"a": []},
+        {"a": [3], "b": "z"},
+    ]
+    path = write_lines(tmp_path / "a", [json.dumps(row) for row in rows])
+    batches = list(tables.json_rows(path, ["a", "b"], n=n, max_line=None))
+    sizes = {1: [1] * 5, 2: [2, 2, 1], 3: [3, 2], None: [4, 1]}[n]
+    assert [len(batch) for batch in batches] == sizes
+    assert [row for batch in batches for row in batch.to_pylist()] == [
+        {"a": r.get("a"), "b": r.get("b")} for r in rows
+    ]
+
+
+NAMED = {"src": "a", "tgt": "b"}
+
+
+ROW = b'{"a": "x", "b": "y"}\n'
+
+
+def opened(
+    tmp_path: Path, content: bytes | pa.Table, *, split: int | None = 4, **fields: str
+) -> TableShard:
+    """The shard of JSON lines, or of a table of Parquet with three rows in a row group."""
+    path = tmp_path / "t"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        parquet.write_table(content, path, row_group_size=3)
+    return open_table(str(path), fields or NAMED, split_lines=split, cache=tmp_path / "cache")
+
+
+@pytest.mark.parametrize("rows", [ROW * 9, b'{"a": null, "c": 1}\n' * 9])
+def test_a_key_that_no_line_has_is_an_error(tmp_path: Path, rows: bytes) -> None:
+    """Else a misspelt key would take a field from all lines; the keys of the first line are named."""
+    with pytest.raises(
+        StreamError, match=r"t: no line has 'bb'; line 1 has 'a', '[bc]'; name another key"
+    ):
+        opened(tmp_path, rows, src="a", tgt="bb")
+
+
+def test_a_key_of_nulls_or_of_one_line_is_there(tmp_path: Path) -> None:
+    """A key is there if a single line has it, though with null, or with null on the way to it."""
+    for last in (b'{"t": {"b": null}}\n', b'{"t": null}\n', b'{"t": {"b": "z"}}\n'):
+        shard = opened(tmp_path, ROW * 9 + last, src="a", tgt="t.b")
+        assert (shard.n_lines, shard.read(0)[1].strings()) == (10, ["", "", "", ""])
+    assert opened(tmp_path, b"", src="nothing").n_lines == 0
+
+
+@pytest.mark.parametrize("split", [4, None])
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"a": "x", "a": "z", "b": "y"}\n', "Column.* was specified twice"),
+        (b'{"a": 1, "a": "z", "b": "y"}\n', "changed from string to number"),
+        (b'{"a": "x", "b": "y"} {"a": "x", "b": "y"}\n\n', "2 objects on 1 line"),
+        (b'{"a": "x",\n"b": "y"}\n{"a": "x"}{"a": "x"}\n', "not (a )?JSON "),
+        (b"\n", "not (a )?JSON "),
+    ],
+)
+def test_lines_that_are_no_single_object_are_named(
+    tmp_path: Path, line: bytes, message: str, split: int | None
+) -> None:
+    """Wherever they are, and though the file may have as many objects as lines."""
+    with pytest.raises(StreamError, match=rf"t:7: .*{message}"):
+        opened(tmp_path, ROW * 6 + line + ROW * 3, split=split)
+
+
+def test_spaces_around_objects_are_allowed(tmp_path: Path) -> None:
+    """As JSON has it."""
+    content = b'  {"a": "x", "b": "y"} \t\r\n{"a": "z", "b": "}"}'
+    assert [column.strings() for column in opened(tmp_path, content).read(0)] == [
+        ["x", "z"],
+        ["y", "}"],
+    ]
+
+
+def test_a_key_that_leads_through_a_text_is_named_with_its_line(tmp_path: Path) -> None:
+    """A dot leads into an object, in each line."""
+    lines = b'{"a": {"q": "x"}}\n' * 6 + b'{"a": "flat"}\n'
+    with pytest.raises(StreamError, match=r"t:7: not a JSON line \(.*\); fix it"):
+        opened(tmp_path, lines, src="a.q")
+
+
+@pytest.mark.parametrize("place", range(8))
+@pytest.mark.parametrize(
+    ("good", "bad", "message"),
+    [
+        (pa.array([b"x"]).view(pa.string()), pa.array([b"\xff"]).view(pa.string()), "UTF8"),
+        (pa.array([[1, 2]]), pa.array([[1, 1 << 40]]), "not in range"),
+        (pa.array([[1, 2]]), pa.array([[None]], pa.list_(pa.int64())), "contains a null in a list"),
+    ],
+)
+def test_a_row_of_parquet_that_is_unfit_is_named(
+    tmp_path: Path, good: pa.Array, bad: pa.Array, message: str, place: int
+) -> None:
+    """In any row group, the first one counts."""
+    values = pa.concat_arrays([good] * place + [bad] + [good] * (7 - place) + [bad])
+    with pytest.raises(StreamError, match=rf"t:{place + 1}: column 'a': .*{message}"):
+        opened(tmp_path, pa.table({"a": values}), src="a")
+
+
+def test_a_column_that_comes_twice_is_refused(tmp_path: Path) -> None:
+    """Which of the two would be read cannot be reported."""
+    table = pa.Table.from_arrays([pa.array(["x"]), pa.array(["y"])], names=["a", "a"])
+    with pytest.raises(StreamError, match=r"t: column 'a' occurs 2 times"):
+        opened(tmp_path, table, src="a")

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-import sys
 import threading
 import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
 
 import pytest
-from streams import numbered
 
-from volt.stream import Source, Stream
-from volt.stream.running import engine
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.spm import SpmEncode
 from volt.stream.transforms.transform import SharedCache, is_compiled
 
@@ -64,47 +55,3 @@ def test_the_n_best_encodings_are_for_processes(
 ) -> None:
     """Where the library works line by line under Python's lock, workers are processes."""
     assert is_compiled(SpmEncode(Path("m.model"), alpha=alpha, nbest=nbest)) is expected
-
-
-@dataclass(frozen=True)
-class Collect:
-    """Leaves lines as they are; once it may, it collects garbage in the thread that runs it."""
-
-    name: ClassVar[str] = "collect"
-    is_compiled: ClassVar[bool] = True
-    keeps_lines: ClassVar[bool] = True
-    may, done = threading.Event(), threading.Event()
-
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
-        if batch.origins.min() >= 10:
-            self.may.wait(20)
-            gc.collect()
-            self.done.set()
-        return batch
-
-
-def test_a_thread_may_collect_the_stream_that_it_works_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A stream in a cycle of references that its own thread collects is closed without an error."""
-    monkeypatch.setattr(
-        engine, "_PATIENCE", 0.0
-    )  # the first line comes before the block that waits
-    errors, hook = list[Any](), sys.unraisablehook
-    sys.unraisablehook = errors.append
-    gc.disable()
-    try:
-        cycle: dict[str, Any] = {}
-        paths = numbered(tmp_path, "a", 400)
-        source = Source("a", paths, shuffle="none", block_lines=10, transforms=(Collect(),))
-        cycle["stream"] = Stream([source], n_workers=1)
-        cycle["lines"] = iter(cycle["stream"])
-        cycle["itself"] = cycle
-        next(cycle["lines"])
-        del cycle
-        Collect.may.set()
-        assert Collect.done.wait(20)
-    finally:
-        gc.enable()
-        sys.unraisablehook = hook
-    assert not errors

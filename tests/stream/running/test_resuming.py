@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
 
 import numpy as np
 import pytest
-from drawn import some
-from streams import Drop, Make, Pair, Repeat, deadline, numbered
+from drawn import examples, some
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from streams import Drop, Make, Pair, Repeat, deadline, numbered, write_lines
 
 from volt.errors import ConfigError, StreamError
-from volt.stream import Schedule, Source
-from volt.stream.running.checkpoint import load_state, save_state
-from volt.stream.running.merging_states import merge_states
+from volt.stream import Schedule, Source, Stream, merge_states
+from volt.stream.reading.open_source import open_source
+from volt.stream.running.checkpoint import load_state
+from volt.stream.running.resuming import n_lines_before
+from volt.stream.running.state_validation import checksum
 
 
 def test_a_stream_goes_on_from_every_place(make: Make) -> None:
-    """Stopped after any of the first 120 lines and restored elsewhere, the lines are those of the whole stream."""
+    """Stopped after any line and restored in another stream, the lines continue as in one run."""
     whole = list(islice(make(), 150))
     for stop in some(range(120)):
         first = make()
@@ -32,22 +38,8 @@ def test_a_stream_goes_on_from_every_place(make: Make) -> None:
         assert second.state()["n"] == stop + 20
 
 
-@pytest.mark.parametrize(("before", "after"), [(0, 2), (2, 0), (3, 1), (1, 3)])
-def test_a_stream_goes_on_with_another_number_of_workers(
-    make: Make, before: int, after: int
-) -> None:
-    """Any number of workers stops, any other goes on: the lines join without a seam."""
-    whole = list(islice(make(), 400))
-    with deadline(60), make(n_workers=before, start_method="fork") as first:
-        assert list(islice(first, 217)) == whole[:217]
-        state = first.state()
-    with deadline(60), make(n_workers=after, start_method="fork") as second:
-        second.restore(state)
-        assert list(islice(second, 183)) == whole[217:]
-
-
 def test_a_state_within_the_lines_given(make: Make) -> None:
-    """The state at any earlier line is the one that was there then; what was forgotten or is to come is reported."""
+    """`state(at=n)` gives the state at any earlier line; lines that are too old or still to come are refused."""
     stream, states = make(recall=1000), list[dict[str, Any]]()
     for _ in range(200):
         states.append(stream.state())
@@ -78,7 +70,7 @@ def test_a_state_within_the_lines_given(make: Make) -> None:
 
 
 def test_a_state_within_a_loop_does_not_disturb_it(make: Make) -> None:
-    """Asking for states, summaries and positions while iterating changes nothing."""
+    """Reading states, summaries and positions while iterating changes nothing."""
     whole, stream, lines = list(islice(make(), 100)), make(), list[str]()
     for line in islice(stream, 100):
         lines.append(line)
@@ -130,7 +122,7 @@ def test_many_epochs_are_the_same_for_any_number_of_workers(make: Make, tmp_path
 
 
 def test_a_run_goes_on_with_other_ranks(make: Make, tmp_path: Path) -> None:
-    """Ranks are stopped anywhere, their states merged, and others go on: each line of each epoch comes once."""
+    """Ranks stopped anywhere can be merged and resumed by other ranks: each line comes once per epoch."""
     sources = [
         Source("d", numbered(tmp_path, "d", 31), 2.0, block_lines=4, epochs=2),
         Source("e", numbered(tmp_path, "e", 9), 1.0, (Repeat(),), block_lines=3, epochs=3),
@@ -155,7 +147,7 @@ def test_a_run_goes_on_with_other_ranks(make: Make, tmp_path: Path) -> None:
 
 
 def test_other_weights_are_accepted_from_where_a_stream_stands(make: Make, tmp_path: Path) -> None:
-    """The mixture goes on from its counts, each source keeps its place, and the state remembers what was accepted."""
+    """With accepted weights, the mixture continues from its counts, and each source from its position."""
     paths = numbered(tmp_path, "d", 300), numbered(tmp_path, "e", 300)
     old, new = (
         [Source(n, p, w) for n, p, w in zip("de", paths, weights, strict=True)]
@@ -181,10 +173,267 @@ def test_other_weights_are_accepted_from_where_a_stream_stands(make: Make, tmp_p
     assert again.state()["accepted"] == ["weights"]
 
 
-def test_a_state_is_saved_whole(make: Make, tmp_path: Path) -> None:
-    """What is saved is what is loaded, and small."""
+@pytest.mark.parametrize("before", [0, 1, 3, 4, 5, 6])
+def test_appended_lines_are_recognised(tmp_path: Path, before: int) -> None:
+    """Appended lines are recognised for any number of earlier lines, in one file or several."""
+    paths = [
+        write_lines(tmp_path / name, [f"{name}{i}" for i in range(n)])
+        for name, n in (("a", 4), ("b", 2))
+    ]
+    now = open_source(Source("s", tuple(paths), split_lines=2), seed=1)
+    (tmp_path / "old").mkdir()
+    texts = [f"{name}{i}" for name, n in (("a", 4), ("b", 2)) for i in range(n)][:before]
+    old = [
+        write_lines(tmp_path / "old" / name, own)
+        for name in "ab"
+        if (own := [t for t in texts if t[0] == name])
+    ]
+    if old:
+        stored = open_source(Source("s", tuple(old), split_lines=2), seed=1).fingerprints
+        assert n_lines_before(now, stored) == (before if before < 6 else None)
+        assert n_lines_before(now, {**stored, "lines": "x"}) is None
+    for wrong in ({}, {"n_lines": "3"}, {"n_lines": 0, "lines": ""}, {"n_lines": 7, "lines": ""}):
+        assert n_lines_before(now, wrong) is None
+
+
+def test_a_state_of_other_sources_is_refused(make: Make, tmp_path: Path) -> None:
+    """Changed lines, block sizes, weights and transforms are named; another path to the same lines is accepted."""
+    source = Source("d", numbered(tmp_path, "d", 9), block_lines=4)
+    state = make([source]).state()
+    moved = Source(
+        "d", (write_lines(tmp_path / "moved", [f"d-{i}\tD {i}" for i in range(9)]),), block_lines=4
+    )
+    make([moved]).restore(state)
+    changes: dict[str, Source] = {
+        "sources.d.lines": replace(source, paths=numbered(tmp_path, "e", 9)),
+        "sources.d.block_lines: 4 in the state, 3 here": replace(source, block_lines=3),
+        "sources.d.weight": replace(source, weight=2.0),
+        "sources.d.transforms: .*drop": replace(source, transforms=(Drop(0.1),)),
+        "sources.e": replace(source, name="e"),
+    }
+    for message, other in changes.items():
+        with pytest.raises(StreamError, match=message):
+            make([other]).restore(state)
+
+
+@pytest.mark.parametrize(
+    "place", [{"offset": 50_000}, {"start": 99, "offset": 0}, {"start": 1, "offset": 0}]
+)
+def test_a_state_stands_within_its_sources(make: Make, place: dict[str, int]) -> None:
+    """A position outside the source is refused when the stream is restored or the chunk is read."""
     stream = make()
-    list(stream.blocks(limit=50))
-    save_state(stream.state(), tmp_path / "state.json")
-    assert load_state(tmp_path / "state.json") == json.loads(json.dumps(stream.state()))
-    assert (tmp_path / "state.json").stat().st_size < 4000
+    list(islice(stream, 1))
+    state = stream.state()
+    source = next(name for name, cursor in state["sources"].items() if cursor["lines"])
+    other = make()
+    damaged = state | {"sources": {**state["sources"], source: state["sources"][source] | place}}
+    damaged["checksum"] = checksum(damaged)
+    with pytest.raises(
+        StreamError, match=f"the state's sources.{source}.* use a state that a stream has written"
+    ):
+        other.restore(damaged) or list(islice(other, 1000))
+
+
+def test_a_state_of_steps_is_reported_as_such(make: Make, tmp_path: Path) -> None:
+    """The error names the file, and the command that resumes steps."""
+    path = tmp_path / "s.json"
+    path.write_text('{"format": "volt.steps", "version": 1, "n": 3}')
+    message = r"s\.json: the state belongs to steps .*`volt stream batches`, Steps\.restore, or StreamDataset"
+    with pytest.raises(StreamError, match=message):
+        make().restore(load_state(path))
+
+
+Shuffle = Literal["lines", "outputs", "none"]
+
+
+class Corpus:
+    """Files of numbered lines, which grow."""
+
+    def __init__(self, folder: Path, n_files: int, n_lines: int) -> None:
+        self.folder, self.n_files, self.n = folder, 0, 0
+        for _ in range(n_files):
+            self.add_file(n_lines)
+
+    def add_file(self, n_lines: int) -> None:
+        """Add a file that comes after the others."""
+        self.n_files += 1
+        self.append(n_lines)
+
+    def append(self, n_lines: int) -> None:
+        """Append lines to the last file."""
+        with Path(self.folder, f"{self.n_files:02}.tsv").open("a") as file:
+            file.write("".join(f"line {self.n + i}\n" for i in range(n_lines)))
+        self.n += n_lines
+
+    def stream(self, rank: int = 0, world: int = 1, **options: Any) -> Stream:
+        """A stream of what the files hold now."""
+        paths = tuple(str(path) for path in sorted(self.folder.glob("*.tsv")))
+        return Stream([Source("a", paths, **options)], seed=7, rank=rank, world=world)
+
+
+def numbers(stream: Stream, n: int | None = None) -> list[int]:
+    """The numbers of the next lines."""
+    return [int(line.split()[1]) for line in islice(stream, n)]
+
+
+GROWTH = st.lists(
+    st.tuples(st.booleans(), st.integers(1, 9), st.integers(0, 30)), min_size=1, max_size=3
+)
+
+
+@settings(deadline=None, max_examples=examples(60))
+@given(
+    n_files=st.integers(1, 3),
+    n_lines=st.integers(1, 9),
+    first=st.integers(0, 30),
+    growth=GROWTH,
+    shuffle=st.sampled_from(["lines", "outputs", "none"]),
+    split=st.sampled_from([None, 2, 4]),
+    block=st.integers(1, 12),
+)
+def test_every_line_comes_once_an_epoch(
+    n_files: int,
+    n_lines: int,
+    first: int,
+    growth: list[tuple[bool, int, int]],
+    shuffle: Shuffle,
+    split: int | None,
+    block: int,
+) -> None:
+    """However often a source grows, each line comes once per epoch, from the epoch on in which it was appended."""
+    with TemporaryDirectory() as folder:
+        corpus = Corpus(Path(folder), n_files, n_lines)
+        options: dict[str, Any] = {
+            "shuffle": shuffle,
+            "split_lines": split,
+            "block_lines": block,
+            "epochs": 3,
+        }
+        stream, given_ = corpus.stream(**options), list[int]()
+        given_ += numbers(stream, first)
+        first_epochs = dict.fromkeys(range(corpus.n), 0)
+        for is_file, more, n in growth:
+            state = json.loads(json.dumps(stream.state()))
+            old = corpus.n
+            (corpus.add_file if is_file else corpus.append)(more)
+            stream = corpus.stream(**options)
+            with pytest.raises(StreamError, match=r"or pass accept=\['data'\]"):
+                stream.restore(state)
+            stream.restore(state, accept=["data"])
+            accepted = stream.accepted
+            assert (
+                f"appended to source 'a': from line {len(given_)} on, after other lines of epoch "
+                in accepted[0]
+            )
+            first_epochs |= dict.fromkeys(range(old, corpus.n), int(accepted[0].rpartition(" ")[2]))
+            given_ += numbers(stream, n)
+        again = corpus.stream(**options)
+        again.restore(stream.state())
+        rest = numbers(again)
+        assert numbers(stream) == rest
+        assert Counter(given_ + rest) == {
+            number: 3 - epoch for number, epoch in first_epochs.items()
+        }
+
+
+@settings(deadline=None, max_examples=examples(30))
+@given(
+    n_lines=st.integers(4, 30),
+    more=st.integers(1, 20),
+    reads=st.lists(st.integers(0, 25), min_size=1, max_size=4),
+    world=st.integers(1, 4),
+    block=st.integers(1, 9),
+)
+def test_ranks_share_appended_lines(
+    n_lines: int, more: int, reads: list[int], world: int, block: int
+) -> None:
+    """After a merge, new ranks share the appended lines: each line comes once per epoch."""
+    with TemporaryDirectory() as folder:
+        corpus = Corpus(Path(folder), 2, n_lines)
+        options: dict[str, Any] = {"block_lines": block, "epochs": 2}
+        streams = [corpus.stream(rank, len(reads), **options) for rank in range(len(reads))]
+        found = [
+            number
+            for stream, n in zip(streams, reads, strict=True)
+            for number in numbers(stream, n)
+        ]
+        merged, old = merge_states([stream.state() for stream in streams]), corpus.n
+        corpus.append(more)
+        new = [corpus.stream(rank, world, **options) for rank in range(world)]
+        for stream in new:
+            stream.restore(merged, accept=["data"])
+        [accepted] = {stream.accepted for stream in new}
+        epoch = int(accepted[0].rpartition(" ")[2])
+        counts = Counter(found + [number for stream in new for number in numbers(stream)])
+        assert counts == {number: 2 if number < old else 2 - epoch for number in range(corpus.n)}
+
+
+def test_what_was_not_appended_is_refused(tmp_path: Path) -> None:
+    """A changed line, a file that sorts first, a shorter file, and an unmerged state are refused."""
+    corpus = Corpus(tmp_path, 1, 9)
+    stream = corpus.stream()
+    numbers(stream, 4)
+    state, file = stream.state(), tmp_path / "01.tsv"
+    text = file.read_text()
+    for changed in (text.replace("line 3", "line x") + "more\n", text[:-7], "more\n" + text):
+        file.write_text(changed)
+        with pytest.raises(StreamError, match=r"restore it there, or start anew$"):
+            corpus.stream().restore(state, accept=["data"])
+    file.write_text(text)
+    (tmp_path / "00.tsv").write_text("line 9\n")
+    with pytest.raises(StreamError, match=r"restore it there, or start anew$"):
+        corpus.stream().restore(state, accept=["data"])
+    (tmp_path / "00.tsv").unlink()
+    half = corpus.stream(1, 2).state()
+    corpus.append(1)
+    with pytest.raises(
+        StreamError, match="lines were appended to source 'a', but the state is of one rank of 2"
+    ):
+        corpus.stream(1, 2).restore(half, accept=["data"])
+
+
+def test_files_may_lack_their_last_line_end(tmp_path: Path) -> None:
+    """A file without a final line end can grow by a line end and further lines."""
+    (tmp_path / "01.tsv").write_text("line 0\nline 1")
+    corpus = Corpus(tmp_path, 0, 0)
+    stream = corpus.stream(epochs=1)
+    before = numbers(stream, 1)
+    state = stream.state()
+    (tmp_path / "01.tsv").write_text("line 0\nline 1\nline 2\n")
+    after = corpus.stream(epochs=1)
+    after.restore(state, accept=["data"])
+    assert sorted(before + numbers(after)) == [0, 1, 2]
+
+
+@settings(deadline=None, max_examples=examples(30))
+@given(n=st.integers(0, 60), weights=st.lists(st.integers(1, 5), min_size=3, max_size=3))
+def test_a_source_is_added(n: int, weights: list[int]) -> None:
+    """Other sources continue with their next lines; shares hold from the change on."""
+    with TemporaryDirectory() as folder:
+        sources = [
+            Source(name, numbered(Path(folder), name, 20), float(weight))
+            for name, weight in zip("abc", weights, strict=True)
+        ]
+        old = Stream(sources[:2], seed=1)
+        list(islice(old, n))
+        state = old.state()
+        new = Stream([sources[2], *sources[:2]], seed=1)
+        with pytest.raises(
+            StreamError, match=r"sources\.c: not in the state.*pass accept=\['sources'\]"
+        ):
+            new.restore(state)
+        new.restore(state, accept=["sources"])
+        assert new.accepted == (f"source 'c' from line {n} on",)
+        mixed, alone = list(islice(new, 90)), list(islice(old, 200))
+        for name, weight in zip("abc", weights, strict=True):
+            own = [line for line in mixed if line.startswith(name)]
+            assert abs(len(own) - 90 * weight / sum(weights)) <= 1
+            assert (
+                name == "c" or own == [line for line in alone if line.startswith(name)][: len(own)]
+            )
+        again = Stream([sources[2], *sources[:2]], seed=1)
+        again.restore(new.state())
+        assert (list(islice(again, 20)), again.state()["accepted"]) == (
+            list(islice(new, 20)),
+            ["sources"],
+        )

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pickle
 import threading
 from collections import Counter
+from dataclasses import replace
 from itertools import islice, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streams import Make, deadline, numbered
 
-from volt.errors import StreamError
-from volt.stream import Source
+from volt.errors import ArgumentError, ConfigError, StreamError
+from volt.stream import ErrorPolicy, Source, Stream
 
 FRESH = [  # processes that import everything anew
     pytest.param("spawn", n, marks=[pytest.mark.slow, pytest.mark.campaign]) for n in (2, 3, 8)
 ]
+
 
 MORE = [pytest.param("fork", n, marks=pytest.mark.campaign) for n in (2, 8)]
 
@@ -47,7 +51,7 @@ def test_an_iterator_that_was_overtaken_says_so(make: Make) -> None:
 
 @pytest.mark.parametrize("n_workers", [0, 2])
 def test_two_threads_get_no_line_twice(make: Make, tmp_path: Path, n_workers: int) -> None:
-    """Of two threads that read one stream, each line goes to one of them, and the slower one is reported."""
+    """If two threads iterate over one stream, each line goes to one of them, and the slower one gets an error."""
     source = Source("d", numbered(tmp_path, "d", 3000), epochs=1, block_lines=100)
     lines, message = [list[str](), list[str]()], list[str]()
 
@@ -69,7 +73,7 @@ def test_two_threads_get_no_line_twice(make: Make, tmp_path: Path, n_workers: in
 
 
 def test_a_fork_reads_on_with_workers_of_its_own(make: Make, tmp_path: Path) -> None:
-    """Threads do not come along into a fork; it starts new ones, and both processes give the same lines."""
+    """A forked process starts new threads, and both processes give the same lines."""
     source = Source("d", numbered(tmp_path, "d", 300), epochs=1, block_lines=10)
     with deadline(60), make([source], n_workers=1) as stream:
         first = next(iter(stream))
@@ -107,7 +111,7 @@ def test_the_stream_stops_with_the_first_source_that_ends(make: Make, tmp_path: 
 def test_skipping_passes_over_lines_and_tells_how_many_there_were(
     make: Make, tmp_path: Path, n: int
 ) -> None:
-    """Behind n skipped lines come those that come behind n read ones; past the end, the lines up to it are counted."""
+    """Skipping n lines equals reading n lines; past the end, the number of skipped lines is returned."""
     source = Source("d", numbered(tmp_path, "d", 10), epochs=1, block_lines=4)
     stream = make([source])
     assert stream.skip(n) == min(n, 10)
@@ -162,18 +166,106 @@ def test_the_two_ways_to_read_give_the_same_lines(make: Make) -> None:
     assert stream.n == 300
 
 
-@pytest.mark.parametrize("world", [1, 2, 5])
-@pytest.mark.parametrize("block_lines", [1, 7, 100])
-def test_ranks_together_give_every_line_once(
-    make: Make, tmp_path: Path, world: int, block_lines: int
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seed": -1}, "seed is -1"),
+        ({"recall": -1}, "recall is -1"),
+        ({"n_workers": -1}, "give 0 to 256 workers, and spawn or fork"),
+        ({"n_workers": 257}, "n_workers=257.*give 0 to 256"),
+        ({"start_method": "x"}, "start_method='x'"),
+        ({"time_limit": 0}, "time_limit=0: give seconds above 0"),
+        ({"time_limit": math.inf}, "time_limit=inf: give"),
+        ({"ends": "never"}, "unknown ends 'never'"),
+        ({"policy": "skip"}, "ErrorPolicy"),
+        ({"mix": "x"}, "Sampling"),
+        ({"cache": 3}, "cache is 3"),
+        ({"rank": 2, "world": 2}, "rank 2 of world 2"),
+    ],
+)
+def test_options_of_streams_are_checked(
+    tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
-    """Over all ranks, two epochs of a source give every line twice."""
-    source = Source(
-        "d",
-        numbered(tmp_path, "d", 30, n_shards=3),
-        block_lines=block_lines,
-        split_lines=4,
-        epochs=2,
-    )
-    lines = [line for rank in range(world) for line in make([source], rank=rank, world=world)]
-    assert Counter(lines) == Counter([f"d-{i}\tD {i}" for i in range(30)] * 2)
+    """Options are accepted at their limits and refused beyond them."""
+    source = Source("a", numbered(tmp_path, "a", 3))
+    with pytest.raises((ConfigError, ArgumentError), match=message):
+        Stream([source], **options)
+    close = {"seed": 0, "recall": 0, "n_workers": 256, "time_limit": 0.001, "rank": 1, "world": 2}
+    stream = Stream([source], **close)  # type: ignore[arg-type]
+    assert repr(stream) == "<Stream: 1 source, seed 0, rank 1 of 2, 0 lines given>"
+    assert repr(Stream([source])) == "<Stream: 1 source, seed 0, 0 lines given>"
+    assert (stream.files, stream.n, stream.time_limit) == (source.paths, 0, 0.001)
+    for wrong, remedy in (
+        (source, r"did you mean \[source\]"),
+        (Path("a"), "Stream.from_config"),
+        ([3], r"sources\[0\] is 3"),
+    ):
+        with pytest.raises(ArgumentError, match=remedy):
+            Stream(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="distinct names"):
+        Stream([source, source])
+
+
+def test_rehearsals_keep_every_option(tmp_path: Path) -> None:
+    """A rehearsal keeps all options except the policy, and starts at the first line."""
+    source = Source("a", numbered(tmp_path, "a", 9))
+    for policy, expected in (("raise", "raise"), ("skip", "skip"), ("quarantine", "skip")):
+        kept = ErrorPolicy(
+            policy, quarantine=str(tmp_path / "q") if policy == "quarantine" else None, max_faults=3
+        )  # type: ignore[arg-type]
+        options: dict[str, Any] = {
+            "seed": 3,
+            "ends": "drop",
+            "rank": 1,
+            "world": 2,
+            "n_workers": 1,
+            "time_limit": 9.0,
+        }
+        stream = Stream([source], policy=kept, start_method="fork", **options)
+        stream.skip(2)
+        other = stream.rehearsal()
+        assert other.policy == ErrorPolicy(expected)  # type: ignore[arg-type]
+        names = (
+            "seed",
+            "ends",
+            "rank",
+            "world",
+            "n_workers",
+            "time_limit",
+            "start_method",
+            "sources",
+        )
+        assert [getattr(other, name) for name in names] == [getattr(stream, name) for name in names]
+        assert (other.n, stream.n) == (0, 2)
+        for one in (stream, other):
+            one.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "is_same"), [("rename", False), ("split", True), ("zero", True), ("reseed", False)]
+)
+def test_what_changes_lines(tmp_path: Path, change: str, is_same: bool) -> None:
+    """Splitting a file between segments, or a source of weight 0, changes nothing; names and seeds change the order."""
+    whole = [
+        Source("a", numbered(tmp_path, "a", 8), split_lines=2),
+        Source("b", numbered(tmp_path, "b", 5), 0.5),
+    ]
+    (tmp_path / "two").mkdir()
+    other, seed = list(whole), 1
+    if change == "split":
+        other[0] = replace(whole[0], paths=numbered(tmp_path / "two", "a", 8, n_shards=2))
+    elif change == "zero":
+        other.append(Source("c", numbered(tmp_path, "c", 3), 0.0))
+    elif change == "rename":
+        other[0] = replace(whole[0], name="x")
+    else:
+        seed = 2
+    lines = [
+        b"".join(Stream(own, seed=s).blocks(limit=24)).decode().split("\n")[:-1]
+        for own, s in ((whole, 1), (other, seed))
+    ]
+    assert (lines[0] == lines[1]) == is_same
+    counts = [Counter(line[0] for line in own) for own in lines]
+    assert counts[0] == counts[1] == {"a": 16, "b": 8}
+    firsts = [[line for line in own if line[0] == "a"][:8] for own in lines]
+    assert sorted(firsts[0]) == sorted(firsts[1])

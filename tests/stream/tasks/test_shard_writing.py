@@ -33,7 +33,7 @@ from volt.stream.tasks.shard_writing import (
     number_of_shards,
     shard,
 )
-from volt.stream.tasks.task import Input, InputFile, ReadInput, Task, look_at
+from volt.stream.tasks.task import Input, InputFile, ReadInput, Task
 
 few = st.lists(st.integers(0, 30), min_size=1, max_size=4).filter(any)
 
@@ -134,32 +134,6 @@ def test_sizes_of_chunks(n_lines, n_bytes, n_shards, expected):
         plan = shard_writing._plan(task, (read_input(n_lines, n_bytes),), 50, "gz")
         assert (plan.layout.n_shards, plan.chunk_lines, plan.n_lines) == (*expected, n_lines)
         assert plan.layout == ShardSettings(expected[0], "gz", order)
-
-
-def test_chunks_of_a_plan(tmp_path):
-    """A chunk has its shard, its lines and their order; finished shards are skipped."""
-    task = pair_task(tmp_path, {"a": 7, "b": 2}, n_shards=2)
-    inputs = []
-    for source in task.inputs:
-        files = [(look_at(path, side=side),) for side, path in source.files]
-        inputs.append(ReadInput(source.name, tuple(files)))
-    plan = replace(shard_writing._plan(task, tuple(inputs), 9, "none"), chunk_lines=3)
-    chunks = list(shard_writing.chunks_of(plan))
-    numbers = [(chunk.shard, chunk.is_first, chunk.n_lines) for chunk in chunks]
-    assert numbers == [(0, True, 2), (0, False, 3), (1, True, 1), (1, False, 3)]
-    assert chunks[0].sides == (
-        (b"a src line 0\na src line 1\n", b""),
-        (b"a tgt line 0\na tgt line 1\n", b""),
-    )
-    assert chunks[1].order is not None
-    assert chunks[1].order.tolist() == [2, 0, 1]
-    for done in ((0,), (1,), (0, 1), ()):
-        for ahead in (False, True):
-            rest = shard_writing.chunks_of(plan, without=done, ahead=ahead)
-            expected = [chunk[:4] for chunk in chunks if chunk.shard not in done]
-            assert [chunk[:4] for chunk in rest] == expected
-    alone = replace(plan, inputs=plan.inputs[:1], counts=plan.counts[:, :1])
-    assert all(chunk.order is None for chunk in shard_writing.chunks_of(alone))
 
 
 @pytest.mark.parametrize("split", ["train", "valid"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 
 import pytest
@@ -13,8 +12,7 @@ from stream.transforms.support import CUTS, LINES, RAGGED, ROWS, apply
 from volt.errors import ConfigError
 from volt.stream.config.configuration import parse_config
 from volt.stream.transforms.case import Lower, Title, Upper
-from volt.stream.transforms.choice import Choice, Variant
-from volt.stream.transforms.documents import Documents, Repeat
+from volt.stream.transforms.documents import Repeat
 from volt.stream.transforms.field_edits import Append, Copy, DuplicateMono, KeepFields, Multiply
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
@@ -102,12 +100,6 @@ def test_lines_without_a_named_field_are_unfit() -> None:
             apply(transform, [["a", "b", "c"], ["a"], ["a", "b", "c"]])
         assert list(fault.value.reasons) == [1]
         assert "field 3 is missing: the line has 1 field" in fault.value.reasons[1]
-
-
-def test_transforms_survive_pickling() -> None:
-    """Worker processes get equal transforms."""
-    for transform in (*ONE_TO_ONE, Documents(), Choice((Variant(1.0, (Lower(),)),))):
-        assert pickle.loads(pickle.dumps(transform)) == transform
 
 
 def test_transforms_without_options_accept_none() -> None:

@@ -352,17 +352,6 @@ NOISE = [
 ]
 
 
-@given(LINES, SEEDS, st.sampled_from([Drop(0.5), Drop(rate=0.4), Reorder()]))
-def test_lines_do_not_depend_on_other_lines(
-    values: list[str], seed: int, noise: Drop | Reorder
-) -> None:
-    """A line alone changes as within its batch, also if the batch is split into fields already."""
-    batch = Batch.of(values)
-    rng = LineRng.of(seed)
-    lines = noise(batch.split(2), rng).lines
-    assert [noise(batch.take([i]), rng).lines[0] for i in range(len(batch))] == lines
-
-
 @pytest.mark.parametrize("noise", NOISE)
 def test_fields_have_independent_noise(noise: Transform) -> None:
     """Two equal fields change differently; other fields stay; a line without the field is unfit."""

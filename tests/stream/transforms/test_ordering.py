@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from commands import Run
 from stream.transforms.support import FIRST
 
 from volt.errors import ConfigError, VoltError
@@ -145,12 +144,3 @@ def test_a_vocabulary_may_contain_the_tag(tmp_path: Path) -> None:
     steps = (Tag(text="[BT]"), Encode(tmp_path / "without.volt"))
     with pytest.raises(ConfigError, match="encode after it turns it into"):
         Stream([Source("s", (str(tmp_path / "a.tsv"),), transforms=steps)])
-
-
-def test_the_command_line_refuses_the_order(volt_stream: Run, stream_folder: Path) -> None:
-    """The exit status is 2, and the message names the line and an order that works."""
-    steps = "{one: {path: one.tsv, transforms: [tag: '[BT]', typos]}}"
-    (stream_folder / "t.yaml").write_text(f"sources: {steps}")
-    message = volt_stream("run", "t.yaml", "--limit", 1, status=2).stderr.decode()
-    reason = "tag adds [BT] to field 1, and typos after it may change it; put tag"
-    assert f"t.yaml:1: sources.one.transforms: {reason}" in message

@@ -13,7 +13,6 @@ from hypothesis import given
 from scipy.special import chdtrc
 from stream.transforms.support import LINES, tokens_of
 
-from volt.errors import ConfigError
 from volt.stream import Source, Stream
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch
@@ -111,18 +110,6 @@ def test_segmentations_are_drawn_by_their_scores(lexicon: Path, theta: float) ->
     assert chdtrc(len(observed) - 1, ((observed - expected) ** 2 / expected).sum()) > 1e-4
 
 
-def test_lines_do_not_depend_on_other_lines(lexicon: Path) -> None:
-    """Lines are equal alone, in another order, and after other words."""
-    transform = loaded(MorfessorEm(lexicon, theta=0.0), LoadedFiles())
-    batch = Batch.of(MARKED * 8)
-    lines = transform(batch, RNG).lines
-    order = np.random.default_rng(1).permutation(len(batch)).tolist()
-    expected = [lines[place] for place in order]
-    assert transform(batch.take(order), RNG).lines == expected
-    fresh = loaded(MorfessorEm(lexicon, theta=0.0), LoadedFiles())
-    assert [fresh(batch.take([place]), RNG).lines[0] for place in order] == expected
-
-
 def test_workers_and_threads_give_the_same_lines(tmp_path: Path, lexicon: Path) -> None:
     """Threads may share a transform."""
     path = tmp_path / "text.tsv"
@@ -179,17 +166,3 @@ def test_sentencepiece_is_spm_encode(tmp_path: Path) -> None:
     assert transform._encode().sampled
     assert not deterministic([transform])[0].sampled  # type: ignore[attr-defined]
     assert inverse([transform])[0].name == "spm_decode"
-
-
-def test_configurations_name_segmentations(tmp_path: Path, lexicon: Path) -> None:
-    """Paths are relative to the configuration, and the first option needs no name; errors name the line."""
-    (tmp_path / "text.txt").write_text("▁undo\n▁redo\n")
-    table_of(tmp_path, "▁undo\t▁un do\n▁redo\n")
-    head = "sources:\n  a:\n    path: text.txt\n    epochs: 1\n    shuffle: none\n    transforms:\n"
-    config = tmp_path / "stream.yaml"
-    config.write_text(f"{head}    - morfessor_em: {lexicon.name}\n    - join_pieces\n")
-    with Stream.from_config(config) as stream:
-        assert list(stream) == ["undo", "redo"]
-    config.write_text(f"{head}    - deterministic_segmentation: table.tsv\n")
-    with pytest.raises(ConfigError, match=r"stream.yaml:7: .*table.tsv:2: '▁redo' is not"):
-        Stream.from_config(config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,15 +63,18 @@ def outputs_of(step: Transform, batch: Batch, rng: LineRng) -> list[str]:
     return lines
 
 
+EVERY_ROW = pytest.mark.parametrize(
+    ("kind", "row"),
+    [(kind, row) for kind, rows in TRANSFORMS_FOR.items() for row in rows.splitlines()],
+)
+
+
 def test_every_transform_has_a_row() -> None:
     """A new transform needs a row in TRANSFORMS_FOR of tests/stream/transforms/support.py, and its golden values."""
     assert FIRST.keys() == TRANSFORMS.keys()
 
 
-@pytest.mark.parametrize(
-    ("kind", "row"),
-    [(kind, row) for kind, rows in TRANSFORMS_FOR.items() for row in rows.splitlines()],
-)
+@EVERY_ROW
 def test_lines_do_not_change(folder: Path, step_of: StepOf, kind: str, row: str) -> None:
     """The lines of a transform, and its random numbers, stay the same."""
     step = loaded(step_of(row), LoadedFiles())
@@ -80,6 +84,23 @@ def test_lines_do_not_change(folder: Path, step_of: StepOf, kind: str, row: str)
         results.append(" | ".join(outputs))
     text = " ‖ ".join(dict.fromkeys(results))
     check(f"transforms {kind} {row}", text.replace(f"{folder}/", ""))
+
+
+@EVERY_ROW
+def test_lines_do_not_depend_on_other_lines(step_of: StepOf, kind: str, row: str) -> None:
+    """A line alone, or in another order, has the same result as within its batch."""
+    step = loaded(step_of(row), LoadedFiles())
+    if steps.joins_lines(step):
+        return
+    batch = batch_of(kind)
+    rng = LineRng.of(1, "s", 0, 0)
+    expected = sorted(outputs_of(step, batch, rng))
+    order = np.arange(len(batch))[::-1]
+    assert sorted(outputs_of(step, batch.take(order), rng)) == expected
+    alone = list[str]()
+    for number in order:
+        alone += outputs_of(step, batch.take([number]), rng)
+    assert sorted(alone) == expected
 
 
 PROPERTIES: tuple[Any, ...] = (
@@ -109,6 +130,7 @@ def test_properties_do_not_change(folder: Path, step_of: StepOf, row: str) -> No
     text = " | ".join([f"{head} {step!r}", *map(repr, related[1:]), values])
     check(f"transforms traits {row}", text.replace(f"{folder}/", ""))
 
+    assert pickle.loads(pickle.dumps(step)) == step
     opened = loaded(step, LoadedFiles())
     assert steps.signature(opened) == steps.signature(step)
     assert (opened.name, *(each(opened) for each in PROPERTIES)) == (

@@ -159,21 +159,19 @@ def test_samples_are_distributed_as_those_of_the_library(model: Path, nbest: int
 
 
 @BOTH_MODELS
-def test_samples_depend_only_on_the_line(model: Path) -> None:
-    """Other lines and threads have no influence; copies and epochs draw independently; all pieces spell the text."""
+def test_samples_are_drawn_for_each_line(model: Path) -> None:
+    """Threads have no influence; copies and epochs draw independently; all pieces spell the text."""
     encode = SpmEncode(model, alpha=0.3).opened(LoadedFiles())
     batch = Batch.of(["the lower cat\tsat on the newest mats"] * 40)
     rng = LineRng.of("epoch", 1)
-    lines = np.array(encode(batch, rng).lines)
+    lines = encode(batch, rng).lines
     assert len(set(lines)) > 5
-    for chosen in (np.arange(7), np.arange(39, -1, -1), np.array([5])):
-        assert encode(batch.take(chosen), rng).lines == lines[chosen].tolist()
     assert len(set(encode(batch.take([5] * 20), rng).lines)) > 5
-    assert encode(batch, LineRng.of("epoch", 2)).lines != lines.tolist()
+    assert encode(batch, LineRng.of("epoch", 2)).lines != lines
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda _: encode(batch, rng).lines, range(4)))
-    assert results == [lines.tolist()] * 4
-    assert lines_of(SpmDecode(model), lines.tolist()) == batch.lines
+    assert results == [lines] * 4
+    assert lines_of(SpmDecode(model), lines) == batch.lines
 
 
 DRAW = """

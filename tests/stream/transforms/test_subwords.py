@@ -82,15 +82,13 @@ def test_fields_are_encoded_by_the_encoder(make_vocabulary: MakeVocabulary, name
 
 
 @FORMS
-def test_dropout_depends_only_on_the_line(path: Path, form: Form) -> None:
-    """Other lines have no influence; copies, fields and epochs draw independently; all pieces spell the text."""
+def test_dropout_draws_for_each_line_and_field(path: Path, form: Form) -> None:
+    """Copies, fields and epochs draw independently; lines with and without a target do not; all spell the text."""
     text = "the lowest newest cat"
     batch = Batch.of([f"{text}\t{text}"] * 40)
     encode = Encode(path, dropout=0.5, to=form)
     lines = np.array(encode(batch, RNG).lines)
     assert len(set(lines)) > 5
-    for chosen in (np.arange(7), np.arange(39, -1, -1), np.array([5]), np.arange(0, 40, 3)):
-        assert encode(batch.take(chosen), RNG).lines == lines[chosen].tolist()
     assert encode(batch, LineRng.of("epoch", 2)).lines != lines.tolist()
     copies = encode(batch.take(np.zeros(8, np.int64)), RNG)
     assert len(set(copies.column(1).strings())) > 3

@@ -219,42 +219,41 @@ def stream_of(folder: Path, function: str, options: str = "") -> Path:
     return config
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-@pytest.mark.parametrize("function", ["nested", "chained"])
-def test_an_error_shows_the_frames_of_the_user_alone(
-    tmp_path: Path, function: str, workers: int
+@pytest.mark.parametrize("n_workers", [0, 1])
+@pytest.mark.parametrize(
+    ("function", "end"),
+    [("nested", "KeyError: 'missing'"), ("chained", "ValueError: of two\nlines")],
+)
+def test_tracebacks_have_only_frames_of_the_user(
+    tmp_path: Path, function: str, end: str, n_workers: int
 ) -> None:
-    """The whole way through the user's file, and what caused the error, is shown; frames of volt are not."""
+    """All frames of the user's file are shown, and the cause of the error; frames of VOLT are not."""
     config = stream_of(tmp_path, function)
-    with Stream.from_config(config, n_workers=workers, start_method="fork") as stream:
+    with Stream.from_config(config, n_workers=n_workers, start_method="fork") as stream:
         with pytest.raises(StreamError) as error:
             next(iter(stream))
-        error_text = str(error.value)
-    assert "configuration\nTraceback (most recent call last):\n" in error_text
-    assert (
-        f", line {FAILING[: FAILING.index('return words')].count(chr(10)) + 1}, in helper\n"
-        in error_text
-    )
-    assert f", in {function}\n" in error_text
-    assert "user_code.py" not in error_text
-    assert error_text.endswith(
-        {"nested": "KeyError: 'missing'", "chained": "ValueError: of two\nlines"}[function]
-    )
+        message = str(error.value)
+    line = FAILING[: FAILING.index("return words")].count("\n") + 1
+    for part in ("configuration\nTraceback (most recent call last):\n", f", in {function}\n"):
+        assert part in message
+    assert f", line {line}, in helper\n" in message
+    assert "user_code.py" not in message
+    assert message.endswith(end)
 
 
-def test_one_fault_of_many_has_its_traceback(tmp_path: Path) -> None:
-    """Lines that are skipped or written to a file have the one-line reason alone."""
+def test_quarantined_lines_have_short_reasons(tmp_path: Path) -> None:
+    """The file contains one line for each reason, without tracebacks."""
     config = stream_of(tmp_path, "nested", "errors: {on_fault: quarantine, quarantine: bad.jsonl}")
     with Stream.from_config(config) as stream:
         assert list(stream) == []
     rows = (tmp_path / "bad.jsonl").read_text().splitlines()
-    assert rows
+    assert len(rows) == 2
     assert all("KeyError: 'missing'" in row and "Traceback" not in row for row in rows)
 
 
 @pytest.mark.parametrize("call", ["sys.exit(3)", "[][0]"])
-def test_a_file_that_ends_the_process_is_refused(tmp_path: Path, call: str) -> None:
-    """What the file does when it is run is an error of the configuration, with its frames; nothing ends silently."""
+def test_errors_of_a_file_are_errors_of_the_configuration(tmp_path: Path, call: str) -> None:
+    """An error when the file is run is reported with its frames, also if the file ends the process."""
     config = stream_of(tmp_path, "nested")
     (tmp_path / "mine.py").write_text(f"import os, sys\n\ndef outer():\n    {call}\n\nouter()\n")
     with pytest.raises(ConfigError, match=r"mine\.py:4: (SystemExit|IndexError)") as error:
@@ -263,52 +262,48 @@ def test_a_file_that_ends_the_process_is_refused(tmp_path: Path, call: str) -> N
 
 
 @pytest.mark.parametrize("options", [{}, {"time_limit": 30.0}, {"n_workers": 1}])
-def test_a_function_that_ends_the_process_is_a_fault(
-    tmp_path: Path, options: dict[str, Any]
-) -> None:
-    """sys.exit in a function is reported with the line of the source and of the function."""
-    error_text = r"a\.tsv:\d: user: ends: SystemExit: 0 \(.*mine\.py:20\)"
+def test_a_function_that_exits_is_a_fault(tmp_path: Path, options: dict[str, Any]) -> None:
+    """sys.exit is reported with the lines of the source and of the file; a forked process may exit."""
+    message = r"a\.tsv:\d: user: ends: SystemExit: 0 \(.*mine\.py:20\)"
     stream = Stream.from_config(stream_of(tmp_path, "ends"), start_method="fork", **options)
-    with deadline(30), stream, pytest.raises(StreamError, match=error_text):
+    with deadline(30), stream, pytest.raises(StreamError, match=message):
         next(iter(stream))
     with Stream.from_config(stream_of(tmp_path, "forks"), start_method="fork", **options) as stream:
-        assert list(stream) == ["7", "7"]  # what a function forks ends as it says
-
-
-def test_a_time_limit_holds_without_workers(tmp_path: Path) -> None:
-    """Python code that takes longer, or kills its process, ends the run; the source, the step and the end are named."""
-    error_text = {
-        "late": "transform 'user' has taken more than 0.5 seconds",
-        "from_c": "transform 'user': worker process",
-    }
-    for function, message in error_text.items():
-        config = stream_of(tmp_path, function, "time_limit: 0.5")
-        with deadline(30), Stream.from_config(config, start_method="fork") as stream:
-            with pytest.raises(
-                StreamError, match=rf"source 's', epoch 0, lines from 0 on, chunk 0: {message}"
-            ):
-                next(iter(stream))
-            assert stream.n_workers == 0
+        assert list(stream) == ["7", "7"]
 
 
 @pytest.mark.parametrize(
-    "command",
-    [
-        "preview -n 1 --json --trust",
-        "trace 0 --json --trust",
-        "debug --json --trust",
-        "run",
-        "run --workers 1",
-    ],
+    ("function", "reason"),
+    [("late", "has taken more than 0.5 seconds"), ("from_c", ": worker process")],
 )
-def test_what_a_function_writes_to_descriptor_1_is_no_data(
+def test_a_time_limit_needs_no_workers(tmp_path: Path, function: str, reason: str) -> None:
+    """A function that takes too long, or kills its process, ends the run with an error that names the step."""
+    config = stream_of(tmp_path, function, "time_limit: 0.5")
+    message = f"source 's', epoch 0, lines from 0 on, chunk 0: transform 'user'.*{reason}"
+    with deadline(30), Stream.from_config(config, start_method="fork") as stream:
+        with pytest.raises(StreamError, match=message):
+            next(iter(stream))
+        assert stream.n_workers == 0
+
+
+COMMANDS = """\
+preview -n 1 --json --trust
+trace 0 --json --trust
+debug --json --trust
+run
+run --workers 1"""
+
+
+@pytest.mark.parametrize("command", COMMANDS.splitlines())
+def test_commands_send_prints_to_stderr(
     volt_stream: Run, stream_folder: Path, command: str
 ) -> None:
-    """What it prints, writes to the descriptor or has a program print goes to stderr in every command."""
+    """Text that a function or its subprocess prints, or writes to descriptor 1, is not in the data."""
     stream_of(stream_folder, "writes")
     name, *options = command.split()
-    done = volt_stream(name, "stream.yaml", *options)
-    lines = done.stdout.decode().splitlines()
+    process = volt_stream(name, "stream.yaml", *options)
+    lines = process.stdout.decode().splitlines()
     assert lines
-    assert all(line in ("a", "b") if name == "run" else json.loads(line) for line in lines)
-    assert all(done.stderr.count(letter) >= 1 for letter in (b"P", b"U", b"W", b"E"))
+    for line in lines:
+        assert line in ("a", "b") if name == "run" else json.loads(line)
+    assert all(letter in process.stderr for letter in (b"P", b"U", b"W", b"E"))

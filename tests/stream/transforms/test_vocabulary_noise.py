@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -194,41 +193,6 @@ def test_tags_of_the_same_steps_are_not_drawn(
     assert tokens - {"low", "[BT]", "__opt__", "{x}"} == {"cat", "dog"}
     with pytest.raises(VocabularyError, match=r"contains only special tokens"):
         loaded(kind(path, without=(*tags, "cat", "dog")), LoadedFiles())
-
-
-NOISY = """
-sources:
-  ted:
-    path: ted.en
-    transforms:
-      - duplicate_mono
-      - drop: 1.0
-      - reorder
-      - switchout: {vocabulary: tokens.txt, rate: 0.2}
-      - insertion: tokens.txt
-      - wb_noise: {vocabulary: tokens.txt, fields: [1]}
-      - filter_too_long: 12
-      - lang_prefix_both: {src_lang: en, tgt_lang: en}
-"""
-
-
-def test_a_configuration_names_all_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short options are accepted; one and two workers give the same lines, within the limits of length."""
-    monkeypatch.chdir(tmp_path)
-    lines = [f"{k} ▁the ▁house by ▁the {'▁sea ' * (k % 9)}\n" for k in range(300)]
-    Path("ted.en").write_text("".join(lines))
-    Path("tokens.txt").write_text("5\t▁the\n4\tthe\n3\tsea\n2\t▁sea\n1\thouse\n", encoding="utf-8")
-    Path("stream.yaml").write_text(NOISY)
-    outputs = list[list[str]]()
-    for n_workers in (1, 2):
-        with Stream.from_config("stream.yaml", n_workers=n_workers) as stream:
-            outputs.append(list(islice(stream, 400)))
-    assert outputs[0] == outputs[1]
-    for line in outputs[0]:
-        source, target = line.split("\t")
-        assert source.startswith("<FROM_en> <TO_en> ")
-        assert len(source.split()) <= 14
-        assert len(target.split()) <= 12
 
 
 # Vocabularies

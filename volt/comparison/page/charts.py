@@ -140,9 +140,20 @@ def profile_chart(tokens: Data) -> alt.LayerChart:
     used = sorted((rank, count) for rank, count in ranked if count)
     rows = [{"rank": rank, "count": count} for rank, count in _spread(used)]
     rule = _chart([{"count": 100}]).mark_rule(strokeDash=[4, 4], color=COLORS[6])
-    decades = alt.Axis(values=[10**k for k in range(16)], format=",d")
-    x = alt.X("rank:Q", title="rank", axis=decades, scale=alt.Scale(type="log", nice=False))
-    y = alt.Y("count:Q", title="count", axis=decades, scale=alt.Scale(type="log"))
+    powers = [10**k for k in range(16)]
+    decades = alt.Axis(values=powers, format=",d")
+    x = alt.X(
+        "rank:Q",
+        title="rank",
+        axis=decades,
+        scale=alt.Scale(type="log", nice=False),
+    )
+    y = alt.Y(
+        "count:Q",
+        title="count",
+        axis=decades,
+        scale=alt.Scale(type="log"),
+    )
     base = _chart(rows).encode(x=x, y=y)
     line = base.mark_line(color=COLORS[0], interpolate="step-after")
     points = base.mark_point(color=COLORS[0], size=40, opacity=0, filled=True)
@@ -246,7 +257,8 @@ def _lines(
     """
     ticks = alt.Axis(tickCount=5)
     if scale.to_dict().get("type") == "log":
-        ticks = alt.Axis(values=[m * 10.0**k for k in range(-6, 7) for m in (1, 3)])
+        powers = [10.0**k for k in range(-6, 7)]
+        ticks = alt.Axis(values=[value for power in powers for value in (power, 3 * power)])
     place: dict[str, Any] = {
         "x": alt.X(
             "size:Q",
@@ -314,5 +326,6 @@ def _spread(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return at most `MAX_POINTS` pairs, evenly spaced in the logarithm of their number."""
     if not pairs:
         return []
-    places = {round(len(pairs) ** (k / (MAX_POINTS - 1))) - 1 for k in range(MAX_POINTS)}
-    return [pairs[place] for place in sorted(places)]
+    exponents = [k / (MAX_POINTS - 1) for k in range(MAX_POINTS)]
+    ranks = {round(len(pairs) ** exponent) for exponent in exponents}
+    return [pairs[rank - 1] for rank in sorted(ranks)]

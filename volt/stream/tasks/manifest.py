@@ -236,15 +236,15 @@ def _load(kind: type[T], path: Path, **more: object) -> T:
     return TypeAdapter(kind).validate_python({**values["record"], **more})
 
 
-def is_whole(folder: Path, file: WrittenFile) -> bool:
-    """Check whether a file still contains the bytes that were written."""
-    try:
-        with open(folder / file.name, "rb", buffering=0) as opened:
-            if os.fstat(opened.fileno()).st_size != file.size:
-                return False
-            return file_digest(opened, partial(blake2b, digest_size=16)).hexdigest() == file.digest
-    except OSError:
-        return False
+def is_whole(file: WrittenFile, *folders: Path) -> bool:
+    """Check whether a file in one of the folders still contains the bytes that were written."""
+    for folder in folders:
+        with suppress(OSError), open(folder / file.name, "rb", buffering=0) as opened:
+            if os.fstat(opened.fileno()).st_size == file.size:
+                digest = file_digest(opened, partial(blake2b, digest_size=16))
+                if digest.hexdigest() == file.digest:
+                    return True
+    return False
 
 
 def _faults(manifest: Manifest, task: Task) -> Iterator[str]:

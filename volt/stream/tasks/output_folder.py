@@ -59,6 +59,7 @@ _LOCK = ".lock"
 _PLAN = "plan.json"
 _SHARD = re.compile(r"\d{5,}\.(src|tgt|mono)(\.zst|\.gz)?|words\.(src|tgt|mono)\.tsv")
 _PART = re.compile(r"\..+\.[0-9a-f]{8}\.part")
+_OWN = re.compile(rf"{_SHARD.pattern}|{_PART.pattern}|{re.escape(MANIFEST)}|{re.escape(_LOCK)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +73,10 @@ class ShardInputs:
     @property
     def signature(self) -> tuple[object, ...]:
         """Everything that determines the bytes of the shards: the inputs' texts, not their paths."""
-        texts = tuple(
-            (read.name, tuple((file.side, file.digest) for file in read.files))
-            for read in self.inputs
-        )
-        return self.task, self.layout, texts
+        texts = list[tuple[str, str, str]]()
+        for read in self.inputs:
+            texts += ((read.name, file.side, file.digest) for file in read.files)
+        return self.task, self.layout, tuple(texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +96,16 @@ class TaskFolder:
     def progress(self) -> Path:
         return self.folder / PROGRESS
 
-    def _word_note(self, number: int, side: str) -> Path:
-        return self.progress / f"{number:05d}.{side}.words"
-
-    def _shard_note(self, number: int) -> Path:
-        return self.progress / f"{number:05d}.json"
-
     def files_read(self) -> dict[tuple[str, str], InputFile]:
         """Return (side, path) → what an earlier run recorded of the input file, if it has not
         changed since."""
         earlier = stored_manifest(self.folder) or self._plan()
-        files = [file for read in earlier.inputs for file in read.files] if earlier else []
-        return {(file.side, file.path): file for file in files if mark_of(file.path) == file.stamp}
+        result = dict[tuple[str, str], InputFile]()
+        for read in earlier.inputs if earlier else ():
+            for file in read.files:
+                if mark_of(file.path) == file.stamp:
+                    result[file.side, file.path] = file
+        return result
 
     def finished(self, plan: ShardInputs) -> Manifest | None:
         """Return the manifest if all shards of the plan are up to date, else None."""
@@ -117,7 +115,7 @@ class TaskFolder:
         written = ShardInputs(manifest.task, manifest.layout, manifest.inputs)
         if written.signature != plan.signature:
             return None
-        if not all(is_whole(self.folder, file) for file in manifest.files):
+        if not all(is_whole(file, self.folder) for file in manifest.files):
             return None
         return self.finish(replace(manifest, inputs=plan.inputs))
 
@@ -132,10 +130,13 @@ class TaskFolder:
         retained = dict[int, WrittenShard]()
         names = set[str]()
         for number in range(plan.layout.n_shards):
-            shard = self._finished_shard(number)
-            if shard is not None:
-                retained[number] = shard
-                names.update(file.name for file in shard.files)
+            note = stored(_Finished, self.progress / f"{number:05d}.json")
+            if note is None or not all(is_whole(file, self.progress) for file in note.words):
+                continue
+            files = note.shard.files
+            if all(is_whole(file, self.progress, self.folder) for file in files):
+                retained[number] = note.shard
+                names.update(file.name for file in files)
         _remove_all_but(names, self.progress)
         manifest = stored_manifest(self.folder)
         if manifest is not None:
@@ -149,14 +150,15 @@ class TaskFolder:
         for side, part in zip(self.sides, tables, strict=True):
             buffer = BytesIO()
             part.table.write_ipc(buffer, compression="zstd")
-            words.append(_written(self._word_note(number, side), buffer))
-        store_record(self._shard_note(number), asdict(_Finished(shard, tuple(words))))
+            words.append(_written(self.progress / f"{number:05d}.{side}.words", buffer))
+        note = _Finished(shard, tuple(words))
+        store_record(self.progress / f"{number:05d}.json", asdict(note))
 
     def write_words(self, n_shards: int) -> tuple[WrittenFile, ...]:
         """Add up the word counts of all shards. Return a file for each side."""
         result = list[WrittenFile]()
         for side in self.sides:
-            notes = (self._word_note(number, side) for number in range(n_shards))
+            notes = (self.progress / f"{number:05d}.{side}.words" for number in range(n_shards))
             tables = (pl.read_ipc(BytesIO(note.read_bytes())) for note in notes)
             total = summed(CountedPart(table, 0, 0, 0) for table in tables)
             buffer = BytesIO()
@@ -227,15 +229,6 @@ class TaskFolder:
     def _plan(self) -> ShardInputs | None:
         return stored(ShardInputs, self.progress / _PLAN)
 
-    def _finished_shard(self, number: int) -> WrittenShard | None:
-        note = stored(_Finished, self._shard_note(number))
-        if note is None or not all(is_whole(self.progress, file) for file in note.words):
-            return None
-        for file in note.shard.files:
-            if not (is_whole(self.progress, file) or is_whole(self.folder, file)):
-                return None
-        return note.shard
-
 
 def _remove_all_but(names: set[str], folder: Path) -> None:
     for name in os.listdir(folder):
@@ -278,7 +271,4 @@ def _is_ours(path: Path) -> bool:
         return True
     if path.name == PROGRESS:
         return stat.S_ISDIR(mode)
-    is_named = (
-        path.name in (MANIFEST, _LOCK) or _SHARD.fullmatch(path.name) or _PART.fullmatch(path.name)
-    )
-    return bool(is_named) and stat.S_ISREG(mode)
+    return stat.S_ISREG(mode) and _OWN.fullmatch(path.name) is not None

@@ -25,6 +25,7 @@ Mask = NDArray[np.bool_]
 Chosen = Sequence[int] | Longs | Mask
 _NOTHING = np.zeros(0, np.uint8)
 _END = 0x0A
+_NOT_UTF_8 = 0xFF  # a byte that no text contains
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,12 +204,8 @@ class Column:
         if text.count("\n") == len(self):
             return text.split("\n")[:-1]
 
-        column = self.as_text()
-        ends = column.starts + widths(column)
-        spans = zip(column.starts.tolist(), ends.tolist(), strict=True)
-        data = column.data.tobytes()
-        values = [data[start:end] for start, end in spans]
-        return [value.decode("utf-8", "surrogatepass") for value in values]
+        values = self.text(end=_NOT_UTF_8).tobytes().split(bytes([_NOT_UTF_8]))
+        return [value.decode("utf-8", "surrogatepass") for value in values[:-1]]
 
     def replaced(self, indices: Chosen, values: Column) -> Column:
         """Return the column with some values replaced. If old or new values are text, all become

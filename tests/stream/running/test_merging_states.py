@@ -11,16 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 from drawn import examples
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from volt.errors import ConfigError, StreamError
+from volt.errors import ArgumentError, StreamError
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.reading.unread_lines import LineBlock, rank_blocks
-from volt.stream.running.merging_states import merge_states, rank_state
+from volt.stream.running.merging_states import _divided, merge_states, rank_state
 from volt.stream.running.resuming import continued
 from volt.stream.running.state import Cursor, State
-from volt.stream.running.state_differences import refuse_difference
 
 Output = tuple[int, int, int]  # epoch, line, number among the outputs of the line
 
@@ -29,14 +28,13 @@ class Rank:
     """A rank of a stream of one source, each line of which gives as many outputs as a table says."""
 
     def __init__(self, table: list[int], block: int, epochs: int, rank: int, world: int) -> None:
-        self._table, self._block = table, block
+        self._table = table
+        self._block = block
         source = {"n_lines": len(table), "block_lines": block, "epochs": epochs}
         self._configuration = {"seed": 1, "rank": rank, "world": world, "sources": {"a": source}}
         self._shape: dict[str, Any] = {"rank": rank, "world": world, "epochs": epochs}
-        self._state, self._cursor = (
-            State(0, {"a": Cursor()}, self._configuration, 0, {"a": 0}),
-            Cursor(),
-        )
+        self._cursor = Cursor()
+        self._state = State(0, {"a": self._cursor}, self._configuration, 0, {"a": 0})
 
     def restore(self, stored: dict[str, Any]) -> Rank:
         self._state, _ = continued(State.from_json(stored), self._configuration)
@@ -48,51 +46,53 @@ class Rank:
         return replace(self._state, n=self._cursor.lines, cursors={"a": self._cursor}).to_json()
 
     def _outputs(self, block: LineBlock) -> list[Output]:
-        lines = range(block.start, block.start + block.n_lines)
-        made = [
-            (block.epoch, line, number) for line in lines for number in range(self._table[line])
-        ]
-        return [made[index] for index in block.unread_outputs(len(made)).tolist()]
+        outputs = list[Output]()
+        for line in range(block.start, block.start + block.n_lines):
+            outputs += [(block.epoch, line, number) for number in range(self._table[line])]
+        return [outputs[index] for index in block.unread_outputs(len(outputs)).tolist()]
 
-    def given(self) -> Iterator[Output]:
-        """Outputs, from where the rank stands."""
-        stood = self._cursor
-        start, deal = stood.address, stood.unread
-        for block in rank_blocks(
-            len(self._table), self._block, unread=deal, start=start, **self._shape
-        ):
-            offset = stood.offset if block.address == start else 0
-            self._cursor = Cursor(self._cursor.lines, *block.address, offset, unread=deal)
+    def outputs(self) -> Iterator[Output]:
+        """Yield outputs from the rank's position on."""
+        first = self._cursor
+        unread = first.unread
+        blocks = rank_blocks(
+            len(self._table), self._block, unread=unread, start=first.address, **self._shape
+        )
+        for block in blocks:
+            offset = first.offset if block.address == first.address else 0
+            self._cursor = Cursor(self._cursor.lines, *block.address, offset, unread=unread)
             for output in self._outputs(block)[offset:]:
                 self._cursor = self._cursor.moved(1)
                 yield output
 
 
 TABLES = st.lists(st.integers(0, 3), min_size=1, max_size=30)
+
+
 RUNS = st.lists(
     st.tuples(st.integers(1, 7), st.lists(st.integers(0, 40), min_size=7, max_size=7)), max_size=4
 )
 
 
 @given(TABLES, st.integers(1, 12), st.integers(1, 3), RUNS, st.integers(1, 7))
+@example([1] * 8, 2, 3, [(2, [7, 1]), (3, [1, 1, 1])], 1)  # ranks that are an epoch apart
 @settings(max_examples=examples(40))
 def test_every_output_comes_once_whatever_the_ranks(
     table: list[int], block: int, epochs: int, runs: list[tuple[int, list[int]]], last: int
 ) -> None:
-    """Ranks give some outputs, are stopped, merged, and others go on, several times: no output is lost or repeated."""
-    found, stored = Counter[Output](), None
+    """Runs with changing numbers of ranks deliver each output of each epoch once."""
+    delivered = Counter[Output]()
+    stored = None
     for world, amounts in [*runs, (last, [10**6] * 7)]:
         ranks = [Rank(table, block, epochs, rank, world) for rank in range(world)]
         for rank, amount in zip(ranks, amounts, strict=False):
-            found.update(islice((rank if stored is None else rank.restore(stored)).given(), amount))
+            if stored is not None:
+                rank.restore(stored)
+            delivered.update(islice(rank.outputs(), amount))
         stored = merge_states([rank.state for rank in reversed(ranks)])
-        assert stored["n"] == sum(found.values())
-    assert found == Counter(
-        (epoch, line, i)
-        for epoch in range(epochs)
-        for line, n in enumerate(table)
-        for i in range(n)
-    )
+        assert stored["n"] == delivered.total()
+    lines = [(line, i) for line, n in enumerate(table) for i in range(n)]
+    assert delivered == Counter((epoch, *output) for epoch in range(epochs) for output in lines)
 
 
 @given(TABLES, st.integers(1, 12), st.integers(1, 4), st.data())
@@ -100,40 +100,23 @@ def test_every_output_comes_once_whatever_the_ranks(
 def test_a_rank_goes_on_in_its_own_world(
     table: list[int], block: int, world: int, data: st.DataObject
 ) -> None:
-    """A rank's own state gives exactly the rest of its outputs, in order, also behind a merged one."""
+    """A rank's own state gives exactly the rest of its outputs, in order, also after a merge."""
     first = [Rank(table, block, 3, rank, 2) for rank in range(2)]
     for rank in first:
-        list(islice(rank.given(), data.draw(st.integers(0, 30))))
+        list(islice(rank.outputs(), data.draw(st.integers(0, 30))))
     stored = merge_states([rank.state for rank in first])
     for number in range(world):
-        whole = list(Rank(table, block, 3, number, world).restore(stored).given())
+        whole = list(Rank(table, block, 3, number, world).restore(stored).outputs())
         rank, n = (
             Rank(table, block, 3, number, world).restore(stored),
             data.draw(st.integers(0, len(whole))),
         )
-        assert list(islice(rank.given(), n)) == whole[:n]
-        assert list(Rank(table, block, 3, number, world).restore(rank.state).given()) == whole[n:]
-
-
-def test_states_stay_small_when_runs_are_cut_short() -> None:
-    """Ranks that come and go without giving anything leave a state as it was; those that give little, a small one."""
-    table, stored = [1] * 1000, Rank([1] * 1000, 100, 2, 0, 1).state
-    for number, world in enumerate([3, 7, 2, 7, 5, 6, 4, 7, 7, 7, 3, 7]):
-        ranks = [Rank(table, 100, 2, rank, world) for rank in range(world)]
-        if stored["merged"]:
-            for rank in ranks:
-                rank.restore(stored)
-        for rank in ranks[: 0 if number % 2 else world]:
-            list(islice(rank.given(), 3))
-        before, stored = stored, merge_states([rank.state for rank in ranks])
-        if number % 2:
-            assert stored["sources"] == before["sources"]
-    assert len(str(stored)) < 20_000
-    assert stored["n"] == 3 * (3 + 2 + 5 + 4 + 7 + 3)
+        assert list(islice(rank.outputs(), n)) == whole[:n]
+        assert list(Rank(table, block, 3, number, world).restore(rank.state).outputs()) == whole[n:]
 
 
 def test_new_ranks_share_what_was_counted() -> None:
-    """What the old ranks counted is divided within one, and nothing of it is lost; the mixture goes on from there."""
+    """New ranks divide the counts within one line, and the mixture continues from them."""
     weights, world = [3.0, 1.0, 0.4], 3
     names, mixture = "abc", Mixture(weights)
     mixture.turns(1001)
@@ -159,7 +142,7 @@ def two(**change: Any) -> list[dict[str, Any]]:
     """The states of two ranks; change: of the second one's configuration."""
     ranks = [Rank([1] * 10, 4, 2, rank, 2) for rank in (0, 1)]
     for rank in ranks:
-        list(islice(rank.given(), 3))
+        list(islice(rank.outputs(), 3))
     message = State.from_json(ranks[1].state)
     return [
         ranks[0].state,
@@ -168,7 +151,7 @@ def two(**change: Any) -> list[dict[str, Any]]:
 
 
 def test_only_states_of_one_run_are_merged() -> None:
-    """A missing or repeated rank, another world, seed or start, or a merged state is refused, with the reason."""
+    """Missing or repeated ranks, other configurations, and merged states are refused with the reason."""
     states = two()
     merged = merge_states(states)
     assert merged["merged"] == 2
@@ -191,7 +174,7 @@ def test_only_states_of_one_run_are_merged() -> None:
 
 
 def test_ranks_far_apart_are_refused() -> None:
-    """A rank that is said to be very many epochs behind another one is no rank of its run."""
+    """States whose epochs are very far apart are refused."""
     states = [State.from_json(state) for state in two()]
     source = states[0].configuration["sources"]["a"] | {"epochs": None}
     for number, state in enumerate(states):
@@ -204,7 +187,7 @@ def test_ranks_far_apart_are_refused() -> None:
 
 
 def test_a_state_of_another_rank_is_refused() -> None:
-    """The remedy is to merge; a merged state is taken by any rank."""
+    """The error advises to merge; a merged state is accepted by any rank."""
     states = two()
     with pytest.raises(
         StreamError,
@@ -225,40 +208,8 @@ def test_a_state_of_another_rank_is_refused() -> None:
         Rank([1] * 11, 4, 2, 0, 3).restore(merged)
 
 
-def test_other_weights_are_accepted_by_name() -> None:
-    """Only weights may differ; then the mixture goes on from its counts, and the state says so from then on."""
-    old = {
-        "seed": 1,
-        "rank": 0,
-        "world": 1,
-        "sources": {name: {"weight": 1.0, "epochs": 1} for name in "ab"},
-    }
-    new = old | {
-        "sources": {"a": {"weight": {"points": [[0, 2.0]]}, "epochs": 1}, "b": old["sources"]["b"]}
-    }  # type: ignore[index]
-    state = State(6, {"a": Cursor(2), "b": Cursor(4)}, old)
-    with pytest.raises(
-        StreamError, match=r"sources\.a\.weight: 1\.0 in the state.* pass accept=\['weights'\]"
-    ):
-        continued(state, new)
-    found, accepted = continued(state, new, accept=("weights",))
-    assert accepted == ("changed weights from line 6 on",)
-    assert (found.since, found.base, found.accepted) == (6, {"a": 2, "b": 4}, ("weights",))
-    assert found.configuration == new
-    assert continued(found, new)[0].accepted == ("weights",)
-    assert continued(state, old, accept=("weights",)) == (state, ())
-    with pytest.raises(
-        StreamError, match=r"seed: 1 in the state, 2 here; restore it there, or start anew$"
-    ):
-        continued(state, {**new, "seed": 2}, accept=["weights"])
-    with pytest.raises(StreamError, match=r"belongs to another stream: sources\.b: "):
-        continued(state, old | {"sources": {"a": new["sources"]["a"]}}, accept=["weights"])  # type: ignore[index]
-    with pytest.raises(ConfigError, match="unknown accept 'seed'; choose from weights"):
-        refuse_difference(old, new, accept=["seed"])
-
-
 def test_ended_sources_end_when_all_ranks_have_ended_them() -> None:
-    """A source that has ended in one rank alone goes on in the others."""
+    """A source that ended in one rank only continues in the others."""
     ended = [State.from_json(state) for state in two()]
     assert merge_states([replace(state, ended=("a",)).to_json() for state in ended])["ended"] == [
         "a"
@@ -268,27 +219,30 @@ def test_ended_sources_end_when_all_ranks_have_ended_them() -> None:
     )
 
 
-def test_a_deal_begins_with_the_first_epoch_that_is_left() -> None:
-    """Epochs that all ranks have finished are left out, but for the last that was begun."""
+def test_unread_lines_begin_with_the_first_epoch_that_is_left() -> None:
+    """Epochs that all ranks finished are omitted from a merged state, except for the last one."""
     ranks = [Rank([1] * 4, 9, 3, rank, 2) for rank in (0, 1)]
     for rank in ranks:
-        assert len(list(rank.given())) == 6
-    deal = merge_states([rank.state for rank in ranks])["sources"]["a"]["unread"]
-    assert [remains["epoch"] for remains in deal] == [2]
-    assert deal[0]["ranges"] == []
+        assert len(list(rank.outputs())) == 6
+    unread = merge_states([rank.state for rank in ranks])["sources"]["a"]["unread"]
+    assert [lines["epoch"] for lines in unread] == [2]
+    assert unread[0]["ranges"] == []
 
 
-def test_epochs_that_were_begun_stay_begun() -> None:
-    """Ranks apart by an epoch are merged, and those that follow stop before the later one: it is not given anew."""
-    first = [Rank([1] * 8, 2, 3, rank, 2) for rank in (0, 1)]
-    found = [*islice(first[0].given(), 7), *islice(first[1].given(), 1)]
-    second = [
-        Rank([1] * 8, 2, 3, rank, 3).restore(merge_states([rank.state for rank in first]))
-        for rank in range(3)
-    ]
-    for rank in second:
-        found += islice(rank.given(), 1)
-    stored = merge_states([rank.state for rank in second])
-    assert [remains["epoch"] for remains in stored["sources"]["a"]["unread"]] == [0, 1]
-    found += Rank([1] * 8, 2, 3, 0, 1).restore(stored).given()
-    assert sorted(found) == [(epoch, line, 0) for epoch in range(3) for line in range(8)]
+def test_states_to_merge_are_a_list() -> None:
+    """A text is refused."""
+    with pytest.raises(ArgumentError, match="give a list of the states of all ranks"):
+        merge_states("x")  # type: ignore[arg-type]
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 20)), st.integers(1, 6))
+def test_counts_are_divided(totals: dict[str, int], world: int) -> None:
+    """Ranks divide totals, and their sum, within one; nothing is lost."""
+    shares = [_divided(totals, rank, world) for rank in range(world)]
+    for name, total in totals.items():
+        assert sorted(share[name] for share in shares) == sorted(
+            (total + rank) // world for rank in range(world)
+        )
+    sums = [sum(share.values()) for share in shares]
+    assert max(sums) - min(sums) <= 1
+    assert sums == sorted(sums, reverse=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,18 +14,15 @@ from shard_lines import PACKERS, TEXT, all_lines, read_lines
 
 from volt.errors import StreamError
 from volt.files.blocks import read_raw
-from volt.stream import Source
+from volt.stream.reading import segments
 from volt.stream.reading.open_shard import open_shard
-from volt.stream.reading.open_source import open_source
 from volt.stream.reading.text_shard import TextShard, open_text, split_lines
-from volt.stream.transforms.choice import Choice, Variant
-from volt.stream.transforms.vocabulary_noise import Switchout
 
 
 @pytest.mark.parametrize("packer", PACKERS)
 @pytest.mark.parametrize("segment", [5, None])
 def test_a_file_that_changes_is_an_error(tmp_path: Path, packer: str, segment: int | None) -> None:
-    """A data file that changes after it was indexed is reported, not read."""
+    """A file that changes after it was indexed is reported, not read."""
     path = tmp_path / "a.tsv"
     path.write_bytes(PACKERS[packer](TEXT))
     shard = open_text(str(path), split_lines=segment, cache=tmp_path / "cache")
@@ -39,7 +38,7 @@ def test_a_file_that_changes_is_an_error(tmp_path: Path, packer: str, segment: i
 
 
 def test_a_file_that_changes_within_its_lines_is_an_error(tmp_path: Path) -> None:
-    """Also when as many bytes and lines are there as before: it is the time of change that tells."""
+    """A change of the modification time is reported, even if the numbers of bytes and lines are equal."""
     path = tmp_path / "a.tsv"
     path.write_bytes(TEXT)
     shard = open_text(str(path), split_lines=5)
@@ -75,8 +74,7 @@ def test_a_file_that_changes_while_it_is_indexed_is_an_error(
 
 @pytest.mark.parametrize("packer", ["plain", "gz"])
 def test_an_edit_that_hides_is_noticed(tmp_path: Path, packer: str) -> None:
-    """As many bytes and the old time of change do not hide an edit: the segment that was edited is reported, others are
-    read, and whoever opens the file anew gets its lines."""
+    """An edit that keeps size and modification time is reported with its segment; other segments can be read."""
     path, edited, cache = (
         tmp_path / "a.tsv",
         TEXT.replace(b"line 57\t", b"linE 57\t"),
@@ -101,22 +99,32 @@ def test_an_edit_that_hides_is_noticed(tmp_path: Path, packer: str) -> None:
     assert all_lines(open_shard(str(path), split_lines=split, cache=cache)) == split_lines(edited)
 
 
-def test_every_file_of_the_transforms_is_watched(tmp_path: Path) -> None:
-    """Each file that changes, in a choice or not, is reported by name; unchanged files are not."""
-    files = [tmp_path / f"{name}.txt" for name in "abc"]
-    for path in (*files, tmp_path / "lines"):
-        path.write_text("low\nnewest\n")
-    first, *others = map(Switchout, files)
-    choice = Choice(tuple(Variant(1.0, (step,)) for step in others))
-    source = open_source(
-        Source("s", (str(tmp_path / "lines"),), transforms=(first, choice)), seed=1
-    )
-    for path in files:
-        source.check_files()
-        stamp = path.stat().st_mtime_ns
-        os.utime(path, ns=(0, stamp + 1))
-        with pytest.raises(
-            StreamError, match=rf"{path.name}: changed while the stream was running"
-        ):
-            source.check_files()
-        os.utime(path, ns=(0, stamp))
+def test_segments_read_their_bytes(tmp_path: Path) -> None:
+    """Each segment starts where the last one ended, in the file or its copy; a stored record gives the same."""
+    path = tmp_path / "a"
+    path.write_bytes(b"ab\nc\n\nd\n")
+    cut = [(b"ab\nc\n", 2), (b"\nd\n", 2)]
+    for packing, copy in (("plain", None), ("frames", tmp_path / "copy")):
+        found = segments.noted(str(path), packing, iter(cut), copy=copy)  # type: ignore[arg-type]
+        assert [found.read(0), found.read(1)] == [cut[0][0], cut[1][0]]
+        assert (found.counts, found.packing, found.data_path) == (
+            (2, 2),
+            packing,
+            str(copy or path),
+        )
+        again = segments.Segments.of_record(
+            json.loads(json.dumps(found.record())), str(path), tmp_path / "copy"
+        )
+        assert again == found
+        with pytest.raises(StreamError, match="cannot be read"):
+            segments.stamp_of(str(tmp_path / "no"))
+    damaged = replace(found, checks=(0, 0))
+    with pytest.raises(
+        StreamError,
+        match=r"its copy .*copy is damaged in segment 1 and was deleted; start the stream",
+    ):
+        damaged.read(1)
+    assert not (tmp_path / "copy").exists()
+    with pytest.raises(StreamError, match="a: lines 3 to 4 have changed since indexing"):
+        replace(segments.noted(str(path), "plain", cut), checks=(0, 0)).read(1)
+    assert segments.crc32(b"123456789") == 0xCBF43926

@@ -12,10 +12,15 @@ import pytest
 from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from streams import Drop, numbered
+from streams import Drop, Same, numbered
 
 from volt.errors import ConfigError, StreamError
 from volt.stream import Sampling, Schedule, Source, Stream, plan
+from volt.stream.reading.open_source import open_source
+from volt.stream.reading.unread_lines import LineBlock
+from volt.stream.running.chunk_computation import chunk_rows
+from volt.stream.running.state import Cursor, FaultCounts, Opening
+from volt.stream.running.summary import Summary, VirtualEpoch, epochs_read
 
 Mixed = Callable[..., Stream]  # a stream of sources with so many lines
 
@@ -114,18 +119,6 @@ def test_a_virtual_epoch_of_a_concatenation_is_every_line_once(mixed: Mixed) -> 
                 "b": 5,
                 "c": 2,
             }
-
-
-def test_the_order_of_a_pass_follows_from_seed_and_epoch(mixed: Mixed) -> None:
-    """The same seed gives the same order of each pass; another pass, or another seed, gives another order."""
-
-    def orders(seed: int) -> list[tuple[int, ...]]:
-        with mixed((20, 12), Sampling("concatenation"), seed=seed) as stream:
-            lines = [number for name, number in taken(stream, 96) if name == "a"]
-        return [tuple(lines[first : first + 20]) for first in range(0, 60, 20)]
-
-    assert orders(3) == orders(3)
-    assert len({*orders(3), *orders(4)}) == 6
 
 
 @pytest.mark.parametrize("mix", SAMPLINGS, ids=str)
@@ -285,3 +278,55 @@ def test_what_goes_not_with_mixing_by_size_is_refused(tmp_path: Path) -> None:
         )
     with pytest.raises(TypeError, match="Sampling"):
         Stream([Source("a", paths)], mix="uniform", cache=tmp_path)  # type: ignore[arg-type]
+
+
+def opened(folder: Path, *steps: Any, n: int = 9, **options: Any) -> Any:
+    """A source of numbered lines in file order."""
+    return open_source(
+        Source("a", numbered(folder, "a", n), 1.0, steps, **{"shuffle": "none", **options}), seed=5
+    )
+
+
+def test_summaries_of_nothing_and_of_much() -> None:
+    """Speeds of no time are 0; numbers are rounded and grouped."""
+    some = Summary(
+        n=12_345, n_lines=1_000, seconds=0.33333, n_read=2_000, n_faults=1_500, fields={3: 1, 1: 2}
+    )
+    values = some.to_json()
+    assert (values["seconds"], values["lines_per_second"], list(values["fields"])) == (
+        0.333,
+        3000.0,
+        ["1", "3"],
+    )
+    assert (values["fields_sampled"], values["left_out"], values["epoch_lines"]) == (True, [], None)
+    assert repr(some) == "<Summary: 12,345 lines given, 3,000 per second, 2,000 read, 1,500 unfit>"
+    assert Summary(n=0, n_lines=0, seconds=0.0, n_read=0, n_faults=0).lines_per_second == 0
+    assert (
+        repr(VirtualEpoch(3, 1_000, 1, {"a": None}))
+        == "<VirtualEpoch 3: 1 of 1,000 lines, 1 source>"
+    )  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("cursor", "size", "expected"),
+    [
+        (Cursor(), None, 0.0),
+        (Cursor(9, 2, 20, 5), None, 2.5),
+        (Cursor(9, 2, 20, 5), 10, 2.625),
+        (Cursor(9, 2, 20, 5), 0, 2.5),
+        (Cursor(9, 2, 20, 10), 10, 2.75),
+        (Cursor(9, 2, 20, 5, 1, 3), 4, 3.1),
+    ],
+)
+def test_passes_count_lines_read(
+    tmp_path: Path, cursor: Cursor, size: int | None, expected: float
+) -> None:
+    """Passes count whole epochs, lines before the chunk, and the part of the chunk that was delivered."""
+    source = opened(tmp_path, Same(), n=40, block_lines=10)
+    block = LineBlock(cursor.epoch, 20, 10)
+    opening = None if size is None else Opening(0, 0, cursor, block, size, FaultCounts())
+    if cursor.chunk:
+        source.chunk_lines, block = 6, block
+        assert chunk_rows(1, n_lines=10, most=6) == (6, 10)
+        expected = 2 + (20 + 6 + 2 / 4 * 4) / 40
+    assert epochs_read(source, cursor, opening) == pytest.approx(expected)

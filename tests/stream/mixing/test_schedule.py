@@ -1,0 +1,97 @@
+"""Schedules become whole-number shares, which sum to one sample."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from drawn import examples
+from golden import check
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from volt.stream import Schedule
+from volt.stream.mixing.schedule import UNIT, Weight, shares_of
+
+STEPS = Schedule(((0, 1.0), (6, 0.0), (12, 3.0)))
+
+
+LINE = Schedule(((0, 1.0), (10, 3.0), (20, 0.0)), "linear")
+
+
+LATE = Schedule(((0, 0.0), (8, 1.0)), "linear")
+
+
+MIXTURES: dict[str, tuple[Weight, ...]] = {
+    "one": (0.3,),
+    "equal": (1.0, 1.0, 1.0),
+    "weights": (3.0, 1.0, 0.0, 0.1),
+    "steps": (STEPS, 1.0),
+    "line": (LINE, 1.0, 0.5),
+    "late": (1.0, LATE),
+    "alone": (Schedule(((0, 1.0), (5, 0.0), (9, 2.0))), Schedule(((0, 0.0), (5, 1.0), (9, 0.0)))),
+    "from nothing": (
+        Schedule(((0, 2.0), (10, 0.0)), "linear"),
+        Schedule(((0, 0.0), (10, 1.0)), "linear"),
+    ),
+    "stairs": (Schedule(((0, 1.0), (400, 9.0)), "linear"), 5.0),
+    "constant": (Schedule(((0, 2.0), (9, 2.0)), "linear"), 1.0),
+}
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_shares_of_mixtures(name: str) -> None:
+    """The periods of a schedule and their shares, in units of 2⁻⁶⁰, do not change."""
+    result = shares_of(MIXTURES[name], may_end=False)
+    rows = [
+        f"{start} {units}"
+        for start, units in zip(result.starts, result.units.tolist(), strict=True)
+    ]
+    text = f"{len(rows)}: {' | '.join(rows[:9])} … {rows[-1]}"
+    text += f" {result.lengths(11)[0]} {result.lengths(11)[1][:3].tolist()} {result.owed(11).tolist()} {result.until(3)}"
+    ended = shares_of((0.0, *MIXTURES[name][1:]), may_end=True)
+    text += f" | {ended.starts[:9]} {ended.units[0].tolist()} {ended.until(3)} {ended.until(15)}"
+    check(f"mixing shares {name}", text)
+
+
+def test_a_mixture_ends_with_its_first_stretch_without_shares() -> None:
+    """If all weights are 0 at several last points, the first of these counts; pauses before other points do not."""
+    result = shares_of([Schedule(((0, 1.0), (3, 0.0), (5, 1.0), (7, 0.0), (9, 0.0)))], may_end=True)
+    assert [result.until(sample) for sample in (0, 6, 7, 8, 9, 10)] == [7, 7, 7, 8, 9, 10]
+
+
+values = st.one_of(st.floats(0.001, 1000), st.sampled_from([0.0, 1.0, 1e-6, 0.1, 1 / 3]))
+
+
+@st.composite
+def schedules(draw: st.DrawFn) -> Schedule:
+    """A schedule with up to five points within 400 samples."""
+    samples = sorted({0, *draw(st.lists(st.integers(1, 150), max_size=4))})
+    points = tuple((sample, draw(values)) for sample in samples)
+    return Schedule(points, draw(st.sampled_from(["steps", "linear"])))
+
+
+mixtures = st.tuples(
+    st.floats(0.001, 10), st.lists(st.one_of(values, schedules()), max_size=7)
+).map(
+    lambda drawn: (drawn[0], *drawn[1])  # the first keeps the sum above 0
+)
+
+
+@settings(deadline=None, max_examples=examples(50))
+@given(mixtures)
+def test_whole_number_shares_are_one_sample(weights: tuple[Weight, ...]) -> None:
+    """In every period, the shares sum to exactly one sample."""
+    assert set(shares_of(weights).units.sum(axis=1).tolist()) == {UNIT}
+
+
+@settings(deadline=None, max_examples=examples(50))
+@given(st.lists(st.integers(1, 999), min_size=1, max_size=7))
+def test_the_largest_remainders_are_rounded_up(weights: list[int]) -> None:
+    """No share is off by a whole unit, and one that is rounded up has no smaller remainder than one rounded down."""
+    [units] = shares_of([float(weight) for weight in weights]).units.tolist()
+    exact = [Fraction(weight * UNIT, sum(weights)) for weight in weights]
+    up = [value % 1 for value, unit in zip(exact, units, strict=True) if unit > value]
+    down = [value % 1 for value, unit in zip(exact, units, strict=True) if unit <= value]
+    assert all(abs(unit - value) < 1 for value, unit in zip(exact, units, strict=True))
+    assert min(up, default=1) >= max(down, default=0)

@@ -1,0 +1,86 @@
+"""Shards: only regular files can be read repeatedly, by any process."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import pickle
+import socket
+from pathlib import Path
+
+import pytest
+from shard_lines import column_lines
+from streams import deadline, write_lines
+
+from volt.errors import StreamError
+from volt.stream.reading.open_shard import open_pair, open_shard
+from volt.stream.reading.shard import Shard, shifting_lines
+from volt.stream.transforms.column import Column
+
+
+@pytest.mark.parametrize("make", ["pipe", "socket", "device", "folder"])
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path, make: str) -> None:
+    """A pipe or device is refused immediately, with a remedy."""
+    path = tmp_path / "a.tsv"
+    with socket.socket(socket.AF_UNIX) as end, deadline(5):
+        if make == "pipe":
+            os.mkfifo(path)
+        elif make == "socket":
+            end.bind(str(path))
+        elif make == "folder":
+            path.mkdir()
+        else:
+            path = Path("/dev/zero")
+        with pytest.raises(
+            StreamError,
+            match=rf"{path}: is a {make}(, which cannot .* write its text|; name the files)",
+        ):
+            open_shard(str(path), split_lines=5)
+
+
+def test_standard_input_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing can be read from it a second time; a file of its name can."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        StreamError, match=r"^-: is standard input, which cannot be read repeatedly; write its"
+    ):
+        open_shard("-", split_lines=5)
+
+
+def test_shards_go_to_other_processes(tmp_path: Path) -> None:
+    """A shard that was pickled is equal to itself and reads the same lines."""
+    path, cache = write_lines(tmp_path / "a.tsv", ['{"a": null}'] * 7), tmp_path / "cache"
+    shards = [
+        open_shard(path, split_lines=3),
+        open_pair({"src": path, "tgt": path}, split_lines=3),
+        open_shard(path, fields={"src": "a"}, split_lines=3, cache=cache),
+    ]
+    for shard in shards:
+        again = pickle.loads(pickle.dumps(shard))
+        assert (again, again.names, again.facts.digest) == (shard, shard.names, shard.facts.digest)
+        assert list(map(column_lines, again.read(1))) == list(map(column_lines, shard.read(1)))
+
+
+def test_lines_that_shift_are_named_once() -> None:
+    """Each line with a tab, a line feed or a missing value before another is reported once, in order."""
+    columns = [
+        Column.of(["a", "b\n", None, "d", "\t\n", None, ""]),
+        Column.of(["a\t", None, "c", "d", "\n", None, "x"]),
+        Column.of(["a\n", "b", None, None, "e", "f", None]),
+    ]
+    texts = {
+        row: text.removeprefix("fields: field ") for row, text in shifting_lines(columns).items()
+    }
+    assert list(texts.items()) == [
+        (0, "2 contains a tab"),
+        (1, "1 contains a line feed"),
+        (2, "1 is missing, field 2 is not"),
+        (4, "1 contains a tab"),
+        (5, "2 is missing, field 3 is not"),
+    ]
+
+
+def test_only_what_can_be_read_can_be_made() -> None:
+    """A shard class without a method to read segments cannot be instantiated."""
+    assert inspect.isabstract(Shard)
+    assert Shard.__abstractmethods__ == {"read"}

@@ -1,0 +1,95 @@
+"""States in files: whole, or refused with the path."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from streams import Make
+
+from volt.errors import StreamError
+from volt.stream.reading.unread_lines import FOREVER, LineBlock, UnreadLines
+from volt.stream.running.checkpoint import check_own, load_state, save_state
+from volt.stream.running.state import Cursor, State
+
+
+def test_states_belong_to_ranks(tmp_path: Path) -> None:
+    """A file with another rank's state is not overwritten; a file of the same rank or another world is."""
+    path = tmp_path / "s.json"
+    check_own(path, 0, 2)
+    for rank, world, is_refused in ((0, 2, False), (1, 2, True), (1, 3, False), (0, 1, False)):
+        save_state(State(0, {}, {"rank": rank, "world": world}).to_json(), path)
+        if is_refused:
+            with pytest.raises(
+                StreamError,
+                match=r"s\.json: is the state of rank 1 of 2, but this is rank 0; give each",
+            ):
+                check_own(path, 0, 2)
+        else:
+            check_own(path, 0, 2)
+        check_own(path, 0, 1)
+    path.write_text("{}")
+    check_own(path, 0, 2)
+
+
+SOURCE = {"n_lines": 40, "block_lines": 8, "epochs": None, "weight": 1.0, "transforms": ["drop 1a"]}
+
+
+DEAL = (
+    UnreadLines(
+        2,
+        (range(8), range(20, 30)),
+        (LineBlock(2, 8, 8, (range(3, FOREVER, 2), range(6, FOREVER, 2))),),
+    ),
+    UnreadLines(3, (range(40),)),
+)
+
+
+CURSORS = {"wmt": Cursor(50, 3, 0, 5, unread=DEAL), "crawl": Cursor(20, 0, 16, 4, 2, 3)}
+
+
+STATE = State(
+    70,
+    CURSORS,
+    {"seed": 1, "rank": 0, "world": 1, "sources": {"wmt": SOURCE, "crawl": SOURCE}},
+    60,
+    {"wmt": 40, "crawl": 20},
+    ("crawl",),
+    90,
+    3,
+    {"columns": 2, "utf": 1},
+    ("weights",),
+)
+
+
+def test_bytes_that_were_changed_are_refused(tmp_path: Path) -> None:
+    """A file with flipped, missing or repeated bytes is refused with its path, or reads the same."""
+    draw, path, refused = random.Random(3), tmp_path / "state.json", list[str]()
+    save_state(STATE.to_json(), path)
+    data = path.read_bytes()
+    for number in range(100):
+        at, damaged = draw.randrange(len(data) - 1), bytearray(data)
+        if number % 3 == 0:
+            damaged[at] ^= 1 << draw.randrange(8)
+        elif number % 3 == 1:
+            del damaged[at:]
+        else:
+            damaged[at:at] = damaged[at : at + draw.randrange(1, 9)]
+        path.write_bytes(damaged)
+        try:
+            assert load_state(path) == STATE.to_json()
+        except StreamError as error:
+            refused.append(str(error))
+    assert len(refused) > 90
+    assert all(message.startswith(f"{path}: ") for message in refused)
+
+
+def test_a_state_is_saved_whole(make: Make, tmp_path: Path) -> None:
+    """What is saved is what is loaded, and small."""
+    stream = make()
+    list(stream.blocks(limit=50))
+    save_state(stream.state(), tmp_path / "state.json")
+    assert load_state(tmp_path / "state.json") == json.loads(json.dumps(stream.state()))
+    assert (tmp_path / "state.json").stat().st_size < 4000

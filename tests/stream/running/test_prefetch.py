@@ -1,0 +1,165 @@
+"""Chunks are computed ahead by need, and delivered in order."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from streams import numbered
+
+from volt.errors import StreamError
+from volt.stream import Source, Stream
+from volt.stream.reading.error_policy import Fault
+from volt.stream.reading.unread_lines import LineBlock
+from volt.stream.running import engine, prefetch
+from volt.stream.running.chunk_computation import (
+    Address,
+    ComputedChunk,
+)
+from volt.stream.running.prefetch import Prefetcher, ThisThread, Threads
+from volt.stream.transforms.line_batch import Batch
+from volt.stream.transforms.line_rng import LineRng
+
+
+def chunk_of(*lines: str, n_read: int = 0, faults: Sequence[Fault] = ()) -> ComputedChunk:
+    """A computed of these lines."""
+    data = "".join(f"{line}\n" for line in lines).encode()
+    ends = np.cumsum([len(line) + 1 for line in lines], dtype=np.int64)
+    return ComputedChunk(np.frombuffer(data, np.uint8), ends, n_read or len(lines), tuple(faults))
+
+
+class Idle:
+    """A pool that computes on request, up to a number of jobs, and hands out only when it is asked to."""
+
+    def __init__(self, room: int) -> None:
+        self.room, self.jobs, self.done, self.waits = room, list[Any](), list[Any](), list[float]()
+
+    @property
+    def has_room(self) -> bool:
+        return len(self.done) < self.room
+
+    def request(self, job: Any) -> None:
+        self.jobs.append(job)
+        self.done.append((*job, chunk_of("x")))
+
+    def flush(self) -> None:
+        self.n_flushed = len(self.jobs)
+
+    def receive(self, timeout: float) -> Sequence[Any]:
+        self.waits.append(timeout)
+        done, self.done = self.done, []
+        return done if timeout else self.done.__iadd__(done)[:0]
+
+    def close(self) -> None:
+        self.room = -1
+
+
+@pytest.mark.parametrize(
+    ("room", "most", "shares"), [(9, 0, (1, 1)), (9, 3, (3, 1)), (2, 9, (1, 1)), (9, 4, (1, 0))]
+)
+def test_blocks_are_requested_by_need(room: int, most: int, shares: tuple[int, int]) -> None:
+    """Chunks are requested first for sources that run out first, up to the limit."""
+    pool = Idle(room)
+    sources = [SimpleNamespace(chunk_lines=lines, n_bytes=1 << 20, n_lines=1) for lines in (4, 2)]
+    queues = [iter([Address(LineBlock(0, 8 * k, 8), 0) for k in range(6)]) for _ in sources]
+    blocks = Prefetcher(sources, queues, [pool, pool], most=most)  # type: ignore[arg-type]
+    blocks.expect([share / sum(shares) for share in shares])
+    first, n = [job[0] for job in pool.jobs], min(room, most + 2)
+    assert len(first) == n
+    ahead, expected = [0.0, 0.0], list[int]()
+    for _ in range(n):
+        source = min((ahead[k], k) for k in (0, 1) if shares[k])[1]
+        ahead[source] += (4, 2)[source] / (shares[source] / sum(shares))
+        expected.append(source)
+    assert first == expected
+    taken = blocks.take(0)
+    assert taken is not None
+    assert (taken[0], taken[1].n_lines, pool.waits[-1]) == (
+        Address(LineBlock(0, 0, 8), 0),
+        1,
+        prefetch.PATIENCE,
+    )
+    assert [blocks.take(0) is None for _ in range(6)] == [False] * 5 + [True]
+    blocks.close()
+    assert pool.room == -1
+    with pytest.raises(StreamError, match="the workers have ended; read the stream itself"):
+        blocks.take(1)
+
+
+def test_threads_and_this_thread_compute_the_same() -> None:
+    """Threads compute each chunk once; a failure in a thread is raised with its traceback."""
+    jobs: list[Any] = [(0, number) for number in range(9)]
+    alone, pool = (
+        ThisThread(lambda job: (*job, -job[1])),
+        Threads(lambda job: (*job, 1 // (job[1] - 9)), n=2),
+    )  # type: ignore[arg-type, return-value]
+    assert (alone.has_room, alone.receive(0.0), pool.has_room) == (False, (), True)
+    for number, job in enumerate(jobs):
+        alone.request(job)
+        pool.request(job)
+        assert pool.has_room == (number + 1 < 4)
+    assert [alone.receive(0.1) for _ in jobs] == [((*job, -job[1]),) for job in jobs]
+    results = list[Any]()
+    while len(results) < 9:
+        results += pool.receive(60.0)
+    assert (sorted(one[1] for one in results), pool.has_room, pool.receive(0.0)) == (
+        [*range(9)],
+        True,
+        [],
+    )
+    pool.request((0, 9))  # type: ignore[arg-type]
+    with pytest.raises(StreamError, match=r"a worker failed:\n(.*\n)*ZeroDivisionError"):
+        pool.receive(60.0)
+    pool.close()
+
+
+@dataclass(frozen=True)
+class Collect:
+    """Leaves lines as they are; once it may, it collects garbage in the thread that runs it."""
+
+    name: ClassVar[str] = "collect"
+    is_compiled: ClassVar[bool] = True
+    keeps_lines: ClassVar[bool] = True
+    may, done = threading.Event(), threading.Event()
+
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+        if batch.origins.min() >= 10:
+            self.may.wait(20)
+            gc.collect()
+            self.done.set()
+        return batch
+
+
+def test_a_thread_may_collect_the_stream_that_it_works_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream in a cycle of references that its own thread collects is closed without an error."""
+    monkeypatch.setattr(
+        engine, "_PATIENCE", 0.0
+    )  # the first line comes before the block that waits
+    errors, hook = list[Any](), sys.unraisablehook
+    sys.unraisablehook = errors.append
+    gc.disable()
+    try:
+        cycle: dict[str, Any] = {}
+        paths = numbered(tmp_path, "a", 400)
+        source = Source("a", paths, shuffle="none", block_lines=10, transforms=(Collect(),))
+        cycle["stream"] = Stream([source], n_workers=1)
+        cycle["lines"] = iter(cycle["stream"])
+        cycle["itself"] = cycle
+        next(cycle["lines"])
+        del cycle
+        Collect.may.set()
+        assert Collect.done.wait(20)
+    finally:
+        gc.enable()
+        sys.unraisablehook = hook
+    assert not errors
