@@ -171,7 +171,7 @@ class UnitCutter:
 
         pattern = pretokenizer.pattern
         if pretokenizer.name == "whitespace":
-            cutter = WordCutter.of(Splitter.of(Split(pattern)), matches_only=True)
+            cutter = WordCutter(Splitter.of(Split(pattern)), matches_only=True)
             spaces = bits_of(ascii_bytes(SPLIT_SPACE))
             ends = Ends(_NEWLINE, True, spaces, keeps_breaks=False, marks_first=False)
             return UnitCutter(ends, cutter)
@@ -180,7 +180,7 @@ class UnitCutter:
             own_cutter = pretokenizer.cutter
         else:
             pattern = GPT2 if pretokenizer.name == "gpt2" else pattern.replace(SPACE, " ")
-            own_cutter = WordCutter.of(Splitter.of(Split(pattern))).without_user_tokens
+            own_cutter = WordCutter(Splitter.of(Split(pattern))).without_user_tokens
         if own_cutter is None or own_cutter.parting is None:
             return None
         breaks = own_cutter.parting.breaks & ~own_cutter.parting.clinging

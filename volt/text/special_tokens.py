@@ -235,7 +235,7 @@ def _hidden(user: tuple[str, ...]) -> dict[str, str]:
 
 MARK = chr(LAST_HIDDEN)
 _HIDDEN = re.compile(f"[{chr(FIRST_HIDDEN)}-{MARK}]")
-_HIDDEN_START = chr(FIRST_HIDDEN).encode()[:1]  # the first byte of each in UTF-8
+HIDDEN_START = chr(FIRST_HIDDEN).encode()[:1]  # the first byte of each in UTF-8
 # The private characters that serve as placeholders.
 _OTHERS = [*range(0x100000, FIRST_HIDDEN), *range(0xF0000, 0xFFFFE)]
 _NONE_LEFT = 0xFFFD  # the placeholder if all others are taken
@@ -280,7 +280,7 @@ def stand_ins(texts: Sequence[str]) -> Placeholders:
 
     If a text has more than 114,000 different private characters, U+FFFD replaces the rest.
     """
-    if _HIDDEN_START not in "".join(texts).encode():
+    if HIDDEN_START not in "".join(texts).encode():
         return Placeholders({})
     result = dict[int, dict[int, int]]()
     for place, text in enumerate(texts):
