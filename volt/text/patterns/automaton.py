@@ -28,7 +28,15 @@ from numpy.typing import NDArray
 
 from volt.errors import ConfigError
 from volt.text.patterns.regex_parser import sets_of
-from volt.text.patterns.regex_tree import Ahead, Alphabet, Alternation, Node, Repetition, Sequence
+from volt.text.patterns.regex_tree import (
+    Ahead,
+    Alphabet,
+    Alternation,
+    CharClass,
+    Node,
+    Repetition,
+    Sequence,
+)
 
 MOST_INSTRUCTIONS = 5_000
 MOST_STATES = 2_000
@@ -107,10 +115,11 @@ def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) 
     if isinstance(tree, Repetition):
         return _assemble_repeat(tree, then, program, alphabet)
     columns = alphabet.columns(tree.characters)
-    looks_ahead = isinstance(tree, Ahead)
-    if looks_ahead and tree.at_end:
+    if isinstance(tree, CharClass):
+        return _add(CharStep(columns, then, consumes=True), program)
+    if tree.at_end:
         columns |= alphabet.end
-    return _add(CharStep(columns, then, consumes=not looks_ahead), program)
+    return _add(CharStep(columns, then, consumes=False), program)
 
 
 def _assemble_repeat(tree: Repetition, then: int, program: Instructions, alphabet: Alphabet) -> int:

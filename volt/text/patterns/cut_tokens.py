@@ -153,7 +153,7 @@ class _Paths:
             hope_inside.append(not self._hopeful.isdisjoint(after))
         ends_inside = tokens.precedes_part
         is_match = np.where(ends_inside, np.array(hope_inside)[reached], np.array(hope)[reached])
-        return is_match | (lengths == 0)
+        return np.asarray(is_match | (lengths == 0))
 
     @cached_property
     def _sets_of_states(self) -> tuple[dict[States, int], NDArray[np.int32]]:

@@ -140,7 +140,8 @@ class _Searches:
     def stop_at(self, byte: int) -> Flags:
         """Return (n_classes,) whether no search continues from a character of each class to this break."""
         stops = self.stops[:, self.classes[byte]]
-        return np.array([stops[self.rows_after(number)].all() for number in range(self.end)])
+        flags = [stops[self.rows_after(number)].all() for number in range(self.end)]
+        return np.array(flags, np.bool_)
 
     def begin_words(self, byte: int, *, matches_only: bool) -> bool:
         """Check that every search from this break matches, and that no backward split has it in a match."""
@@ -166,9 +167,10 @@ class _Searches:
 
     def last(self, number: int, free: list[int]) -> bool:
         """Check that words after this class end before a break and text as they do at the end of the text."""
-        at_breaks = np.ix_(self.rows_after(number), self.classes[free])
-        at_end = np.ix_(self.rows_after(number), [self.end])
-        if (self.ends_match[at_breaks] != self.ends_match[at_end]).any():
+        rows = self.rows_after(number)
+        at_breaks = np.ix_(rows, self.classes[free])
+        at_end = self.ends_match[rows, self.end]
+        if (self.ends_match[at_breaks] != at_end[:, None]).any():
             return False
         after = np.unique(self.following[at_breaks])
         before_text = np.ix_(after, np.flatnonzero(self.holds_text))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,8 +109,9 @@ class Splitter:
 
 def cut_alike(one: Split, other: Split) -> bool:
     """Check whether two splits have the same automaton, however their patterns are written."""
-    tables = zip(Splitter.of(one).tables, Splitter.of(other).tables, strict=True)
-    return all(np.array_equal(mine, yours) for mine, yours in tables)
+    ours: tuple[Any, ...] = Splitter.of(one).tables
+    theirs: tuple[Any, ...] = Splitter.of(other).tables
+    return all(map(np.array_equal, ours, theirs))
 
 
 @lru_cache(maxsize=64)
