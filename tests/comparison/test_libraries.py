@@ -56,23 +56,24 @@ def tokenizer_file(folder, kind):
 
     options = {"special_tokens": SPECIAL, "show_progress": False, "vocab_size": 70}
     if kind == "WordPiece":
-        made = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
-        made.pre_tokenizer, trainer = (
-            pre_tokenizers.BertPreTokenizer(),
-            trainers.WordPieceTrainer(**options),
-        )
+        tokenizer = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        trainer = trainers.WordPieceTrainer(**options)
     else:
-        made = tokenizers.Tokenizer(models.Unigram())
-        made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=kind)
+        tokenizer = tokenizers.Tokenizer(models.Unigram())
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=kind)
         trainer = trainers.UnigramTrainer(unk_token="[UNK]", **options)
-    made.train_from_iterator(LINES, trainer)
-    made.post_processor = processors.TemplateProcessing(
+    tokenizer.train_from_iterator(LINES, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A", special_tokens=[("[CLS]", 2)]
     )
-    made.enable_truncation(3)
-    made.save(str(folder / "tokenizer.json"))
-    made.no_truncation()
-    return folder / "tokenizer.json", lambda line: made.encode(line, add_special_tokens=False).ids
+    tokenizer.enable_truncation(3)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    tokenizer.no_truncation()
+    return (
+        folder / "tokenizer.json",
+        lambda line: tokenizer.encode(line, add_special_tokens=False).ids,
+    )
 
 
 def pieces(library, words):
@@ -82,41 +83,41 @@ def pieces(library, words):
 
 @pytest.mark.parametrize("kind", ["sentencepiece", "WordPiece", "always", "first", "never"])
 def test_words_are_cut_as_in_lines(kind, tmp_path):
-    """The pieces of a line are those of its words; special and unknown tokens are not types, and
-    nothing is truncated or added.
+    """The pieces of a line are those of its words; nothing is truncated or added.
+
+    Special and unknown tokens are not types.
     """
-    path, ids = (
-        unigram_model(tmp_path) if kind == "sentencepiece" else tokenizer_file(tmp_path, kind)
-    )
+    if kind == "sentencepiece":
+        path, ids = unigram_model(tmp_path)
+    else:
+        path, ids = tokenizer_file(tmp_path, kind)
     file = read_file(str(path))
     library = file.model
     assert isinstance(library, Library)
-    assert (
-        f"{path}: {library.name} splits words by this file, because VOLT cannot: " in file.problem
-    )
-    same = {}
+    problem = f"{path}: {library.name} splits words by this file, because VOLT cannot: "
+    assert file.problem.startswith(problem)
+    numbers = {}
+    n_first = len(ids("x"))
     for line in LINES[:20]:
-        ours, theirs = library.cut(line.split()).ids.tolist(), ids(f"x {line}")[len(ids("x")) :]
-        for own, number in zip(ours, theirs, strict=True):
-            assert same.setdefault(number, own) == own
-    assert len(set(same.values())) == len(same) > 5
+        pieces = library.cut(line.split()).ids.tolist()
+        for piece, number in zip(pieces, ids(f"x {line}")[n_first:], strict=True):
+            assert numbers.setdefault(number, piece) == piece
+    assert len(set(numbers.values())) == len(numbers) > 5
     assert not {*SPECIAL, "<unk>", "<s>", "</s>", "<c>"} & set(library.tokens)
-    assert library.size == len(library.tokens) - 256 * (kind == "sentencepiece")
+    n_bytes = 256 if kind == "sentencepiece" else 0
+    assert library.size == len(library.tokens) - n_bytes
 
 
 def test_lengths_count_characters(tmp_path):
     """Markers are not characters; a byte token has length 1."""
-    path, _ = unigram_model(tmp_path)
-    model = load(path)
-    assert model is not None
-    long = dict(zip(model.tokens, model.lengths.tolist(), strict=True))
-    assert (long["<0x41>"], long["▁walk"], long["▁"], long["<u>"]) == (1, 4, 1, 3)
-    assert pieces(model, ["é"])[-2:] == ["<0xC3>", "<0xA9>"]
-    path, _ = tokenizer_file(tmp_path, "WordPiece")
-    word = load(path.parent)
-    assert word is not None
-    assert dict(zip(word.tokens, word.lengths.tolist(), strict=True))["##ed"] == 2
-    assert pieces(word, ["walké"]) == ["?"]
+    unigram = load(unigram_model(tmp_path)[0])
+    lengths = dict(zip(unigram.tokens, unigram.lengths.tolist(), strict=True))
+    expected = {"<0x41>": 1, "▁walk": 4, "▁": 1, "<u>": 3}
+    assert {token: lengths[token] for token in expected} == expected
+    assert pieces(unigram, ["é"])[-2:] == ["<0xC3>", "<0xA9>"]
+    wordpiece = load(tokenizer_file(tmp_path, "WordPiece")[0].parent)
+    assert wordpiece.lengths[wordpiece.tokens.index("##ed")] == 2
+    assert pieces(wordpiece, ["walké"]) == ["?"]
 
 
 def test_an_unreadable_file_ends_a_comparison(tmp_path, monkeypatch):
@@ -148,9 +149,9 @@ def test_an_unknown_token_is_not_a_type(number, tmp_path):
     tokenizers = pytest.importorskip("tokenizers")
     tokens = ["a", "b", "c"]
     rows = [(token, -1.0) for token in (*tokens[:number], "<unk>", *tokens[number:])]
-    made = tokenizers.Tokenizer(tokenizers.models.Unigram(rows, unk_id=number))
-    made.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    made.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.Unigram(rows, unk_id=number))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
     library = load(tmp_path)
     assert library is not None
     assert (library.tokens, library.size) == (tuple(tokens), 3)
@@ -170,18 +171,12 @@ def test_a_failing_read_is_a_vocabulary_error():
 
 def test_a_file_without_a_pattern_takes_one_from_its_name(tmp_path):
     """FILE:PATTERN is the file with that split pattern; without it, the error says how to write it."""
-    tokens = [bytes([byte]) for byte in range(256)] + [
-        b"wa",
-        b"lk",
-        b"!!\n",
-        b" wa",
-        b"s\n",
-        b"?\n",
-    ]
+    tokens = [bytes([byte]) for byte in range(256)]
+    tokens += [b"wa", b"lk", b"!!\n", b" wa", b"s\n", b"?\n"]
     path = tmp_path / "ranks"
-    path.write_bytes(
-        b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in enumerate(tokens))
-    )
+    with path.open("wb") as file:
+        for rank, token in enumerate(tokens):
+            file.write(b"%s %d\n" % (base64.b64encode(token), rank))
     with pytest.raises(VocabularyError, match=f"publisher names with {path}:NAME or REGEX"):
         read_file(str(path))
     spec = parse_spec(f"{path}:cl100k")

@@ -1,9 +1,5 @@
 """Laws of chunks: whole lines, with the number of the first, of a text and of a file."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 from drawn import examples
@@ -19,20 +15,17 @@ from volt.encode.chunks import (
     joined_lines,
     split_for_threads,
 )
-from volt.files.blocks import Errors
 from volt.kernels.intrinsics import PADDING
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(
     parts=st.lists(st.sampled_from(["\n", "a", "x" * PADDING]), max_size=20),
     size=st.integers(1, 2 * PADDING),
     first=st.integers(0, 3),
     numbered=st.booleans(),
 )
-def test_a_chunk_holds_as_many_lines_as_fit(
-    parts: list[str], size: int, first: int, numbered: bool
-) -> None:
+def test_a_chunk_holds_as_many_lines_as_fit(parts, size, first, numbered):
     """A chunk has at least one line, and more while they fit; it knows its first line, its numbers and its padding."""
     text = "".join(parts)
     lines = text.splitlines(keepends=True)
@@ -44,7 +37,7 @@ def test_a_chunk_holds_as_many_lines_as_fit(
             expected.append(line)
     numbers = np.arange(7, 7 + len(lines)) if numbered and first else None
     options = {"first": first, "size": size, "numbered": numbered, "numbers": numbers}
-    chunks = list(chunks_of(text.encode(), **options))  # type: ignore[arg-type]
+    chunks = list(chunks_of(text.encode(), **options))
     assert [bytes(chunk.text).decode() for chunk in chunks] == expected
 
     n_lines = n_bytes = 0
@@ -53,16 +46,14 @@ def test_a_chunk_holds_as_many_lines_as_fit(
         assert chunk.first == first + (n_lines if numbered else 0)
         assert chunk.next_line == chunk.first + own
         if numbers is not None:
-            assert chunk.numbers.tolist() == numbers[n_lines : n_lines + own].tolist()  # type: ignore[union-attr]
+            assert chunk.numbers.tolist() == numbers[n_lines : n_lines + own].tolist()
         n_lines += own
         n_bytes += len(chunk.text)
         assert chunk.padded == (n_bytes + PADDING <= len(text))
 
 
 @pytest.mark.parametrize(("errors", "firsts"), [("skip", [7, 8, 8, 9]), ("replace", [7, 8, 9, 10])])
-def test_chunks_of_files_know_their_first_line(
-    tmp_path: Path, errors: Errors, firsts: list[int]
-) -> None:
+def test_chunks_of_files_know_their_first_line(tmp_path, errors, firsts):
     """Chunks cover a file in order; a skipped line does not count."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"a\r\n\xff\nb\nc")
@@ -73,7 +64,7 @@ def test_chunks_of_files_know_their_first_line(
     assert {chunk.strips_return for chunk in chunks} == {True}
 
 
-def test_sizes_and_separators() -> None:
+def test_sizes_and_separators():
     """Sizes at the limits of a chunk, the numbers of lines, and the separator after each line."""
     sizes = (0, 65535, 65536, 65537, 131073, 10**6, 2**20, 2**20 + 1, 2**22, 2**22 + 1, 10**7)
     rows = {

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from batches import ENCODERS, ids_of
-from commands import Run
 from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -60,7 +57,7 @@ Rows = list[list[int]]
 
 
 @st.composite
-def vocabularies(draw: st.DrawFn) -> Vocabulary:
+def vocabularies(draw):
     """Any pre-tokenizer with any marker, with user tokens and byte tokens or without; short and long tokens."""
     pretokenizer, marker = draw(st.sampled_from(PRETOKENIZERS)), draw(st.sampled_from(MARKERS))
     special = SpecialTokens(user=tuple(draw(st.lists(st.sampled_from(USERS), unique=True))))
@@ -87,7 +84,7 @@ def vocabularies(draw: st.DrawFn) -> Vocabulary:
 
 
 @st.composite
-def vocabularies_and_rows(draw: st.DrawFn) -> tuple[Vocabulary, Rows]:
+def vocabularies_and_rows(draw):
     """Any ids in any lines, with runs of byte tokens."""
     vocabulary = draw(vocabularies())
     some = st.integers(0, len(vocabulary.pieces) - 1).map(lambda number: [number])
@@ -101,20 +98,20 @@ def vocabularies_and_rows(draw: st.DrawFn) -> tuple[Vocabulary, Rows]:
     return vocabulary, draw(st.lists(row, max_size=6))
 
 
-def flat(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+def flat(rows):
     offsets = np.array([0, *accumulate(map(len, rows))], np.int64)
     return np.array(list(chain.from_iterable(rows)), np.int32), offsets
 
 
-def plain(vocabulary: Vocabulary, rows: Rows) -> list[str]:
+def plain(vocabulary, rows):
     return [decode(vocabulary, [vocabulary.pieces[number] for number in row]) for row in rows]
 
 
-def joined(lines: Sequence[str]) -> bytes:
+def joined(lines):
     return "".join(line + "\n" for line in lines).encode()
 
 
-def suffixed(*pieces: str, pretokenizer: str = "unicode") -> tuple[Vocabulary, Rows]:
+def suffixed(*pieces, pretokenizer="unicode"):
     """Return a vocabulary in which the token "</w>" has no text if spaces are kept, and one line of these pieces."""
     special = SpecialTokens(user=("<url>",))
     vocabulary = Vocabulary(
@@ -127,13 +124,13 @@ def suffixed(*pieces: str, pretokenizer: str = "unicode") -> tuple[Vocabulary, R
     return vocabulary, [[vocabulary.ids[piece] for piece in pieces]]
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(case=vocabularies_and_rows(), size=st.sampled_from([1, 40, volt.encode.decoder.BLOCK_SIZE]))
 @example(case=suffixed("<0xC3>", "</w>", "<0xA9>"), size=40)
 @example(case=suffixed("</w>", "▁", "a", "<url>", "</w>"), size=1)
 @example(case=suffixed("<url>", "</w>", "<0x20>", "</w>", pretokenizer="whitespace"), size=1)
 @example(case=suffixed("<0xE2>", "<0x96>", "<0x81>", "▁", "a"), size=1)
-def test_lines_equal_decode(case: tuple[Vocabulary, Rows], size: int) -> None:
+def test_lines_equal_decode(case, size):
     """For any ids of any vocabulary, as strings and as bytes, and any size of blocks."""
     vocabulary, rows = case
     decoder, expected = Decoder.of(vocabulary), plain(vocabulary, rows)
@@ -143,11 +140,11 @@ def test_lines_equal_decode(case: tuple[Vocabulary, Rows], size: int) -> None:
         assert decoder.decode_bytes(*flat(rows)) == joined(expected)
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(
     runs=st.lists(st.binary(max_size=6) | st.sampled_from(RUNS), max_size=8), breaks=st.booleans()
 )
-def test_invalid_bytes_are_replaced_line_by_line(runs: list[bytes], breaks: bool) -> None:
+def test_invalid_bytes_are_replaced_line_by_line(runs, breaks):
     """At the level of bytes, an incomplete character does not swallow the beginning of the next line."""
     vocabulary = Vocabulary((), ALPHABET, marker="none", pretokenizer=PreTokenizer.parse("bytes"))
     if not breaks:
@@ -157,15 +154,13 @@ def test_invalid_bytes_are_replaced_line_by_line(runs: list[bytes], breaks: bool
     assert Decoder.of(vocabulary).decode_lines(*flat(rows)) == expected
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(
     case=vocabularies_and_rows(),
     spaces=st.tuples(*[st.sampled_from(["", " ", "   "])] * 2),
     data=st.data(),
 )
-def test_ids_as_text(
-    case: tuple[Vocabulary, Rows], spaces: tuple[str, str], data: st.DataObject
-) -> None:
+def test_ids_as_text(case, spaces, data):
     """Ids as text, with spaces between and around them and any line ends, decode as arrays do."""
     vocabulary, rows = case
     ending = data.draw(st.sampled_from(["\n", "\r\n"]))
@@ -176,7 +171,7 @@ def test_ids_as_text(
     assert Decoder.of(vocabulary).decode_text(text.encode()) == joined(plain(vocabulary, rows))
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(
     rows=st.lists(
         st.lists(st.sampled_from(["4", "5", "05", "6", "-1", "a", "1.0", "٤", "9" * 30]))
@@ -184,9 +179,7 @@ def test_ids_as_text(
     ending=st.sampled_from(["\n", "\r\n"]),
 )
 @example(rows=[["4"], ["5", "6"]], ending="\r\n")
-def test_faults_of_id_text_are_reported_with_line_and_place(
-    rows: list[list[str]], ending: str
-) -> None:
+def test_faults_of_id_text_are_reported_with_line_and_place(rows, ending):
     """The error names the first word that is not an id of the vocabulary, with its line and place."""
     decoder = Decoder.of(Vocabulary((), ("a</w>", "b")))
     text = "".join(" ".join(row) + ending for row in rows).encode()
@@ -206,7 +199,7 @@ def test_faults_of_id_text_are_reported_with_line_and_place(
     assert str(caught.value) == f"a.ids:{line}: {expected}"
 
 
-def test_arrays_of_all_kinds() -> None:
+def test_arrays_of_all_kinds():
     """Read-only and strided arrays, other integers and a part of the lines are decoded; floats are refused."""
     decoder, rows = Decoder.of(Vocabulary((), ("a</w>", "b"))), [[5, 4, 4], [], [4]]
     ids, offsets = flat(rows)
@@ -224,7 +217,7 @@ def test_arrays_of_all_kinds() -> None:
 
 
 @pytest.mark.parametrize("bad", [-1, 6, 2**31 - 1, -(2**31), 2**32 + 4])
-def test_ids_out_of_range_are_reported(bad: int) -> None:
+def test_ids_out_of_range_are_reported(bad):
     """The error names an id that does not exist, with its place."""
     ids = np.array([4, bad], np.int32 if -(2**31) <= bad < 2**31 else np.int64)
     with pytest.raises(VocabularyError, match=f"id {bad} at position 1: ids go from 0 to 5"):
@@ -232,7 +225,7 @@ def test_ids_out_of_range_are_reported(bad: int) -> None:
 
 
 @pytest.mark.parametrize("offsets", [[0, 3], [-1, 2], [0, 2, 1], [1, 0]])
-def test_offsets_that_do_not_fit_are_refused(offsets: list[int]) -> None:
+def test_offsets_that_do_not_fit_are_refused(offsets):
     """With such offsets, compiled code would read other memory."""
     with pytest.raises(VocabularyError, match="offsets must not decrease, or lie outside 0 to 2"):
         Decoder.of(Vocabulary((), ("a</w>", "b"))).decode_lines(
@@ -241,9 +234,7 @@ def test_offsets_that_do_not_fit_are_refused(offsets: list[int]) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 40, 64])
-def test_lines_of_every_length_in_blocks_of_every_size(
-    size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_of_every_length_in_blocks_of_every_size(size, monkeypatch):
     """Wherever a block ends, in words, spaces or empty lines, the lines are complete."""
     monkeypatch.setattr(volt.encode.decoder, "BLOCK_SIZE", size)
     vocabularies: list[Vocabulary] = [
@@ -258,7 +249,7 @@ def test_lines_of_every_length_in_blocks_of_every_size(
         assert decoder.decode_bytes(*flat(rows)) == joined(expected)
 
 
-def test_a_line_longer_than_a_block() -> None:
+def test_a_line_longer_than_a_block():
     """A line of megabytes between short ones, with a token longer than a block."""
     merges = tuple((left := "ab" * 2**power, left) for power in range(17))
     vocabulary = Vocabulary((("a", "b"), *merges), ("a", "b", "c</w>", "ab" * 2**17))
@@ -267,7 +258,7 @@ def test_a_line_longer_than_a_block() -> None:
     assert Decoder.of(vocabulary).decode_lines(*flat(rows)) == expected
 
 
-def test_threads_and_processes_share_a_decoder() -> None:
+def test_threads_and_processes_share_a_decoder():
     """Eight threads with one decoder, and a pickled decoder, have equal lines."""
     vocabulary = Vocabulary((), ("é</w>", "b", "中"))
     decoder, rng = Decoder.of(vocabulary), np.random.default_rng(0)
@@ -278,7 +269,7 @@ def test_threads_and_processes_share_a_decoder() -> None:
     assert pickle.loads(pickle.dumps(decoder)).decode_lines(*flat(batches[0])) == expected[0]
 
 
-def test_tokens_of_each_length() -> None:
+def test_tokens_of_each_length():
     """Texts of tokens are stored in two ways, depending on their length."""
     texts = {"é" + "ab" * n for n in range(SHORT)} | {"x" * n for n in range(1, SHORT + 3)}
     cut = PreTokenizer("unicode")
@@ -291,7 +282,7 @@ def test_tokens_of_each_length() -> None:
 @pytest.mark.parametrize(
     "name", ["multi30k/train.de.gz", "ted/Georgian.txt.gz", "ted/Cantonese.txt.gz"]
 )
-def test_real_text_decodes_as_line_by_line(name: str, lines) -> None:
+def test_real_text_decodes_as_line_by_line(name, lines):
     """Lines of real text, encoded with a vocabulary of each kind."""
     text = lines(name, 1_500)
     for encoder in ENCODERS:
@@ -300,7 +291,7 @@ def test_real_text_decodes_as_line_by_line(name: str, lines) -> None:
         assert decoded == plain(encoder.vocabulary, ids_of(encoded))
 
 
-def test_the_command_decodes_ids_of_several_files(run: Run) -> None:
+def test_the_command_decodes_ids_of_several_files(run):
     """`volt decode --form ids` decodes all files, and reports file and line of a word that is not an id."""
     Vocabulary((), ("a</w>", "b")).save("v.volt")
     Path("a.ids").write_bytes(b"5 4 4\r\n\n4")
@@ -313,7 +304,7 @@ def test_the_command_decodes_ids_of_several_files(run: Run) -> None:
 
 @pytest.mark.parametrize("marker", ["none", "prefix"])
 @pytest.mark.parametrize("data", [b"\xec\x8e\x91", "▁".encode(), "é".encode()])
-def test_unused_ids_have_no_text(marker: Any, data: bytes) -> None:
+def test_unused_ids_have_no_text(marker, data):
     """Unused ids between the bytes of a character, or anywhere else, change nothing, in lines and batches."""
     order = ("<unk>", "<s>", "</s>", "<pad>", *BYTE_TOKENS, "", "a")
     encoder = Encoder(Vocabulary((), ("a",), marker=marker, byte_fallback=True, order=order))

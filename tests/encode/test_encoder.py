@@ -1,14 +1,11 @@
 """Laws of encoding and decoding single lines, against a naive twin, and against subword-nmt on real text."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 from random import Random
 
 import naive
@@ -45,11 +42,11 @@ from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
-MANY = settings(deadline=None, max_examples=examples(400))
+MANY = settings(max_examples=examples(400))
 
 
 @given(vocabularies(), st.lists(st.text("abc<>/w▁é😀", min_size=1, max_size=9), max_size=4))
-@settings(deadline=None, max_examples=examples(200))
+@settings(max_examples=examples(200))
 def test_pieces_equal_the_naive_encoder(case, others):
     """For any merges, tokens and marker, known and unknown words have the pieces of the naive encoder."""
     words, vocabulary = [*case[0], *others], case[1]
@@ -118,7 +115,7 @@ def test_decode_undoes_encode_through_ids(text, scheme, normalizer, has_users):
 
 
 @given(vocabularies(), st.data())
-@settings(deadline=None, max_examples=examples(30))
+@settings(max_examples=examples(30))
 def test_byte_fallback_spells_atoms_outside_the_vocabulary(case, data):
     """A character that only merges mention becomes byte tokens, and never `<unk>`."""
     words, small = case
@@ -322,7 +319,7 @@ def test_batches_equal_lines_with_declared_patterns(pattern, level, normalizer, 
 
     @given(any_lines)
     @example(["low\r", "", "\n", "a<url>b", "\U0010f000"])
-    @settings(max_examples=examples(20), deadline=None)
+    @settings(max_examples=examples(20))
     def check(lines):
         assert ids_of(made.encode_batch(lines)) == plain_ids(made, lines)
         for line in lines:
@@ -333,7 +330,7 @@ def test_batches_equal_lines_with_declared_patterns(pattern, level, normalizer, 
 
 @pytest.mark.parametrize("pattern", ["cl100k", "o200k", "digits3-right"])
 @given(lines=any_lines)
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=examples(20))
 def test_bytes_decode_to_the_text(pattern, lines):
     """At the level of bytes, with all bytes in the vocabulary, decoding the ids gives the text."""
     known = BYTE_ENCODERS[pattern]
@@ -348,7 +345,7 @@ for _pattern in ("cl100k", "o200k", "digits3-right"):
 
 
 @pytest.mark.parametrize(("pattern", "level"), PATTERNS)
-def test_files_contain_the_declared_splits(pattern, level, tmp_path: Path):
+def test_files_contain_the_declared_splits(pattern, level, tmp_path):
     """A saved vocabulary has the splits of its pattern, and encodes as before."""
     made = declared(pattern, level)
     made.vocabulary.save(tmp_path / "v.volt")
@@ -396,7 +393,7 @@ def test_a_byte_that_the_vocabulary_lacks_is_one_piece(cut):
     @given(st.text(st.sampled_from("abcé中Ãâ ,\U0010f000"), max_size=12))
     @example("é")
     @example("Ã")
-    @settings(deadline=None, max_examples=examples(25))
+    @settings(max_examples=examples(25))
     def check(line):
         pieces = made.encode(line)
         bare = [piece.removesuffix("</w>") for piece in pieces]
@@ -446,7 +443,7 @@ def test_unknown_characters_of_a_batch_equal_those_of_lines(cut, marker, byte_fa
 
     @given(any_lines)
     @example([EDGES, f"lo{EDGES}low", "low 中文 naïve 😀 <url>"])
-    @settings(deadline=None, max_examples=examples(10))
+    @settings(max_examples=examples(10))
     def check(lines):
         expected = plain_ids(made, lines)
         batch = made.encode_batch(lines, n_threads=1)

@@ -7,7 +7,7 @@ import gzip
 import io
 import json
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from volt.encode.binarize import binarize, binarize_each
 from volt.encode.encoder import Encoder
 from volt.encode.files import (
     EncodeJob,
-    Outcome,
     _write_header,
     encode_each,
     encode_one,
@@ -44,40 +43,38 @@ N = len(LINES)
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> list[str]:
+def files(tmp_path):
     """Return three files: plain, empty, and compressed without a last line end."""
     return write_texts(tmp_path)
 
 
 @pytest.fixture
-def out(tmp_path: Path) -> Path:
+def out(tmp_path):
     return tmp_path / "out"
 
 
-def each(encoder: Encoder, files: list[str], out: Path, **options: Any) -> list[Outcome]:
+def each(encoder, files, out, **options):
     return list(encode_each(encoder, files, out, job=EncodeJob(**options)))
 
 
-def written(encoder: Encoder, files: list[str], out: Path, **options: Any) -> list[int | None]:
+def written(encoder, files, out, **options):
     """Encode each file, and return its number of lines, None if its output was up to date."""
     return [outcome.n_lines for outcome in each(encoder, files, out, **options)]
 
 
-def text_of(lines: list[str]) -> bytes:
+def text_of(lines):
     return "".join(f"{line}\n" for line in lines).encode()
 
 
 @pytest.mark.parametrize("form", ["pieces", "ids"])
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_a_stream_has_the_lines_of_all_files(files: list[str], form: Any, n_threads: int) -> None:
+def test_a_stream_has_the_lines_of_all_files(files, form, n_threads):
     """One line for each line, in the order of the files, as `encode_text` encodes them."""
     stream = b"".join(encode_stream(ENCODER, files, job=EncodeJob(form, n_threads=n_threads)))
     assert stream == ENCODER.encode_text(text_of(LINES + LINES[:3]), form=form)
 
 
-def test_dropout_numbers_the_lines_of_an_output(
-    files: list[str], tmp_path: Path, out: Path
-) -> None:
+def test_dropout_numbers_the_lines_of_an_output(files, tmp_path, out):
     """Line i of an output draws from (seed, i), whether it is a stream, a text, an array or a pair of files."""
     drops: dict[str, Any] = {"dropout": 0.5, "seed": 3}
     job = EncodeJob(**drops)
@@ -105,9 +102,7 @@ def test_dropout_numbers_the_lines_of_an_output(
 
 @pytest.mark.parametrize("errors", ["strict", "replace", "skip"])
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
-def test_an_output_has_the_lines_of_its_own_file(
-    tmp_path: Path, errors: str, dropout: float
-) -> None:
+def test_an_output_has_the_lines_of_its_own_file(tmp_path, errors, dropout):
     """Also if blocks are empty: a byte order mark alone, compressed or not, and a megabyte of skipped lines."""
     texts = {
         "a": b"\xef\xbb\xbf",
@@ -120,7 +115,7 @@ def test_an_output_has_the_lines_of_its_own_file(
     paths = [str(tmp_path / name) for name in sorted(texts)]
     for path in paths:
         Path(path).write_bytes(texts[Path(path).name])
-    job = EncodeJob(errors=errors, dropout=dropout, seed=1)  # type: ignore[arg-type]
+    job = EncodeJob(errors=errors, dropout=dropout, seed=1)
     outcomes = encode_each(ENCODER, paths, tmp_path / "all", job=job)
     pairs = binarize_each(ENCODER, paths, tmp_path / "ids", frame=Frame(), job=job)
     for path, outcome, pair in zip(paths, outcomes, pairs, strict=True):
@@ -130,12 +125,12 @@ def test_an_output_has_the_lines_of_its_own_file(
 
 
 @pytest.mark.parametrize("way", [encode_stream, encode_one, encode_each, binarize, binarize_each])
-def test_each_way_passes_its_options(way: Callable[..., Any], files: list[str], out: Path) -> None:
+def test_each_way_passes_its_options(way, files, out):
     """Progress counts the bytes of text; a job limits lines, and reports, replaces or skips what is not UTF-8."""
     is_stream = way is encode_stream
     output = [] if is_stream else [out]
 
-    def run(paths: list[str], **options: Any) -> list[int]:
+    def run(paths, **options):
         progress = list[int]()
         job = EncodeJob("ids" if is_stream else "bin", **options)
         result = way(ENCODER, paths, *output, job=job, progress=progress.append)
@@ -158,12 +153,10 @@ def test_each_way_passes_its_options(way: Callable[..., Any], files: list[str], 
 
 
 @pytest.mark.parametrize("form", ["npy", "bin"])
-def test_arrays_hold_ids_and_offsets(
-    files: list[str], tmp_path: Path, out: Path, form: Any
-) -> None:
+def test_arrays_hold_ids_and_offsets(files, tmp_path, out, form):
     """An output of one file, or of all, holds the ids of `encode_batch`, and the offsets of lines in a second file."""
 
-    def read(path: Path) -> list[list[int]]:
+    def read(path):
         ids = np.load(path, mmap_mode="r") if form == "npy" else np.fromfile(path, "<i4")
         offsets = np.load(path.with_name(f"{path.name}.offsets.npy"))
         return [ids.tolist(), offsets.tolist()]
@@ -182,7 +175,7 @@ def test_arrays_hold_ids_and_offsets(
         assert n == len(lines)
 
 
-def test_outputs_are_named_after_their_files() -> None:
+def test_outputs_are_named_after_their_files():
     """The ending of a compressed file is removed; arrays have offsets, and a folder has a manifest."""
     files = output_files(["a.txt.gz"], Path("out"), job=EncodeJob("npy"), each=True)
     assert [path.name for path in files] == ["a.txt.npy", "a.txt.npy.offsets.npy", MANIFEST]
@@ -193,7 +186,7 @@ def test_outputs_are_named_after_their_files() -> None:
         outputs_of(["x.gz", "x.xz"], Path("o"), "")
 
 
-def test_only_outdated_outputs_are_written(files: list[str], out: Path) -> None:
+def test_only_outdated_outputs_are_written(files, out):
     """A second run writes nothing; after a change of a file, an option, the vocabulary or an output, only that."""
     assert written(ENCODER, files, out) == [N, 0, 3]
     assert written(ENCODER, files, out) == [None] * 3
@@ -208,9 +201,7 @@ def test_only_outdated_outputs_are_written(files: list[str], out: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["npy", "bin"])
-def test_an_output_without_its_offsets_is_written_again(
-    files: list[str], out: Path, form: str
-) -> None:
+def test_an_output_without_its_offsets_is_written_again(files, out, form):
     """If offsets are missing, shorter or different, both files are written again, and no others."""
     written(ENCODER, files, out, form=form)
     before = {path.name: path.read_bytes() for path in out.glob("*.npy")}
@@ -223,20 +214,20 @@ def test_an_output_without_its_offsets_is_written_again(
     assert {path.name: path.read_bytes() for path in out.glob("*.npy")} == before
 
 
-def test_an_interrupted_run_claims_only_complete_outputs(files: list[str], out: Path) -> None:
+def test_an_interrupted_run_claims_only_complete_outputs(files, out):
     """If a run stops between an output and its offsets, the manifest does not list them."""
     written(ENCODER, files, out, form="npy")
     run = encode_each(PRUNED, files, out, job=EncodeJob("npy"))
     next(run)
     offsets = out / "b.txt.npy.offsets.npy"
     offsets.write_bytes(offsets.read_bytes())  # of the size before
-    run.close()  # type: ignore[attr-defined]
+    run.close()
     manifest = json.loads((out / MANIFEST).read_bytes())
     assert {name for name, origin in manifest.items() if "files" in origin} == {"a.txt.npy"}
     assert written(ENCODER, files, out, form="npy") == [N, 0, 3]
 
 
-def test_an_output_is_never_an_input(files: list[str], tmp_path: Path, out: Path) -> None:
+def test_an_output_is_never_an_input(files, tmp_path, out):
     """Links to an input are refused as one output, as one of several, and as offsets."""
     out.mkdir()
     (tmp_path / "twin").hardlink_to(files[0])
@@ -255,7 +246,7 @@ def test_an_output_is_never_an_input(files: list[str], tmp_path: Path, out: Path
     assert written(ENCODER, files, out) == [N, 0, 3]
 
 
-def test_an_error_leaves_only_complete_outputs(files: list[str], out: Path) -> None:
+def test_an_error_leaves_only_complete_outputs(files, out):
     """Files before an invalid one are complete, and are not written again; the invalid one has no output."""
     Path(files[1]).write_bytes(b"low\n\xff\n")
     with pytest.raises(CorpusError, match=r"b\.txt:2: invalid UTF-8"):
@@ -265,9 +256,7 @@ def test_an_error_leaves_only_complete_outputs(files: list[str], out: Path) -> N
     assert written(ENCODER, files, out) == [None, 1, 3]
 
 
-def test_outputs_that_cannot_be_written_are_refused(
-    files: list[str], tmp_path: Path, out: Path
-) -> None:
+def test_outputs_that_cannot_be_written_are_refused(files, tmp_path, out):
     """Two files of one name, a folder that cannot be created, arrays in a stream, invalid options."""
     (tmp_path / "d").mkdir()
     (tmp_path / "d/a.txt").write_text("low")
@@ -284,12 +273,12 @@ def test_outputs_that_cannot_be_written_are_refused(
 
 
 @pytest.mark.parametrize("form", ["pieces", "npy"])
-def test_a_folder_can_be_encoded_into_itself(files: list[str], tmp_path: Path, form: Any) -> None:
+def test_a_folder_can_be_encoded_into_itself(files, tmp_path, form):
     """Outputs of earlier runs, in any form, complete or not, are not inputs; other files are, with any name."""
     assert written(ENCODER, files, tmp_path, form="ids") == [N, 0, 3]
     run = encode_each(ENCODER, expand(tmp_path), tmp_path, job=EncodeJob(form))
     next(run)
-    run.close()  # type: ignore[attr-defined]
+    run.close()
     (tmp_path / "a.txt.ids").write_bytes(b"\xff")  # as a kill between two renames may leave it
     assert written(ENCODER, expand(tmp_path), tmp_path, form=form) == [None, 0, 3]
     assert written(ENCODER, expand(tmp_path), tmp_path, form=form) == [None] * 3
@@ -301,7 +290,7 @@ def test_a_folder_can_be_encoded_into_itself(files: list[str], tmp_path: Path, f
     assert written(ENCODER, [str(own)], tmp_path) == [1]
 
 
-def test_the_manifest_of_many_outputs_is_written_in_linear_time(tmp_path: Path, out: Path) -> None:
+def test_the_manifest_of_many_outputs_is_written_in_linear_time(tmp_path, out):
     """While outputs are written, lines are appended to the manifest; it is not written anew for each output."""
     for number in range(200):
         (tmp_path / f"{number:03}.txt").write_text("low\n")
@@ -314,9 +303,7 @@ def test_the_manifest_of_many_outputs_is_written_in_linear_time(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("n_bytes", [1, 40, 300])
-def test_a_manifest_that_was_cut_short_loses_one_output(
-    files: list[str], out: Path, n_bytes: int
-) -> None:
+def test_a_manifest_that_was_cut_short_loses_one_output(files, out, n_bytes):
     """After a kill, the manifest lists each complete output; the output of an incomplete line is written again."""
     manifest = out / MANIFEST
     states = [manifest.read_bytes() for _ in encode_each(ENCODER, files, out, job=EncodeJob())]
@@ -325,7 +312,7 @@ def test_a_manifest_that_was_cut_short_loses_one_output(
         assert written(ENCODER, files, out) == [None, None, 3]
 
 
-def test_a_damaged_manifest_is_ignored(files: list[str], out: Path) -> None:
+def test_a_damaged_manifest_is_ignored(files, out):
     """If the manifest is damaged, all outputs are written again."""
     for damaged in ("{", "[1]", '{"a.txt.pieces": 1}', "\xff"):
         out.mkdir(exist_ok=True)
@@ -333,7 +320,7 @@ def test_a_damaged_manifest_is_ignored(files: list[str], out: Path) -> None:
         assert written(ENCODER, files, out) == [N, 0, 3]
 
 
-def test_a_manifest_names_all_that_an_output_depends_on(files: list[str], out: Path) -> None:
+def test_a_manifest_names_all_that_an_output_depends_on(files, out):
     """The source with its size, the options, and the sizes of the files of an output."""
     outcomes = each(ENCODER, files, out, form="npy", dropout=0.5, seed=3)
     manifest = json.loads((out / MANIFEST).read_text())
@@ -346,7 +333,7 @@ def test_a_manifest_names_all_that_an_output_depends_on(files: list[str], out: P
     assert [size for size, *_ in origin["files"]] == [path.stat().st_size for path in paths]
 
 
-def test_the_header_of_npy_has_one_length() -> None:
+def test_the_header_of_npy_has_one_length():
     """The final header is as long as the first one, for any number of ids."""
     files = {n: io.BytesIO() for n in (0, 10**6, 10**15)}
     for n, file in files.items():
@@ -354,7 +341,7 @@ def test_the_header_of_npy_has_one_length() -> None:
     assert len({file.tell() for file in files.values()}) == 1
 
 
-def test_a_small_file_costs_few_calls(tmp_path: Path) -> None:
+def test_a_small_file_costs_few_calls(tmp_path):
     """Each further output of one line needs few function calls; creating and renaming it takes longest."""
     calls = []
     for n in (5, 45):
@@ -379,13 +366,11 @@ def test_a_small_file_costs_few_calls(tmp_path: Path) -> None:
     drops=st.booleans(),
 )
 @settings(max_examples=examples(40))
-def test_complete_lines_are_encoded_before_waiting_for_more(
-    text: str, places: list[int], n_threads: int, drops: bool
-) -> None:
+def test_complete_lines_are_encoded_before_waiting_for_more(text, places, n_threads, drops):
     """However a text is cut into writes, on any number of threads, with dropout and without."""
     options: Any = {"dropout": 0.5, "seed": 1} if drops else {}
     job = EncodeJob("ids" if n_threads == 2 else "pieces", n_threads=n_threads, **options)
-    expected = ENCODER.encode_text(text.encode(), form=job.form, **options)  # type: ignore[arg-type]
+    expected = ENCODER.encode_text(text.encode(), form=job.form, **options)
     check_answers(
         text.encode(),
         places,
@@ -395,12 +380,12 @@ def test_complete_lines_are_encoded_before_waiting_for_more(
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
-def test_a_file_before_a_pipe_is_encoded_at_once(files: list[str], n_threads: int) -> None:
+def test_a_file_before_a_pipe_is_encoded_at_once(files, n_threads):
     """The lines of a file are yielded before the pipe after it has any."""
     Path(files[0]).write_text("low\n")
     got = list[bytes]()
 
-    def check(n_written: int) -> None:
+    def check(n_written):
         assert len(b"".join(got).splitlines()) == 1 + n_written
 
     with writing([b"lo\n", b"w\n"], check) as writer:
@@ -411,7 +396,7 @@ def test_a_file_before_a_pipe_is_encoded_at_once(files: list[str], n_threads: in
 
 
 @pytest.mark.parametrize("is_folder", [False, True])
-def test_a_pipe_is_encoded_into_files(out: Path, is_folder: bool) -> None:
+def test_a_pipe_is_encoded_into_files(out, is_folder):
     """The lines of a pipe that is written bit by bit make a whole file."""
     with writing([b"low\nlo", b"w lo\n"]) as writer:
         writer(-1), writer(-1), writer.close_writer()

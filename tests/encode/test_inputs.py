@@ -40,15 +40,15 @@ WRONG: list[tuple[Callable[[], Any], type[VoltError], str]] = [
         VocabularyError,
         "encoded contains an id of more than 64 bits",
     ),
-    (lambda: decode(Encoded(None, None)), ArgumentError, "encoded.ids is None; give a flat"),  # type: ignore[arg-type]
-    (lambda: decode(Encoded([4], [0, 1])), ArgumentError, "encoded.ids is a list; give a flat"),  # type: ignore[arg-type]
+    (lambda: decode(Encoded(None, None)), ArgumentError, "encoded.ids is None; give a flat"),
+    (lambda: decode(Encoded([4], [0, 1])), ArgumentError, "encoded.ids is a list; give a flat"),
     (
         lambda: ENCODER.decode_bytes(Encoded(ROW[:, None], ONE)),
         ArgumentError,
         f"encoded.ids is a ndarray of int32 and 2 dimensions{FLAT}",
     ),
     (
-        lambda: decode(Encoded(ROW, ONE / 2)),  # type: ignore[arg-type]
+        lambda: decode(Encoded(ROW, ONE / 2)),
         ArgumentError,
         f"encoded.offsets is a ndarray of float64 and 1 dimension{FLAT}",
     ),
@@ -67,7 +67,7 @@ WRONG: list[tuple[Callable[[], Any], type[VoltError], str]] = [
     ),
     (lambda: Frame((2**40,)), ConfigError, "front[0] is 1099511627776; give 2,147,483,647 or less"),
     (lambda: Frame((-1,)), ConfigError, "front[0] is -1; give 0 or more"),
-    (lambda: Frame((), (None,)), ArgumentError, "back[0] is None; give a whole number"),  # type: ignore[arg-type]
+    (lambda: Frame((), (None,)), ArgumentError, "back[0] is None; give a whole number"),
     (lambda: pair("b.txt"), ArgumentError, PATHS),
     (lambda: pair(Path("b.txt")), ArgumentError, "paths is a PosixPath; did you mean [path]?"),
     (lambda: pair(None), ArgumentError, "paths is None; give a list of paths"),
@@ -77,7 +77,7 @@ WRONG: list[tuple[Callable[[], Any], type[VoltError], str]] = [
     (lambda: pair(["b"], job=5), ArgumentError, "job is 5 (int); give an EncodeJob, such as"),
     (lambda: pair(["b"], None), ArgumentError, "prefix is None; give the path of a file"),
     (
-        lambda: binarize(ENCODER.vocabulary, ["b"], OUT),  # type: ignore[arg-type]
+        lambda: binarize(ENCODER.vocabulary, ["b"], OUT),
         ArgumentError,
         "encoder is a Vocabulary; give a volt.Encoder: volt.Encoder(vocabulary)",
     ),
@@ -88,30 +88,30 @@ WRONG: list[tuple[Callable[[], Any], type[VoltError], str]] = [
 ]
 
 
-def text(separator: str, **options: Any) -> bytes:
+def text(separator, **options):
     return ENCODER.encode_text(b"lo", separator=separator, **options)
 
 
-def decode(encoded: Any) -> list[str]:
+def decode(encoded):
     return ENCODER.decode_batch(encoded)
 
 
-def job(**options: Any) -> EncodeJob:
+def job(**options):
     return EncodeJob(**options)
 
 
-def pair(paths: Any, prefix: Any = OUT, **options: Any) -> object:
+def pair(paths, prefix=OUT, **options):
     return binarize(ENCODER, paths, prefix, **options)
 
 
 @pytest.mark.parametrize(("call", "kind", "message"), WRONG, ids=range(len(WRONG)))
 def test_wrong_arguments_are_refused(
-    call: Callable[[], object],
-    kind: type[VoltError],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    call,
+    kind,
+    message,
+    tmp_path,
+    monkeypatch,
+):
     """The error has the kind that callers catch, and nothing is written."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(kind) as caught:
@@ -120,14 +120,14 @@ def test_wrong_arguments_are_refused(
     assert not list(tmp_path.iterdir())
 
 
-def test_arguments_are_converted(tmp_path: Path) -> None:
+def test_arguments_are_converted(tmp_path):
     """Paths may be objects or texts, ids may have any integer type, frames may be lists, and bytes any buffer."""
     source = tmp_path / "a.txt"
     source.write_text("lo\n", encoding="utf-8")
-    result = binarize(ENCODER, [source], str(tmp_path / "a"), frame=Frame([1], [2]))  # type: ignore[arg-type, list-item]
+    result = binarize(ENCODER, [source], str(tmp_path / "a"), frame=Frame([1], [2]))
     assert (result.n_lines, result.n_ids) == (1, 4)
-    assert decode(Encoded(np.array([6], np.uint16), ONE)) == ["lo"]  # type: ignore[arg-type]
+    assert decode(Encoded(np.array([6], np.uint16), ONE)) == ["lo"]
     assert ENCODER.encode_text(b"lo\n", separator="￭") == b"l\xef\xbf\xad o\n"
     expected = ENCODER.encode_ids("lo").tolist()
     for data in (bytearray(b"lo"), memoryview(b"lo")):
-        assert ENCODER.encode_bytes(data).ids.tolist() == expected  # type: ignore[arg-type]
+        assert ENCODER.encode_bytes(data).ids.tolist() == expected

@@ -1,7 +1,5 @@
 """Laws of offsets: normalised characters, words and pieces have the spans of the text that they come from."""
 
-from __future__ import annotations
-
 import sys
 import unicodedata
 
@@ -21,7 +19,7 @@ from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 
 
-def folded(text: str) -> str:
+def folded(text):
     """Replace the final sigma, whose form depends on its context."""
     return text.replace("ς", "σ")
 
@@ -33,7 +31,7 @@ def folded(text: str) -> str:
 @given(text=texts)
 @example(text="ΑΣ ΑΣΑ e\u0301\u0327 ﬁ")
 @settings(max_examples=examples(50))
-def test_alignment_covers_the_line(name: str, text: str) -> None:
+def test_alignment_covers_the_line(name, text):
     """Spans are in order and cover the line; normalising the text of a span gives its characters."""
     normalizer = Normalizer.parse(name)
     normalized, spans = align(normalizer, text)
@@ -58,12 +56,12 @@ def test_alignment_covers_the_line(name: str, text: str) -> None:
         (Normalizer(lowercase=True), "İΣ", [[0, 1], [0, 1], [1, 2]]),
     ],
 )
-def test_alignment_of_known_lines(normalizer: Normalizer, text: str, spans: list) -> None:
+def test_alignment_of_known_lines(normalizer, text, spans):
     """Characters that are composed, expanded or reordered have the spans of their origins."""
     assert align(normalizer, text)[1].tolist() == spans
 
 
-def test_every_combining_character_belongs_to_the_character_before_it() -> None:
+def test_every_combining_character_belongs_to_the_character_before_it():
     """A character that NFKC may join to the one before it has no span of its own."""
     combining = list[str]()
     for code in (*range(0xD800), *range(0xE000, sys.maxunicode + 1)):
@@ -77,7 +75,7 @@ def test_every_combining_character_belongs_to_the_character_before_it() -> None:
     assert (spans[:, 1] - spans[:, 0]).max() == 2
 
 
-def test_long_marks_are_aligned_in_linear_time() -> None:
+def test_long_marks_are_aligned_in_linear_time():
     """A hundred thousand marks on one letter, and as many sigmas."""
     text, spans = align(Normalizer("nfc", lowercase=True), "E" + "\u0301" * 100_000 + "Σ" * 100_000)
     assert len(text) == len(spans) == 200_000
@@ -91,7 +89,7 @@ def test_long_marks_are_aligned_in_linear_time() -> None:
 @example(text="foobar foo  a▁ a")
 @example(text="")
 @settings(max_examples=examples(60))
-def test_spans_hold_their_words(name: str, text: str) -> None:
+def test_spans_hold_their_words(name, text):
     """The text of a span is its word, except for spaces shown as "▁" and an added "▁"."""
     pretokenizer = PreTokenizer(name)
     spans = word_spans(pretokenizer, text)
@@ -114,7 +112,7 @@ def test_spans_hold_their_words(name: str, text: str) -> None:
         Normalizer("nfc").normalize,
     ],
 )
-def test_lone_surrogates_are_refused(call) -> None:
+def test_lone_surrogates_are_refused(call):
     """The error names the position of the surrogate."""
     message = r"lone surrogate U\+D800 at character 2 .*errors='replace'"
     with pytest.raises(CorpusError, match=message):
@@ -126,7 +124,7 @@ def test_lone_surrogates_are_refused(call) -> None:
 
 @given(encoders.texts, schemes, st.sampled_from(NORMALIZERS), st.booleans(), st.booleans())
 @example("\ue000a \ue001", encoders.LOSSLESS[-1], "none", False, False)  # private, like brackets
-@settings(deadline=None, max_examples=examples(500))
+@settings(max_examples=examples(500))
 def test_spans_hold_their_pieces(text, scheme, normalizer, has_users, byte_fallback):
     """Pieces equal those of `encode`; spans are in order; the normalised text of a span holds the piece, and is the
     piece without normalisation; a byte has the span of its character, and a user token its own."""

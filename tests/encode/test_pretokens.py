@@ -1,7 +1,5 @@
 """Laws of units: the words of cached units equal the words of whole lines, for any pattern."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
@@ -42,7 +40,7 @@ hard_lines = st.lists(hard_texts | any_texts, max_size=8)
 
 
 @cache
-def encoder(name: str, user: tuple[str, ...] = ()) -> Encoder:
+def encoder(name, user=()):
     """Return an encoder without merges, whose pieces show the ends of words."""
     cut = PreTokenizer(name)
     atoms = ALPHABET if cut.is_bytes else "a"
@@ -57,14 +55,14 @@ def encoder(name: str, user: tuple[str, ...] = ()) -> Encoder:
     )
 
 
-def declared(pattern: str, level: str) -> str:
+def declared(pattern, level):
     """Return the name of a pre-tokenizer with published splits, or with a regular expression."""
     splits = NAMED.get(pattern, (Split(pattern),))
     rows = [{"pattern": one.pattern, "from_end": one.from_end} for one in splits]
     return BYTES * (level == "bytes") + "splits:" + json.dumps(rows)
 
 
-def by_units(one: Encoder, lines: list[str]) -> list[list[str]]:
+def by_units(one, lines):
     """Return the words of lines that cached units have."""
     data = b"".join(line.encode() + b"\xff" for line in lines)
     parts = list(one.text_parts([Chunk(data, NO_BYTE_OF_TEXT)], n_threads=1) if lines else [])
@@ -73,19 +71,19 @@ def by_units(one: Encoder, lines: list[str]) -> list[list[str]]:
     return [words_of(found[start : end - 1].decode().split(" ")) for start, end in pairwise(bounds)]
 
 
-def words_of(pieces: list[str]) -> list[str]:
+def words_of(pieces):
     """Join pieces, each of which is an atom, to words."""
     return "".join(pieces).split(SUFFIX)[:-1]
 
 
-def spelled(words: list[str], cut: PreTokenizer) -> list[str]:
+def spelled(words, cut):
     """Return words as a vocabulary spells them."""
     return [
         to_characters(word.encode()) if cut.is_bytes else word.replace(" ", SPACE) for word in words
     ]
 
 
-def read(line: str, cut: PreTokenizer) -> str:
+def read(line, cut):
     """Return a line as the pattern reads it."""
     return line if cut.is_bytes else line.replace(SPACE, " ")
 
@@ -110,8 +108,8 @@ def read(line: str, cut: PreTokenizer) -> str:
         "a\x85 \xa0 b",
     ]
 )
-@settings(max_examples=6, deadline=None)
-def test_words_equal_the_regex_module(pattern: str, level: str, lines: list[str]) -> None:
+@settings(max_examples=6)
+def test_words_equal_the_regex_module(pattern, level, lines):
     """With every published pattern, after any other lines."""
     one = encoder(declared(pattern, level))
     cut = one.vocabulary.pretokenizer
@@ -128,12 +126,8 @@ def test_words_equal_the_regex_module(pattern: str, level: str, lines: list[str]
 @example(pattern="a(?! )|.+", level="bytes", lines=["a b", "a", "a\tb"], more=[])
 @example(pattern=r"[^ ]+| +", level="bytes", lines=["a\tb \x85 c"], more=[])
 @example(pattern=r"[a-z]+$|[^ ]| ", level="characters", lines=["ab cd", "ab"], more=["ab"])
-@settings(
-    max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
-)
-def test_units_have_the_words_of_whole_lines(
-    pattern: str, level: str, lines: list[str], more: list[str]
-) -> None:
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.filter_too_much])
+def test_units_have_the_words_of_whole_lines(pattern, level, lines, more):
     """With any pattern, also those without units; twice, because units are new only once."""
     try:
         cut = PreTokenizer(declared(pattern, level))
@@ -147,8 +141,8 @@ def test_units_have_the_words_of_whole_lines(
 @given(pattern=patterns, lines=hard_lines)
 @example(pattern=r" ?[a-z]+", lines=["foo b!", "foo  b"])
 @example(pattern=r"[^\s]+(?= )|\w", lines=["foo b", "foo"])
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
-def test_units_have_the_matches_of_a_regex(pattern: str, lines: list[str]) -> None:
+@settings(max_examples=8, suppress_health_check=[HealthCheck.filter_too_much])
+def test_units_have_the_matches_of_a_regex(pattern, lines):
     """Text between matches is dropped, and does not end a word."""
     try:
         cut = PreTokenizer(f"regex:{pattern}")
@@ -162,10 +156,8 @@ def test_units_have_the_matches_of_a_regex(pattern: str, lines: list[str]) -> No
 @given(spans=st.lists(hard_texts | st.sampled_from(["<url>", "<n>", "<u"]), max_size=8))
 @example(spans=["a;", "<url>", "\n \n0", "<n>", "'s"])
 @example(spans=["  ", "<n>", " a  ", "<url>", "12345"])
-@settings(max_examples=6, deadline=None)
-def test_text_between_user_tokens_is_split_alone(
-    pattern: str, level: str, spans: list[str]
-) -> None:
+@settings(max_examples=6)
+def test_text_between_user_tokens_is_split_alone(pattern, level, spans):
     """A text is split at its user tokens first; the text between two of them is split like a line."""
     one = encoder(declared(pattern, level), ("<url>", "<n>"))
     cut, text = one.vocabulary.pretokenizer, "".join(spans)
@@ -176,7 +168,7 @@ def test_text_between_user_tokens_is_split_alone(
     assert words_of(one.encode(text)) == expected
 
 
-def test_published_patterns_have_units() -> None:
+def test_published_patterns_have_units():
     """Every published pattern has units, except those of digits only; a normaliser prevents them."""
     for name in NAMED:
         vocabulary = encoder(declared(name, "bytes")).vocabulary

@@ -1,7 +1,5 @@
 """Laws of reach: text can produce exactly the tokens that brute force finds, and each text produces its token."""
 
-from __future__ import annotations
-
 from itertools import chain, product
 
 import pytest
@@ -12,7 +10,7 @@ from hypothesis import strategies as st
 from merging_modes import vocabularies
 
 from volt.encode.encoder import Encoder
-from volt.encode.reachable import Reach, _characters, _completed, _some, reach
+from volt.encode.reachable import _characters, _completed, _some, reach
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -30,11 +28,11 @@ CUT = {  # pre-tokeniser: the atoms of its tokens, and what else stands in texts
     r"bytes+split: ?\p{L}+|\s+(?!\S)|\s": ["a", "Ġ", "Ã", "©"],
 }
 BESIDE = "x2?\t"
-FEW = settings(deadline=None, max_examples=examples(10))
-FEWER = settings(deadline=None, max_examples=3)
+FEW = settings(max_examples=examples(10))
+FEWER = settings(max_examples=3)
 
 
-def length(token: str) -> int:
+def length(token):
     return len(token.removesuffix("</w>"))
 
 
@@ -53,22 +51,22 @@ def merged_vocabularies(draw, atoms, *, longest=LONGEST, **options):
     return Vocabulary(merges=tuple(merges), tokens=tuple(retained), **options)
 
 
-def produced(vocabulary: Vocabulary, rows) -> set[str]:
+def produced(vocabulary, rows):
     """Return the tokens of the vocabulary among pieces."""
     return {*chain.from_iterable(rows)} & {*vocabulary.tokens}
 
 
-def assert_texts_give_their_tokens(vocabulary: Vocabulary, result: Reach) -> None:
+def assert_texts_give_their_tokens(vocabulary, result):
     rows = Encoder(vocabulary).encode_lines(result.texts.values())
     for token, pieces in zip(result.texts, rows, strict=True):
         assert token in pieces
 
 
-def all_words(characters: str, longest: int) -> list[str]:
+def all_words(characters, longest):
     return ["".join(word) for n in range(longest) for word in product(characters, repeat=n + 1)]
 
 
-def assert_reach_equals_brute_force(vocabulary: Vocabulary, words: list[str]) -> None:
+def assert_reach_equals_brute_force(vocabulary, words):
     """Check that the tokens reached are those among the pieces of all words, and that merges prevent the others."""
     result = reach(vocabulary)
     assert set(result.texts) == produced(vocabulary, Encoder(vocabulary).encode_words(words))
@@ -92,7 +90,7 @@ def test_tokens_reached_are_those_of_brute_force(data, marker):
     assert_reach_equals_brute_force(vocabulary, words)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(vocabularies(longest=4))
 def test_tokens_reached_with_any_merging_are_those_of_brute_force(vocabulary):
     """All words of up to five letters and the tokens themselves produce exactly these tokens, with whole words too."""
@@ -126,7 +124,7 @@ def test_tokens_reached_are_those_of_short_lines(cut, data):
     assert_texts_give_their_tokens(vocabulary, result)
 
 
-def test_reasons_are_distinguished() -> None:
+def test_reasons_are_distinguished():
     """Merges, the normaliser, a user token or the pre-tokenizer may prevent a token."""
     merges = (
         ("b", "c"),
@@ -151,7 +149,7 @@ def test_reasons_are_distinguished() -> None:
     assert "<u>a" in Encoder(lower).encode("<U>a")
 
 
-def test_tokens_of_scaffolding_are_reached() -> None:
+def test_tokens_of_scaffolding_are_reached():
     """The characters of "abc" merge into other tokens, but "abcd" is split back into it."""
     merges = (("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "d"), ("bc", "d"), ("a", "bcd"))
     vocabulary = Vocabulary(merges=merges, tokens=("a", "abc", "d"), marker="none")
@@ -160,7 +158,7 @@ def test_tokens_of_scaffolding_are_reached() -> None:
     assert_texts_give_their_tokens(vocabulary, found)
 
 
-def test_a_token_that_spells_the_end_of_words_is_reached_as_an_unknown_character() -> None:
+def test_a_token_that_spells_the_end_of_words_is_reached_as_an_unknown_character():
     """If merges make the string "a</w>" of text, an unknown "a" at the end of a word is spelled like it."""
     merges = (("a", "<"), ("a<", "/"), ("/", "w"), ("a</", "w"), ("a</w", ">"))
     vocabulary = Vocabulary(merges=merges, tokens=tuple(map("".join, merges)))
@@ -170,7 +168,7 @@ def test_a_token_that_spells_the_end_of_words_is_reached_as_an_unknown_character
     assert_texts_give_their_tokens(vocabulary, found)
 
 
-def test_bytes_of_characters_are_reached() -> None:
+def test_bytes_of_characters_are_reached():
     """A byte that begins or ends a character is in some text; a byte that does not occur in UTF-8 is in none."""
     tokens = ("Ã", "©", "À", "a", "©a", "Ã©", "âĤ", "Ĥ", "â")
     merges = (("©", "a"), ("Ã", "©"), ("â", "Ĥ"))
@@ -180,7 +178,7 @@ def test_bytes_of_characters_are_reached() -> None:
     assert_texts_give_their_tokens(vocabulary, found)
 
 
-def test_whole_words_are_reached_unless_they_are_split() -> None:
+def test_whole_words_are_reached_unless_they_are_split():
     """A token that only a whole word can be is reached, unless words are split inside it."""
     tokens = ("a", "b", "ab", "a b", "b!", "一", "一ab")
     found = reach(Vocabulary((), tokens, marker="none", pretokenizer="unicode", whole_words=True))
@@ -193,7 +191,7 @@ def test_whole_words_are_reached_unless_they_are_split() -> None:
     assert (reach(bytes_).texts["Ã©"], reach(bytes_).never) == ("é", {})
 
 
-def test_characters_around_bytes() -> None:
+def test_characters_around_bytes():
     """All characters that contain some bytes at the start, inside or at the end are tried, or 400 of many."""
     parts = [
         (b"\xc3", True, False),

@@ -1,7 +1,5 @@
 """Rows of symbols, and pieces as subword-nmt spells them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,7 @@ from volt.encode.rendering import joined, places_of
 @pytest.mark.parametrize(
     ("starts", "sizes", "places"), [([], [], []), ([3], [0], []), ([5, 0, 2], [2, 0, 1], [5, 6, 2])]
 )
-def test_places_of_rows(starts: list[int], sizes: list[int], places: list[int]) -> None:
+def test_places_of_rows(starts, sizes, places):
     """Rows may be empty and in any order."""
     result = places_of(np.array(starts, np.int64), np.array(sizes, np.int64))
     assert result.tolist() == places
@@ -26,6 +24,6 @@ def test_places_of_rows(starts: list[int], sizes: list[int], places: list[int]) 
         (["a</w>b", "</w>b</w>"], ["a</w>b@@", "</w>b"]),
     ],
 )
-def test_a_separator_follows_pieces_inside_words(pieces: list[str], expected: list[str]) -> None:
+def test_a_separator_follows_pieces_inside_words(pieces, expected):
     """A lone "</w>" ends the piece before it; inside a piece, it is text."""
     assert joined(pieces, "@@") == expected

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import chain, pairwise, product
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import UnitRule, split_lines, unit_words
 from volt.encode.rendering import Rendering
-from volt.encode.unit_cache import CachedLines, UnitCache
+from volt.encode.unit_cache import UnitCache
 from volt.encode.unit_encoder import CharacterClasses, unit_encoder_of
 from volt.kernels.encode_new_unit import numbering
 from volt.kernels.intrinsics import PADDING
@@ -43,13 +42,13 @@ characters = st.characters(
 texts = st.lists(st.sampled_from(FRAGMENTS) | characters, max_size=30).map("".join)
 
 
-def numbered(breaks: bytes = b" ", *, limit: int = 9, **options: Any) -> UnitCache:
+def numbered(breaks=b" ", *, limit=9, **options):
     """Return a cache in which the value of a unit is its number."""
     rule = UnitRule(sum(1 << byte for byte in breaks), **options)
     return UnitCache(rule, numbering(), np.int32, limit=limit)
 
 
-def cache_of(tables: MergeTables, text: str = "", rendering: Rendering | None = None) -> UnitCache:
+def cache_of(tables, text="", rendering=None):
     """Return a cache of atoms, or of rendered pieces. text: characters whose classes are known"""
     classes = CharacterClasses()
     classes.classify(text)
@@ -57,20 +56,17 @@ def cache_of(tables: MergeTables, text: str = "", rendering: Rendering | None = 
     return UnitCache(UnitRule.of(tables.vocabulary), encoder, np.int32, limit=9)
 
 
-def encode(
-    cache: UnitCache, text: bytes, *, separator: int = NEWLINE, **options: Any
-) -> CachedLines:
+def encode(cache, text, *, separator=NEWLINE, **options):
     return cache.encode(cache.memory.read(text, separator=separator), **options)
 
 
-def units_of(cache: UnitCache, numbers: np.ndarray) -> list[bytes]:
+def units_of(cache, numbers):
     data, ends, _ = cache.units(numbers)
     return [data[start:end] for start, end in pairwise([0, *ends.tolist()])]
 
 
-@settings(max_examples=examples(100), deadline=None)
 @given(words=st.lists(st.binary(max_size=40), max_size=200))
-def test_units_have_the_numbers_of_a_dictionary(words: list[bytes]) -> None:
+def test_units_have_the_numbers_of_a_dictionary(words):
     """Units of any bytes and length are numbered as a dictionary would, while the table grows."""
     cache = numbered()
     numbers: dict[bytes, int] = {}
@@ -81,7 +77,7 @@ def test_units_have_the_numbers_of_a_dictionary(words: list[bytes]) -> None:
     assert units_of(cache, np.arange(cache.n_units)) == list(numbers)
 
 
-def test_a_table_that_grows_often_finds_every_unit() -> None:
+def test_a_table_that_grows_often_finds_every_unit():
     """60,000 units, long and short, have equal numbers when they occur again."""
     words = [f"{i:x}".encode() * (1 + i % 5) for i in range(60_000)]
     cache = numbered()
@@ -91,7 +87,7 @@ def test_a_table_that_grows_often_finds_every_unit() -> None:
 
 
 @pytest.mark.parametrize("alike", ALIKE)
-def test_units_with_equal_keys_are_distinguished(alike: tuple[bytes, bytes]) -> None:
+def test_units_with_equal_keys_are_distinguished(alike):
     """Two long units with equal hashes have different numbers, because their bytes are compared."""
     cache = numbered()
     assert encode(cache, b" ".join(alike + alike)).values.tolist() == [0, 1, 0, 1]
@@ -100,7 +96,7 @@ def test_units_with_equal_keys_are_distinguished(alike: tuple[bytes, bytes]) -> 
     assert first == second, "the hash has changed: search for units that share a key now"
 
 
-def test_trim_empties_a_cache_beyond_its_limit() -> None:
+def test_trim_empties_a_cache_beyond_its_limit():
     """A cache with just its limit of units is retained."""
     cache = numbered(limit=3)
     for text, n_units in ((b"a b c", 3), (b"d", 4), (b"a", 1)):
@@ -110,7 +106,7 @@ def test_trim_empties_a_cache_beyond_its_limit() -> None:
 
 
 @given(sizes=st.lists(st.integers(0, 300), max_size=5), has_end=st.booleans())
-def test_a_text_may_be_read_beyond_its_end(sizes: list[int], has_end: bool) -> None:
+def test_a_text_may_be_read_beyond_its_end(sizes, has_end):
     """After texts of any length, a text ends with the separator, and `PADDING` bytes after it can be read."""
     memory = numbered().memory
     for size in sizes:
@@ -121,7 +117,7 @@ def test_a_text_may_be_read_beyond_its_end(sizes: list[int], has_end: bool) -> N
         assert len(padded.data) >= padded.size + PADDING
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(
     lines=st.lists(
         st.lists(st.sampled_from([b"a", b"bc", b" ", b"\t", b"\r", b"\x01", b"x" * 70])).map(
@@ -133,9 +129,7 @@ def test_a_text_may_be_read_beyond_its_end(sizes: list[int], has_end: bool) -> N
     breaks=st.sampled_from([b" ", b" \t", b" \t\r"]),
     last=st.sampled_from([b"", b"a b"]),
 )
-def test_units_are_runs_between_breaks(
-    lines: list[bytes], keeps: bool, strips: bool, breaks: bytes, last: bytes
-) -> None:
+def test_units_are_runs_between_breaks(lines, keeps, strips, breaks, last):
     """In every line, a unit is a run between breaks, with the breaks before it if these are kept."""
     cache = numbered(breaks, keeps_breaks=keeps)
     text = b"".join(line + b"\n" for line in lines) + last
@@ -147,7 +141,7 @@ def test_units_are_runs_between_breaks(
     assert encoded.ends.tolist() == np.cumsum([len(units) for units in expected]).tolist()
 
 
-def naive_units(line: bytes, keeps: bool, strips: bool, breaks: bytes) -> list[bytes]:
+def naive_units(line, keeps, strips, breaks):
     units = [b""]
     for byte in line.removesuffix(b"\r") if strips else line:
         if byte in breaks and units[-1].strip(breaks):
@@ -158,7 +152,7 @@ def naive_units(line: bytes, keeps: bool, strips: bool, breaks: bytes) -> list[b
     return [unit for unit in units if unit]
 
 
-def atoms_of(tables: MergeTables, words: list[str]) -> list[int]:
+def atoms_of(tables, words):
     """Return 2 · atom for each atom, and 1 more for the last atom of a word."""
     atoms, ends = tables.atoms_of_words(words)
     values = 2 * atoms
@@ -173,9 +167,9 @@ BARE = {
 
 
 @pytest.mark.parametrize("name", LOSSLESS)
-@settings(max_examples=examples(400), deadline=None)
+@settings(max_examples=examples(400))
 @given(text=texts)
-def test_compiled_words_equal_those_of_the_pattern(name: str, text: str) -> None:
+def test_compiled_words_equal_those_of_the_pattern(name, text):
     """If the classes of all characters are known, compiled code finds the words of any line without Python."""
     cache = cache_of(BARE[name], text)
     values = encode(cache, f"{text}\n".encode()).values.tolist()
@@ -185,16 +179,15 @@ def test_compiled_words_equal_those_of_the_pattern(name: str, text: str) -> None
 
 
 @pytest.mark.parametrize("marker", ["suffix", "prefix", "none"])
-@settings(max_examples=examples(100), deadline=None)
 @given(text=texts)
-def test_compiled_words_have_the_marker(marker: Any, text: str) -> None:
+def test_compiled_words_have_the_marker(marker, text):
     """Words between white space have the atoms of `MergeTables.atoms`, with the marker."""
     tables = MergeTables.of(Vocabulary((), (), marker=marker))
     values = encode(cache_of(tables), f"{text}\n".encode()).values
     assert values.tolist() == atoms_of(tables, text.split())
 
 
-def test_white_space_beyond_ascii_separates_words() -> None:
+def test_white_space_beyond_ascii_separates_words():
     """Words end at every character at which str.split() splits, and not at its neighbours."""
     codes = {
         code + step for code in range(0x80, 0x10000) if chr(code).isspace() for step in (-1, 0, 1)
@@ -206,7 +199,7 @@ def test_white_space_beyond_ascii_separates_words() -> None:
     assert values == atoms_of(BARE["whitespace"], text.split())
 
 
-def test_invalid_bytes_are_left_to_python() -> None:
+def test_invalid_bytes_are_left_to_python():
     """A unit is pending if and only if it is invalid in any way, or contains "▁" or a private character."""
     firsts = bytes.fromhex("61 80 bf c0 c1 c2 df e0 e1 ec ed ee ef f0 f1 f3 f4 f5 fe")
     others = bytes.fromhex("61 7f 80 8f 90 9f a0 bf c0")
@@ -224,14 +217,14 @@ def test_invalid_bytes_are_left_to_python() -> None:
     assert not {b"\xc2\x80", b"\xe0\xa0\x80", b"\xed\x9f\xbf", b"\xf0\x90\x80\x80"} & pending
 
 
-def is_left(unit: bytes) -> bool:
+def is_left(unit):
     try:
         return any(char == "▁" or ord(char) >= FIRST_HIDDEN for char in unit.decode())
     except UnicodeDecodeError:
         return True
 
 
-def test_a_line_with_an_irregular_unit_is_left_out() -> None:
+def test_a_line_with_an_irregular_unit_is_left_out():
     """The cache returns the line without values, with its number, and where it ends."""
     vocabulary = Vocabulary((), tuple("ab▁"), marker="none", pretokenizer=PreTokenizer("gpt2"))
     tables = MergeTables.of(vocabulary)

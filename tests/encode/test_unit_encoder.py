@@ -1,14 +1,12 @@
 """Laws of the classes of characters that compiled code reads."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from volt.encode.unit_encoder import CharacterClasses, classes_of, known_classes
 from volt.kernels import pretokenize
 
 
-def test_known_classes_equal_those_of_the_pattern_engine() -> None:
+def test_known_classes_equal_those_of_the_pattern_engine():
     """The classes that are known without the engine are the engine's."""
     classes = CharacterClasses().table
     known = np.flatnonzero(classes)
@@ -16,7 +14,7 @@ def test_known_classes_equal_those_of_the_pattern_engine() -> None:
     assert classes_of(known.tolist()).tolist() == classes[known].tolist()
 
 
-def test_each_owner_has_its_own_classes() -> None:
+def test_each_owner_has_its_own_classes():
     """A look-up changes the classes of one owner; a second look-up finds nothing new."""
     owner, other, text = CharacterClasses(), CharacterClasses(), "a\U0001d538"
     assert [owner.classify(text), owner.classify(text)] == [True, False]
@@ -24,7 +22,7 @@ def test_each_owner_has_its_own_classes() -> None:
     assert other.table[ord(text[1])] == 0
 
 
-def test_ideographs_and_syllables_are_known_to_their_ends() -> None:
+def test_ideographs_and_syllables_are_known_to_their_ends():
     """Ranges of letters are known, and no character next to them."""
     known = known_classes.__wrapped__()
     assert (known.dtype, CharacterClasses().table.dtype) == (np.uint8, np.uint8)

@@ -1,7 +1,5 @@
 """Laws of dropout: it has a defined distribution, a seed repeats it, and its pieces spell the text."""
 
-from __future__ import annotations
-
 from collections import Counter
 from random import Random
 

@@ -1,10 +1,6 @@
 """Laws of processes that are forked after Polars was used: they work without Polars, or refuse; none waits for ever."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from multiprocessing import get_context
-from typing import Any
 
 import pytest
 
@@ -27,13 +23,13 @@ _ENCODER = Encoder(
 )
 
 
-def _forked(function: Callable[..., Any], *arguments: object) -> Any:
+def _forked(function, *arguments):
     matched(r"\w")  # uses Polars
     with get_context("fork").Pool(1) as pool:
         return pool.apply_async(function, arguments).get(timeout=60)
 
 
-def test_a_forked_process_cuts_by_a_pattern_with_classes() -> None:
+def test_a_forked_process_cuts_by_a_pattern_with_classes():
     """A line that needs neither a normal form nor user tokens is cut without Polars."""
     assert _forked(_ENCODER.encode, "ab b") == _ENCODER.encode("ab b")
 
@@ -48,9 +44,7 @@ def test_a_forked_process_cuts_by_a_pattern_with_classes() -> None:
         (word_spans, (PreTokenizer("regex:[a-z]+"), "ab")),
     ],
 )
-def test_a_forked_process_refuses_calls_of_polars(
-    function: Callable[..., Any], arguments: tuple[Any, ...]
-) -> None:
+def test_a_forked_process_refuses_calls_of_polars(function, arguments):
     """A call that needs Polars raises an error that names the remedy, as Polars would wait for its threads."""
     with pytest.raises(ConfigError, match="get_context\\('spawn'\\)"):
         _forked(function, *arguments)

@@ -1,10 +1,7 @@
 """Laws of fuse_unk: a run of unknown characters in a word is one piece, in every call and in tokenizers."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from batches import ids_of
@@ -39,7 +36,7 @@ lines_of_text = st.lists(
 )
 
 
-def fused(vocabulary: Vocabulary, line: str) -> list[str]:
+def fused(vocabulary, line):
     """Return the pieces of a line, with each run of unknown ones in a word joined."""
     plain = Encoder(replace(vocabulary, fuse_unk=False))
     pieces = list[str]()
@@ -57,7 +54,7 @@ def fused(vocabulary: Vocabulary, line: str) -> list[str]:
 @pytest.mark.parametrize("kind", VOCABULARIES)
 @given(lines=lines_of_text)
 @example(lines=["xyz low éx", "lxxo", "x", "xlx <url>x", "é\U0010c000x"])
-def test_every_call_has_the_joined_pieces(kind: str, lines: list[str]) -> None:
+def test_every_call_has_the_joined_pieces(kind, lines):
     """Pieces, ids, text, spans and pieces with dropout."""
     vocabulary = VOCABULARIES[kind]
     encoder = Encoder(vocabulary)
@@ -69,22 +66,22 @@ def test_every_call_has_the_joined_pieces(kind: str, lines: list[str]) -> None:
     ids_as_text = "".join(" ".join(map(str, row)) + "\n" for row in ids)
     spans = encoder.encode_spans(lines)
     assert [encoder.encode(line) for line in lines] == expected
-    assert encoder.encode_lines(lines, **drops) == expected  # type: ignore[arg-type]
+    assert encoder.encode_lines(lines, **drops) == expected
     assert ids_of(encoder.encode_batch(lines)) == ids
-    assert ids_of(encoder.encode_batch(lines, **drops)) == ids  # type: ignore[arg-type]
+    assert ids_of(encoder.encode_batch(lines, **drops)) == ids
     assert ids_of(Encoded(spans.ids, spans.offsets)) == ids
     assert encoder.encode_text(text).decode() == as_text
-    assert encoder.encode_text(text, **drops).decode() == as_text  # type: ignore[arg-type]
+    assert encoder.encode_text(text, **drops).decode() == as_text
     assert encoder.encode_text(text, form="ids").decode() == ids_as_text
 
 
-def test_separators_mark_the_ends_of_fused_pieces() -> None:
+def test_separators_mark_the_ends_of_fused_pieces():
     """In subword-nmt's spelling, one mark follows a run inside a word, and none follows a run that ends it."""
     text = Encoder(VOCABULARIES["suffix"]).encode_text(b"xylow lowxy\n", separator="@@")
     assert text == b"xy@@ lo@@ w low@@ xy\n"
 
 
-def test_fuse_unk_is_saved(tmp_path: Path) -> None:
+def test_fuse_unk_is_saved(tmp_path):
     """A file stores it, and the fingerprint depends on it."""
     vocabulary = VOCABULARIES["suffix"]
     vocabulary.save(tmp_path / "a.volt")
@@ -93,7 +90,7 @@ def test_fuse_unk_is_saved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", ["whitespace", "metaspace"])
-def test_ids_equal_those_of_tokenizers(cut: str, tmp_path: Path) -> None:
+def test_ids_equal_those_of_tokenizers(cut, tmp_path):
     """A tokenizer.json with fuse_unk has the ids of the library, and VOLT reads the option back."""
     tokenizers = pytest.importorskip("tokenizers")
     vocabulary = replace(
@@ -113,7 +110,7 @@ def test_ids_equal_those_of_tokenizers(cut: str, tmp_path: Path) -> None:
     "special",
     [SpecialTokens(bos="xy"), SpecialTokens(control=("xy",)), SpecialTokens(user=("xy",))],
 )
-def test_unknown_text_never_becomes_a_special_token(special: SpecialTokens) -> None:
+def test_unknown_text_never_becomes_a_special_token(special):
     """A run of unknown characters has the id of <unk> in single calls and in batches, also if it spells a token."""
     vocabulary = replace(VOCABULARIES["metaspace"], special=special)
     encoder = Encoder(vocabulary)

@@ -1,9 +1,6 @@
 """Laws of the ways of merging: each has the pieces of its definition, and of the libraries that merge so."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import get_args
@@ -21,24 +18,24 @@ from volt.kernels.apply_bpe import LONG
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.vocabulary import Merging
 
-MANY = settings(max_examples=examples(60), deadline=None)
-SOME = settings(max_examples=examples(15), deadline=None)
+MANY = settings(max_examples=examples(60))
+SOME = settings(max_examples=examples(15))
 words_of_few = st.lists(st.text(LETTERS + "x", min_size=1, max_size=12), min_size=1, max_size=6)
 MERGES = (("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "a"), ("a", "bc"), ("a", "a"), ("aa", "b"))
 TOKENS = ("a", "b", "c", "bc", "ab", "abc", "abca", "aa", "aab")
 
 
-def pieces_of(vocabulary: Vocabulary, words: list[str]) -> list[list[str]]:
+def pieces_of(vocabulary, words):
     return list(map(list, Encoder(vocabulary).encode_words(words)))
 
 
-def bare(token: str) -> str:
+def bare(token):
     return token.removesuffix("</w>").removeprefix("▁") or "a"
 
 
 @MANY
 @given(vocabularies(), words_of_few)
-def test_words_are_merged_as_defined(vocabulary: Vocabulary, words: list[str]) -> None:
+def test_words_are_merged_as_defined(vocabulary, words):
     """For each way of merging, pruned or not, with whole words or without."""
     words += map(bare, vocabulary.tokens)
     assert pieces_of(vocabulary, words) == [encoded(word, vocabulary) for word in words]
@@ -46,7 +43,7 @@ def test_words_are_merged_as_defined(vocabulary: Vocabulary, words: list[str]) -
 
 @SOME
 @given(vocabularies(), st.randoms(use_true_random=False), st.integers(LONG - 2, LONG + 40))
-def test_long_words_are_merged_as_defined(vocabulary: Vocabulary, rng: Random, length: int) -> None:
+def test_long_words_are_merged_as_defined(vocabulary, rng, length):
     """On either side of the length from which a heap is used."""
     word = "".join(rng.choices(LETTERS * 5 + "x", k=length))
     assert pieces_of(vocabulary, [word]) == [encoded(word, vocabulary)]
@@ -54,9 +51,7 @@ def test_long_words_are_merged_as_defined(vocabulary: Vocabulary, rng: Random, l
 
 @SOME
 @given(vocabularies(), st.lists(words_of_few, min_size=1, max_size=3))
-def test_every_call_has_the_pieces_of_the_words(
-    vocabulary: Vocabulary, lines: list[list[str]]
-) -> None:
+def test_every_call_has_the_pieces_of_the_words(vocabulary, lines):
     """Lines, batches, text and offsets have the pieces of the words; decoding gives the text."""
     lines = [[*words, *map(bare, vocabulary.tokens)] for words in lines]
     if vocabulary.marker == "prefix":
@@ -82,7 +77,7 @@ def test_every_call_has_the_pieces_of_the_words(
         ("ranks", [("abc", "abc"), ("aab",)]),
     ],
 )
-def test_the_ways_differ(merging: Merging, expected: list[tuple[str, ...]]) -> None:
+def test_the_ways_differ(merging, expected):
     """No two ways of merging have equal pieces of these two words; whole words are not merged."""
     vocabulary = Vocabulary(MERGES, TOKENS, marker="none", merging=merging)
     whole = replace(vocabulary, tokens=(*TOKENS, "abcabc"), whole_words=True)
@@ -94,7 +89,7 @@ def test_the_ways_differ(merging: Merging, expected: list[tuple[str, ...]]) -> N
 
 @SOME
 @given(st.data())
-def test_steps_equal_tokenizers(data: st.DataObject) -> None:
+def test_steps_equal_tokenizers(data):
     """The BPE model of `tokenizers` has equal pieces; with `ignore_merges`, of whole words too."""
     models = pytest.importorskip("tokenizers.models")
     atoms, merges = data.draw(merge_lists())
@@ -115,7 +110,7 @@ def test_steps_equal_tokenizers(data: st.DataObject) -> None:
     assert pieces_of(vocabulary, words) == expected
 
 
-def joined(tokens: Sequence[str]) -> tuple[Pair, ...]:
+def joined(tokens):
     """Return a merge, by rank, for each token that two others spell which can be merged themselves."""
     merges = dict[str, Pair]()
     for token in sorted(tokens, key=len):
@@ -128,15 +123,15 @@ def joined(tokens: Sequence[str]) -> tuple[Pair, ...]:
 others_ = st.lists(st.text(LETTERS, min_size=2, max_size=7), max_size=25, unique=True)
 
 
-def random_words(rng: Random, longest: int) -> list[str]:
+def random_words(rng, longest):
     return [
         "".join(rng.choices(LETTERS, k=rng.choice([3, 5, 8, 13, 120, longest]))) for _ in range(20)
     ]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(others_, st.randoms(use_true_random=False))
-def test_ranks_equal_tiktoken(others: list[str], rng: Random) -> None:
+def test_ranks_equal_tiktoken(others, rng):
     """For any ranks of any tokens, tiktoken has equal pieces, of whole words and long words too."""
     tiktoken = pytest.importorskip("tiktoken")
     tokens = (*LETTERS, *others)
@@ -152,7 +147,7 @@ def test_ranks_equal_tiktoken(others: list[str], rng: Random) -> None:
 
 @SOME
 @given(others_, st.randoms(use_true_random=False))
-def test_ranks_equal_sentencepiece(others: list[str], rng: Random) -> None:
+def test_ranks_equal_sentencepiece(others, rng):
     """For any order of any pieces, a BPE model of sentencepiece, whose scores all differ, has equal pieces."""
     sentencepiece = pytest.importorskip("sentencepiece")
     tokens = (*LETTERS, *others)
@@ -172,7 +167,7 @@ def test_ranks_equal_sentencepiece(others: list[str], rng: Random) -> None:
 
 @pytest.mark.parametrize("merging", get_args(Merging))
 @pytest.mark.parametrize(("word", "dropout"), [("abcabc", 0.4), ("aabaabaab", 0.2)])
-def test_dropout_has_its_defined_distribution(merging: Merging, word: str, dropout: float) -> None:
+def test_dropout_has_its_defined_distribution(merging, word, dropout):
     """Pieces are as frequent as if each pair that could merge is skipped at random, anew at every step; whole words are
     not looked up."""
     tokens = (*TOKENS, "abcabc")

@@ -3,12 +3,9 @@
 Each library learns or reads a small model, and VOLT reads the model's file: ids and texts must be equal.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from itertools import cycle, product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,7 +44,7 @@ any_text = st.lists(
 
 
 @pytest.fixture(scope="module")
-def huggingface(tmp_path_factory: pytest.TempPathFactory) -> tuple[Encoder, Any]:
+def huggingface(tmp_path_factory):
     """A tokenizer of bytes with the usual roles, learned by tokenizers, and VOLT's encoder of its file."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
@@ -68,9 +65,7 @@ def huggingface(tmp_path_factory: pytest.TempPathFactory) -> tuple[Encoder, Any]
 
 
 @pytest.fixture(scope="module")
-def openai(
-    tmp_path_factory: pytest.TempPathFactory, huggingface: tuple[Encoder, Any]
-) -> tuple[Encoder, Any]:
+def openai(tmp_path_factory, huggingface):
     """An encoding of tiktoken with two special tokens, and VOLT's encoder of its ranks."""
     import base64
 
@@ -89,7 +84,7 @@ def openai(
     return Encoder(volt.read_vocabulary(path, pattern="gpt2", special=special)), theirs
 
 
-def trained(texts: list[str], path: Path, **options: Any) -> tuple[Encoder, Any]:
+def trained(texts, path, **options):
     """Return VOLT's encoder of a new model of sentencepiece, and the library's."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -106,7 +101,7 @@ def trained(texts: list[str], path: Path, **options: Any) -> tuple[Encoder, Any]
 
 
 @pytest.fixture(scope="module")
-def google(tmp_path_factory: pytest.TempPathFactory) -> tuple[Encoder, Any]:
+def google(tmp_path_factory):
     """A model of sentencepiece with byte fallback and four roles, and VOLT's encoder of its file."""
     return trained(
         [text for text in CORPUS if "\u2581" not in text],
@@ -122,7 +117,7 @@ def google(tmp_path_factory: pytest.TempPathFactory) -> tuple[Encoder, Any]:
 Pair = tuple[Encoder, Any]
 
 
-def test_ids_pieces_and_texts(huggingface: Pair, openai: Pair, google: Pair) -> None:
+def test_ids_pieces_and_texts(huggingface, openai, google):
     """Ids, pieces, ids of tokens, counts and decoded texts equal those of each library, in single calls and batches."""
     ours, theirs = huggingface
     expected = theirs.encode_batch(PLAIN, add_special_tokens=False)
@@ -148,7 +143,7 @@ def test_ids_pieces_and_texts(huggingface: Pair, openai: Pair, google: Pair) -> 
     assert openai[0].vocabulary.id_of("the") == openai[1].encode_single_token("the")
 
 
-def test_ids_with_bos_and_eos(huggingface: Pair, google: Pair) -> None:
+def test_ids_with_bos_and_eos(huggingface, google):
     """add_bos and add_eos equal a template of tokenizers, and sentencepiece's arguments of these names."""
     ours, theirs = huggingface
     rows = [line.ids for line in theirs.encode_batch(TEXTS)]
@@ -160,7 +155,7 @@ def test_ids_with_bos_and_eos(huggingface: Pair, google: Pair) -> None:
         assert ids_of(ours.encode_batch(PLAIN, add_bos=bos, add_eos=eos)) == expected
 
 
-def test_special_tokens_in_text(openai: Pair) -> None:
+def test_special_tokens_in_text(openai):
     """Allowed special tokens are found as tiktoken finds them; without them, they are text."""
     ours, theirs = openai
     text = f"the{END}lower {END}<|sep|> <|end"
@@ -171,14 +166,14 @@ def test_special_tokens_in_text(openai: Pair) -> None:
     assert ours.encode_ids(text, allowed_special=()).tolist() == theirs.encode_ordinary(text)
 
 
-def test_special_tokens_that_tokenizers_finds(huggingface: Pair) -> None:
+def test_special_tokens_that_tokenizers_finds(huggingface):
     """tokenizers' switch encode_special_tokens is allowed_special=(); without it, all are found."""
     ours, theirs = huggingface
     text = "the</s>lower <unk><pad>"
     for as_text, allowed in ((False, "all"), (True, ())):
         theirs.encode_special_tokens = as_text
         expected = theirs.encode(text, add_special_tokens=False).ids
-        assert ours.encode_ids(text, allowed_special=allowed).tolist() == expected  # type: ignore[arg-type]
+        assert ours.encode_ids(text, allowed_special=allowed).tolist() == expected
     theirs.encode_special_tokens = False
 
 
@@ -192,9 +187,7 @@ def test_special_tokens_that_tokenizers_finds(huggingface: Pair) -> None:
         ((), {"<|sep|>"}, False),
     ],
 )
-def test_disallowed_special_tokens(
-    openai: Pair, allowed: Any, disallowed: Any, is_refused: bool
-) -> None:
+def test_disallowed_special_tokens(openai, allowed, disallowed, is_refused):
     """A disallowed token raises where tiktoken raises, and the error names the token and the line."""
     ours, theirs = openai
     text = f"the {END} lower"
@@ -212,7 +205,7 @@ def test_disallowed_special_tokens(
         ours.encode_ids(text, **options)
 
 
-def test_bytes_of_tokens(openai: Pair) -> None:
+def test_bytes_of_tokens(openai):
     """token_bytes equals decode_single_token_bytes of tiktoken for every id; joined, they equal decode_bytes."""
     ours, theirs = openai
     expected = [theirs.decode_single_token_bytes(number) for number in range(theirs.n_vocab)]
@@ -225,7 +218,7 @@ def test_bytes_of_tokens(openai: Pair) -> None:
             ours.token_bytes(wrong)
 
 
-def test_streamed_decoding(huggingface: Pair) -> None:
+def test_streamed_decoding(huggingface):
     """After each id, decode_stream has yielded the text of tokenizers' DecodeStream, or more complete characters."""
     from tokenizers.decoders import DecodeStream
 
@@ -243,10 +236,8 @@ def test_streamed_decoding(huggingface: Pair) -> None:
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=60)
-def test_streamed_text_joins_to_decode(
-    huggingface: Pair, google: Pair, data: st.DataObject
-) -> None:
+@settings(max_examples=60)
+def test_streamed_text_joins_to_decode(huggingface, google, data):
     """The parts join to decode_ids for any ids, incomplete bytes included; no part is empty."""
     for ours in (huggingface[0], google[0], SUFFIX):
         ids = data.draw(st.lists(st.integers(0, len(ours.vocabulary) - 1), max_size=12))
@@ -265,12 +256,12 @@ SUFFIX = Encoder(
 )
 
 
-def test_streamed_text_comes_at_once(huggingface: Pair) -> None:
+def test_streamed_text_comes_at_once(huggingface):
     """Each text is yielded before the next id is requested, so that an endless stream can be decoded."""
     ours = huggingface[0]
     requested = list[int]()
 
-    def endless() -> Any:
+    def endless():
         for number in cycle(ours.encode_ids("the")):
             requested.append(number)
             yield number
@@ -280,7 +271,7 @@ def test_streamed_text_comes_at_once(huggingface: Pair) -> None:
     assert len(requested) == 1
 
 
-def test_padding_and_truncation(huggingface: Pair) -> None:
+def test_padding_and_truncation(huggingface):
     """Ids and mask are those of tokenizers, on both sides, with bos and eos kept by truncation."""
     ours, theirs = huggingface
     for side in ("right", "left"):
@@ -296,14 +287,14 @@ def test_padding_and_truncation(huggingface: Pair) -> None:
             )
             expected = theirs.encode_batch(TEXTS)
             batch = ours.encode_batch(TEXTS, add_bos=True, add_eos=True, truncate=most)
-            padded = ours.pad(batch, pad_to=width, side=side)  # type: ignore[arg-type]
+            padded = ours.pad(batch, pad_to=width, side=side)
             assert padded.ids.tolist() == [line.ids for line in expected]
             assert padded.mask.astype(int).tolist() == [line.attention_mask for line in expected]
     theirs.no_truncation()
     theirs.no_padding()
 
 
-def test_padding_names_the_longest_line(huggingface: Pair) -> None:
+def test_padding_names_the_longest_line(huggingface):
     """A width below the longest line is an error with this line, its length and both remedies."""
     ours = huggingface[0]
     batch = ours.encode_batch(["the", "the newest lower x", ""])
@@ -320,7 +311,7 @@ def test_padding_names_the_longest_line(huggingface: Pair) -> None:
             ours.encode_batch(["the"], add_bos=True, add_eos=True, truncate=truncate)
 
 
-def test_offsets_and_words(huggingface: Pair) -> None:
+def test_offsets_and_words(huggingface):
     """Spans cover the characters that tokenizers' offsets cover, and numbers of words are equal."""
     ours, theirs = huggingface
     spans = ours.encode_spans(TEXTS)
@@ -334,7 +325,7 @@ def test_offsets_and_words(huggingface: Pair) -> None:
     assert spans.ids.tolist() == ours.encode_batch(TEXTS).ids.tolist()
 
 
-def test_offsets_of_one_text(openai: Pair, google: Pair) -> None:
+def test_offsets_of_one_text(openai, google):
     """Starts equal tiktoken's offsets; spans equal sentencepiece's if no piece is part of a character."""
     ours, theirs = openai
     for text in TEXTS:
@@ -344,13 +335,13 @@ def test_offsets_of_one_text(openai: Pair, google: Pair) -> None:
     assert ours.encode_offsets("the newest lower") == spans_of(theirs, "the newest lower")
 
 
-def spans_of(theirs: Any, text: str) -> list[tuple[str, int, int]]:
+def spans_of(theirs, text):
     """Return pieces of sentencepiece with their spans."""
     pieces = theirs.encode(text, return_type="proto").pieces
     return [(one.piece, one.begin, one.end) for one in pieces]
 
 
-def test_decoding_without_special_tokens(huggingface: Pair, google: Pair) -> None:
+def test_decoding_without_special_tokens(huggingface, google):
     """skip_special gives tokenizers' text, and sentencepiece's for bos, eos and pad."""
     ours, theirs = huggingface
     rows = [line.ids for line in theirs.encode_batch(TEXTS)]
@@ -368,7 +359,7 @@ def test_decoding_without_special_tokens(huggingface: Pair, google: Pair) -> Non
     assert ours.decode_ids(ids, skip_special=True) == theirs.decode(ids) == "the newest"
 
 
-def test_markers_of_chats_are_skipped() -> None:
+def test_markers_of_chats_are_skipped():
     """User tokens that are spelled <|…|> are skipped, as in an export; others are text."""
     special = volt.SpecialTokens(user=("<url>", END))
     ours = Encoder(Vocabulary(merges=(), tokens=("a", "a</w>"), special=special))
@@ -378,7 +369,7 @@ def test_markers_of_chats_are_skipped() -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
-def test_arrays_of_arrow(kind: pa.DataType, huggingface: Pair) -> None:
+def test_arrays_of_arrow(kind, huggingface):
     """An array or a chunked array, sliced or not, encodes as the list of its strings."""
     ours = huggingface[0]
     whole = pa.array(["cut", *TEXTS], kind)
@@ -390,7 +381,7 @@ def test_arrays_of_arrow(kind: pa.DataType, huggingface: Pair) -> None:
     assert len(ours.encode_batch(pa.array([""], kind))) == 1
 
 
-def test_damaged_arrays_of_arrow(huggingface: Pair) -> None:
+def test_damaged_arrays_of_arrow(huggingface):
     """Nulls, other types and strings that are not UTF-8 are errors that name what was found."""
     ours = huggingface[0]
     with pytest.raises(ConfigError, match=r"lines\[1\] is null"):
@@ -405,7 +396,7 @@ def test_damaged_arrays_of_arrow(huggingface: Pair) -> None:
             ours.encode_batch(damaged)
 
 
-def test_missing_roles_and_unknown_special_tokens(openai: Pair, tmp_path: Path) -> None:
+def test_missing_roles_and_unknown_special_tokens(openai, tmp_path):
     """A role that the vocabulary lacks, or a token that is not special, is an error with the next step."""
     ours = openai[0]
     for call, role in (
@@ -425,8 +416,8 @@ def test_missing_roles_and_unknown_special_tokens(openai: Pair, tmp_path: Path) 
 
 
 @given(any_text)
-@settings(deadline=None, max_examples=40)
-def test_allowed_tokens_keep_every_other_id(huggingface: Pair, openai: Pair, text: str) -> None:
+@settings(max_examples=40)
+def test_allowed_tokens_keep_every_other_id(huggingface, openai, text):
     """Text without special tokens has equal ids whichever are allowed, and all ids decode with the one encoder."""
     for ours in (huggingface[0], openai[0]):
         plain = ours.encode_ids(text)
@@ -437,7 +428,7 @@ def test_allowed_tokens_keep_every_other_id(huggingface: Pair, openai: Pair, tex
         assert ours.decode_ids(marked) == text + token + text
 
 
-def test_spans_and_unknown_characters_differ_from_sentencepiece(tmp_path: Path) -> None:
+def test_spans_and_unknown_characters_differ_from_sentencepiece(tmp_path):
     """The list below the page's table: spans, unknown characters in decoded text, ids of unknown tokens."""
     ours, theirs = trained(
         ["two men walk"] * 9, tmp_path / "a.model", vocab_size=40, hard_vocab_limit=False
@@ -454,7 +445,7 @@ def test_spans_and_unknown_characters_differ_from_sentencepiece(tmp_path: Path) 
     assert (theirs.piece_to_id("xyz"), ours.vocabulary.id_of("xyz")) == (theirs.unk_id(), None)
 
 
-def test_errors_and_roles_differ(openai: Pair, google: Pair, huggingface: Pair) -> None:
+def test_errors_and_roles_differ(openai, google, huggingface):
     """The list below the page's table: surrogates, special tokens that are refused, roles, unknown tokens."""
     ours, theirs = openai
     assert ours.vocabulary.id_of("Ġ") == theirs.encode_single_token(" ")
@@ -476,7 +467,7 @@ def test_errors_and_roles_differ(openai: Pair, google: Pair, huggingface: Pair) 
     assert huggingface[1].token_to_id("xyzxyz") is None
 
 
-def test_the_table_names_calls_that_exist() -> None:
+def test_the_table_names_calls_that_exist():
     """Each row of the page has a call in every column, or a dash; its names are methods of the class in the column."""
     page = (ROOT / "docs/pages/reference/peers.md").read_text(encoding="utf-8")
     rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| ")]

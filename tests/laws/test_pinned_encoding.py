@@ -1,10 +1,7 @@
 """Pinned values of encoding: pieces, ids, spans, draws of dropout and words of units of each kind of vocabulary."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
@@ -44,7 +41,7 @@ USER = SpecialTokens(user=("as1",))
 each_kind = pytest.mark.parametrize("kind", KINDS, ids=NAMES)
 
 
-def vocabulary(cut: str, marker: str, normalizer: str, **options: Any) -> Vocabulary:
+def vocabulary(cut, marker, normalizer, **options):
     """Return a vocabulary of a few merges; two ways make one of its tokens, and others are scaffolding."""
     space, accent = ("Ġ", "Ã©") if cut.startswith("bytes") else ("▁", "éA")
     end = "</w>" if marker == "suffix" else ""
@@ -54,11 +51,11 @@ def vocabulary(cut: str, marker: str, normalizer: str, **options: Any) -> Vocabu
     merges += [("s", f"a{end}"), ("as", f"a{end}"), ("a", f"sa{end}")]
     tokens = dict.fromkeys([*atoms, *(atom + end for atom in atoms), *map("".join, merges)])
     options = {"special": USER, "pretokenizer": cut, "normalizer": normalizer} | options
-    return Vocabulary(tuple(merges), tuple(tokens)[:-1], marker=marker, **options)  # type: ignore[arg-type]
+    return Vocabulary(tuple(merges), tuple(tokens)[:-1], marker=marker, **options)
 
 
 @each_kind
-def test_texts_have_their_pieces(kind: tuple[str, str, str]) -> None:
+def test_texts_have_their_pieces(kind):
     """Pieces, ids, spans and draws of dropout are pinned; text equals single lines."""
     made = vocabulary(*kind)
     encoder = Encoder(made)
@@ -81,11 +78,11 @@ def test_texts_have_their_pieces(kind: tuple[str, str, str]) -> None:
     for one, form in product((encoder, fallback, silent), ("pieces", "ids")):
         lines = one.encode_lines(LINES) if form == "pieces" else map(one.encode_ids, LINES)
         expected = [" ".join(map(str, row)) for row in lines]
-        assert one.encode_text(text, form=form).decode().split("\n")[:-1] == expected  # type: ignore[arg-type]
+        assert one.encode_text(text, form=form).decode().split("\n")[:-1] == expected
 
 
 @each_kind
-def test_tokens_have_their_texts(kind: tuple[str, str, str]) -> None:
+def test_tokens_have_their_texts(kind):
     """The first text that produces each token is pinned, and the reason for each other token."""
     made = vocabulary(*kind)
     result = reach(made)
@@ -95,7 +92,7 @@ def test_tokens_have_their_texts(kind: tuple[str, str, str]) -> None:
     check(f"encode reach {' '.join(kind)}", list(map(ascii, rows)))
 
 
-def test_units_have_their_words() -> None:
+def test_units_have_their_words():
     """The words of units, at the start of a line or not, and which units are irregular, are pinned."""
     units = [" a", " b\xa0", "a▁", "\xa0 ", "a\t", " "]
     data = "".join(units).encode()

@@ -1,8 +1,5 @@
 """Laws of private characters, U+10C000 to U+10FFFD: in a text they are text, although they stand for user tokens."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import chain, pairwise
@@ -39,10 +36,10 @@ DECLARED = (
     "matches:[a-z]+|[^a-z ]",
     "bytes+matches:[a-z]+|[^a-z ]+",
 )
-FEW = settings(max_examples=examples(30), deadline=None)
+FEW = settings(max_examples=examples(30))
 
 
-def declared(name: str, normalizer: str = "none") -> Vocabulary:
+def declared(name, normalizer="none"):
     """Return a small vocabulary of a declared pattern; if the pattern drops text, with the marker of CLIP."""
     cut, end = PreTokenizer(name), "</w>" * ("matches" in name)
     first, second, *_ = to_characters(OWN[0].encode()) if cut.is_bytes else (OWN[0], "é")
@@ -66,7 +63,7 @@ def declared(name: str, normalizer: str = "none") -> Vocabulary:
     )
 
 
-def without_users(vocabulary: Vocabulary) -> Vocabulary:
+def without_users(vocabulary):
     """Return a vocabulary with these pieces and without user tokens."""
     special = vocabulary.special
     return replace(
@@ -91,24 +88,24 @@ which_ = st.integers(0, len(VOCABULARIES) - 1)
 
 
 @cache
-def encoder_with(which: int) -> Encoder:
+def encoder_with(which):
     """Return the encoder of a vocabulary with user tokens."""
     return Encoder(VOCABULARIES[which])
 
 
 @cache
-def twin_of(which: int) -> Encoder:
+def twin_of(which):
     """Return the encoder of the same pieces without user tokens."""
     return Encoder(without_users(VOCABULARIES[which]))
 
 
-def segments(line: str) -> list[str]:
+def segments(line):
     """Return a line, split at user tokens, which have odd places."""
     ends = [0, *chain.from_iterable(SpecialTokens(user=USER).spans(line)), len(line)]
     return [line[start:end] for start, end in pairwise(ends)]
 
 
-def expected(which: int, line: str) -> list[str]:
+def expected(which, line):
     """Return the pieces of a line by the twin, with user tokens between them."""
     pieces = list[str]()
     for place, part in enumerate(segments(line)):
@@ -116,7 +113,7 @@ def expected(which: int, line: str) -> list[str]:
     return pieces
 
 
-def assert_every_call(encoder: Encoder, lines: Sequence[str], pieces: list[list[str]]) -> None:
+def assert_every_call(encoder, lines, pieces):
     """Check that every call has these pieces: single lines, offsets, batches with new and known units, text."""
     ids = [encoder.ids(row).tolist() for row in pieces]
     for line, row, numbers in zip(lines, pieces, ids, strict=True):

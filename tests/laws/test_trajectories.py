@@ -92,7 +92,7 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_lines_and_numbers_stay_as_they_are(tmp_path: Path, name: str) -> None:
-    """Read in turns as text, blocks, columns and by skipping, the lines and all counts at each stop are as pinned."""
+    """Lines and all counts at each stop do not change, read as text, bytes and columns, and by skipping."""
     with opened(tmp_path, name) as stream:
         lines, stops = [line.replace("\t", "|") for line in islice(stream, 5)], [numbers_of(stream)]
         lines += b"".join(stream.blocks(limit=6)).decode().replace("\t", "|").split("\n")[:-1]

@@ -35,7 +35,7 @@ MOST = 2**63 - 1
 
 
 @given(word_counts(), markers, st.integers(0, 40), st.integers(1, 4))
-@settings(deadline=None, max_examples=examples(300))
+@settings(max_examples=examples(300))
 def test_merges_equal_the_naive_learner(words, marker, n_merges, min_pair_count):
     """The naive learner counts every pair anew after every merge, with overlaps, ties and "</w>" in text."""
     candidates = learned(words, n_merges, marker=marker, min_pair_count=min_pair_count)
@@ -113,7 +113,6 @@ def test_candidates_of_learned_merges(words, marker, data):
 
 
 @given(word_counts(), markers)
-@settings(deadline=None, max_examples=examples(100))
 def test_counts_equal_an_encoded_corpus_at_every_size(words, marker):
     """counts_at(size) counts the pieces of the corpus, encoded with the merges of that size."""
     assert_exact_at_every_size(learned(words, marker=marker), words)
@@ -246,7 +245,7 @@ def test_progress_can_stop_the_run():
     assert seen == sorted(seen)
     assert 0 < seen[-1] <= candidates.n_merges
 
-    def stop(n_done: int) -> None:
+    def stop(n_done):
         raise KeyboardInterrupt(n_done)
 
     with pytest.raises(KeyboardInterrupt) as caught:
@@ -278,7 +277,7 @@ def test_a_word_of_100_000_characters(word):
     st.data(),
     st.sampled_from(("suffix", "none")),
 )
-@settings(deadline=None, max_examples=examples(40))
+@settings(max_examples=examples(40))
 def test_merges_of_large_counts_equal_the_naive_learner(words, data, marker):
     """The naive learner counts with Python's integers, which have no limit."""
     within_limit = st.integers(MOST // 60, MOST // 48)  # for six words of eight atoms

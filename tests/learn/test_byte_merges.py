@@ -4,15 +4,10 @@ If several pairs are most frequent, VOLT merges the one with the greatest text, 
 the one with the smallest ids. A learner by definition follows either rule.
 """
 
-from __future__ import annotations
-
 import heapq
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import naive
 import pytest
@@ -32,18 +27,16 @@ Pair = tuple[str, str]
 Ids = dict[str, int]
 
 
-def greatest_text(pair: Pair, ids: Ids) -> Any:
+def greatest_text(pair, ids):
     return tuple(tuple(-ord(character) for character in [*token, "\0"]) for token in pair)
 
 
-def smallest_ids(pair: Pair, ids: Ids) -> Any:
+def smallest_ids(pair, ids):
     """Order ties as HF tokenizers does: smaller ids first."""
     return ids[pair[0]], ids[pair[1]]
 
 
-def learn(
-    counts: Mapping[str, int], n_merges: int, order: Callable[[Pair, Ids], Any]
-) -> list[Pair]:
+def learn(counts, n_merges, order):
     """Learn merges by definition: merge the most frequent pair in all words that contain it, and count pairs again."""
     words = [list(word) for word in counts]
     weights = list(counts.values())
@@ -79,7 +72,7 @@ def learn(
     return merges
 
 
-def of_hugging_face(lines: Iterable[str], n_merges: int) -> list[Pair]:
+def of_hugging_face(lines, n_merges):
     tokenizer = Tokenizer(BPE())
     alphabet = ByteLevel.alphabet()
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
@@ -91,7 +84,7 @@ def of_hugging_face(lines: Iterable[str], n_merges: int) -> list[Pair]:
     return [(left, right) for left, right in json.loads(tokenizer.to_str())["model"]["merges"]]
 
 
-def assert_by_definition(lines: list[str], counts: volt.WordCounts, n_merges: int) -> None:
+def assert_by_definition(lines, counts, n_merges):
     """Check that both libraries learn the merges of the definition with their rule for ties."""
     words = dict(counts.table.rows())
     assert volt.learn_bpe(counts, n_merges).merges == learn(words, n_merges, greatest_text)
@@ -102,7 +95,7 @@ def assert_by_definition(lines: list[str], counts: volt.WordCounts, n_merges: in
     st.dictionaries(st.text("aabc", min_size=1, max_size=9), st.integers(1, 5), min_size=1),
     st.integers(0, 9),
 )
-def test_both_libraries_follow_the_definition(words: dict[str, int], n_merges: int) -> None:
+def test_both_libraries_follow_the_definition(words, n_merges):
     """Random words, in which most pairs tie."""
     lines = [word for word, count in words.items() for _ in range(count)]
     assert_by_definition(lines, volt.WordCounts.from_pairs(words, pretokenizer="bytes"), n_merges)
@@ -111,9 +104,7 @@ def test_both_libraries_follow_the_definition(words: dict[str, int], n_merges: i
 @pytest.mark.parametrize(
     "name", ["multi30k/train.en.gz", "ted/Finnish.txt.gz", "ted/Georgian.txt.gz"]
 )
-def test_both_libraries_follow_the_definition_on_corpora(
-    lines: Callable[[str, int], list[str]], name: str, tmp_path: Path
-) -> None:
+def test_both_libraries_follow_the_definition_on_corpora(lines, name, tmp_path):
     """VOLT counts words of a file; HF tokenizers splits the lines."""
     text, path = lines(name, 8_000), tmp_path / "text.txt"
     path.write_text("\n".join(text), encoding="utf-8", newline="\n")

@@ -1,7 +1,5 @@
 """Laws of parity: merges equal a naive learner, and plain BPE where both agree; counts are those of the mixture."""
 
-from __future__ import annotations
-
 import cProfile
 from dataclasses import replace
 from random import Random
@@ -21,7 +19,7 @@ from volt.learn.parity import learn_parity, measure_parity, n_units
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens
 
-FEW = settings(deadline=None, max_examples=examples(25))
+FEW = settings(max_examples=examples(25))
 UNITS = ["character", "byte", "line"]
 units = st.sampled_from(UNITS)
 sources_ = st.lists(word_counts(), min_size=2, max_size=3).map(
@@ -54,7 +52,7 @@ def assert_equal_to_the_naive_learner(sources, n_merges, *, unit, marker="suffix
 
 
 @given(sources_, units, markers, st.integers(0, 30), st.integers(1, 4))
-@settings(deadline=None, max_examples=examples(80))
+@settings(max_examples=examples(80))
 def test_merges_equal_the_naive_learner(sources, unit, marker, n_merges, min_pair_count):
     """For any sources, units, markers and minimum counts."""
     assert_equal_to_the_naive_learner(

@@ -1,7 +1,5 @@
 """Laws of replaying merges, learned or not: counts equal those of a naive encoding, and impossible merges are refused."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from operator import attrgetter
 from random import Random
@@ -55,7 +53,7 @@ def test_replaying_learned_merges_changes_nothing(words, marker):
 
 
 @given(merge_lists())
-@settings(deadline=None, max_examples=examples(200))
+@settings(max_examples=examples(200))
 def test_replayed_counts_are_exact_for_any_merges(case):
     """counts_at is exact, also for merges that repeat, never apply, or make one token in two ways."""
     words, merges, marker = case
@@ -64,7 +62,7 @@ def test_replayed_counts_are_exact_for_any_merges(case):
     assert_exact_at_every_size(candidates, words)
 
 
-def riffled(first, second, rng: Random) -> list[naive.Pair]:
+def riffled(first, second, rng):
     """Return two lists of merges, shuffled into one; each retains its order."""
     from_first = rng.sample([True] * len(first) + [False] * len(second), len(first) + len(second))
     sources = {True: iter(first), False: iter(second)}

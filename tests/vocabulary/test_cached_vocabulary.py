@@ -1,7 +1,5 @@
 """Laws of cached vocabularies: they equal those of their files in all respects, and are never out of date."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace
@@ -59,17 +57,17 @@ NAMES = [
 
 
 @pytest.fixture(autouse=True)
-def caches_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def caches_all(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(cached_vocabulary, "SIZES", range(1 << 20))
 
 
-def calls_of(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
+def calls_of(monkeypatch, owner, name):
     """Return a list that grows by an item at each call of a function."""
     calls = list[Any]()
     function = getattr(owner, name)
 
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def called(*args, **kwargs):
         calls.append(args)
         return function(*args, **kwargs)
 
@@ -78,9 +76,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any
 
 
 @given(vocabularies(), st.booleans())
-def test_a_cached_vocabulary_equals_the_one_of_the_file(
-    vocabulary: Vocabulary, has_order: bool
-) -> None:
+def test_a_cached_vocabulary_equals_the_one_of_the_file(vocabulary, has_order):
     """All properties, and the pieces and ids of texts, are equal when a file is read and when the cache is."""
     if has_order:
         vocabulary = replace(vocabulary, order=("", *vocabulary.pieces))
@@ -99,7 +95,7 @@ def test_a_cached_vocabulary_equals_the_one_of_the_file(
             assert cached.encode_lines(texts) == encoder.encode_lines(texts)
 
 
-def test_a_file_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_parsed_once(tmp_path, monkeypatch):
     """A file is parsed again when its content changes; a copy has equal content. Small files are not cached."""
     path = tmp_path / "a.volt"
     SMALL.save(path)
@@ -117,7 +113,7 @@ def test_a_file_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert len(calls) == 4
 
 
-def test_damage_is_reported_each_time(tmp_path: Path) -> None:
+def test_damage_is_reported_each_time(tmp_path):
     """An error is not cached, and no cached vocabulary hides it."""
     path = tmp_path / "a.volt"
     SMALL.save(path)
@@ -128,7 +124,7 @@ def test_damage_is_reported_each_time(tmp_path: Path) -> None:
             Vocabulary.load(path)
 
 
-def test_any_provenance_is_cached(tmp_path: Path) -> None:
+def test_any_provenance_is_cached(tmp_path):
     """Provenances that VOLT reads, but does not write, are equal when the cache is read."""
     path = tmp_path / "a.volt"
     SMALL.save(path)
@@ -139,7 +135,7 @@ def test_any_provenance_is_cached(tmp_path: Path) -> None:
     assert [*first] == ["a", "b", "c"]
 
 
-def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+def test_a_pipe_is_read_once(tmp_path):
     """A pipe, which can be read only once, is not read for the cache."""
     SMALL.save(tmp_path / "a.volt")
     pipe = tmp_path / "pipe"
@@ -150,16 +146,14 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     writer.join()
 
 
-def test_a_file_that_changes_meanwhile_is_not_cached(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_changes_meanwhile_is_not_cached(tmp_path, monkeypatch):
     """If a file is replaced while it is read, the new content is not cached as the old one."""
     path = tmp_path / "a.volt"
     read = VocabularyFile.read
     SMALL.save(path)
     first = path.read_bytes()
 
-    def read_replaced(path: Path) -> VocabularyFile:
+    def read_replaced(path):
         OTHER.save(path)
         return read(path)
 
@@ -170,13 +164,13 @@ def test_a_file_that_changes_meanwhile_is_not_cached(
     assert Vocabulary.load(path) == SMALL
 
 
-def of_bytes(special: SpecialTokens) -> Vocabulary:
+def of_bytes(special):
     tokens = (*ALPHABET, "lo", "low")
     return replace(SMALL, tokens=tokens, special=special)
 
 
 @pytest.mark.filterwarnings("ignore::volt.errors.VoltWarning")
-def test_a_tokenizer_is_not_out_of_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tokenizer_is_not_out_of_date(tmp_path, monkeypatch):
     """A tokenizer.json is parsed once, by its path or folder; when a file next to it changes, it is parsed again."""
     from volt.formats.huggingface import reading
 
@@ -197,7 +191,7 @@ def test_a_tokenizer_is_not_out_of_date(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.filterwarnings("ignore::volt.errors.VoltWarning")
-def test_each_pattern_has_its_vocabulary(tmp_path: Path) -> None:
+def test_each_pattern_has_its_vocabulary(tmp_path):
     """Ranks are cached for each pattern; other options do not change the cached vocabulary."""
     from volt.formats.tiktoken import reading
 

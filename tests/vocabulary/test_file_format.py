@@ -19,7 +19,7 @@ from volt.text.special_tokens import LONGEST, MOST_USER, SpecialTokens
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.file_format import dump
 
-FEW = settings(deadline=None, max_examples=examples(80))
+FEW = settings(max_examples=examples(80))
 TOKENS = ("l", "o", "w</w>", "e", "r</w>", "é", '"', "\\", "\u2028", "low</w>", "er</w>")
 SMALL = Vocabulary(
     merges=(("l", "o"), ("lo", "w</w>"), ("e", "r</w>")),
@@ -33,7 +33,7 @@ TOKEN = '["é", 4],'
 MERGE = '["lo", "w</w>"],'
 
 
-def assert_refused(path: Path, *parts: str) -> None:
+def assert_refused(path, *parts):
     """Check that the error of loading a file contains these parts."""
     with pytest.raises(VocabularyError) as caught:
         Vocabulary.load(path)
@@ -48,11 +48,11 @@ def saved(tmp_path):
     return path
 
 
-def without_fingerprint(text: str) -> list[str]:
+def without_fingerprint(text):
     return [line for line in text.split("\n") if "fingerprint" not in line]
 
 
-def edited(path: Path, old: str, new: str) -> int:
+def edited(path, old, new):
     """Replace a line of the file, remove the fingerprint, and return the number of the line."""
     lines = without_fingerprint(path.read_text(encoding="utf-8"))
     number = lines.index(old)
@@ -128,7 +128,7 @@ def test_a_file_that_is_cut_short_is_refused(saved):
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=examples(150))
+@settings(max_examples=examples(150))
 def test_a_damaged_byte_is_refused_or_harmless(tmp_path_factory, data):
     """If any byte changes, loading raises an error, or returns the saved vocabulary except for its provenance."""
     path = tmp_path_factory.getbasetemp() / "damaged.volt"
@@ -194,7 +194,7 @@ def test_a_damaged_setting_is_refused(saved, name, value):
     assert_refused(written(saved, data), str(saved), name)
 
 
-def written(path: Path, data: object) -> Path:
+def written(path, data):
     path.write_text(json.dumps(data, ensure_ascii=False), encoding="utf-8")
     return path
 
@@ -276,7 +276,7 @@ def test_provenance_that_is_not_json_is_refused(provenance, message, tmp_path):
 # ---- hostile files
 
 
-def text_of(tokens=(("a",),), merges=(), user=(), **head) -> str:
+def text_of(tokens=(("a",),), merges=(), user=(), **head):
     """Return a vocabulary file with these parts, without a fingerprint."""
     settings = {
         "marker": "suffix",

@@ -1,7 +1,5 @@
 """Laws of an order of ids: each piece has one id, some ids are unused, and pieces of text do not depend on it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 from pathlib import Path

@@ -57,7 +57,8 @@ def table(lengths: Any, name: str = "lengths") -> Longs:
         raise ConfigError(f"{name} is an array of {array.dtype} and shape {array.shape}; {remedy}")
     result: Longs = array[:, None] if array.ndim == 1 else array
     if result.size and (result.min() < 0 or result.max() > MOST):
-        bad = int(np.argmax(((result < 0) | (result > MOST)).any(axis=1)))
+        is_wrong = (result < 0) | (result > MOST)
+        bad = int(np.argmax(is_wrong.any(axis=1)))
         raise ConfigError(
             f"{name}[{bad}] is {array[bad].tolist()}; give whole numbers from 0 to {MOST:,}"
         )

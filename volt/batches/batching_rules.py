@@ -131,7 +131,7 @@ class ByTokens:
                 order=batches.order[:end],
                 ends=batches.ends[:n_batches],
                 longest=batches.longest[:n_batches],
-                left=np.sort(np.concatenate([batches.left, batches.order[end:]])),
+                left=np.union1d(batches.left, batches.order[end:]),
             )
         return WindowPlan(batches)
 
@@ -223,7 +223,8 @@ class ByPacks:
         is_left[packs.too_long] = False
         is_left[packs.empty] = False
         is_left[plan.rows_of(plan.n_steps)] = False
-        return replace(plan, batches=replace(batches, left=np.flatnonzero(is_left)))
+        batches = replace(batches, left=np.flatnonzero(is_left))
+        return WindowPlan(batches, packs)
 
     def _fullest(self, packs: Packs, world: int, n_old: int) -> Longs:
         """Choose packs for whole steps: first packs with rows of earlier windows, then the fullest.
@@ -238,7 +239,8 @@ class ByPacks:
         starts = packs.ends - np.diff(packs.ends, prepend=0)
         n_ids = np.add.reduceat(packs.segments.sizes, starts)
         is_new = np.minimum.reduceat(packs.segments.rows, starts) >= n_old
-        return np.sort(np.lexsort((-n_ids, is_new))[:n_chosen])
+        order = np.lexsort((-n_ids, is_new))
+        return np.sort(order[:n_chosen])
 
     def check(self, pad_to_multiple: int = 1) -> None:
         """Accept any multiple, as all rows have the same length."""

@@ -88,7 +88,8 @@ class Windows:
             return self._with_next(first, [])
         if window.is_last:
             return None
-        return self._with_next(window.number + 1, window.only(window.planned.batches.left))
+        retained = window.only(window.planned.batches.left)
+        return self._with_next(window.number + 1, retained)
 
     def again(self, number: int, world: int, stretches: Sequence[Stretch]) -> Window:
         """Read a window again from its stretches. Afterwards, the stream is at the window's end."""
@@ -201,4 +202,5 @@ class Windows:
             places.append(np.stack([batch.sources, batch.lines.origins], axis=1))
             parts.append(self.format.samples(batch))
         joined = np.concatenate(places)
-        return Stretch(state, len(joined), joined), self.rule.prepared(joined_samples(parts))
+        samples = self.rule.prepared(joined_samples(parts))
+        return Stretch(state, len(joined), joined), samples

@@ -224,12 +224,14 @@ def collate_packed(
 
 def _rows_of_packs(packs: Sequence[Rows], encoded: Encoded, length: int) -> tuple[Longs, Longs]:
     """Return the samples of all packs, and where each pack ends among them."""
-    listed = list(map(_listed, arguments.several(packs, "packs", one="give a list of rows")))
+    inputs = arguments.several(packs, "packs", one="give a list of rows")
+    listed = list(map(_listed, inputs))
     if not listed:
         raise ConfigError("packs is empty; a batch needs one or more")
     rows = _rows(np.concatenate(listed), len(encoded))
     row_ends = np.cumsum([*map(len, listed)])
-    n_ids = np.add.reduceat(_sizes(encoded, rows), np.append(0, row_ends[:-1]))
+    row_starts = np.append(0, row_ends[:-1])
+    n_ids = np.add.reduceat(_sizes(encoded, rows), row_starts)
     fullest = int(np.argmax(n_ids))
     if n_ids[fullest] > length:
         fault = f"packs[{fullest}] has {n_ids[fullest]:,} ids, more than length={length:,}"

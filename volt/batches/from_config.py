@@ -77,7 +77,8 @@ def read_steps(
 
 def _options_of(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a dataclass's fields."""
-    return {field.name: values[field.name] for field in fields(kind) if field.name in values}
+    names = [field.name for field in fields(kind)]
+    return {name: values[name] for name in names if name in values}
 
 
 def _samples(section: Batches) -> SampleFormat:

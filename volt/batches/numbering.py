@@ -164,11 +164,15 @@ def _of_model(path: Path, data: bytes) -> Numbering:
     from volt.stream.transforms.transform import LoadedFiles
 
     processor = processor_of(path, data)
-    transform = SpmEncode(model=path, to="ids", fields=(1,)).opened(LoadedFiles())
-    ids = {role: getattr(processor, f"{role}_id")() for role in _ROLES}
+    encoder = SpmEncode(model=path, to="ids", fields=(1,))
+    transform = encoder.opened(LoadedFiles())
+    roles = dict[str, int | None]()
+    for role in _ROLES:
+        number = getattr(processor, f"{role}_id")()
+        roles[role] = number if number >= 0 else None
     return Numbering(
         tuple(map(processor.id_to_piece, range(processor.get_piece_size()))),
-        **{role: None if number < 0 else number for role, number in ids.items()},
+        **roles,
         fingerprint=fingerprint(transform.signature()),
         encode=partial(_transformed, transform),
     )
@@ -178,4 +182,5 @@ def _transformed(transform: Transform, column: Column) -> Column:
     from volt.stream.transforms.line_batch import Batch
     from volt.stream.transforms.line_rng import LineRng
 
-    return transform(Batch((column,), None, np.arange(len(column))), LineRng(0, 0)).column(1)
+    batch = Batch((column,), None, np.arange(len(column)))
+    return transform(batch, LineRng(0, 0)).column(1)

@@ -63,7 +63,8 @@ def _cut(lengths: Longs, size: int) -> tuple[Longs, Longs, Longs]:
     [[0, 0, 0, 1, 2], [0, 2, 4, 0, 0], [2, 2, 1, 0, 2]]
     """
     if lengths.max(initial=0) <= size:
-        return np.arange(len(lengths)), np.zeros(len(lengths), np.int64), lengths
+        rows = np.arange(len(lengths))
+        return rows, np.zeros_like(rows), lengths
     n_parts = np.maximum(-(-lengths // size), 1)
     rows = np.repeat(np.arange(len(lengths)), n_parts)
     first_parts = np.cumsum(n_parts) - n_parts
@@ -134,7 +135,8 @@ class Packs:
         """The share of the packs' space that is empty."""
         if not len(self):
             return 0.0
-        return 1 - float(self.segments.sizes.sum()) / (len(self) * self.size)
+        n_tokens = float(self.segments.sizes.sum())
+        return 1 - n_tokens / (len(self) * self.size)
 
 
 def pack(

@@ -37,7 +37,11 @@ class Parts(NamedTuple):
     @classmethod
     def whole(cls, n: int) -> Self:
         """Return the parts of `n` samples that are whole lines."""
-        return cls(np.zeros(n, np.int64), np.full(n, -1, np.int64), np.ones(n, np.bool_))
+        return cls(
+            starts=np.zeros(n, np.int64),
+            before=np.full(n, -1),
+            is_last=np.ones(n, np.bool_),
+        )
 
     def taken(self, rows: Longs) -> Parts:
         """Return the parts of the samples at `rows`."""
@@ -108,7 +112,8 @@ class Samples:
     @property
     def lengths(self) -> Longs:
         """(n, n_fields) int64, the number of ids."""
-        return np.stack([np.diff(encoded.offsets) for encoded in self.fields.values()], axis=1)
+        lengths = [np.diff(encoded.offsets) for encoded in self.fields.values()]
+        return np.stack(lengths, axis=1)
 
     def parts_of(self, rows: Longs) -> Parts:
         """Return the parts of the samples at `rows`, also if all samples are whole lines."""
@@ -136,12 +141,15 @@ def joined_samples(parts: Sequence[Samples]) -> Samples:
         raise ConfigError(f"samples of {names} cannot be joined; make them with one SampleFormat")
     if len(inputs) == 1:
         return inputs[0]
-    fields = {name: _joined([part.fields[name] for part in inputs]) for name in inputs[0].fields}
+    fields = dict[str, Encoded]()
+    for name in inputs[0].fields:
+        fields[name] = _joined([part.fields[name] for part in inputs])
     numbers = np.concatenate([part.numbers for part in inputs])
     if all(part.parts is None for part in inputs):
         return Samples(fields, numbers)
     several = [part.parts or Parts.whole(len(part)) for part in inputs]
-    return Samples(fields, numbers, Parts(*map(np.concatenate, zip(*several, strict=True))))
+    columns = map(np.concatenate, zip(*several, strict=True))
+    return Samples(fields, numbers, Parts(*columns))
 
 
 def taken_samples(samples: Samples, rows: Longs) -> Samples:
@@ -156,16 +164,20 @@ def taken_samples(samples: Samples, rows: Longs) -> Samples:
     fields = dict[str, Encoded]()
     for name, encoded in samples.fields.items():
         column = Column.of_ids(encoded.ids, encoded.offsets).take(rows).compact()
-        fields[name] = Encoded(column.data, np.append(column.starts, len(column.data)))
+        offsets = np.append(column.starts, len(column.data))
+        fields[name] = Encoded(column.data, offsets)
     parts = None if samples.parts is None else samples.parts.taken(rows)
     return Samples(fields, samples.numbers[rows], parts)
 
 
 def _joined(parts: Sequence[Encoded]) -> Encoded:
-    ends = np.cumsum([0, *(len(part.ids) for part in parts)])
-    starts = [part.offsets[:-1] + first for part, first in zip(parts, ends, strict=False)]
+    offsets = list[Longs]()
+    n_ids = 0
+    for part in parts:
+        offsets.append(part.offsets[:-1] + n_ids)
+        n_ids += len(part.ids)
     ids = np.concatenate([part.ids for part in parts])
-    return Encoded(frozen(ids), np.concatenate([*starts, ends[-1:]]))
+    return Encoded(frozen(ids), np.concatenate([*offsets, [n_ids]]))
 
 
 def _flat(name: str, rows: Iterable[Sequence[int]]) -> Encoded:
@@ -249,8 +261,8 @@ class SampleFormat:
 
     def __repr__(self) -> str:
         text = ", ".join(self.vocabularies)
-        roles = [role for role, has in (("BOS", self.bos), ("EOS", self.eos)) if has]
-        if roles:
+        if self.bos or self.eos:
+            roles = ["BOS"] * self.bos + ["EOS"] * self.eos
             text += f", with {', '.join(roles)}"
         if self.max_length is not None:
             text += f", at most {counted(self.max_length, 'id')}"

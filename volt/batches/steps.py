@@ -192,8 +192,9 @@ class Steps:
                 number = self._n_done * window.world + self.rank
                 arrays = self.rule.arrays(window.planned, window.samples, number, self._layout)
                 self._n_done += 1
-                totals = replace(counts_of(arrays)[0], seconds=time.monotonic() - started)
-                self.totals = self.totals.plus(totals)
+                totals, _ = counts_of(arrays)
+                seconds = time.monotonic() - started
+                self.totals = self.totals.plus(replace(totals, seconds=seconds))
             yield arrays
 
     def skip(self, n: int) -> int:

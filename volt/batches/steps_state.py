@@ -169,13 +169,16 @@ def bits_of(samples: Longs) -> str:
     """
     bits = np.zeros(int(samples.max(initial=-1)) + 1, bool)
     bits[samples] = True
-    return b64encode(zlib.compress(np.packbits(bits).tobytes(), 9)).decode()
+    data = np.packbits(bits).tobytes()
+    return b64encode(zlib.compress(data, 9)).decode()
 
 
 def samples_of(bits: str, at: str) -> Longs:
     """Return the numbers that `bits_of` encoded. at: the key of the state, for errors"""
     try:
-        data = zlib.decompressobj().decompress(b64decode(bits.encode(), validate=True), _MOST_BYTES)
+        compressed = b64decode(bits.encode(), validate=True)
+        data = zlib.decompressobj().decompress(compressed, _MOST_BYTES)
     except (zlib.error, binascii.Error, UnicodeEncodeError):
         raise refusal(f"the state's {at} does not contain bits") from None
-    return np.flatnonzero(np.unpackbits(np.frombuffer(data, np.uint8)))
+    packed = np.frombuffer(data, np.uint8)
+    return np.flatnonzero(np.unpackbits(packed))

@@ -43,7 +43,8 @@ class Totals:
     n_left: int = 0
 
     def plus(self, other: Totals) -> Totals:
-        return Totals(*(getattr(self, name) + getattr(other, name) for name in Totals.__slots__))
+        values = [getattr(self, name) + getattr(other, name) for name in Totals.__slots__]
+        return Totals(*values)
 
     @property
     def first_too_long(self) -> str:
@@ -181,7 +182,8 @@ class Report:
             f"padding {self.padding:.1%}",
             f"waited {self.waited:.0%}",
         ]
-        return "  ".join([f"step {self.step:,}", *rates, *counts]).replace("%", " %")
+        text = "  ".join([f"step {self.step:,}", *rates, *counts])
+        return text.replace("%", " %")
 
 
 class Progress(Generic[T]):
@@ -298,4 +300,5 @@ class Progress(Generic[T]):
 
             step, rest = self._reported.line().split("  ", 1)
             text = Text.assemble(step, "  ", (rest, "dim"))
-            Console(file=self._to, highlight=False, soft_wrap=True).print(text, soft_wrap=True)
+            console = Console(file=self._to, highlight=False, soft_wrap=True)
+            console.print(text, soft_wrap=True)

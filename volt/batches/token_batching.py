@@ -74,7 +74,7 @@ class TokenBatches:
 
     def __iter__(self) -> Iterator[Longs]:
         """Iterate over the rows of each batch."""
-        return iter(np.split(self.order, self.ends[:-1]) if len(self) else [])
+        return map(self.__getitem__, range(len(self)))
 
     @property
     def sizes(self) -> Longs:
@@ -212,7 +212,8 @@ def _by_fit(
     too_long = np.flatnonzero(longest > most)
     refuse_long(too_long, longest, most, name, on_long=on_long, ways=("raise", "report"))
     is_short = longest < min_length
-    return too_long, np.flatnonzero((longest <= most) & ~is_short), np.flatnonzero(is_short)
+    fits = (longest <= most) & ~is_short
+    return too_long, np.flatnonzero(fits), np.flatnonzero(is_short)
 
 
 def turns(n: int, shuffle: bool, *place: str | int) -> Longs:
@@ -221,8 +222,9 @@ def turns(n: int, shuffle: bool, *place: str | int) -> Longs:
 
 
 def stable_order(values: Longs) -> NDArray[np.intp]:
-    is_small = values.max(initial=0) < _RADIX
-    return np.argsort(values.astype(np.uint16) if is_small else values, kind="stable")
+    if values.max(initial=0) < _RADIX:
+        return np.argsort(values.astype(np.uint16), kind="stable")
+    return np.argsort(values, kind="stable")
 
 
 def _longest(sides: Longs) -> Longs:
@@ -278,7 +280,9 @@ def _steps(
     multiple = min(most, arguments.whole(multiple, "multiple", low=1))
     world = arguments.whole(world, "world", low=1, high=1 << 31)
     ends = np.empty(len(widths) // world, np.int64)
-    return ends[: cut_steps(widths, max_tokens, most_rows, multiple, min(most, world), ends)]
+    world = min(most, world)
+    n_steps = cut_steps(widths, max_tokens, most_rows, multiple, world, ends)
+    return ends[:n_steps]
 
 
 def _dealt(

@@ -1,4 +1,6 @@
-"""Candidates → the size and the vocabulary: criteria, optimal transport, rules. Start with `volt.search`.
+"""Candidates → the size and the vocabulary: criteria, optimal transport, rules.
+
+Start with `volt.search`.
 
 Words of this package, each for one thing:
 

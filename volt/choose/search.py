@@ -196,10 +196,10 @@ def _corpus_warnings(counts: WordCounts) -> Iterator[str]:
 class SearchResult:
     """The result of a search.
 
-    best: the measured size of the vocabulary: the rule's choice or, if `multiple_of` rounds up, a larger size
-    pick: the rule's choice, and why
-    picks: the choice of every rule, by the rule's name
-    steps: all measured sizes: the searched sizes, and the sizes that rules pick
+    best: the step of the vocabulary: the rule's pick or, if `multiple_of` rounds up, a larger size
+    pick: the size that the rule picks, and why
+    picks: the pick of every rule, by the rule's name
+    steps: all measured sizes: the searched ones, and those that rules pick
     searched: the argument `sizes`, or the default sizes
     curve: entropy and MUV of BPE at every size
     vocabulary: the vocabulary of the size `best`
@@ -208,7 +208,8 @@ class SearchResult:
     candidates, training, model: the arguments of `search`
 
     >>> from volt.learn.bpe import learn_bpe
-    >>> search(learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9), sizes=[14, 16, 18])
+    >>> words = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
+    >>> search(learn_bpe(words, n_merges=9), sizes=[14, 16, 18])
     <SearchResult: trained picks at least 20, keeps 16 tokens>
     """
 

@@ -247,7 +247,8 @@ def shrink(
     Raises VocabularyError if the vocabulary has fewer ids than `to`, or if more must stay.
     Raises CorpusError if the words were counted with other settings, or there are no words.
 
-    >>> old = Vocabulary(merges=(("l", "o"), ("lo", "w")), tokens=("l", "o", "w", "lo", "low"), marker="none")
+    >>> merges = (("l", "o"), ("lo", "w"))
+    >>> old = Vocabulary(merges=merges, tokens=("l", "o", "w", "lo", "low"), marker="none")
     >>> shrink(old, {"low": 9, "lo": 3}, to=8)
     <Shrunk: 8 of 9 ids, 15 pieces instead of 12>
     """

@@ -109,11 +109,13 @@ def as_text(sizes: Sequence[int]) -> str:
 class SearchParameters:
     """The parameters of the criteria and the transport.
 
-    length: whether the mean length l is taken over tokens ("type") or their occurrences ("occurrence")
-    mass: whether b_j is a token's share of all pieces ("tokens") or of all characters ("characters")
+    length: whether the mean length l is taken over tokens ("type") or occurrences ("occurrence")
+    mass: whether b_j is a token's share of all pieces ("tokens") or characters ("characters")
     epsilon: ε > 0, the weight of the entropy in the transport
-    row_tau, column_tau: how closely row and column sums must match the masses, in (0, 1]; 1 is exactly
-    min_share: a token is kept if its transported mass is at least this share of b_j, in [0, 1]; 0 keeps all
+    row_tau, column_tau: how closely row and column sums must match the masses, in (0, 1]; 1 is
+        exactly
+    min_share: a token is kept if its transported mass is at least this share of b_j, in [0, 1];
+        0 keeps all
     solver: a name in volt.choose.transport.SOLVERS
     threshold, max_iters: when the solver stops (see `Sinkhorn`)
     Raises ConfigError if a value is unknown or out of range.

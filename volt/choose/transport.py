@@ -1,7 +1,7 @@
 """Entropic optimal transport on a sparse support: characters are moved into tokens (Section 4.2).
 
-Rows i have masses a (characters), columns j masses b (tokens); D(i,j) is stored where i may move into j. `Sinkhorn`
-finds the plan P ≥ 0 on the support that minimises
+Rows i have masses a (characters), columns j masses b (tokens); D(i,j) is stored where i may move
+into j. `Sinkhorn` finds the plan P ≥ 0 on the support that minimises
 
     <P,D> − ε H(P) + ρ_a KL(P1 | a) + ρ_b KL(Pᵀ1 | b)      H(P) = −Σ P (log P − 1),  τ = ρ/(ρ+ε)
 
@@ -41,12 +41,14 @@ def penalty(tau: float, epsilon: float) -> float:
 class TransportProblem:
     """Masses to move from rows to columns, and the cost of each move.
 
-    cost: (n_rows, n_cols) sparse, ≥ 0; its stored entries, zeros included, are the support, all others are +∞
+    cost: (n_rows, n_cols) sparse, ≥ 0; its stored entries, zeros included, are the support, all
+        others are +∞
     row_mass: (n_rows,) float64, ≥ 0; a row of mass 0 is ignored
     column_mass: (n_cols,) float64, ≥ 0; a column of mass 0 is ignored
     epsilon: ε > 0, in units of cost
     row_tau, column_tau: hardness of the marginals, in (0, 1]; 1 is hard, that is, exact (see `penalty`)
-    active_rows, active_columns: bool, computed: whether each row or column has mass, and a partner with mass
+    active_rows, active_columns: bool, computed: whether each row or column has mass, and a partner
+        with mass
     Raises TransportError if a value is out of range, or mass under a hard marginal has nowhere to go.
 
     >>> TransportProblem(sparse.csr_array([[1.0, 2.0]]), np.array([1.0]), np.array([0.5, 0.5]))
@@ -152,7 +154,7 @@ def _check_partners(name: str, mass: Floats, active: Mask, tau: float) -> None:
     )
 
 
-# Costs are ≥ 0, so K ≤ 1 and a term lost to underflow is below 1e-307: a sum above this limit is exact.
+# Costs are ≥ 0, so K ≤ 1, and a term lost to underflow is below 1e-307: larger sums are exact.
 _UNDERFLOW = 1e-280
 _ROUNDING = 64 * float(np.finfo(np.float64).eps)
 
@@ -180,9 +182,11 @@ class TransportPlan:
     n_iters: iterations that it took
     change: the largest change of log u in the last iteration
     converged: whether the solver reached its threshold
-    row_residual, column_residual: the L1 distances of P1 to a and of Pᵀ1 to b, positive for relaxed marginals
+    row_residual, column_residual: the L1 distances of P1 to a and of Pᵀ1 to b, positive for relaxed
+        marginals
 
-    >>> problem = TransportProblem(sparse.csr_array([[1.0, 2.0]]), np.array([1.0]), np.array([0.5, 0.5]))
+    >>> masses = np.array([1.0]), np.array([0.5, 0.5])
+    >>> problem = TransportProblem(sparse.csr_array([[1.0, 2.0]]), *masses)
     >>> Sinkhorn()(problem)
     <TransportPlan: 1 row, 2 columns, converged after 2 iterations, residuals 0 and 0.245>
     """
@@ -235,13 +239,16 @@ class TransportPlan:
 
 @dataclass(frozen=True, slots=True)
 class Sinkhorn:
-    """Sparse Sinkhorn in the log domain: memory and the time of an iteration are linear in the number of stored costs.
+    """Sparse Sinkhorn in the log domain.
 
-    threshold: allowed distance of any log u or log v from the solution. An iteration shrinks the distance by
-        κ = τ_a τ_b, so it is at most change · τ_b / (1 − κ); if both marginals are hard, κ is the observed rate
+    Memory and the time of an iteration are linear in the number of stored costs.
+
+    threshold: allowed distance of any log u or log v from the solution. An iteration shrinks the
+        distance by κ = τ_a τ_b, so it is at most change · τ_b / (1 − κ); if both marginals are
+        hard, κ is the observed rate
     max_iters: after how many iterations the solver gives up
 
-    >>> cost = sparse.csr_array(np.log([[1.0, 2.0], [3.0, 2.0]]))  # log 1 = 0 is not stored, so off the support
+    >>> cost = sparse.csr_array(np.log([[1.0, 2.0], [3.0, 2.0]]))  # log 1 = 0 is not stored
     >>> plan = Sinkhorn()(TransportProblem(cost, np.array([0.5, 0.5]), np.array([0.25, 0.75])))
     >>> plan.matrix.toarray().round(3)
     array([[0.  , 0.5 ],
@@ -415,7 +422,10 @@ def scattered(values: Floats, active: Mask, *, other: float) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class PotSolver(Sinkhorn):
-    """Solver that uses the POT library (`pip install 'volt-vocab[pot]'`), which stores the cost of every cell."""
+    """Solver that uses the POT library (`pip install 'volt-vocab[pot]'`).
+
+    The library stores the cost of every cell.
+    """
 
     max_cells: int = 25_000_000
 

@@ -1,4 +1,7 @@
-"""Systems side by side: measures, costs, a study of MUV, and the page that shows them. Start with `volt.compare`."""
+"""Systems side by side: measures, costs, a study of MUV, and the page that shows them.
+
+Start with `volt.compare`.
+"""
 
 from __future__ import annotations
 

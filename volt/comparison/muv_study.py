@@ -150,7 +150,7 @@ CURVE_POINTS = 500
 class Argmax:
     """The size with the greatest MUV (Eq. 1) among some sizes.
 
-    over: which sizes: "grid", those of the paper; "every size"; or "floor", every 1,000th size from `floor` on
+    over: which sizes: "grid", the paper's; "every size"; or "floor", every 1,000th from `floor` on
     length: whether Eq. 2 averages the length of tokens ("type") or of pieces ("occurrence")
     """
 

@@ -1,4 +1,4 @@
-"""A search, a size, a file or another library → `System`: a vocabulary, how it splits words, its cost.
+"""A search, a size, a file or another library → `System`: a vocabulary that splits words.
 
     volt RULE           the kept tokens of the size that the rule picks, from one search
     muv-search          the BPE vocabulary with the greatest MUV (Eq. 1) on the paper's grid of sizes

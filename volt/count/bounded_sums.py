@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from itertools import chain, count, islice
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -164,14 +164,13 @@ class CountHistogram:
         n_bytes = learning_bytes(n_words, n_characters)
         place = int(np.argmax(n_bytes <= budget.for_words))
         least = int(self._least[place])
-        enough = -(-(_BASE + int(n_bytes[0])) >> 20)
         hint: dict[str, object] = {"min_count": least}
         if not approximate:
             hint["approximate"] = True
         return CorpusError(
             f"{counted(n_words[0], 'distinct word')} are too many for {budget}, "
             f"and {n_words[place]:,} of them occur {counted(least, 'time')} or more; "
-            f"give {enough}M of memory or pass",
+            f"give {-(-(_BASE + int(n_bytes[0])) >> 20)}M of memory or pass",
             hint=hint,
         )
 
@@ -212,20 +211,23 @@ class SortedRuns:
                 part.unlink()
 
     def _merge(self, paths: list[Path]) -> Iterator[pl.DataFrame]:
-        heads = dict[Iterator[pl.DataFrame], pl.DataFrame]()
-        for run in map(_read, paths):
-            heads.update((run, head) for head in islice(run, 1))
-        while heads:
+        heads = dict.fromkeys(map(_read, paths), EMPTY)
+        while True:
+            for run, head in [*heads.items()]:
+                if not head.height:
+                    heads[run] = next(run, EMPTY)
+                    if not heads[run].height:
+                        del heads[run]
+            if not heads:
+                return
+
             # Every run is in memory up to this word.
             last = min(head["word"][-1] for head in heads.values())
             complete = list[pl.DataFrame]()
-            for run, head in [*heads.items()]:
+            for run, head in heads.items():
                 end = head["word"].search_sorted(last, side="right")
                 complete.append(head[:end])
                 heads[run] = head[end:]
-                if end == head.height:
-                    del heads[run]
-                    heads.update((run, following) for following in islice(run, 1))
             yield pl.concat(complete).group_by("word").agg(_COUNT.sum()).sort("word")
 
 
@@ -243,8 +245,8 @@ def _write(path: Path, tables: Iterable[pl.DataFrame], *, rows: int) -> None:
                     writer.write_table(arrow.cast(schema))
     except OSError as error:
         raise CorpusError(
-            f"{path.parent}: cannot write words that exceed the memory: {reason(error)}; set TMPDIR to a "
-            "folder with more room"
+            f"{path.parent}: cannot write words that exceed the memory: {reason(error)}; "
+            "set TMPDIR to a folder with more room"
         ) from error
 
 

@@ -28,9 +28,10 @@ def column_numbers(value: str | int | Iterable[int] | None) -> tuple[int, ...]:
     """
     if value is None:
         return ()
-    parts: list[Any] = arguments.several(
-        str(value).split(",") if isinstance(value, str | Number) else value, "fields"
-    )
+    values: Any = value
+    if isinstance(value, str | Number):
+        values = str(value).split(",")
+    parts = arguments.several(values, "fields")
     fields = tuple(int(part) for part in parts if str(part).strip().isdecimal())
     if not fields or min(fields) < 1 or len(set(fields)) < len(parts):
         raise ConfigError(
@@ -113,7 +114,8 @@ def _json_text(block: Block, index: int, line: str, column: str) -> str:
         )
     if _SURROGATE.search(text):
         raise CorpusError(
-            f"{place}: column {column!r} contains a lone surrogate (\\ud800 to \\udfff); repair the line"
+            f"{place}: column {column!r} contains a lone surrogate (\\ud800 to \\udfff); "
+            "repair the line"
         )
     return text
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from typing import Any, cast, get_args
@@ -67,110 +68,105 @@ def count_words(
 
     sources: a path or several
     normalizer: none, nfc, nfkc, lowercase, nfc+lowercase or nfkc+lowercase
-    pretokenizer: how lines are split into words: whitespace, unicode, metaspace, gpt2, bytes or regex:PATTERN
+    pretokenizer: splits lines: whitespace, unicode, metaspace, gpt2, bytes or regex:PATTERN
     fields: columns of tab-separated text, numbered from 1: 2, "1,2" or [1, 2]
     column: the text column of .jsonl or .parquet
     word_counts: whether the files are tables, a word and its count per line
-    errors: what to do with a line that is not UTF-8 (or null in parquet): "strict", "replace" or "skip"
+    errors: for lines that are not UTF-8 (or null in parquet): "strict", "replace" or "skip"
     min_count: words that occur less often are removed
     special: user tokens, which are never split
-    map: the map function used over the paths, such as a pool's; `volt.count.corpus.in_ranges` splits large files
+    map: maps over the paths, such as a pool's; `volt.count.corpus.in_ranges` splits large files
     progress: called with the path, the bytes read, and the bytes in all (None for a pipe)
     block_size: how many bytes are read at a time
     max_line: the maximum number of bytes in a line; None for no limit
-    memory: about how many bytes the process may take, such as "2G", at least 512M; surplus words are spilled to disk.
-        If `map` is set, this limits only the process that sums the counts
-    approximate: forget the rarest words, block by block, instead of spilling; a count is then too low by at most
-        `bound`
-    keep: a folder or a bucket's URL, in which the counts of each 64 MB of files are kept, so that a second run, after
-        the first was killed, or with more files, counts only what is missing. A file that has changed is counted anew
-    Raises CorpusError, with file and line, if a source cannot be read, or there are no words or too many.
+    memory: about how many bytes the process may take, such as "2G", at least 512M; surplus words
+        are spilled to disk. If `map` is set, this limits only the process that sums the counts
+    approximate: forget the rarest words, block by block, instead of spilling; a count is then too
+        low by at most `bound`
+    keep: a folder or a bucket's URL for the counts of each 64 MB of files, so that a second run,
+        after the first was killed, or with more or changed files, counts only what is missing
+    Raises CorpusError, with file and line, if a source cannot be read, or for no or too many words.
 
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-    ...     _ = file.write(b"Hallo Welt\\thello world\\n") and file.flush()
-    ...     count_words(file.name, fields=2).words
-    ['hello', 'world']
+    >>> count_words(__file__, pretokenizer="regex:count_[a-z]+").words
+    ['count_words']
     """
-    sources = checked_sources(sources)
-    about_to_use_polars()
-    arguments.choice(errors, "errors", get_args(Errors))
-    min_count = arguments.whole(min_count, "min_count", low=1)
-    block_size = arguments.whole(block_size, "block_size", low=1)
-    approximate = arguments.flag(approximate, "approximate")
-    is_builtin = map is builtins.map
-    budget = _budget(memory, approximate=approximate, in_order=is_builtin)
-    limits = CounterLimits()
-    if budget:
-        block_size = min(block_size, budget.block)
-        limits = CounterLimits.of(budget, approximate=approximate)
-    store = None if keep is None else KeptCounts(arguments.path(keep, "keep"))
-    settings = as_normalizer(normalizer), as_pretokenizer(pretokenizer)
     count = ShardCounter(
-        *settings,
+        as_normalizer(normalizer),
+        as_pretokenizer(pretokenizer),
         column_numbers(fields),
         column,
         word_counts,
-        errors,
+        arguments.choice(errors, "errors", get_args(Errors)),
         progress,
-        block_size,
+        arguments.whole(block_size, "block_size", low=1),
         special,
         checked_max_line(max_line),
-        limits,
-        store,
+    )
+    return _counted(
+        sources, count, map, memory, approximate=approximate, keep=keep, min_count=min_count
     )
 
-    paths = expand(sources)
-    if store:
-        paths = _check_kept(store, paths, approximate=approximate)
-        if is_builtin:
+
+def _counted(
+    sources: Sources,
+    count: ShardCounter,
+    map: Map,
+    memory: int | str | None,
+    *,
+    approximate: bool,
+    keep: str | os.PathLike[str] | None,
+    min_count: int,
+) -> WordCounts:
+    about_to_use_polars()
+    min_count = arguments.whole(min_count, "min_count", low=1)
+    if arguments.flag(approximate, "approximate"):
+        if memory is None:
+            raise ConfigError(
+                "approximate needs a memory limit, above which it forgets words; pass",
+                hint={"memory": "2G"},
+            )
+        if map is not builtins.map:
+            raise ConfigError(
+                "approximate needs the files in order, but map may count several at once; "
+                "remove approximate or map"
+            )
+    budget = None
+    if memory is not None:
+        budget = Budget.of(memory)
+        limits = CounterLimits.of(budget, approximate=approximate)
+        count = replace(count, block_size=min(count.block_size, budget.block), limits=limits)
+        return_freed_memory()
+
+    paths = expand(checked_sources(sources))
+    if keep is not None:
+        store = KeptCounts(arguments.path(keep, "keep"))
+        if approximate:
+            raise ConfigError(
+                "kept counts are of 64 MB, approximate ones of all files together; remove",
+                hint={"keep": store.folder, "approximate": True},
+            )
+        paths = check_files(paths, "keep works only with")
+        store.prepare()
+        count = replace(count, store=store)
+        if map is builtins.map:
             map = _in_groups
-    if is_builtin and not store:
-        parts = count.parts(paths)
+    if map is builtins.map:
+        parts: Iterable[CountedPart] = count.parts(paths)
     else:
         parts = (counts.part for counts in map(count, paths))
-    total = _summed(parts, budget, approximate=approximate, min_count=min_count)
-    counts = WordCounts(*total.part, *settings, bound=total.bound, n_left_out=total.n_left_out)
-    retained = counts.min_count(min_count)
-    if not retained.n_words:
-        raise CorpusError(_no_words(paths, retained, min_count=min_count))
-    return retained
 
-
-def _budget(memory: int | str | None, *, approximate: bool, in_order: bool) -> Budget | None:
-    if memory is None and approximate:
-        raise ConfigError(
-            "approximate needs a memory limit, above which it forgets words; pass",
-            hint={"memory": "2G"},
-        )
-    if approximate and not in_order:
-        raise ConfigError(
-            "approximate needs the files in order, but map may count several at once; remove approximate or map"
-        )
-    return None if memory is None else Budget.of(memory)
-
-
-def _check_kept(store: KeptCounts, paths: list[str], *, approximate: bool) -> list[str]:
-    """Return the paths, if their counts can be kept; create the folder."""
-    if approximate:
-        raise ConfigError(
-            "kept counts are of 64 MB, approximate ones of all files together; remove",
-            hint={"keep": store.folder, "approximate": True},
-        )
-    paths = check_files(paths, "keep works only with")
-    store.prepare()
-    return paths
-
-
-def _summed(
-    parts: Iterable[CountedPart], budget: Budget | None, *, approximate: bool, min_count: int
-) -> BoundedSum:
     if budget is None:
-        return BoundedSum(summed(parts), 0, 0)
-    return_freed_memory()
-    if approximate:
-        return approximate_sum(parts, n_words=budget.n_words, n_symbols=budget.n_symbols)
-    return bounded_sum(parts, budget, min_count=min_count)
+        total = BoundedSum(summed(parts), 0, 0)
+    elif approximate:
+        total = approximate_sum(parts, n_words=budget.n_words, n_symbols=budget.n_symbols)
+    else:
+        total = bounded_sum(parts, budget, min_count=min_count)
+    settings = count.normalizer, count.pretokenizer
+    counts = WordCounts(*total.part, *settings, bound=total.bound, n_left_out=total.n_left_out)
+    counts = counts.min_count(min_count)
+    if not counts.n_words:
+        raise CorpusError(_no_words(paths, counts, min_count=min_count))
+    return counts
 
 
 def checked_sources(sources: Sources) -> list[str]:
@@ -185,9 +181,15 @@ def checked_sources(sources: Sources) -> list[str]:
 
 def _no_words(paths: list[str], counts: WordCounts, *, min_count: int) -> str:
     if counts.bound:
-        return f"none of {counts.n_left_out:,} words is left within the memory; give more memory, or remove approximate"
+        return (
+            f"none of {counts.n_left_out:,} words is left within the memory; "
+            "give more memory, or remove approximate"
+        )
     if counts.n_left_out:
-        return f"no word of {counts.n_left_out:,} occurs {counted(min_count, 'time')} or more; lower min_count"
+        return (
+            f"no word of {counts.n_left_out:,} occurs {counted(min_count, 'time')} or more; "
+            "lower min_count"
+        )
     names = ", ".join(paths[:3])
     if len(paths) > 3:
         names += f" and {len(paths) - 3} more"
@@ -211,7 +213,8 @@ def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
             yield counts
         if n != len(shards):
             raise ConfigError(
-                f"the map returned {n} counts for {len(shards)} shards; it must count each shard once"
+                f"the map returned {n} counts for {len(shards)} shards; "
+                "it must count each shard once"
             )
 
     return mapped
@@ -227,7 +230,10 @@ def sizes_of(paths: Iterable[str]) -> tuple[dict[str, int | None], int | None]:
     """Return the number of bytes of each file, and of all files; None if it is unknown."""
     paths = list(paths)
     sizes = list(in_order(size_of, paths, n_threads=N_LOOKS))
-    return dict(zip(paths, sizes, strict=True)), None if None in sizes else sum(filter(None, sizes))
+    total = None
+    if None not in sizes:
+        total = sum(filter(None, sizes))
+    return dict(zip(paths, sizes, strict=True)), total
 
 
 def grouped(
@@ -241,10 +247,11 @@ def grouped(
     n = 0
     for shard in shards:
         n_bytes = sizes[shard] if isinstance(shard, str) else len(shard)
+        weight = most if n_bytes is None else n_bytes
         path = path_of(shard)
         name = bare(path) if url_of(path) else os.path.abspath(path)
-        draw = int.from_bytes(blake2b(os.fsencode(name), digest_size=4).digest()) / 2**32
-        weight = most if n_bytes is None else n_bytes
+        digest = blake2b(os.fsencode(name), digest_size=4).digest()
+        draw = int.from_bytes(digest) / 2**32
         if group and (n + weight > most or draw * most < 2 * weight):
             yield group
             group = []

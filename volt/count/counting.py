@@ -83,7 +83,9 @@ class UnitCounter:
         except IndexError:
             units = UnitTable(self._cutter.ends, most=self._most_units)
         units.add(text)
-        tables = self._cut(units) if units.is_full else []
+        tables = list[pl.DataFrame]()
+        if units.is_full:
+            tables = self._cut(units)
         self._idle.append(units)
         return tables
 
@@ -91,7 +93,9 @@ class UnitCounter:
         with self._lock:
             self._cutter.add(self._words, units.units())
             units.clear()
-            return [self._emptied()] if self._words.is_full else []
+            if self._words.is_full:
+                return [self._emptied()]
+            return []
 
     def _emptied(self) -> pl.DataFrame:
         table = self._cutter.table(self._words.units())
@@ -170,7 +174,9 @@ class ShardCounter:
     @property
     def _shaping(self) -> object:
         """The options on which counts depend."""
-        special = SpecialTokens(user=self.special.user if self.special else ())
+        special = SpecialTokens()
+        if self.special:
+            special = SpecialTokens(user=self.special.user)
         return replace(
             self, progress=None, block_size=0, special=special, limits=_UNLIMITED, store=None
         )
@@ -306,16 +312,22 @@ class ShardCounter:
     def _count_blocks(self, blocks: Iterator[Block], size: int | None) -> Iterator[CountedPart]:
         ahead = prefetch(blocks)
         first = list(islice(ahead, 1))
-        if first and len(first[0].data) >= _LARGE and (cutter := self._unit_cutter):
+        if first and len(first[0].data) >= _LARGE and self.is_by_units:
             with closing(ahead):
-                yield from self._count_units(chain(first, ahead), cutter, size)
+                yield from self._count_units(chain(first, ahead), size)
             return
         with closing(prefetch(self._smaller(first, ahead))) as parts:
             for block, texts in parts:
-                table = self._table_block(block) if self.word_counts else self.counted(texts)
+                if self.word_counts:
+                    table = self._table_block(block)
+                else:
+                    table = self.counted(texts)
                 yield CountedPart(table, block.n_lines, len(block.data), block.n_bad_lines)
-                if self.progress:
-                    self.progress(block.path, block.n_raw_bytes, size)
+                self._report(block, size)
+
+    def _report(self, block: Block, size: int | None) -> None:
+        if self.progress:
+            self.progress(block.path, block.n_raw_bytes, size)
 
     def _smaller(
         self, first: Sequence[Block], ahead: Generator[Block, None, None]
@@ -325,12 +337,16 @@ class ShardCounter:
                 for part in smaller_blocks(block, _MOST_LINES):
                     yield part, self.texts(part)
 
-    def _count_units(
-        self, blocks: Iterator[Block], cutter: UnitCutter, size: int | None
-    ) -> Iterator[CountedPart]:
+    def _count_units(self, blocks: Iterable[Block], size: int | None) -> Iterator[CountedPart]:
+        cutter = self._unit_cutter
+        assert cutter
         limits = self.limits
-        options = {"most_units": limits.n_units, "most_words": limits.n_words}
-        counter = UnitCounter(cutter, n_threads=limits.n_threads, **options)
+        counter = UnitCounter(
+            cutter,
+            n_threads=limits.n_threads,
+            most_units=limits.n_units,
+            most_words=limits.n_words,
+        )
         for block in blocks:
             yield CountedPart(EMPTY, block.n_lines, len(block.data), block.n_bad_lines)
             if cutter.cuts_apart(block.data):
@@ -338,12 +354,11 @@ class ShardCounter:
             else:
                 tables = counter.add(block)
             if limits.by_block:  # one part, so that results do not depend on the threads
-                yield added([CountedPart(table, 0, 0, 0) for table in (*tables, *counter.rest())])
+                yield added(list(_parts((*tables, *counter.rest()))))
             else:
-                yield from (CountedPart(table, 0, 0, 0) for table in tables)
-            if self.progress:
-                self.progress(block.path, block.n_raw_bytes, size)
-        yield from (CountedPart(table, 0, 0, 0) for table in counter.rest())
+                yield from _parts(tables)
+            self._report(block, size)
+        yield from _parts(counter.rest())
 
     def _table_block(self, block: Block) -> pl.DataFrame:
         parts = _TEXT.str.extract_groups(_TABLE_LINE).struct
@@ -387,6 +402,11 @@ class ShardCounter:
             raise CorpusError(f"{path}: damaged parquet file ({error}); copy it again") from error
         if self.progress:
             self.progress(source, size or 0, size)
+
+
+def _parts(tables: Iterable[pl.DataFrame]) -> Iterator[CountedPart]:
+    """Yield tables whose lines and bytes are counted elsewhere."""
+    return (CountedPart(table, 0, 0, 0) for table in tables)
 
 
 def _joined(blocks: Sequence[Block], n_raw_bytes: int) -> Block:

@@ -31,11 +31,12 @@ class NamedFile(NamedTuple):
 
 def source_paths(arguments: Sequence[str]) -> dict[str, str]:
     """Return the path of each name. Raises ConfigError if a name is empty or occurs twice."""
-    split = [split_name(argument) for argument in arguments]
-    stems = _short_names([path for name, path in split if name is None])
-    paths: dict[str, str] = {}
+    split = list(map(split_name, arguments))
+    stems = iter(_short_names([path for name, path in split if name is None]))
+    paths = dict[str, str]()
     for name, path in split:
-        name = stems.pop(0) if name is None else name
+        if name is None:
+            name = next(stems)
         _refuse_clash(name, path, paths)
         paths[name] = path
     return paths
@@ -43,15 +44,15 @@ def source_paths(arguments: Sequence[str]) -> dict[str, str]:
 
 def named_files(arguments: Sequence[str]) -> dict[str, NamedFile]:
     """Return each name's file, sorted by name; {} if no argument has a name."""
-    split = [(argument, *split_name(argument)) for argument in arguments]
-    if not any(name is not None for _, name, _ in split):
+    named = [argument for argument in arguments if split_name(argument)[0] is not None]
+    if not named:
         return {}
-    files: dict[str, NamedFile] = {}
-    for argument, name, path in split:
+    files = dict[str, NamedFile]()
+    for argument in arguments:
+        name, path = split_name(argument)
         if name is None:
-            named = next(other for other, name, _ in split if name is not None)
             raise ConfigError(
-                f"{shown(argument)} has no name, but {shown(named)} has one; "
+                f"{shown(argument)} has no name, but {shown(named[0])} has one; "
                 f"write NAME={shown(argument)}, or name none of them"
             )
         _refuse_clash(name, path, files)
@@ -88,26 +89,31 @@ def _refuse_clash(name: str, path: str, others: dict[str, str] | dict[str, Named
         missing = "source" if path else "file"
         raise ConfigError(f"{shown(f'{name}={path}')}: names no {missing}; write NAME=FILE")
     if not name or name in others:
-        state = "given twice" if name else "empty"
+        fault = "given twice" if name else "empty"
         raise ConfigError(
-            f"source name {shown(name)!r} of {shown(path)} is {state}; "
+            f"source name {shown(name)!r} of {shown(path)} is {fault}; "
             "write NAME=FILE with a name of its own, or 'NAME=folder/*.gz' for many files"
         )
 
 
 def _short_names(paths: Sequence[str]) -> list[str]:
     """Return file names without their endings, and without the start and the end that all names share."""
-    stems = ["stdin" if path == "-" else name_of(path) for path in paths]
-    for ending in ENDINGS:
-        stems = [stem.removesuffix(ending) for stem in stems]
+    stems = list[str]()
+    for path in paths:
+        stem = "stdin" if path == "-" else name_of(path)
+        for ending in ENDINGS:
+            stem = stem.removesuffix(ending)
+        stems.append(stem)
     if len(set(stems)) < 2:
         return stems
+
     parts = [re.split(r"([._-])", stem) for stem in stems]
     front = _n_shared(parts)
     back = _n_shared([row[::-1] for row in parts])
-    cut = ["".join(row[front : len(row) - back]).strip("._-") for row in parts]
-    is_distinct = all(cut) and len(set(cut)) == len(set(stems))
-    return cut if is_distinct else stems
+    names = ["".join(row[front : len(row) - back]).strip("._-") for row in parts]
+    if all(names) and len(set(names)) == len(set(stems)):
+        return names
+    return stems
 
 
 def _n_shared(rows: Sequence[Sequence[str]]) -> int:

@@ -66,11 +66,13 @@ class KeptCounts:
         options: all that the counts depend on, apart from the shards; its repr() counts
         """
         name = _name(shards, options)
-        if name and (part := self._read(name)):
-            return part
-        part = count(shards)
-        if name and name == _name(shards, options):  # else a shard has changed meanwhile
-            self._write(name, part)
+        if not name:
+            return count(shards)
+        part = self._read(name)
+        if not part:
+            part = count(shards)
+            if name == _name(shards, options):  # else a shard has changed meanwhile
+                self._write(name, part)
         return part
 
     def _read(self, name: str) -> CountedPart | None:
@@ -103,8 +105,8 @@ def _name(shards: Group, options: object) -> str:
         spans = [isinstance(shard, FileRange) and (shard.start, shard.stop) for shard in shards]
         if all(modified or not url_of(path) for path, _, modified, _ in files):
             versions = _VERSION, version("volt-vocab"), pl.__version__
-            key = repr((*versions, repr(options), files, spans)).encode(errors="surrogateescape")
-            digest = blake2b(key, digest_size=16).hexdigest()
+            key = repr((*versions, repr(options), files, spans))
+            digest = blake2b(key.encode(errors="surrogateescape"), digest_size=16).hexdigest()
             return f".{digest}{_ENDING}"  # hidden, so that a corpus does not include it
     return ""
 
@@ -114,4 +116,6 @@ def _digest(name: str, data: bytes) -> bytes:
 
 
 def path_of(shard: Shard) -> str:
-    return shard if isinstance(shard, str) else shard.path
+    if isinstance(shard, str):
+        return shard
+    return shard.path

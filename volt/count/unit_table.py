@@ -48,7 +48,8 @@ class CountedUnits(NamedTuple):
 
     @property
     def text(self) -> bytes:
-        return self.data[: self.ends[-1] if len(self.ends) else 0].tobytes()
+        end = self.ends.max(initial=0)  # of the last
+        return self.data[:end].tobytes()
 
 
 class CountTable:
@@ -179,17 +180,22 @@ class UnitCutter:
         if pretokenizer.is_bytes or pretokenizer.has_own_pattern:
             own_cutter = pretokenizer.cutter
         else:
-            pattern = GPT2 if pretokenizer.name == "gpt2" else pattern.replace(SPACE, " ")
+            pattern = pattern.replace(SPACE, " ")
+            if pretokenizer.name == "gpt2":
+                pattern = GPT2
             own_cutter = WordCutter(Splitter.of(Split(pattern))).without_user_tokens
         if own_cutter is None or own_cutter.parting is None:
             return None
-        breaks = own_cutter.parting.breaks & ~own_cutter.parting.clinging
+        parting = own_cutter.parting
+        breaks = parting.breaks & ~parting.clinging
         marks = pretokenizer.dummy_prefix
         ends = Ends(_NEWLINE, True, breaks, keeps_breaks=True, marks_first=marks)
         return UnitCutter(ends, own_cutter, spares_space=pretokenizer.if_absent)
 
     def normal(self, data: bytes) -> bytes:
-        return data.replace(_SPACE, b" ") if self.cutter.reads_marks else data
+        if self.cutter.reads_marks:
+            data = data.replace(_SPACE, b" ")
+        return data
 
     def cuts_apart(self, data: bytes) -> bool:
         """Check whether a text must be split at characters of the private range that stands for user tokens."""

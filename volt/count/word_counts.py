@@ -42,7 +42,7 @@ class CountedPart(NamedTuple):
 def summed(parts: Iterable[CountedPart]) -> CountedPart:
     """Add up parts, with little more than the distinct words in memory, and sort the words."""
     about_to_use_polars()
-    pending: list[CountedPart] = []
+    pending = [CountedPart(EMPTY, 0, 0, 0)]
     n_rows = 0
     for part in parts:
         pending.append(part)
@@ -51,7 +51,7 @@ def summed(parts: Iterable[CountedPart]) -> CountedPart:
         if n_rows > most or len(pending) > _COMPACT_PARTS:
             pending = [added(pending)]
             n_rows = pending[0].table.height
-    whole = added(pending or [CountedPart(EMPTY, 0, 0, 0)])
+    whole = added(pending)
     return whole._replace(table=whole.table.sort("word"))
 
 
@@ -61,8 +61,10 @@ def added(parts: list[CountedPart]) -> CountedPart:
         return parts[0]
     check_total(sum(int(part.table["count"].sum()) for part in parts))
     tables = [part.table for part in parts if part.table.height] or [EMPTY]
-    rows = pl.concat(tables).lazy().group_by("word").agg(_COUNT.sum())
-    table = rows.collect(engine="streaming") if len(tables) > 1 else tables[0]
+    table = tables[0]
+    if len(tables) > 1:
+        rows = pl.concat(tables).lazy().group_by("word").agg(_COUNT.sum())
+        table = rows.collect(engine="streaming")
     _, *columns = zip(*parts, strict=True)
     return CountedPart(table, *map(sum, columns))
 

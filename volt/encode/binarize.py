@@ -17,10 +17,9 @@ import numpy as np
 
 from volt import arguments
 from volt.encode.arrays import sizes_of
-from volt.encode.batch_encoder import EncodedPart
-from volt.encode.chunks import Chunk
 from volt.encode.encoder import Encoder
 from volt.encode.files import (
+    EncodedChunks,
     EncodeJob,
     Parts,
     Progress,
@@ -107,7 +106,8 @@ def binarize_each(
     """
     check_both(encoder, job)
     outputs = outputs_of(input_paths(paths), folder, "")
-    check_outputs([file for output in outputs.values() for file in pair_files(output)], outputs)
+    files = [file for output in outputs.values() for file in pair_files(output)]
+    check_outputs(files, outputs)
     write_pair = _pair_writer(encoder, job, frame, dtype, documents)
     make_folder(folder)
     if write:
@@ -139,7 +139,8 @@ def _pair_writer(
         frame = Frame.of(encoder.vocabulary, eos=encoder.vocabulary.special.eos)
     remedy = "give a Frame, or None for the vocabulary's eos"
     frame = arguments.instance(frame, Frame, "frame", remedy=remedy)
-    n_ids = max([len(encoder.vocabulary), *(id_ + 1 for id_ in frame.front + frame.back)])
+    largest = max(frame.front + frame.back, default=0)
+    n_ids = max(len(encoder.vocabulary), largest + 1)
     dtype = dtype or dtype_for(n_ids)
     check_dtype(dtype, n_ids)
     if documents is not None:
@@ -167,7 +168,7 @@ def _write_one(
 
 def _write(
     prefix: Path,
-    parts: Iterable[tuple[Chunk, EncodedPart]],
+    parts: EncodedChunks,
     *,
     frame: Frame,
     dtype: str,

@@ -52,7 +52,9 @@ from volt.urls import bare, name_of, url_of
 
 Output = Literal["pieces", "ids", "npy", "bin"]
 Progress = Callable[[int], object]
-Parts = Callable[..., Iterator[tuple[Chunk, EncodedPart]]]
+Origin = dict[str, Any]  # all that an output depends on
+EncodedChunks = Iterator[tuple[Chunk, EncodedPart]]
+Parts = Callable[..., EncodedChunks]
 Write = Callable[[Encoder, Mapping[str, Path], "EncodeJob", Progress], Iterator[tuple[str, int]]]
 _MANIFEST = ".volt-encoded.json"
 _MOST_UNSAVED = 1 / 8
@@ -219,7 +221,8 @@ def encode_each(
     try:
         for path, n_lines in write(encoder, missing, job, progress or (lambda _: None)):
             output = outputs[path]
-            manifest.add(output.name, origins[path] | {"files": _marks(output, job.form)})
+            marks = _marks(output, job.form)
+            manifest.add(output.name, origins[path] | {"files": marks})
             yield Outcome(path, output, n_lines)
     finally:
         manifest.close()
@@ -229,7 +232,8 @@ def without_outputs(paths: Sequence[str], folder: Path) -> list[str]:
     """Leave out the files that an earlier `encode_each` wrote into the folder, by its manifest."""
     written = set[str]()
     for name, origin in _read_manifest(folder).items():
-        written |= {file.name for file in _files_of(Path(name), origin.get("form", ""))}
+        files = _files_of(Path(name), origin.get("form", ""))
+        written.update(file.name for file in files)
     suspects = {path for path in paths if name_of(path) in written}
     own = {identity(folder / name_of(path)) for path in suspects}
     return [path for path in paths if path not in suspects or identity(path) not in own]
@@ -293,7 +297,8 @@ def read_arrays(path: str, form: str) -> Arrays:
     try:
         ids = open_memmap(path, mode="r") if form == "npy" else np.fromfile(path, "<i4")
         offsets = open_memmap(path + _OFFSETS, mode="r")
-        fits = ids.dtype == np.int32 and offsets.dtype == np.int64 and offsets[-1] == ids.size
+        dtypes = [ids.dtype, offsets.dtype]
+        fits = dtypes == [np.int32, np.int64] and offsets[-1] == ids.size
     except (OSError, ValueError, IndexError):
         fits = False
     if not fits:
@@ -325,7 +330,7 @@ def encoded_parts(
     restart: bool,
     progress: Progress | None = None,
     wait: Wait = is_ready,
-) -> Iterator[tuple[Chunk, EncodedPart]]:
+) -> EncodedChunks:
     """Yield each chunk and its encoded lines; a chunk without text, with `ends_file`, follows each file."""
     chunks, copies = tee(_chunks(paths, job, restart=restart, wait=wait))
     frames = _framing(encoder, job) if job.shapes_lines else None
@@ -389,12 +394,12 @@ def _framing(encoder: Encoder, job: EncodeJob) -> Callable[[EncodedPart, Chunk],
     return framed
 
 
-def of_one_file(parts: Iterator[tuple[Chunk, EncodedPart]]) -> Iterator[tuple[Chunk, EncodedPart]]:
+def of_one_file(parts: EncodedChunks) -> EncodedChunks:
     """Return the encoded chunks up to the end of the current file."""
     return takewhile(lambda pair: not pair[0].ends_file, parts)
 
 
-def _write(output: Path, parts: Iterable[tuple[Chunk, EncodedPart]], job: EncodeJob) -> int:
+def _write(output: Path, parts: EncodedChunks, job: EncodeJob) -> int:
     _refuse_pipe(output, job)
     n_lines = 0
     offsets = [np.zeros(1, np.int64)]
@@ -403,7 +408,8 @@ def _write(output: Path, parts: Iterable[tuple[Chunk, EncodedPart]], job: Encode
             _write_header(file, 0)
         for _, part in parts:
             little_endian = part.values.dtype.newbyteorder("<")
-            file.write(part.values.astype(little_endian, copy=False).view(np.uint8).data)
+            values = part.values.astype(little_endian, copy=False)
+            file.write(values.view(np.uint8).data)
             file.flush()  # it may be a pipe, whose reader waits
             n_lines += len(part.ends)
             if not job.is_text and len(part.ends):
@@ -458,7 +464,7 @@ def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Pat
     return outputs
 
 
-def _common_origin(encoder: Encoder, job: EncodeJob) -> dict[str, Any]:
+def _common_origin(encoder: Encoder, job: EncodeJob) -> Origin:
     origin = {"vocabulary": encoder.vocabulary.fingerprint}
     for name, value in asdict(job).items():
         if name not in _NOT_IN_MANIFEST and (value or name not in _ONLY_IF_USED):
@@ -466,7 +472,7 @@ def _common_origin(encoder: Encoder, job: EncodeJob) -> dict[str, Any]:
     return origin
 
 
-def _origin(path: str, common: dict[str, Any]) -> dict[str, Any]:
+def _origin(path: str, common: Origin) -> Origin:
     mark = mark_of(path)
     if mark is None:
         return {}
@@ -487,20 +493,23 @@ class _Manifest:
         self._n_unsaved = 0
         self._origins = _read_manifest(folder)
 
-    def has(self, output: Path, origin: dict[str, Any], job: EncodeJob) -> bool:
+    def has(self, output: Path, origin: Origin, job: EncodeJob) -> bool:
         marks = _marks(output, job.form)
-        return marks is not None and self._origins.get(output.name) == origin | {"files": marks}
+        if marks is None:
+            return False
+        return self._origins.get(output.name) == origin | {"files": marks}
 
-    def plan(self, origins: Mapping[str, dict[str, Any]]) -> None:
+    def plan(self, origins: Mapping[str, Origin]) -> None:
         """Record outputs before they are written: a killed process may leave incomplete files."""
         self._origins |= origins
         self._save()
 
-    def add(self, name: str, origin: dict[str, Any]) -> None:
+    def add(self, name: str, origin: Origin) -> None:
         self._origins[name] = origin
         self._n_unsaved += 1
         if url_of(self._path) is None:
-            append(self._path, b"\n" + json.dumps({name: origin}, sort_keys=True).encode())
+            line = json.dumps({name: origin}, sort_keys=True)
+            append(self._path, f"\n{line}".encode())
         elif self._n_unsaved >= _MOST_UNSAVED * len(self._origins):
             self._save()
 
@@ -516,7 +525,7 @@ class _Manifest:
         self._n_unsaved = 0
 
 
-def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
+def _read_manifest(folder: Path) -> dict[str, Origin]:
     origins = dict[str, Any]()
     end = 0
     with suppress(OutputError, TypeError, ValueError):
@@ -529,7 +538,10 @@ def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _marks(output: Path, form: str) -> list[list[int]] | None:
-    marks = [mark_of(file) if is_file(file) else None for file in _files_of(output, form)]
-    if None in marks:
-        return None
-    return [list(mark) for mark in marks if mark]
+    marks = []
+    for file in _files_of(output, form):
+        mark = mark_of(file) if is_file(file) else None
+        if mark is None:
+            return None
+        marks.append(list(mark))
+    return marks

@@ -46,7 +46,8 @@ def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]
         check_text(line)
     if _splits_as_python(vocabulary):
         return [line.split() for line in lines]
-    return [words.split(" ") if words else [] for words in _spaced_words(vocabulary, lines)]
+    rows = _spaced_words(vocabulary, lines)
+    return [words.split(" ") if words else [] for words in rows]
 
 
 def own_characters(vocabulary: Vocabulary, texts: Sequence[str]) -> Placeholders:
@@ -81,7 +82,8 @@ def _spaced_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
     own = own_characters(vocabulary, lines)
     if own.of_text:
         words = _polars_words(vocabulary, own.put(lines)).to_list()
-        return list(map(" ".join, own.restored(words, is_bytes=vocabulary.pretokenizer.is_bytes)))
+        restored = own.restored(words, is_bytes=vocabulary.pretokenizer.is_bytes)
+        return list(map(" ".join, restored))
 
     if cutter is None:
         return _polars_words(vocabulary, lines).list.join(" ").to_list()
@@ -215,7 +217,8 @@ def unit_words(vocabulary: Vocabulary, data: bytes, ends: Longs, first: Bytes) -
     ends = np.cumsum(starts_character)[ends - 1]  # in characters
     regular = np.zeros(len(ends), bool)
     if UnitRule.of(vocabulary).words:
-        return UnitWords(text, sizes_of(ends), np.ones(len(ends), np.int64), regular)
+        n_words = np.ones(len(ends), np.int64)
+        return UnitWords(text, sizes_of(ends), n_words, regular)
 
     units = [text[start:end] for start, end in pairwise([0, *ends.tolist()])]
     if not _splits_as_python(vocabulary):
@@ -238,7 +241,8 @@ def _cut_units(vocabulary: Vocabulary, units: list[str], first: Bytes) -> UnitWo
         {"unit": own.put(units), "first": first.astype(bool)},
         schema={"unit": pl.String, "first": pl.Boolean},
     )
-    frame = frame.with_columns(normal=vocabulary.normalizer.apply(special.hide(pl.col("unit"))))
+    text = special.hide(pl.col("unit"))
+    frame = frame.with_columns(normal=vocabulary.normalizer.apply(text))
 
     irregular = _irregular(vocabulary.pretokenizer, rule)
     strips = "".join(special.stripping)
@@ -247,8 +251,10 @@ def _cut_units(vocabulary: Vocabulary, units: list[str], first: Bytes) -> UnitWo
 
     frame = frame.select(words=_words(vocabulary, rule), irregular=irregular)
     if own.of_text:
-        restored = own.restored(frame["words"].to_list(), is_bytes=vocabulary.pretokenizer.is_bytes)
-        frame = frame.with_columns(pl.Series("words", restored, dtype=pl.List(pl.String)))
+        rows = frame["words"].to_list()
+        restored = own.restored(rows, is_bytes=vocabulary.pretokenizer.is_bytes)
+        series = pl.Series("words", restored, dtype=pl.List(pl.String))
+        frame = frame.with_columns(series)
     words = frame["words"].explode().drop_nulls()
     return UnitWords(
         words.str.join("").item(),

@@ -144,8 +144,11 @@ def _completed(data: bytes) -> list[str]:
         ends = _characters(data, at_end=True)[: _MOST // 2]
         return ends + _characters(data, at_end=False)[: _MOST // 2]
     end = start + len(middle.encode())
-    befores = _characters(data[:start], at_end=True) if start else [""]
-    afters = _characters(data[end:], at_start=True) if end < len(data) else [""]
+    befores = afters = [""]
+    if start:
+        befores = _characters(data[:start], at_end=True)
+    if end < len(data):
+        afters = _characters(data[end:], at_start=True)
     return [f"{before}{middle}{after}" for before, after in _some([befores, afters])]
 
 
@@ -224,7 +227,8 @@ def reach(vocabulary: Vocabulary) -> Reach:
         if token in producing:
             texts[token] = producing[token]
             continue
-        why = _why(vocabulary, merged_forms.get(token, []), normal_forms.get(token, []))
+        allowed = merged_forms.get(token, [])
+        why = _why(vocabulary, allowed, normal_forms.get(token, []))
         if why is None:
             undecided.append(token)
         else:
@@ -275,8 +279,8 @@ def _becoming_one(tables: MergeTables, forms: list[Form], marker: Marker) -> lis
     for place in np.flatnonzero(is_one).tolist():
         form = forms[place]
         symbol = int(symbols[ends[place] - 1])
-        is_alike = symbol < 0 and tables.spell(symbol) == (tables.tokens[form.symbol],)
-        if symbol == form.symbol or is_alike:
+        spelling = (tables.tokens[form.symbol],)
+        if symbol == form.symbol or (symbol < 0 and tables.spell(symbol) == spelling):
             result.append(form)
     return result
 
@@ -314,7 +318,8 @@ def _left_by_normalizer(vocabulary: Vocabulary, forms: Forms) -> Forms:
     }
     whole = sorted({text for text in texts.values() if text is not None})
     series = pl.Series(whole, dtype=pl.String)
-    normal = {None, *series.filter(vocabulary.normalizer.apply_series(series) == series).to_list()}
+    is_normal = vocabulary.normalizer.apply_series(series) == series
+    normal = {None, *series.filter(is_normal).to_list()}
     result: Forms = {}
     for token, own in forms.items():
         left = [form for form in own if texts[form.text] in normal]

@@ -74,7 +74,7 @@ def follow(path: str | os.PathLike[str]) -> Destination:
 
 
 STDIN, STDOUT = "/dev/stdin", "/dev/stdout"
-_SHOWN = {STDIN: "stdin", STDOUT: "stdout", "-": "stdin"}
+_NAMES = {STDIN: "stdin", STDOUT: "stdout", "-": "stdin"}
 Files = Iterable[str | os.PathLike[str]]
 
 
@@ -82,39 +82,38 @@ def check_distinct(outputs: Files, inputs: Files = ()) -> None:
     """Raise ConfigError if an output is also an input (input "-": stdin), or if two outputs are the same file."""
     taken = dict[Hashable, str]()
     for path in inputs:
-        name = os.fspath(path)
-        place = identity(STDIN if name == "-" else name)
-        taken[place] = f"{_shown(name)}, which is read; choose another place"
+        if os.fspath(path) == "-":
+            path = STDIN
+        taken[identity(path)] = f"{_shown(path)}, which is read; choose another place"
 
     for path in outputs:
-        name = _shown(os.fspath(path))
         place = identity(path)
         if place is None:
             continue
         if place in taken:
-            raise ConfigError(f"{name}: would be written over {taken[place]}")
-        remedy = "choose another place for one of them"
-        taken[place] = f"{name}, which is written too; {remedy}"
+            raise ConfigError(f"{_shown(path)}: would be written over {taken[place]}")
+        taken[place] = f"{_shown(path)}, which is written too; choose another place for one of them"
 
 
 def identity(path: str | os.PathLike[str]) -> Hashable:
     """Return a key that all paths to the same file share; None for a pipe, a terminal, or an inaccessible file."""
-    if (url := url_of(path)) is not None:
+    url = url_of(path)
+    if url:
         return same(url)
     try:
         place = follow(path)
     except (OSError, ValueError):  # reading or writing it raises the error
         return None
-    if place.status is None:
+    status = place.status
+    if status is None:
         return str(place.path)
-    kind = stat.S_IFMT(place.status.st_mode)
-    if kind in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFBLK):
-        return place.status.st_dev, place.status.st_ino
+    if stat.S_IFMT(status.st_mode) in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFBLK):
+        return status.st_dev, status.st_ino
     return None
 
 
-def _shown(path: str) -> str:
-    return _SHOWN.get(path, shown_path(path))
+def _shown(path: str | os.PathLike[str]) -> str:
+    return _NAMES.get(os.fspath(path), shown_path(path))
 
 
 UNCHANGED = "; it was not changed. Choose another place"  # the end of an error
@@ -139,17 +138,16 @@ def write_atomic(path: str | Path, *, only_file: bool = False) -> Iterator[Binar
     url = url_of(path)
     is_direct = False
     try:
-        if url is not None:
+        if url:
             from volt.files.remote_files import put
 
             opened = put(url)
         else:
             place = _followed(path)
+            opened = _open_local(place)
             is_direct = place.is_written_through
-            if is_direct and only_file:
-                fault = "is a pipe or a device; give the path of a file"
-                raise ConfigError(f"{shown_path(path)}: {fault}")
-            opened = _through(place) if is_direct else _replaced(place)
+        if is_direct and only_file:
+            raise ConfigError(f"{shown_path(path)}: is a pipe or a device; give the path of a file")
     except (OSError, ValueError) as error:
         raise _refusal(path, error) from None
 
@@ -157,25 +155,27 @@ def write_atomic(path: str | Path, *, only_file: bool = False) -> Iterator[Binar
         with opened as file:
             yield file
     except OSError as error:
-        if isinstance(error, BrokenPipeError) and url is None:  # the reader has closed the pipe
+        if isinstance(error, BrokenPipeError) and not url:  # the reader has closed the pipe
             raise
         is_unknown = error.errno == errno.ETIMEDOUT  # the last bytes may have arrived
         raise _refusal(url or path, error, changed=is_direct or is_unknown) from None
 
 
 @contextmanager
-def _through(place: Destination) -> Iterator[BinaryIO]:
-    if place.descriptor is None:
-        handle = os.open(place.path, os.O_WRONLY)
-    else:
-        handle = os.dup(place.descriptor)
-    with os.fdopen(handle, "wb") as file:
-        yield file
+def _open_local(place: Destination) -> Iterator[BinaryIO]:
+    """Open a pipe or a device, or a file that replaces the old one.
 
+    The new file is synced before the old one is replaced, so that a power cut loses at most one.
+    """
+    if place.is_written_through:
+        if place.descriptor is None:
+            handle = os.open(place.path, os.O_WRONLY)
+        else:
+            handle = os.dup(place.descriptor)
+        with os.fdopen(handle, "wb") as file:
+            yield file
+        return
 
-@contextmanager
-def _replaced(place: Destination) -> Iterator[BinaryIO]:
-    """Open a file that replaces the old one. The new file is synced first: a power cut loses at most one."""
     old = place.status
     mode = 0o666
     if old is not None:  # the new file's group may differ
@@ -184,18 +184,14 @@ def _replaced(place: Destination) -> Iterator[BinaryIO]:
         with os.fdopen(os.dup(handle), "wb") as file:
             yield file
         if old is not None:
-            _make_alike(handle, old)
+            with suppress(PermissionError):
+                os.fchown(handle, old.st_uid, old.st_gid)
+            mode = old.st_mode & 0o777
+            if os.fstat(handle).st_gid != old.st_gid:  # which gets no more rights than all users
+                mode &= 0o707 | (mode & 0o007) << 3
+            os.fchmod(handle, mode)
             os.fsync(handle)
         os.replace(path, place.path)
-
-
-def _make_alike(handle: int, old: os.stat_result) -> None:
-    with suppress(PermissionError):
-        os.fchown(handle, old.st_uid, old.st_gid)
-    mode = old.st_mode & 0o777
-    if os.fstat(handle).st_gid != old.st_gid:
-        mode &= 0o707 | (mode & 0o007) << 3  # a different group gets no more rights than all users
-    os.fchmod(handle, mode)
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
@@ -208,8 +204,9 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
     with ExitStack() as places:  # the file that is opened first is renamed last
         files = list[BinaryIO]()
         for path in (main, *reversed(others)):
-            files.append(places.enter_context(write_atomic(path)))
-            files[-1].write(contents[path])
+            file = places.enter_context(write_atomic(path))
+            file.write(contents[path])
+            files.append(file)
         retire(main, *files)
 
 
@@ -219,16 +216,17 @@ def refuse_strays(main: Path, others: Iterable[Path]) -> None:
         return
     for other in others:
         if mark_of(other) is not None:
-            state = f"exists, but {shown_path(main)} does not, so it belongs to another output"
-            remedy = "choose another name, or remove it"
-            raise ConfigError(f"{shown_path(other)}: {state}; {remedy}")
+            raise ConfigError(
+                f"{shown_path(other)}: exists, but {shown_path(main)} does not, so it belongs to "
+                "another output; choose another name, or remove it"
+            )
 
 
 def retire(path: str | Path, *new: BinaryIO) -> None:
     """Sync open new files, then remove the old file at `path`, which one of the new files will replace."""
     for file in new:
         file.flush()
-    if url_of(path) is not None:
+    if url_of(path):
         return
     old = _followed(path)
     if old.status is not None and not old.is_written_through:
@@ -249,7 +247,8 @@ def append(path: str | Path, data: bytes) -> None:
 def check_writable(path: str | Path) -> None:
     """Raise OutputError now if `write_atomic` would raise it because a folder or a permission is missing."""
     try:
-        if (url := url_of(path)) is not None:
+        url = url_of(path)
+        if url:
             from volt.files.remote_files import check_can_put
 
             check_can_put(url)
@@ -258,11 +257,11 @@ def check_writable(path: str | Path) -> None:
         if not place.is_written_through:
             tempfile.TemporaryFile(dir=place.path.parent).close()
             return
-        if place.descriptor is not None:
-            access = fcntl.fcntl(place.descriptor, fcntl.F_GETFL) & os.O_ACCMODE
-            can_write = access != os.O_RDONLY
-        else:  # opening a pipe would wait for its reader
+        if place.descriptor is None:  # opening a pipe would wait for its reader
             can_write = os.access(place.path, os.W_OK)
+        else:
+            flags = fcntl.fcntl(place.descriptor, fcntl.F_GETFL)
+            can_write = flags & os.O_ACCMODE != os.O_RDONLY
         if not can_write:
             raise PermissionError(errno.EACCES, "permission denied")
     except (OSError, ValueError) as error:
@@ -271,8 +270,8 @@ def check_writable(path: str | Path) -> None:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[None]:
-    """Create a folder in an existing one; if the block fails, remove it again. Raises OutputError."""
-    is_new = url_of(path) is None and not path.exists()
+    """Create a folder in an existing one; if the block fails, remove it. Raises OutputError."""
+    is_new = not url_of(path) and not path.exists()
     make_folder(path, parents=False)
     try:
         yield
@@ -285,13 +284,14 @@ def new_folder(path: Path) -> Iterator[None]:
 
 def make_folder(path: str | Path, *, parents: bool = True) -> None:
     """Create a folder, by default with its parents, unless it exists or is a URL. Raises OutputError."""
-    if url_of(path) is not None:
+    if url_of(path):
         return
     try:
         Path(plain_path(os.fspath(path))).mkdir(parents=parents, exist_ok=True)
     except (OSError, ValueError) as error:
-        fault = f"cannot be created: {reason(error)}"
-        raise OutputError(f"{path}: {fault}; choose another place") from None
+        raise OutputError(
+            f"{path}: cannot be created: {reason(error)}; choose another place"
+        ) from None
 
 
 def _followed(path: str | Path) -> Destination:
@@ -306,5 +306,6 @@ def _refusal(
 ) -> OutputError:
     end = UNCHANGED
     if changed:
-        end = f"; {error.remedy}" if hasattr(error, "remedy") else ""
+        remedy = getattr(error, "remedy", "")
+        end = remedy and f"; {remedy}"
     return OutputError(f"{shown_path(path)}: cannot be written: {reason(error)}{end}")

@@ -24,9 +24,9 @@ from volt.files.decompression import LONGEST_MAGIC, decompress, find_decoder
 from volt.files.small_files import opened
 from volt.files.text_checks import (
     BYTE_ORDER_MARK,
+    count_lines,
     first_fault,
     is_utf8,
-    n_line_ends,
     refuse_long,
     refusing_binary,
 )
@@ -35,9 +35,8 @@ from volt.urls import url_of
 # descriptor, seconds → whether reading returns at once: see `is_ready`
 Wait = Callable[[int, float | None], bool]
 
-_MUCH = (
-    1 << 14
-)  # bytes; after a longer read, which is not an interactive request, more are expected
+# Bytes. A longer read is not an interactive request, so more bytes are expected.
+_MUCH = 1 << 14
 _MOMENT = 0.02  # seconds to wait for more bytes, so that blocks become long and threads have work
 _LONGEST = 0.03  # most seconds of such waits in all
 
@@ -53,7 +52,10 @@ def is_ready(descriptor: int, seconds: float | None = None, *, outlet: int | Non
     poll.register(descriptor, select.POLLIN)
     if outlet is not None:
         poll.register(outlet, 0)
-    events = dict(poll.poll(None if seconds is None else 1000 * seconds))
+    timeout = None
+    if seconds is not None:
+        timeout = 1000 * seconds
+    events = dict(poll.poll(timeout))
     if outlet in events:
         raise BrokenPipeError
     return descriptor in events
@@ -63,21 +65,23 @@ def pieces_as_they_come(
     read: Callable[[], bytes], descriptor: int, *, wait: Wait = is_ready
 ) -> Iterator[bytes]:
     """Yield the results of reads, and b"" before each wait for bytes; after a large read, wait a moment before b""."""
-    size = 0
+    seconds = 0.0
     left = _LONGEST
     while True:
         start = time.monotonic()
-        seconds = min(_MOMENT, left) if size >= _MUCH else 0.0
         if wait(descriptor, seconds):
             left = max(0.0, left - (time.monotonic() - start))
         else:
             yield b""
             wait(descriptor, None)
             left = _LONGEST
-        if not (piece := read()):
+        piece = read()
+        if not piece:
             return
-        size = len(piece)
         yield piece
+        seconds = 0.0
+        if len(piece) >= _MUCH:
+            seconds = min(_MOMENT, left)
 
 
 Errors = Literal["strict", "replace", "skip"]
@@ -120,8 +124,9 @@ class Block:
         'a.txt:7'
         """
         number = self.first_line + index
-        for bad in self.bad_lines if self.dropped else ():
-            number += bad <= number
+        if self.dropped:
+            for bad in self.bad_lines:
+                number += bad <= number
         return f"{shown_path(self.path)}:{number}"
 
 
@@ -159,8 +164,9 @@ def read_blocks(
     [(1, b'one\ntwo\n')]
     """
     if errors not in get_args(Errors) or block_size < 1:
-        options = f"errors={errors!r}, block_size={block_size}"
-        raise ConfigError(f"{options}: give strict, replace or skip, and a size > 0")
+        raise ConfigError(
+            f"errors={errors!r}, block_size={block_size}: give strict, replace or skip, and a size > 0"
+        )
     with _open(path, wait) as file:
         pieces = _text(file, block_size)
         for block in blocks_of(file, pieces, block_size=block_size, max_line=max_line):
@@ -185,11 +191,14 @@ def blocks_of(
     """
     most = checked_max_line(max_line)
     for data in _whole_lines(pieces, block_size, most):
-        text = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data
+        text = data
+        if first_line == 1:
+            text = data.removeprefix(BYTE_ORDER_MARK)
         refuse_long(text, most, path=file.path, first_line=first_line)
-        n_lines = n_line_ends(text) + bool(text and not text.endswith(b"\n"))
-        kept = data if keeps_mark else text
-        yield Block(file.path, first_line, n_lines, kept, file.n_read, awaited=file.awaited)
+        n_lines = count_lines(text)
+        if keeps_mark:
+            text = data
+        yield Block(file.path, first_line, n_lines, text, file.n_read, awaited=file.awaited)
         first_line += n_lines
 
 
@@ -199,8 +208,9 @@ def read_raw(
     """Yield the whole lines of one file as `read_blocks` does, without a UTF-8 check, with the byte order mark."""
     with _open(path) as file:
         pieces = _text(file, block_size)
-        options: dict[str, Any] = {"block_size": block_size, "max_line": max_line}
-        for block in blocks_of(file, pieces, keeps_mark=True, **options):
+        for block in blocks_of(
+            file, pieces, block_size=block_size, max_line=max_line, keeps_mark=True
+        ):
             yield block.data
 
 
@@ -233,17 +243,20 @@ class _CountedFile:
 
     def _filled(self) -> bytes:
         """Read `step` bytes even from a pipe; fewer only at the end."""
-        pieces = [self._read()]
-        left = self.step - len(pieces[0])
-        while self._end is None and pieces[-1] and left:
-            pieces.append(self._read(left))
-            left -= len(pieces[-1])
-        return b"".join(pieces)
+        piece = self._read()
+        whole = [piece]
+        left = self.step - len(piece)
+        while self._end is None and piece and left:
+            piece = self._read(left)
+            whole.append(piece)
+            left -= len(piece)
+        return b"".join(whole)
 
     def _read(self, size: int = 0) -> bytes:
         size = size or self.step
-        if self._end is not None:
-            size = min(size, self._end - self.n_read)
+        end = self._end
+        if end is not None:
+            size = min(size, end - self.n_read)
         try:
             data = self._file.read(size)
             while data is None:  # another process made the descriptor nonblocking
@@ -251,7 +264,7 @@ class _CountedFile:
                 data = self._file.read(size)
         except OSError as error:
             raise unreadable(self.path, error, kind=CorpusError) from error
-        if size and not data and self._end and os.fstat(self._file.fileno()).st_size < self._end:
+        if size and not data and end and os.fstat(self._file.fileno()).st_size < end:
             raise shortened(self.path)
         self.n_read += len(data)
         return bytes(data)
@@ -270,16 +283,16 @@ def _open(path: str, wait: Wait | None = None) -> Iterator[_CountedFile]:
         file: Any = opened(path, buffering=0)
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=CorpusError) from error
+    size = None
     try:
-        yield _CountedFile(path, file, wait, size=None if url_of(path) else _size(file))
+        if not url_of(path):
+            status = os.fstat(file.fileno())
+            if stat.S_ISREG(status.st_mode):
+                size = status.st_size
+        yield _CountedFile(path, file, wait, size=size)
     finally:
         with suppress(OSError):  # all data has been read
             file.close()
-
-
-def _size(file: Any) -> int | None:
-    status = os.fstat(file.fileno())
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
@@ -294,11 +307,13 @@ def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
         if len(head) >= LONGEST_MAGIC or (not piece and (b"\n" in head or find_decoder(head))):
             break
 
-    start = find_decoder(head)
-    file.step = _READ_SIZE if start else block_size
     whole: Iterator[bytes] = chain(taken, pieces)
+    start = find_decoder(head)
     if start:
+        file.step = _READ_SIZE
         whole = decompress(whole, start, path=file.path)
+    else:
+        file.step = block_size
     return refusing_binary(file.path, whole)
 
 
@@ -312,7 +327,8 @@ def _whole_lines(pieces: Iterable[bytes], block_size: int, most: int | None) -> 
     size = n_rest = 0
     for piece in pieces:
         size += len(piece)
-        if cut := piece.rfind(b"\n") + 1:
+        cut = piece.rfind(b"\n") + 1
+        if cut:
             whole += [*rest, piece[:cut]]
             rest = []
             n_rest = 0
@@ -335,8 +351,10 @@ def checked_blocks(block: Block, errors: Errors) -> Iterator[Block]:
     try:
         checked = checked_block(block, errors)
     except CorpusError:
-        if data := block.data[: block.data.rfind(b"\n", 0, first_fault(block.data)) + 1]:
-            yield replace(block, data=data, n_lines=n_line_ends(data))
+        end = block.data.rfind(b"\n", 0, first_fault(block.data)) + 1
+        if end:
+            data = block.data[:end]
+            yield replace(block, data=data, n_lines=count_lines(data))
         raise
     yield checked
 
@@ -354,7 +372,8 @@ def checked_block(block: Block, errors: Errors) -> Block:
         repaired = line.decode(errors="replace").encode()
         if repaired != line:
             bad_lines.append(number)
-            repaired = b"" if dropped else repaired
+            if dropped:
+                continue
         lines.append(repaired)
     return replace(block, data=b"".join(lines), bad_lines=tuple(bad_lines), dropped=dropped)
 
@@ -365,10 +384,11 @@ def utf8_error(block: Block) -> CorpusError:
     start = block.data.rfind(b"\n", 0, fault) + 1
     line = block.first_line + block.data.count(b"\n", 0, start)
     column = len(block.data[start:fault].decode()) + 1
-    message = f"invalid UTF-8 byte 0x{block.data[fault]:02x} at column {column}"
-    where = f"{shown_path(block.path)}:{line}"
-    remedy = "convert the file or pass"
-    return CorpusError(f"{where}: {message}; {remedy}", hint={"errors": "replace"})
+    return CorpusError(
+        f"{shown_path(block.path)}:{line}: invalid UTF-8 byte 0x{block.data[fault]:02x} "
+        f"at column {column}; convert the file or pass",
+        hint={"errors": "replace"},
+    )
 
 
 def smaller_blocks(block: Block, most: int) -> Iterator[Block]:
@@ -383,7 +403,7 @@ def smaller_blocks(block: Block, most: int) -> Iterator[Block]:
     first_line = block.first_line
     for start, end in line_spans(block.data, most):
         data = block.data[start:end]
-        n_lines = data.count(b"\n") + (not data.endswith(b"\n"))
+        n_lines = count_lines(data)
         yield replace(block, first_line=first_line, n_lines=n_lines, data=data)
         first_line += n_lines
 
@@ -392,7 +412,9 @@ def line_spans(data: bytes, most: int) -> Iterator[tuple[int, int]]:
     """Divide a text into spans of whole lines, of at most `most` bytes each, or of one longer line."""
     start = 0
     while start < len(data):
-        end = data.rfind(b"\n", start, start + most) + 1
-        end = end or data.find(b"\n", start + most) + 1 or len(data)
+        last = data.rfind(b"\n", start, start + most)
+        if last < 0:
+            last = data.find(b"\n", start + most)
+        end = last + 1 or len(data)
         yield start, end
         start = end

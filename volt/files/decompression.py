@@ -14,9 +14,8 @@ from typing import Any
 from volt.errors import CorpusError, shown_path
 from volt.files.text_checks import n_line_ends
 
-_MOST = (
-    512 << 20
-)  # bytes of a dictionary (xz) or window (zstd): four times what their highest levels need
+# Bytes of a dictionary (xz) or window (zstd): four times as many as their highest levels need.
+_MOST = 512 << 20
 _PIECE = 1 << 20  # bytes of text at a time
 _ZSTD_STEP = 4 << 10  # compressed bytes at a time: four may become 128 KB, which come all at once
 
@@ -26,9 +25,9 @@ StartDecoder = Callable[[], Any]  # returns a library's decoder of one member
 
 
 def _gzip() -> Any:
-    from isal import igzip_lib
+    from isal.igzip_lib import DECOMP_GZIP, IgzipDecompressor
 
-    return igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
+    return IgzipDecompressor(flag=DECOMP_GZIP)
 
 
 def _zstd() -> Any:
@@ -51,13 +50,15 @@ LONGEST_MAGIC = 8  # bytes that are enough to detect compression
 
 def find_decoder(head: bytes) -> StartDecoder | None:
     """Return the factory of decoders for a file that begins with `head` (8 bytes); None if it is not compressed."""
-    return next((start for magic, start in _DECODERS.items() if head.startswith(magic)), None)
+    for magic, start in _DECODERS.items():
+        if head.startswith(magic):
+            return start
+    return None
 
 
 def _texts(decoder: Any, data: bytes) -> Iterator[bytes]:
     if not hasattr(decoder, "needs_input"):  # zstd, which returns all text at once
-        text = decoder.decompress(data)
-        yield from (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
+        yield from _steps(decoder.decompress(data), _PIECE)
         return
     yield decoder.decompress(data, _PIECE)
     while not decoder.eof and not decoder.needs_input:
@@ -76,8 +77,9 @@ def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> It
             n_lines += n_line_ends(text)
             yield text
     except EOFError:
-        message = f"{where}: truncated after line {n_lines}; copy or compress it again"
-        raise CorpusError(message) from None
+        raise CorpusError(
+            f"{where}: truncated after line {n_lines}; copy or compress it again"
+        ) from None
     except _TrailingError:
         raise CorpusError(
             f"{where}: bytes that are not compressed follow the last line, {n_lines}; "
@@ -89,8 +91,9 @@ def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> It
                 f"{where}: decompression needs more than {_MOST >> 20} MB of memory; "
                 "compress it again at a lower level"
             ) from None
-        message = f"{where}: corrupt after line {n_lines} ({error}); copy it again"
-        raise CorpusError(message) from error
+        raise CorpusError(
+            f"{where}: corrupt after line {n_lines} ({error}); copy it again"
+        ) from error
 
 
 class _TrailingError(Exception):

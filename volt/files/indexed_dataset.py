@@ -138,9 +138,11 @@ def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
     kind = dtype_of(dtype)
     ids = np.frombuffer(data, kind, len(data) // kind.itemsize)
     result = IndexedIds(prefix, dtype, sizes, pointers, ids, bounds)
-    if n and sizes[-1] < 0:
-        raise result._damaged(n - 1, f"has {sizes[-1]} ids")
-    expected = result._end(-1) if n else 0
+    expected = 0
+    if n:
+        if sizes[-1] < 0:
+            raise result._damaged(n - 1, f"has {sizes[-1]} ids")
+        expected = result._end(-1)
     if len(data) != expected:
         raise CorpusError(
             f"{shown_path(prefix + BIN)}: has {len(data):,} bytes, "
@@ -151,46 +153,56 @@ def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
 
 def _layout(prefix: str, index: bytes | mmap.mmap) -> tuple[str, int, int, int | None]:
     """Return an index's dtype, number of sentences, first byte of sizes, and number of bounds (None for fairseq)."""
-    _, version, code, count = _header(prefix, index)
+    if index[: len(_OLD_MAGIC)] == _OLD_MAGIC:
+        raise _bad_index(
+            prefix,
+            "is in fairseq's older index format",
+            "binarize the text again as mmap",
+        )
+    if not MAGIC.startswith(index[: len(MAGIC)]):
+        raise _bad_index(
+            prefix,
+            "is not an index of fairseq or Megatron, which starts with MMIDIDX",
+            "check the path",
+        )
+    if len(index) < HEAD.size:
+        raise _bad_index(
+            prefix, f"has {counted(len(index), 'byte')}, but a header needs {HEAD.size}"
+        )
+    _, version, code, count = HEAD.unpack_from(index)
     if version != VERSION:
         raise _bad_index(prefix, f"the format version is {version}, but VOLT reads only {VERSION}")
     if code in _FLOATS:
-        fault = "contains floating-point numbers, which are not ids"
-        raise _bad_index(prefix, fault, "give another file")
+        raise _bad_index(
+            prefix,
+            "contains floating-point numbers, which are not ids",
+            "give another file",
+        )
     names = {code: name for name, code in CODES.items()}
     if code not in names:
         raise _bad_index(prefix, f"the code {code} stands for no dtype")
+    dtype = names[code]
 
     size = HEAD.size + 12 * count
     if len(index) == size:
-        return names[code], count, HEAD.size, None
+        return dtype, count, HEAD.size, None
     start = HEAD.size + _COUNT.size
     if len(index) >= start:
-        (n_bounds,) = _COUNT.unpack(index[HEAD.size : start])
+        (n_bounds,) = _COUNT.unpack_from(index, HEAD.size)
         more = len(index) - size - _COUNT.size - 8 * n_bounds
         if not more:
-            return names[code], count, start, n_bounds
+            return dtype, count, start, n_bounds
         if more == count:
-            fault = "is a multimodal index of Megatron"
-            raise _bad_index(prefix, fault, "give an index of text")
+            raise _bad_index(
+                prefix,
+                "is a multimodal index of Megatron",
+                "give an index of text",
+            )
     raise _bad_index(
         prefix,
         f"has {len(index):,} bytes, but {counted(count, 'sentence')} need {size:,}, "
         "or more with Megatron's bounds of documents",
     )
-
-
-def _header(prefix: str, index: bytes | mmap.mmap) -> tuple[Any, ...]:
-    if index[: len(_OLD_MAGIC)] == _OLD_MAGIC:
-        fault = "is in fairseq's older index format"
-        raise _bad_index(prefix, fault, "binarize the text again as mmap")
-    if not MAGIC.startswith(index[: len(MAGIC)]):
-        fault = "is not an index of fairseq or Megatron, which starts with MMIDIDX"
-        raise _bad_index(prefix, fault, "check the path")
-    if len(index) < HEAD.size:
-        fault = f"has {counted(len(index), 'byte')}, but a header needs {HEAD.size}"
-        raise _bad_index(prefix, fault)
-    return HEAD.unpack(index[: HEAD.size])
 
 
 def _mapped(path: str) -> bytes | mmap.mmap:
@@ -229,7 +241,6 @@ class IdsWriter:
         self._data = data
         self._has_documents = has_documents
         self._file_dtype = dtype_of(dtype)
-        self._info = np.iinfo(self._file_dtype)
         self._sizes = [np.zeros(0, "<i4")]
         self._starts = [np.zeros(0, np.bool_)]
 
@@ -251,18 +262,19 @@ class IdsWriter:
             raise ConfigError(
                 f"the sum of sizes is {sizes.sum():,}, but there are {len(ids):,} ids; give all sizes"
             )
-        least = int(self._info.min)
-        most = int(self._info.max)
-        for id_ in (int(ids.min(initial=0)), int(ids.max(initial=0))):
-            if not least <= id_ <= most:
+        limits = np.iinfo(self._file_dtype)
+        for id_ in map(int, (ids.min(initial=0), ids.max(initial=0))):
+            if not limits.min <= id_ <= limits.max:
                 raise ConfigError(
-                    f"id {id_:,} does not fit: {self.dtype} allows {least:,} to {most:,}; "
-                    "choose another dtype"
+                    f"id {id_:,} does not fit: {self.dtype} allows {limits.min:,} "
+                    f"to {limits.max:,}; choose another dtype"
                 )
         self._data.write(ids.astype(self._file_dtype, copy=False).tobytes())
         self._sizes.append(sizes.astype("<i4"))
+        if starts is None:
+            starts = np.ones(len(sizes), np.bool_)
         if self._has_documents:
-            self._starts.append(np.ones(len(sizes), np.bool_) if starts is None else starts)
+            self._starts.append(starts)
 
     def write_index(self, file: BinaryIO) -> None:
         sizes = np.concatenate(self._sizes)
@@ -272,12 +284,12 @@ class IdsWriter:
         if self._has_documents:
             file.write(_COUNT.pack(np.count_nonzero(starts) + 1))
         file.write(sizes.tobytes())
-        before = 0
+        end = 0
         for first in range(0, len(sizes), _SPAN):
-            lengths = np.cumsum(sizes[first : first + _SPAN], dtype=np.int64)
-            ends = before + self._file_dtype.itemsize * lengths
-            file.write(np.concatenate([[before], ends[:-1]]).astype("<i8").tobytes())
-            before = int(ends[-1])
+            n_bytes = self._file_dtype.itemsize * sizes[first : first + _SPAN].astype("<i8")
+            ends = end + np.cumsum(n_bytes)
+            file.write((ends - n_bytes).tobytes())
+            end = ends[-1]
         if self._has_documents:
             for first in range(0, len(starts), _SPAN):
                 bounds = first + np.flatnonzero(starts[first : first + _SPAN])

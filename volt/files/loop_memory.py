@@ -23,9 +23,7 @@ def aligned(n: int) -> NDArray[np.uint64]:
 
 
 def longer(array: NDArray[Any], length: int) -> NDArray[Any]:
-    new = np.zeros(length, array.dtype)
-    new[: len(array)] = array
-    return new
+    return np.pad(array, (0, length - len(array)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +61,9 @@ class PaddedMemory:
         size = len(text)
         if padded and not isinstance(text, FileSpan):
             return Padded(np.frombuffer(text, np.uint8), size, separator)
-        if len(self._whole) < size + 1 + PADDING:
-            self._whole = np.empty(size + 1 + PADDING, np.uint8)
+        length = size + 1 + PADDING
+        if len(self._whole) < length:
+            self._whole = np.empty(length, np.uint8)
         whole = self._whole
         if isinstance(text, FileSpan):
             text.read_into(whole[:size].data)

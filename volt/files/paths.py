@@ -39,18 +39,25 @@ def identity_of(path: str) -> Identity:
 
     For a URL: path, size, version (0 if unknown), and a digest of the query, which may contain secrets.
     """
-    if url := url_of(path):
-        query = same(url).partition("?")[2] if is_web(url) else ""
-        return bare(same(url)), *remote.look(url).stamp, remote.number_of(query)
+    url = url_of(path)
+    if url:
+        key = same(url)
+        query = ""
+        if is_web(key):
+            query = key.partition("?")[2]
+        return bare(key), *remote.look(url).stamp, remote.number_of(query)
     status = os.stat(path)
     return os.path.abspath(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _look(path: str | os.PathLike[str]) -> remote.RemoteStat:
-    if url := url_of(path):
+    url = url_of(path)
+    if url:
         return remote.look(url)
     status = os.stat(_local(path))
-    size = status.st_size if stat.S_ISREG(status.st_mode) else None
+    size = None
+    if stat.S_ISREG(status.st_mode):
+        size = status.st_size
     return remote.RemoteStat(size, status.st_mtime_ns, stat.S_ISDIR(status.st_mode))
 
 
@@ -60,13 +67,19 @@ def _local(path: str | os.PathLike[str]) -> str:
 
 def total_size(paths: Iterable[str]) -> int | None:
     """Return the total size in bytes; None if one size is unknown."""
-    sizes = list(map(size_of, paths))
-    return None if None in sizes else sum(filter(None, sizes))
+    total = 0
+    for path in paths:
+        size = size_of(path)
+        if size is None:
+            return None
+        total += size
+    return total
 
 
 def exists(path: str | os.PathLike[str]) -> bool:
     """Check whether a path or URL of any kind exists. Raises VoltError if a server fails."""
-    if not (url := url_of(path)):
+    url = url_of(path)
+    if not url:
         return os.path.lexists(_local(path))
     try:
         remote.look(url)
@@ -81,7 +94,8 @@ def check_readable(path: str | os.PathLike[str], *, kind: type[VoltError]) -> No
     """Raise an error of class `kind` if a path or URL cannot be read."""
     place = _local(path)
     try:
-        if url := url_of(path):
+        url = url_of(path)
+        if url:
             remote.look(url)
         elif place == "-" or os.access(place, os.R_OK):
             return
@@ -92,16 +106,20 @@ def check_readable(path: str | os.PathLike[str], *, kind: type[VoltError]) -> No
 
 
 def check_files(paths: Iterable[str], why: str) -> list[str]:
-    """Return the paths. Raises ConfigError, which starts with the reason, if one of them, such as stdin, is not a file.
+    """Return the paths. Raises ConfigError, with the reason `why`, for stdin, a pipe, a device or a folder.
 
     A missing file passes; reading it raises the error.
     """
     paths = list(paths)
     for path in paths:
-        if path == "-" or (os.path.exists(plain_path(path)) and not is_file(path)):
-            name = "stdin" if path == "-" else shown_path(path)
-            remedy = "write its lines to a file, and give the file's path"
-            raise ConfigError(f"{name}: {why} files; {remedy}")
+        name = shown_path(path)
+        if path == "-":
+            name = "stdin"
+        elif is_file(path) or not os.path.exists(plain_path(path)):
+            continue
+        raise ConfigError(
+            f"{name}: {why} files; write its lines to a file, and give the file's path"
+        )
     return paths
 
 
@@ -138,21 +156,21 @@ def expand_user(path: str) -> str:
 
     def value(variable: re.Match[str]) -> str:
         name = variable[1] or variable[2]
-        if name in os.environ:
-            return os.environ[name]
-        remedy = "set it, or write the path out"
-        raise ConfigError(f"{shown_path(path)}: the variable {name} is not set; {remedy}")
+        if name not in os.environ:
+            raise ConfigError(
+                f"{shown_path(path)}: the variable {name} is not set; set it, or write the path out"
+            )
+        return os.environ[name]
 
-    home = result = ""
-    rest = path
-    if path.startswith("~") and url_of(path) is None:
-        home, slash, rest = path.partition("/")
-        result = os.path.expanduser(home)
-        if result == home:
-            remedy = "write the path out"
-            raise ConfigError(f"{shown_path(path)}: the home folder {home} is not known; {remedy}")
-        result += slash
-    return result + _VARIABLE.sub(value, rest)
+    if url_of(path) or not path.startswith("~"):
+        return _VARIABLE.sub(value, path)
+    user, slash, rest = path.partition("/")
+    home = os.path.expanduser(user)
+    if home == user:
+        raise ConfigError(
+            f"{shown_path(path)}: the home folder {user} is not known; write the path out"
+        )
+    return home + slash + _VARIABLE.sub(value, rest)
 
 
 def stands_for_several(path: str) -> bool:
@@ -161,7 +179,8 @@ def stands_for_several(path: str) -> bool:
     >>> stands_for_several("*.tsv"), stands_for_several("https://host/a.txt?key=5")
     (True, False)
     """
-    if url := url_of(path):
+    url = url_of(path)
+    if url:
         return remote.has_magic(url)
     return glob.has_magic(path) and not os.path.lexists(path)
 
@@ -171,36 +190,40 @@ _NO_FILES = "the directory contains no files"
 
 
 def _expand_one(source: str) -> list[str]:
-    if url := url_of(source):
-        return _files_of_url(url)
+    url = url_of(source)
+    if url:
+        try:
+            paths = remote.files_at(url)
+        except OSError as error:
+            raise unreadable(url, error, kind=CorpusError) from error
+        fault = _NO_MATCH if remote.has_magic(url) else _NO_FILES
+    else:
+        paths, fault = _local_files(source)
+    if paths:
+        return paths
+
+    scheme = foreign_scheme(source)
+    if scheme:
+        fault = f"{scheme}:// is not supported; copy it, or use one of {SCHEMES}"
+    else:
+        fault += "; check the path"
+    raise CorpusError(f"{shown_path(url or source)}: {fault}")
+
+
+def _local_files(source: str) -> tuple[list[str], str]:
+    """Return the files of a path or pattern, and the error if there are none."""
     matches = [source]
     if source != "-" and not os.path.lexists(source):
         matches = sorted(path for path in _matches(source) if not _is_pipe(path))
-    paths = list[str]()
-    for match in matches:
-        paths += _files_below(match) if os.path.isdir(match) else [match]
-    if paths:
-        last_of_each = {os.path.normpath(path): path for path in reversed(paths)}
-        return list(last_of_each.values())[::-1]
-
-    if scheme := foreign_scheme(source):
-        fault = f"{scheme}:// is not supported; copy it, or use one of {SCHEMES}"
-        raise CorpusError(f"{shown_path(source)}: {fault}")
-    fault = _NO_FILES
     if not matches:
-        fault = _NO_MATCH if glob.has_magic(source) else "no such file"
-    raise CorpusError(f"{shown_path(source)}: {fault}; check the path")
+        return [], _NO_MATCH if glob.has_magic(source) else "no such file"
 
-
-def _files_of_url(url: str) -> list[str]:
-    try:
-        result = remote.files_at(url)
-    except OSError as error:
-        raise unreadable(url, error, kind=CorpusError) from error
-    if not result:
-        fault = _NO_MATCH if remote.has_magic(url) else _NO_FILES
-        raise CorpusError(f"{shown_path(url)}: {fault}; check the path")
-    return result
+    files = dict[str, str]()
+    for match in matches:
+        for path in _files_below(match) if os.path.isdir(match) else [match]:
+            key = os.path.normpath(path)
+            files[key] = files.pop(key, path)  # in the order of last occurrence
+    return list(files.values()), _NO_FILES
 
 
 def _matches(pattern: str) -> list[str]:
@@ -209,12 +232,16 @@ def _matches(pattern: str) -> list[str]:
     if "**" not in parts:
         return glob.glob(pattern)
     place = parts.index("**")
-    start = "".join(f"{part}/" for part in parts[:place])
     rest = "/".join(parts[place + 1 :]) or "*"
+    bases = [""]
+    if place:
+        bases = glob.glob("/".join(parts[:place]) + "/")
     result = list[str]()
-    for base in glob.glob(start) if start else [""]:
+    for base in bases:
         for folder, _ in _walk(base or ".", onerror=None):
-            inside = os.path.join(folder, "").removeprefix("" if base else "./")
+            inside = os.path.join(folder, "")
+            if not base:
+                inside = inside.removeprefix("./")
             result += _matches(glob.escape(inside) + rest)
     return result
 
@@ -222,12 +249,12 @@ def _matches(pattern: str) -> list[str]:
 def _walk(base: str, *, onerror: Any) -> Iterator[tuple[str, list[str]]]:
     """Yield a folder and all folders below it, each with its files; without hidden folders and files."""
     for folder, inner, names in os.walk(base, onerror=onerror):
-        inner[:] = _visible(inner)
-        yield folder, _visible(names)
+        inner[:] = filter(_is_visible, inner)
+        yield folder, list(filter(_is_visible, names))
 
 
-def _visible(names: list[str]) -> list[str]:
-    return [name for name in names if not name.startswith(".")]
+def _is_visible(name: str) -> bool:
+    return not name.startswith(".")
 
 
 def _is_pipe(path: str) -> bool:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from os import path as os_path
 from typing import TypeVar
 
 from volt import arguments
@@ -36,7 +35,7 @@ from volt.files.small_files import is_compressed
 from volt.files.text_checks import (
     BYTE_ORDER_MARK,
     HEAD_SIZE,
-    n_line_ends,
+    count_lines,
     overlong,
     refuse_binary,
     refuse_long,
@@ -78,7 +77,8 @@ class Descriptor:
             return remote.read_range(self.path, start, size)
 
     def read_some(self, start: int, size: int) -> bytes:
-        if not (data := self.read(start, size)):
+        data = self.read(start, size)
+        if not data:
             raise shortened(self.path)
         return data
 
@@ -165,8 +165,9 @@ def open_plain(path: str) -> Descriptor | None:
     if not os.path.isfile(path) or not os.path.getsize(path):
         return None
     file = Descriptor(path)
-    is_compressed = find_decoder(file.read(0, LONGEST_MAGIC))
-    return None if is_compressed else file
+    if find_decoder(file.read(0, LONGEST_MAGIC)):
+        return None
+    return file
 
 
 def file_spans(
@@ -227,14 +228,17 @@ def ranges_of(path: str, *, size: int = RANGE_SIZE) -> list[FileRange]:
     """
     step = arguments.whole(size, "size", low=1)
     with suppress(CorpusError, OSError):  # reading it raises the error
-        if url := url_of(path):
+        url = url_of(path)
+        if url:
             place = url
             end, version = remote.look(url).stamp
+            can_divide = end > step and _can_divide(url, version)
         else:
             place = plain_path(path)
-            end = os_path.getsize(place)
+            end = os.path.getsize(place)
             version = 0
-        if end > step and (_can_cut(url, version) if url else can_span(place)):
+            can_divide = end > step and can_span(place)
+        if can_divide:
             starts = range(0, end, step)
             return [FileRange(place, at, min(end, at + step), end, version) for at in starts]
     return []
@@ -251,7 +255,7 @@ def packed_ranges(path: str, n: int) -> list[FileRange]:
     """
     with suppress(CorpusError, OSError):  # reading it raises the error
         if url_of(path) is None and is_compressed(path):
-            size = os_path.getsize(plain_path(path))
+            size = os.path.getsize(plain_path(path))
             cuts = pairwise(size * number // n for number in range(n + 1))
             for block in read_blocks(path, block_size=_SAMPLE, checked=False, max_line=None):
                 ratio = max(1, len(block.data)) / block.n_raw_bytes
@@ -270,9 +274,12 @@ def _packed_blocks(part: FileRange, *, block_size: int, max_line: int | None) ->
         end = _line_start(block.data, stop - n_before)
         if first < end:
             text = block.data[first:end]
-            first_line = block.first_line + n_line_ends(block.data[:first])
-            n_lines = n_line_ends(text) + (not text.endswith(b"\n"))
-            yield replace(block, first_line=first_line, n_lines=n_lines, data=text)
+            yield replace(
+                block,
+                first_line=block.first_line + count_lines(block.data[:first]),
+                n_lines=count_lines(text),
+                data=text,
+            )
         n_before += len(block.data)
         if n_before >= stop:
             return
@@ -287,14 +294,16 @@ def _line_start(data: bytes, place: float) -> int:
     return data.find(b"\n", int(place) - 1) + 1 or len(data)
 
 
-def _can_cut(url: str, version: int) -> bool:
+def _can_divide(url: str, version: int) -> bool:
     if not version or find_decoder(remote.read_range(url, 0, LONGEST_MAGIC)):
         return False
     return remote.has_ranges(url)
 
 
 def _opened(part: FileRange) -> Descriptor:
-    stamp = (part.size, part.version) if url_of(part.path) else None
+    stamp = None
+    if url_of(part.path):
+        stamp = part.size, part.version
     return Descriptor(part.path, stamp=stamp)
 
 
@@ -306,19 +315,24 @@ def read_range(
     max_line: int | None = MAX_LINE,
 ) -> Iterator[Block]:
     """Yield the blocks of a range as `read_blocks` does."""
-    cut = _packed_blocks if part.ratio else _plain_blocks
-    for block in cut(part, block_size=block_size, max_line=max_line):
+    blocks = _packed_blocks if part.ratio else _plain_blocks
+    for block in blocks(part, block_size=block_size, max_line=max_line):
         yield from checked_blocks(block, errors)
 
 
 def _plain_blocks(part: FileRange, *, block_size: int, max_line: int | None) -> Iterator[Block]:
     file = _opened(part)
     refuse_binary(part.path, file.read_some(0, min(HEAD_SIZE, part.size)))
+    first_line = 1
+    if part.start:
+        first_line = part.first_line
     longest = (max_line or part.size) + len(BYTE_ORDER_MARK)
-    pieces = _pieces(file, part, min(part.size, part.stop + longest), block_size)
-    first_line = part.first_line if part.start else 1
     yield from blocks_of(
-        file, pieces, block_size=block_size, max_line=max_line, first_line=first_line
+        file,
+        _pieces(file, part, min(part.size, part.stop + longest), block_size),
+        block_size=block_size,
+        max_line=max_line,
+        first_line=first_line,
     )
 
 
@@ -347,4 +361,6 @@ def _pieces(file: Descriptor, part: FileRange, far: int, step: int) -> Iterator[
 
 
 def _first_byte(file: Descriptor, part: FileRange) -> int:
-    return file.line_end(part.start, part.stop) if part.start else 0
+    if not part.start:
+        return 0
+    return file.line_end(part.start, part.stop)

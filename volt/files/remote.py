@@ -11,7 +11,7 @@ import fnmatch
 import os
 import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from threading import Lock
@@ -25,8 +25,18 @@ _CONNECT = 15  # seconds within which a server must accept a connection
 _SILENT = 20  # seconds within which it must send its next bytes
 _SLOWEST = 50_000  # bytes per second of an upload; below, it counts as broken
 _LIBRARIES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub"}
-_ETAGS = "ETag", "etag", "md5Hash", "blob_id"
-_TIMES = "LastModified", "last_modified", "Last-Modified", "created", "mtime"
+# Names of ETags, then of modification times.
+_VERSIONS = (
+    "ETag",
+    "etag",
+    "md5Hash",
+    "blob_id",
+    "LastModified",
+    "last_modified",
+    "Last-Modified",
+    "created",
+    "mtime",
+)
 # A network raises none of these.
 _FINAL = NotImplementedError, TypeError, ValueError, LookupError, AttributeError
 # Errors of botocore that a network causes.
@@ -76,8 +86,7 @@ def look(url: str) -> RemoteStat:
     if is_web(url) and bare(url).endswith("/"):
         return RemoteStat(None, 0, is_folder=True)
     details = ask(url, lambda system, path: system.info(path))
-    versions = map(details.get, _ETAGS + _TIMES)
-    version = next(filter(None, versions), "")
+    version = next(filter(None, map(details.get, _VERSIONS)), "")
     is_folder = details.get("type") == "directory"
     return RemoteStat(details.get("size"), number_of(str(version)), is_folder)
 
@@ -132,7 +141,8 @@ def ask(url: str, question: Callable[[Any, str], T]) -> T:
 
 def pause(retries: Retries, error: Exception) -> None:
     """Wait before a retry. Raises OSError if a retry cannot help, or the time for retries is over."""
-    if (final := failure(error)) is not None:
+    final = failure(error)
+    if final:
         raise final from error
     cause = _cause(error)
     retries.pause(message_of(cause), wait=requested_wait(_headers(cause).get("retry-after")))
@@ -154,39 +164,41 @@ def failure(error: Exception) -> OSError | None:
     if "TooManyRedirects" in kinds:  # of aiohttp, without a message
         return ServerError(errno.EIO, "the server redirects in a loop")
 
-    is_refused = 400 <= status < 500 and status not in _TEMPORARY
-    is_local = "BotoCoreError" in kinds and kinds.isdisjoint(_OF_NETWORK)
-    if is_refused or is_local or status == 501 or isinstance(cause, _FINAL) or _is_unknown(cause):
+    is_final = (
+        isinstance(cause, _FINAL)
+        or (400 <= status < 500 and status not in _TEMPORARY)
+        or status == 501
+        or ("BotoCoreError" in kinds and kinds.isdisjoint(_OF_NETWORK))
+    )
+    for inner in causes(cause):
+        is_final |= isinstance(inner, socket.gaierror) and inner.errno == socket.EAI_NONAME
+    if is_final:
         return ServerError(errno.EIO, message_of(cause))
     return None
-
-
-def _is_unknown(error: Exception) -> bool:
-    """Check whether the server's name does not exist."""
-    return any(
-        isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_NONAME
-        for cause in causes(error)
-    )
 
 
 def system_of(url: str) -> tuple[Any, str]:
     """Return the fsspec file system of a URL, one per process, and the path in it."""
     if url.startswith(("s3://", "gs://")) and "@" in url.split("/")[2]:
-        message = "keys in a URL are not used; configure them for the library of this scheme"
-        raise RefusedError(errno.EACCES, message)
+        raise RefusedError(
+            errno.EACCES,
+            "keys in a URL are not used; configure them for the library of this scheme",
+        )
     scheme = url.partition(":")[0]
     key = os.getpid(), scheme
     if key not in _systems:
+        library = _LIBRARIES.get(scheme, "aiohttp")
         try:
             import fsspec
 
             system = fsspec.filesystem(scheme, **_options(scheme))
-            if _LIBRARIES.get(scheme) == "s3fs":
-                system.retries = 1  # only `ask` retries
-            _systems[key] = system
         except ImportError as error:
-            library = "fsspec" if error.name == "fsspec" else _LIBRARIES.get(scheme, "aiohttp")
+            if error.name == "fsspec":
+                library = "fsspec"
             raise missing(f"{scheme}:// needs {library}, which", extra="remote") from None
+        if library == "s3fs":
+            system.retries = 1  # only `ask` retries
+        _systems[key] = system
     return _systems[key], _systems[key]._strip_protocol(url)
 
 
@@ -197,8 +209,11 @@ def _options(scheme: str) -> dict[str, Any]:
     library = _LIBRARIES.get(scheme, "aiohttp")
     uncached: dict[str, Any] = {"use_listings_cache": False}
     if library == "s3fs":
-        retries = {"total_max_attempts": 1}
-        config = {"connect_timeout": _CONNECT, "read_timeout": _SILENT, "retries": retries}
+        config = {
+            "connect_timeout": _CONNECT,
+            "read_timeout": _SILENT,
+            "retries": {"total_max_attempts": 1},
+        }
         return uncached | {"config_kwargs": config | own.get("config_kwargs", {})}
     if scheme == "memory" or library == "huggingface_hub":
         return uncached
@@ -226,8 +241,9 @@ def _range(system: Any, path: str, start: int, end: int) -> bytes:
 
 def _cause(error: Exception) -> Exception:
     """Return an error's real cause, because fsspec reports every HTTP failure as a missing file."""
-    result = error.__cause__ if isinstance(error, FileNotFoundError) else None
-    return result if isinstance(result, Exception) else error
+    if isinstance(error, FileNotFoundError) and isinstance(error.__cause__, Exception):
+        return error.__cause__
+    return error
 
 
 def _status(error: Exception) -> int:
@@ -241,8 +257,11 @@ def _status(error: Exception) -> int:
 
 
 def _response(error: Exception) -> Any:
-    own = getattr(error, "response", None)
-    return getattr(error.__cause__, "response", None) if own is None else own
+    for place in (error, error.__cause__):
+        response = getattr(place, "response", None)
+        if response is not None:
+            return response
+    return None
 
 
 def _headers(error: Exception) -> Any:
@@ -260,11 +279,14 @@ def files_at(url: str) -> list[str]:
     """Return a file's URL, or the files of a folder or a pattern, sorted. Raises OSError."""
     if has_magic(url) and not _is_file(url):
         return sorted(_matching(url))
-    return sorted(_below(url.rstrip("/"))) if look(url).is_folder else [url]
+    if look(url).is_folder:
+        return sorted(_below(url.rstrip("/")))
+    return [url]
 
 
 def has_magic(url: str) -> bool:
-    return re.search(r"[*\[]" if is_web(url) else r"[*?\[]", bare(url)) is not None
+    characters = r"[*\[]" if is_web(url) else r"[*?\[]"
+    return re.search(characters, bare(url)) is not None
 
 
 def _is_file(url: str) -> bool:
@@ -276,17 +298,17 @@ def _is_file(url: str) -> bool:
 
 def _below(folder: str, depth: int | None = None) -> Iterator[str]:
     start = f"{folder}/"
-    scheme = folder.partition("://")[0]
-    urls: Iterator[str] = iter(())
+    urls: Iterable[str] = ()
     if is_web(folder):
         urls = _linked(start, depth)
     else:
+        scheme = folder.partition("://")[0]
         with suppress(FileNotFoundError):
             names = ask(folder, lambda system, path: system.find(path))
             urls = (f"{scheme}://{name.lstrip('/')}" for name in names)
     for url in urls:
-        parts = url.removeprefix(start).split("/")
-        if url.startswith(start) and not any(part[:1] in ("", ".") for part in parts):
+        inner = "/" + url.removeprefix(start)
+        if url.startswith(start) and not re.search(r"/(\.|/|\Z)", inner):
             yield url
 
 
@@ -301,21 +323,23 @@ def _linked(folder: str, depth: int | None) -> Iterator[str]:
 
 def _matching(pattern: str) -> Iterator[str]:
     parts = pattern.rstrip("/").split("/")
-    for fixed, part in enumerate(parts):
-        if fixed > 2 and has_magic(f"s3://{part}"):
+    for n_fixed, part in enumerate(parts):
+        if n_fixed > 2 and has_magic(f"s3://{part}"):
             break
     else:  # brackets in the host, as of IPv6
         return iter([pattern])
 
-    base = "/".join(parts[:fixed])
+    base = "/".join(parts[:n_fixed])
     depth = None
     if is_web(pattern) and "**" not in parts:
-        depth = len(parts) - fixed
-    wanted = re.compile("".join(map(_expression, parts[fixed:])) + "(?:/.*)?", re.DOTALL)
+        depth = len(parts) - n_fixed
+    expression = "".join(map(_expression, parts[n_fixed:]))
+    wanted = re.compile(f"{expression}(?:/.*)?", re.DOTALL)
     return (url for url in _below(base, depth) if wanted.fullmatch(url.removeprefix(base)))
 
 
 def _expression(part: str) -> str:
     if part == "**":
         return "(?:/[^/]*)*?"
-    return "/" + re.sub(r"\(\?s:(.*)\)\\Z", r"\1", fnmatch.translate(part)).replace(".*", "[^/]*")
+    expression = fnmatch.translate(part).removeprefix("(?s:").removesuffix(r")\Z")
+    return "/" + expression.replace(".*", "[^/]*")

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO
 
 from volt.errors import VoltError, shown_path, unreadable
 from volt.files import remote
@@ -33,8 +33,9 @@ class RemoteFile:
         self.url = url
         self.status = remote.look(url)
         if self.status.is_folder:
-            message = "is a folder; name the files in it, or the folder as a source"
-            raise IsADirectoryError(errno.EISDIR, message)
+            raise IsADirectoryError(
+                errno.EISDIR, "is a folder; name the files in it, or the folder as a source"
+            )
         self._pieces = self._all()
         self._rest = memoryview(b"")
 
@@ -68,7 +69,11 @@ class RemoteFile:
             yield from prefetch(self._in_one_go(done))
             if self.status.size is None:
                 return
-        if done > HEAD and remote.look(self.url) != self.status:
+        if done > HEAD:
+            self._check_unchanged()
+
+    def _check_unchanged(self) -> None:
+        if remote.look(self.url) != self.status:
             raise ChangedError(errno.ESTALE, "changed while it was read")
 
     def _ranges(self) -> Iterator[bytes]:
@@ -85,17 +90,14 @@ class RemoteFile:
         start, end = span
         try:
             data = remote.read_range(self.url, start, end - start)
+            if len(data) != end - start:
+                message = f"the server sent {len(data):,} of {end - start:,} bytes"
+                raise ServerError(errno.EIO, message)
         except ServerError as error:
-            self._refuse(error)
-        if len(data) != end - start:
-            message = f"the server sent {len(data):,} of {end - start:,} bytes"
-            self._refuse(ServerError(errno.EIO, message))
+            if error.errno != errno.ETIMEDOUT:
+                self._check_unchanged()
+            raise
         return data
-
-    def _refuse(self, error: OSError) -> NoReturn:
-        if error.errno != errno.ETIMEDOUT and remote.look(self.url) != self.status:
-            raise ChangedError(errno.ESTALE, "changed while it was read") from error
-        raise error
 
     def _in_one_go(self, done: int) -> Iterator[bytes]:
         retries = Retries(self.url)
@@ -107,8 +109,9 @@ class RemoteFile:
                     done += len(piece)
                 if self.status.size is None or done == self.status.size:
                     return
+                self._check_unchanged()
                 message = f"the answer ended after {done:,} of {self.status.size:,} bytes"
-                self._refuse(ServerError(errno.EIO, message))
+                raise ServerError(errno.EIO, message)
             except Exception as error:
                 if done > start:  # the server works again
                     retries = Retries(self.url)
@@ -120,8 +123,8 @@ class RemoteFile:
         system, path = remote.system_of(self.url)
         with system.open(path, block_size=0) as file:
             while piece := bytes(file.read(1 << 20)):
-                if rest := piece[passed:]:
-                    yield rest
+                if passed < len(piece):
+                    yield piece[passed:]
                 passed = max(0, passed - len(piece))
 
 
@@ -136,7 +139,8 @@ def local_copy(
 
     beside: path of the copy → paths next to it; files of these names in the URL's folder, if any, are fetched, too
     """
-    if (url := url_of(path)) is None:
+    url = url_of(path)
+    if not url:
         yield Path(path)
         return
     url_folder = url.rpartition("/")[0]
@@ -144,7 +148,8 @@ def local_copy(
         copy = folder / (name_of(url) or "file")
         try:
             _fetch(url, copy)
-            for other in beside(copy) if beside else ():
+            others = beside(copy) if beside else ()
+            for other in others:
                 if not other.exists() and other.parent == folder:
                     with suppress(FileNotFoundError):
                         _fetch(f"{url_folder}/{other.name}", other)

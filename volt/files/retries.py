@@ -25,7 +25,10 @@ _QUIET = 10.0  # seconds without success after which a warning is issued
 VARIABLE = "VOLT_RETRY_FOR"  # of the environment, so that child processes inherit it
 _DEFAULT = "5m"
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
-sleep, clock, draw = time.sleep, time.monotonic, random.uniform
+_NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
+sleep = time.sleep
+clock = time.monotonic
+draw = random.uniform
 
 
 class ServerError(OSError):
@@ -59,9 +62,9 @@ def patience() -> float:
 
 def _seconds(duration: str | float, name: str) -> float:
     text = str(duration)
-    if not (match := re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smh]?)", text)):
-        remedy = "give a duration, such as 30s, 10m or 2h"
-        raise ConfigError(f"{name} is {quoted(text)}; {remedy}")
+    match = re.fullmatch(rf"({_NUMBER})([smh]?)", text)
+    if not match:
+        raise ConfigError(f"{name} is {quoted(text)}; give a duration, such as 30s, 10m or 2h")
     return float(match[1]) * _UNITS[match[2]]
 
 
@@ -74,7 +77,7 @@ def requested_wait(header: str | None) -> float:
     from email.utils import parsedate_to_datetime  # takes a while
 
     text = (header or "").strip()
-    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text):
+    if re.fullmatch(_NUMBER, text):
         return float(text)
     with suppress(ValueError, OverflowError):
         return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
@@ -100,20 +103,22 @@ class Retries:
         self._n_tries += 1
         self._start = self._start or now
         passed = now - self._start
-        deadline = self._start + self._limit
-        if now >= deadline or passed + wait > self._limit:
-            tries = f"{counted(self._n_tries, 'try', 'tries')} in {passed:,.0f} s failed"
-            fault = f"{tries}, the last with: {message}"
+        limit = self._limit
+        if passed >= limit or passed + wait > limit:
+            fault = (
+                f"{counted(self._n_tries, 'try', 'tries')} in {passed:,.0f} s failed, "
+                f"the last with: {message}"
+            )
             if wait:
                 fault += f", and a request to wait {wait:,.0f} s"
             raise ServerError(errno.ETIMEDOUT, fault)
 
         if passed + wait >= _QUIET:
             host = "/".join(shown_path(self.url).split("/")[:3])
-            notice = f"{host} fails; requests are retried for {self._limit:,.0f} s"
+            notice = f"{host} fails; requests are retried for {limit:,.0f} s"
             warnings.warn(notice, RetryWarning, stacklevel=2)
 
-        longest = min(FIRST * 2 ** min(self._n_tries - 1, 20), LONGEST, self._limit * SHARE)
-        end = min(now + wait + draw(0, longest), deadline)
+        longest = min(FIRST * 2 ** min(self._n_tries - 1, 20), LONGEST, limit * SHARE)
+        end = now + min(wait + draw(0, longest), limit - passed)
         while (left := end - clock()) > 0:
             sleep(min(left, _STEP))

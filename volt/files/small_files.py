@@ -25,14 +25,17 @@ _MOST_IN_FRONT = 1 << 20  # compressed bytes that may precede the first text, as
 
 def read_bytes(path: str | Path, *, kind: type[VoltError], most: int | None = None) -> bytes:
     """Return the bytes of a file, decompressed. Raises an error if there are more than `most`."""
-    n_bytes = -1 if most is None else most + 1
+    n_bytes = -1
+    if most is not None:
+        n_bytes = most + 1
     data = read_start(path, n_bytes, kind=kind)
     if data.startswith(_PACKED):
         most = most or _MOST_UNPACKED
         data = _unpacked(path, data, kind=kind, most=most)
     if most is not None and len(data) > most:
         raise kind(
-            f"{shown_path(path)}: more than {most:,} bytes, too many for such a file; check the path"
+            f"{shown_path(path)}: more than {most:,} bytes, too many for such a file; "
+            "check the path"
         )
     return data
 
@@ -93,18 +96,20 @@ def decoded(path: str | Path, data: bytes, *, kind: type[VoltError], remedy: str
 
 def opened(path: str | Path, *, buffering: int = -1) -> BinaryIO | RemoteFile:
     """Open a local file or a URL. Raises OSError or ValueError."""
-    if (url := url_of(path)) is None:
-        return open(plain_path(os.fspath(path)), "rb", buffering)
-    from volt.files.remote_files import RemoteFile
+    url = url_of(path)
+    if url:
+        from volt.files.remote_files import RemoteFile
 
-    return RemoteFile(url)
+        return RemoteFile(url)
+    return open(plain_path(os.fspath(path)), "rb", buffering)
 
 
 def _unpacked(path: str | Path, data: bytes, *, kind: type[VoltError], most: int) -> bytes:
     """Decompress a file's data until there are more than `most` bytes; return other data unchanged."""
     from volt.files.decompression import decompress, find_decoder
 
-    if (start := find_decoder(data)) is None:
+    start = find_decoder(data)
+    if not start:
         return data
     result = bytearray()
     try:

@@ -17,7 +17,9 @@ _MOST_OF_COLUMN = 30  # characters
 
 def _ending(path: str) -> str:
     stem, ending = os.path.splitext(path)
-    return os.path.splitext(stem)[1] if ending in _PACKED else ending
+    if ending in _PACKED:
+        ending = os.path.splitext(stem)[1]
+    return ending
 
 
 def is_json_lines(path: str) -> bool:
@@ -45,7 +47,11 @@ def columns_in(path: str) -> str:
     """Describe the columns of a file whose first lines are those of a table; "" for text, JSON lines and Parquet."""
     if not is_file(path) or is_json_lines(path) or is_parquet(path):
         return ""
-    kind, separator = ("commas", ",") if _ending(path) == ".csv" else ("tabs", "\t")
+    kind = "tabs"
+    separator = "\t"
+    if _ending(path) == ".csv":
+        kind = "commas"
+        separator = ","
     blocks = read_blocks(path, block_size=_HEAD, errors="replace", max_line=None)
     head = next((block.data.decode() for block in blocks), "")
     filled = [line for line in head.split("\n") if line.strip()][:_HEAD_LINES]

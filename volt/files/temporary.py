@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import chain
@@ -32,7 +32,9 @@ def scratch_folder() -> Iterator[Path]:
             sweep(path, is_folder=True)
         handle, folder = _new_folder(place, prefix)
     except OSError as error:
-        name = f"TMPDIR={shown_path(requested)}" if requested else "temporary files"
+        name = "temporary files"
+        if requested:
+            name = f"TMPDIR={shown_path(requested)}"
         raise OutputError(
             f"{name}: no folder can be created there: {reason(error)}; "
             "set TMPDIR to a folder that can be written"
@@ -78,7 +80,7 @@ def temporary_file(place: Path, mode: int) -> Iterator[tuple[int, str]]:
 
 def _new_file(place: Path, mode: int) -> tuple[int, str]:
     names = _numbered(place)
-    for name in filter(os.path.lexists, names):
+    for name in names:
         sweep(name)
     drawn = (_name(place, int.from_bytes(os.urandom(4))) for _ in range(_N_DRAWN))
     for name in chain(names, drawn):
@@ -106,27 +108,23 @@ def sweep(path: Path | str, *, is_folder: bool = False) -> None:
             os.close(handle)
 
 
-def sweep_beside(places: Collection[Path]) -> list[Path]:
+def sweep_beside(places: Iterable[Path]) -> list[Path]:
     """Remove these outputs' temporary files whose writers have ended; return those that are still being written."""
-    existing = set[Path]()
-    for folder in {place.parent for place in places}:
-        existing.update(folder.glob(".*.part"))
-    files = list[Path]()
+    remaining = list[Path]()
     for place in places:
-        files += (path for path in map(Path, _numbered(place)) if path in existing)
-    for path in files:
-        sweep(path)
-    return [path for path in files if path.exists()]
+        for name in _numbered(place):
+            sweep(name)
+            if os.path.lexists(name):
+                remaining.append(Path(name))
+    return remaining
 
 
 def _lock(handle: int) -> bool:
     """Lock a file, if the file system has locks; return False if another process holds the lock."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
+    except OSError as error:
+        return not isinstance(error, BlockingIOError)
     return True
 
 
@@ -143,8 +141,8 @@ def _numbered(place: Path) -> list[str]:
 
 
 def _name(place: Path, number: int) -> str:
-    own = os.fsencode(place.name)
     name = place.name
-    if len(own) > _LONGEST:
-        name = blake2b(own, digest_size=16).hexdigest()
+    encoded = os.fsencode(name)
+    if len(encoded) > _LONGEST:
+        name = blake2b(encoded, digest_size=16).hexdigest()
     return os.path.join(place.parent, f".{name}.{number:08x}.part")

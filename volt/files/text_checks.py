@@ -25,8 +25,15 @@ _CONTROL_SHARE = 0.3
 _CONTROL_SHARE_OF_NO_TEXT = 0.05
 _CONTROL = bytes({*range(1, 32), 127} - set(b"\t\n\v\f\r\x1b"))
 
-# encoding: index of the ASCII byte, bytes per character
-_WIDE = {"UTF-16LE": (0, 2), "UTF-16BE": (1, 2), "UTF-32LE": (0, 4), "UTF-32BE": (3, 4)}
+_HALF = "every other byte is NUL"
+_MOST_BYTES = "three of four bytes are NUL"
+# encoding: index of the ASCII byte, bytes per character, description
+_WIDE = {
+    "UTF-16LE": (0, 2, _HALF),
+    "UTF-16BE": (1, 2, _HALF),
+    "UTF-32LE": (0, 4, _MOST_BYTES),
+    "UTF-32BE": (3, 4, _MOST_BYTES),
+}
 _SIGNATURES = {
     b"\xff\xfe\x00\x00": "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8",
     b"\x00\x00\xfe\xff": "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8",
@@ -48,7 +55,9 @@ def refuse_binary(path: str, head: bytes, *, is_all: bool = True) -> None:
 
     is_all: whether `head` has all these bytes; otherwise only signatures are checked
     """
-    if message := foreign(head) if is_all else _signature(head):
+    detect = foreign if is_all else _signature
+    message = detect(head)
+    if message:
         raise CorpusError(f"{shown_path(path)}: {message}")
 
 
@@ -82,38 +91,34 @@ def _signature(head: bytes) -> str | None:
 
 
 def _wide(head: bytes) -> str | None:
-    for name, (letters, step) in _WIDE.items():
+    for name, (letters, step, fault) in _WIDE.items():
         if len(head) < 2 * step or len(head) % step:
             continue
-        shares = [_nul_share(head[place::step]) for place in range(step)]
+        shares = [head[place::step].count(0) * step / len(head) for place in range(step)]
         if shares.pop(letters) == 0 and min(shares) >= 0.9:
-            message = "every other byte is NUL" if step == 2 else "three of four bytes are NUL"
-            return f"looks like {name[:6]} text ({message}); convert it: iconv -f {name} -t UTF-8"
+            return f"looks like {name[:6]} text ({fault}); convert it: iconv -f {name} -t UTF-8"
     return None
 
 
-def _nul_share(data: bytes) -> float:
-    return data.count(0) / max(1, len(data))
-
-
 def _control(head: bytes) -> str | None:
-    n_control = len(head) - len(head.translate(None, _CONTROL))
-    most = _CONTROL_SHARE if _is_start_of_utf8(head) else _CONTROL_SHARE_OF_NO_TEXT
-    if len(head) < _LEAST or (_nul_share(head) < _NUL_SHARE and n_control < most * len(head)):
+    size = len(head)
+    if size < _LEAST:
         return None
-    share = (n_control + head.count(0)) / len(head)
-    return (
-        f"looks like binary data ({share:.0%} of its first {len(head):,} bytes are control "
-        "characters); exclude it, or convert it to UTF-8"
-    )
-
-
-def _is_start_of_utf8(head: bytes) -> bool:
+    n_control = size - len(head.translate(None, _CONTROL))
+    most = _CONTROL_SHARE
     try:
         head.decode()
     except UnicodeDecodeError as error:
-        return error.reason == "unexpected end of data"
-    return True
+        if error.reason != "unexpected end of data":
+            most = _CONTROL_SHARE_OF_NO_TEXT
+
+    n_nul = head.count(0)
+    if n_nul < _NUL_SHARE * size and n_control < most * size:
+        return None
+    return (
+        f"looks like binary data ({(n_control + n_nul) / size:.0%} of its first {size:,} bytes "
+        "are control characters); exclude it, or convert it to UTF-8"
+    )
 
 
 def is_utf8(data: bytes) -> bool:
@@ -161,6 +166,11 @@ def n_line_ends(data: bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(data, np.uint8) == 0x0A))
 
 
+def count_lines(data: bytes) -> int:
+    """Return the number of lines, of which the last may have no line end."""
+    return n_line_ends(data) + (data != b"" and not data.endswith(b"\n"))
+
+
 def overlong(text: bytes, most: int) -> int:
     r"""Return where the first line of more than `most` bytes starts; −1 if there is none.
 
@@ -169,7 +179,8 @@ def overlong(text: bytes, most: int) -> int:
     """
     start = 0
     while len(text) - start > most:
-        if (end := text.rfind(b"\n", start, start + most + 1)) < 0:
+        end = text.rfind(b"\n", start, start + most + 1)
+        if end < 0:
             return start
         start = end + 1
     return -1
@@ -188,5 +199,8 @@ def long_line_error(path: str, line: int, most: int) -> LongLineError:
 
 def refuse_long(text: bytes, most: int | None, *, path: str, first_line: int) -> None:
     """Raise CorpusError if a line of the text has more than `most` bytes."""
-    if most is not None and (start := overlong(text, most)) >= 0:
+    if most is None:
+        return
+    start = overlong(text, most)
+    if start >= 0:
         raise long_line_error(path, first_line + text.count(b"\n", 0, start), most)

@@ -59,7 +59,9 @@ _GRACE = 2.0  # seconds to wait for threads to finish their calls
 
 def available_cores() -> int:
     """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def can_wait(pid: int) -> bool:
@@ -99,8 +101,9 @@ class _Threads:
     def run(self, task: ThreadTask[Any]) -> None:
         self._tasks.put(task)
         if len(self._threads) < self._n:
-            self._threads.append(Thread(target=self._work, daemon=True))
-            self._threads[-1].start()
+            thread = Thread(target=self._work, daemon=True)
+            thread.start()
+            self._threads.append(thread)
 
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
@@ -169,7 +172,8 @@ def in_order(
 
             if not waiting:
                 return
-            for _ in range(len(waiting) if awaited else 1):
+            n_due = len(waiting) if awaited else 1
+            for _ in range(n_due):
                 while not waiting[0].done() and threads.help():
                     pass
                 yield patiently(waiting.popleft())

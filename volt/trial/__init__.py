@@ -1,4 +1,4 @@
-"""Trials: train small language models on a text with vocabularies of several sizes, to find the best size.
+"""Trials: train language models on a text with vocabularies of several sizes; find the best size.
 
     text → train, dev, test → trainings of several sizes → bits per character by size → the best size
 

@@ -6,10 +6,12 @@ a kill: it does not count, and is removed when the file is opened for appending;
 again.
 
 >>> import tempfile
->>> with tempfile.TemporaryDirectory() as folder, Results.open(Path(folder) / "trial.jsonl") as results:
+>>> folder = tempfile.TemporaryDirectory()
+>>> with Results.open(Path(folder.name) / "trial.jsonl") as results:
 ...     results.add({"key": "size:4000|seed:1", "test": [2.5]})
 ...     "size:4000|seed:1" in results, len(results.rows)
 (True, 1)
+>>> folder.cleanup()
 """
 
 from __future__ import annotations
@@ -134,7 +136,10 @@ def score(row: Row, most: float = np.inf, *, along: str = "millions") -> float:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The scores of the sizes of a corpus; less is better. sizes: (n,) ascending;  scores: of each seed, by size."""
+    """The scores of the sizes of a corpus; less is better.
+
+    sizes: (n,) ascending;  scores: of each seed, by size
+    """
 
     corpus: str
     sizes: NDArray[np.int64]
@@ -149,5 +154,8 @@ class Curve:
         return float(self.means.min())
 
     def at(self, size: int) -> float:
-        """Interpolate the score of any size over log size; a size beyond the tried ones scores as the last one."""
+        """Interpolate the score of any size over log size.
+
+        A size beyond the tried ones has the score of the nearest one.
+        """
         return float(np.interp(np.log(size), np.log(self.sizes), self.means))

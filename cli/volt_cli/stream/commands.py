@@ -140,7 +140,7 @@ def audit_table(audit: Audit) -> Grid:
         numbers = (
             source.n_lines,
             source.epochs,
-            source.n_blocks,
+            source.n_parts,
             source.missing,
             source.repeated,
             source.uneven,

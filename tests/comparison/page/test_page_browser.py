@@ -29,6 +29,7 @@ CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the browser chromium is not installed")
 WAIT = 20_000  # milliseconds; generous, so that only what hangs fails
 WIDTHS = [1280, 390]
+KEYS = ["token", "count", "rank", "length", "appears", "peak", "peak_count", "scaffolding"]
 
 
 class Browsed:
@@ -220,8 +221,7 @@ def test_the_slider_is_fast(topics, record_property):
 def test_the_token_table_sorts(topics):
     """Number columns sort in both directions over all pages, with missing values last."""
     columns = topics_comparison().as_data()["tokens"]
-    keys = ["token", "count", "rank", "length", "appears", "peak", "peak_count", "scaffolding"]
-    for number, key in enumerate(keys[1:], start=2):
+    for number, key in enumerate(KEYS[1:], start=2):
         if key == "rank":
             continue  # sorted by rank at first, and below
         present = sorted(value for value in columns[key] if value is not None)
@@ -239,9 +239,8 @@ def test_the_token_table_sorts(topics):
 def test_the_token_table_shows_the_json(topics):
     """The cells of a row are the JSON's values of the token."""
     columns = topics_comparison().as_data()["tokens"]
-    keys = ["token", "count", "rank", "length", "appears", "peak", "peak_count", "scaffolding"]
     shown = list(zip(*(topics.column(number) for number in range(1, 9)), strict=True))
-    rows = {row[0]: row for row in zip(*(columns[key] for key in keys), strict=True)}
+    rows = {row[0]: row for row in zip(*(columns[key] for key in KEYS), strict=True)}
     assert shown == [rows[row[0]] for row in shown]
     assert [row[2] for row in shown] == list(range(1, len(shown) + 1))
     texts = topics.page.locator("#token-table tbody tr:first-child td").all_inner_texts()
@@ -347,16 +346,9 @@ def test_hostile_tokens_are_shown_as_text(browser, tmp_path, width):
         page.locator("#samples .piece").first.hover()
         page.locator("#chart-fertility .mark-symbol path").first.hover()
         assert page.evaluate("'broken' in window") is False
-        for inside in (
-            "main script",
-            "main img",
-            ".piece *",
-            "#tokens bdi > :not(.marker)",
-            ".source bdi *",
-        ):
-            assert page.locator(inside).count() == 0
-        for inside in ("#sources bdi *", "#systems bdi *", "#tooltip b *", "header bdi *"):
-            assert page.locator(inside).count() == 0
+        markup = "main script, main img, .piece *, #tokens bdi > :not(.marker), .source bdi *"
+        markup += ", #sources bdi *, #systems bdi *, #tooltip b *, header bdi *"
+        assert page.locator(markup).count() == 0
         shown = page.locator("#samples").inner_text()
         assert "⟨U+202E⟩" in shown
         assert not any(
@@ -395,14 +387,10 @@ def test_smallest_comparisons_have_a_page(browser, tmp_path, sizes):
     comparison = small_comparison(sizes)
     write_page(comparison, tmp_path / "small.html")
     with opened(browser, tmp_path / "small.html") as browsed:
-        assert browsed.page.locator("#chart-muv").count() == any(
-            step.muv is not None for step in comparison.search.steps
-        )
-        assert (
-            browsed.page.locator(".chart svg").count()
-            == browsed.page.locator(".chart").count()
-            >= 4
-        )
+        has_muv = any(step.muv is not None for step in comparison.search.steps)
+        assert browsed.page.locator("#chart-muv").count() == has_muv
+        n_charts = browsed.page.locator(".chart").count()
+        assert browsed.page.locator(".chart svg").count() == n_charts >= 4
 
 
 @pytest.mark.slow

@@ -110,7 +110,7 @@ def test_counts_stay_within_one_sample_of_the_requested_share(weights: tuple[Wei
 def test_a_source_without_a_weight_so_far_gives_nothing(
     weights: list[float], point: int, world: int
 ) -> None:
-    """Before the point at which it gets its first weight, no rank deals a turn to it."""
+    """No rank gives a turn to a source before the point at which its weight rises above 0."""
     late = Schedule(((0, 0.0), (point, 1.0)))
     for rank in range(world):
         turns = Mixture((1.0, *weights, late.of_rank(rank, world))).turns(400)
@@ -138,7 +138,7 @@ def test_counts_stay_strictly_within_one_of_the_whole_number_shares(
 def test_turns_do_not_depend_on_how_many_are_asked_for(
     weights: tuple[Weight, ...], sizes: list[int], cut: int
 ) -> None:
-    """In windows of any sizes, or resumed from counts, the turns are those asked for at once."""
+    """Turns are the same for any window sizes, and when resumed from counts."""
     whole = Mixture(weights).turns(300)
     mixture, parts = Mixture(weights), list[int]()
     while len(parts) < 300:
@@ -151,7 +151,7 @@ def test_turns_do_not_depend_on_how_many_are_asked_for(
 @settings(deadline=None, max_examples=examples(50))
 @given(alike_mixtures)
 def test_a_turn_goes_to_the_source_that_must_come_first(weights: tuple[Weight, ...]) -> None:
-    """Of the sources that are owed something, the one served is owed a whole sample soonest; of equals the first."""
+    """Each turn goes to the source whose next sample is due first; ties go to the first source."""
     shares, counts = shares_of(weights), [0] * len(weights)
     owed = [shares.owed(n) for n in range(1, 200)]
     for n, turn in enumerate(Mixture(weights).turns(100).tolist()):
@@ -167,7 +167,7 @@ def test_a_turn_goes_to_the_source_that_must_come_first(weights: tuple[Weight, .
 
 
 def test_counts_far_out_follow_at_once() -> None:
-    """A mixture resumed after 10¹² samples is where it must be: exact shares do not drift."""
+    """A mixture resumed after 10¹² samples has exact counts: shares do not drift."""
     n = 10**12
     mixture = Mixture((0.1, 0.2, 0.7), np.array([n // 10, n // 5, n - n // 10 - n // 5]))
     assert mixture.owed() == pytest.approx([n / 10, n / 5, 7 * n / 10], abs=1)
@@ -183,9 +183,7 @@ def test_counts_far_out_follow_at_once() -> None:
     [Schedule(((0, 0.0), (30, 0.0), (90, 1.0)), "linear"), Schedule(((0, 0.0), (40, 0.0)))], 20
 )
 def test_turns_end_where_no_weight_is_left(weights: list[Weight], n: int) -> None:
-    """When a source ends, the others share the turns for as long as one of them has a weight, or will have, and not one
-    turn more.
-    """
+    """After a source ends, turns continue for as long as another source has a weight, and no longer."""
     left = Mixture(
         (1.0, *weights),
         _counts(Mixture((1.0, *weights)).turns(n).tolist() or [0], len(weights) + 1)[-1],
@@ -266,7 +264,7 @@ MIXTURES: dict[str, tuple[Weight, ...]] = {
 
 @pytest.mark.parametrize("name", MIXTURES)
 def test_turns_of_mixtures(name: str) -> None:
-    """Turns, shares and debts along the way, and what follows when the first source ends."""
+    """Turns, shares and owed samples do not change, also after the first source ends."""
     mixture = Mixture(MIXTURES[name])
     text = "".join(map(str, mixture.turns(24).tolist()))
     text += f" {np.round(mixture.shares(), 9).tolist()} {np.round(mixture.owed(), 6).tolist()} {mixture.left}"
@@ -339,7 +337,7 @@ def test_limits_of_weights() -> None:
 
 
 def test_counts_are_dealt_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many turns are dealt at once, the counts among the first n are the same, also of earlier n."""
+    """Counts among the first n turns do not depend on how many turns are computed at once."""
     counts = [Mixture(MIXTURES["weights"]).counts_at(n).tolist() for n in range(12)]
     monkeypatch.setattr(mixing, "_AT_ONCE", 3)
     mixture = Mixture(MIXTURES["weights"])

@@ -41,7 +41,7 @@ MIXTURES: dict[str, tuple[Weight, ...]] = {
 
 @pytest.mark.parametrize("name", MIXTURES)
 def test_shares_of_mixtures(name: str) -> None:
-    """The stretches of a schedule, and their shares in units of 2⁻⁶⁰."""
+    """The periods of a schedule and their shares, in units of 2⁻⁶⁰, do not change."""
     result = shares_of(MIXTURES[name], may_end=False)
     rows = [
         f"{start} {units}"
@@ -81,7 +81,7 @@ mixtures = st.tuples(
 @settings(deadline=None, max_examples=examples(50))
 @given(mixtures)
 def test_whole_number_shares_are_one_sample(weights: tuple[Weight, ...]) -> None:
-    """In every stretch the shares sum to one sample exactly: no unit is lost or made by rounding."""
+    """In every period, the shares sum to exactly one sample."""
     assert set(shares_of(weights).units.sum(axis=1).tolist()) == {UNIT}
 
 

@@ -31,7 +31,7 @@ from volt.stream.reading.error_policy import Fault, FaultCounter, check_quaranti
     ],
 )
 def test_policies_are_checked(options: dict[str, Any], message: str) -> None:
-    """Shares from 0 to 1 and counts from 0 up are taken, at their limits too."""
+    """Shares from 0 to 1 and counts of 0 or more are accepted, including the limits."""
     with pytest.raises((ConfigError, ArgumentError), match=message):
         ErrorPolicy(**options)
     ErrorPolicy(max_faults=0, max_share=0.0)
@@ -55,7 +55,7 @@ def test_policies_are_checked(options: dict[str, Any], message: str) -> None:
 def test_limits_of_faults_are_exact(
     limits: dict[str, Any], n_read: int, n_faults: int, exceeded: str
 ) -> None:
-    """As many as allowed pass; one more stops, with the last fault, both numbers and the limit."""
+    """The allowed number of faults passes; one more stops the run and names the last fault and the limit."""
     counter = FaultCounter(ErrorPolicy("skip", **limits), n_read=n_read - 1, n_faults=n_faults - 1)
     fault = Fault("a.tsv", 7, "columns: 1")
     if exceeded:
@@ -74,7 +74,7 @@ def test_limits_of_faults_are_exact(
 
 
 def test_a_quarantine_file_is_checked_before_the_run(tmp_path: Path) -> None:
-    """A URL, a folder, a missing folder; else rows are appended, in the order of the faults, as they are written."""
+    """URLs, folders and missing folders are refused; otherwise rows are appended in order."""
     for path, message in (
         ("s3://a/b", "it is a URL; name a local file"),
         (str(tmp_path), "it is a folder; name a file"),

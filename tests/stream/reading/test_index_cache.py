@@ -24,7 +24,7 @@ from volt.stream.reading.text_shard import open_text, split_lines
 
 
 def test_an_index_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second opening reads the index from the cache and not the file; a changed file is indexed anew."""
+    """The second opening reads the index from the cache, not the file; a changed file is indexed again."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT))
     first = open_shard(str(path), split_lines=10, cache=cache)
@@ -36,7 +36,7 @@ def test_an_index_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_cut_off_copy_is_never_used(tmp_path: Path) -> None:
-    """A split copy that lost its end, or an index that did, is made again."""
+    """A truncated copy or index is made again."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT))
     first = open_text(str(path), split_lines=10, cache=cache)
@@ -50,7 +50,7 @@ def test_a_cut_off_copy_is_never_used(tmp_path: Path) -> None:
 def test_an_index_of_another_version_is_made_again(
     tmp_path: Path, version: int, is_right: bool
 ) -> None:
-    """What another version wrote is not read, whatever it says, and neither is what its checksum does not fit."""
+    """An index of another version, or with a wrong checksum, is not read."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT))
     first = open_shard(str(path), split_lines=10, cache=cache)
@@ -76,7 +76,7 @@ def test_nothing_is_left_of_a_split_that_failed(tmp_path: Path) -> None:
 
 
 def test_a_cache_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
-    """Where no index can be kept the error says so and what to do."""
+    """If the index cannot be stored, the error names the problem and the remedy."""
     (tmp_path / "a.gz").write_bytes(gzip.compress(TEXT))
     (tmp_path / "cache").write_bytes(b"")
     with pytest.raises(
@@ -86,7 +86,7 @@ def test_a_cache_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_damaged_copy_is_made_again(tmp_path: Path) -> None:
-    """A byte of a copy that turned is reported with the file and what was done; the next opening copies anew."""
+    """A damaged byte in a copy is reported with the file; the next opening makes a new copy."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT))
     shard = open_text(str(path), split_lines=10, cache=cache)
@@ -110,7 +110,7 @@ def test_a_damaged_copy_is_made_again(tmp_path: Path) -> None:
 )
 @given(st.data())
 def test_a_garbled_index_is_made_again(tmp_path: Path, data: st.DataObject) -> None:
-    """Whichever byte of an index turns, what is opened is as if the index were whole, or not there."""
+    """Whichever byte of an index is damaged, the shard that is opened is the same."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     if not path.exists():
         path.write_bytes(gzip.compress(TEXT))
@@ -141,7 +141,7 @@ def fill(folder: Path) -> tuple[Path, list[Path], list[int]]:
 
 
 def test_what_is_used_stays_in_the_cache(tmp_path: Path) -> None:
-    """An entry goes when neither its index was opened nor its copy read for so many days; what it took is free then."""
+    """Pruning removes an entry if neither its index nor its copy was used for the given number of days."""
     cache, paths, sizes = fill(tmp_path)
     assert prune(cache, days=30) == 0
     shard = open_text(str(paths[1]), split_lines=10, cache=cache)
@@ -159,7 +159,7 @@ def test_what_is_used_stays_in_the_cache(tmp_path: Path) -> None:
 
 
 def test_what_leads_nowhere_goes_from_the_cache(tmp_path: Path) -> None:
-    """An entry goes when its file is gone or has changed, or its index is damaged; parts of the dead go too."""
+    """Pruning removes entries of missing or changed files, damaged indices, and files of dead processes."""
     cache, paths, sizes = fill(tmp_path)
     paths[0].unlink()
     paths[1].write_bytes(gzip.compress(TEXT))
@@ -174,7 +174,7 @@ def test_what_leads_nowhere_goes_from_the_cache(tmp_path: Path) -> None:
 
 
 def test_what_is_being_made_stays_in_the_cache(tmp_path: Path) -> None:
-    """An entry that another process makes is left alone; whoever waited for a lock that was swept takes a new one."""
+    """Pruning leaves an entry alone while another process makes it."""
     cache, paths, _ = fill(tmp_path)
     paths[0].unlink()
     locks = sorted(cache.glob("*.lock"))
@@ -199,7 +199,7 @@ def test_a_link_in_place_of_a_lock_cuts_no_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("size", "entries"), [(text_shard.SMALL - 1, 0), (text_shard.SMALL, 1)])
 def test_small_files_are_not_cached(tmp_path: Path, size: int, entries: int) -> None:
-    """A plain file below 2**20 bytes is indexed anew; from there on its index is stored."""
+    """Only plain files of at least 2**20 bytes are cached."""
     (tmp_path / "a").write_bytes(b"x" * (size - 1) + b"\n")
     shard = open_shard(str(tmp_path / "a"), split_lines=1, cache=tmp_path / "c")
     assert (shard.facts.n_bytes, shard.files[0].data_path) == (size, str(tmp_path / "a"))
@@ -207,7 +207,7 @@ def test_small_files_are_not_cached(tmp_path: Path, size: int, entries: int) -> 
 
 
 def test_entries_of_the_cache_belong_to_one_way_to_cut(tmp_path: Path) -> None:
-    """Another number of lines, another path or another time of change is another entry; the lines' limit is not."""
+    """Another segment size, path or modification time is another entry; another line limit is not."""
     path, cache = tmp_path / "a.gz", tmp_path / "c"
     path.write_bytes(gzip.compress(b"abc\nde\n"))
     for split, n in ((1, 1), (2, 2), (None, 3), (1, 3)):

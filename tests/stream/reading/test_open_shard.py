@@ -72,8 +72,7 @@ def _ids(shard: IdShard) -> list[list[int]]:
 def test_segments_hold_the_sentences_whatever_their_numbers(
     tmp_path: Path, lines: list[list[int]], dtype: str, segment: int
 ) -> None:
-    """Every kind of number gives the same ids as int32 and the same digest, cut anywhere, from the files and then
-    from the cache; Megatron's documents change nothing."""
+    """Every number type gives the same ids as int32 and the same digest, for any segment size, cached or not."""
     prefix = write_pair(tmp_path / "a", lines, dtype)
     plain = write_pair(tmp_path / "b", lines, "i32", documents=[0, len(lines)])
     cache = tmp_path / "cache"
@@ -101,7 +100,7 @@ def test_the_digest_depends_on_ids_and_on_where_sentences_end(tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["a.bin", "a.idx", "a", "*.bin", "a.*"])
 def test_a_source_names_the_pair_by_any_of_its_names(tmp_path: Path, name: str) -> None:
-    """Each name gives each sentence once: a pattern that matches both files names one pair."""
+    """NAME, NAME.bin, NAME.idx and a pattern that matches both files all name one dataset, read once."""
     write_pair(tmp_path / "a", LINES, "u16")
     config = tmp_path / "stream.yaml"
     message = {"path": name, "shuffle": "none", "epochs": 1, "split_lines": 7}
@@ -140,7 +139,7 @@ def _pair(
 
 
 def test_a_stream_of_ids_is_that_of_the_same_numbers_as_text(tmp_path: Path) -> None:
-    """Sides as .bin give the very lines that they give as text, in the same order, from any number of workers."""
+    """A stream of indexed ids gives the same lines as a stream of the ids as text, for any number of workers."""
     with deadline(60):
         expected = [line for line, _ in zip(_pair(tmp_path, text=True), range(150), strict=False)]
         for workers in (0, 1):
@@ -150,7 +149,7 @@ def test_a_stream_of_ids_is_that_of_the_same_numbers_as_text(tmp_path: Path) -> 
 
 
 def test_ranks_share_ids_and_a_stream_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    """Three ranks read each sentence once an epoch, as the audit finds; a state resumes to the same lines."""
+    """Three ranks read each sentence once per epoch, and a state resumes at the next sentence."""
     found = audit(_pair(tmp_path, world=3), epochs=2, content=True)
     assert found.exact, found
     assert all(source.content for source in found.sources)
@@ -164,7 +163,7 @@ def test_ranks_share_ids_and_a_stream_goes_on_where_it_stopped(tmp_path: Path) -
 
 
 def test_other_ids_are_another_stream(tmp_path: Path) -> None:
-    """A state of one pair is refused by a stream of another."""
+    """A state is refused by a stream of other ids."""
     with _pair(tmp_path) as stream:
         state = stream.state()
     write_pair(tmp_path / "alone", LINES[1:12], "i64")
@@ -183,7 +182,7 @@ def test_other_ids_are_another_stream(tmp_path: Path) -> None:
 
 
 def test_a_side_of_ids_goes_with_one_of_text(tmp_path: Path) -> None:
-    """Text and its ids line by line are one pair; files of other lengths are refused, by their names."""
+    """Ids and text can form a pair; files with different numbers of lines are refused by name."""
     text = write_lines(tmp_path / "a.txt", [f"line {number}" for number in range(40)])
     ids = write_pair(tmp_path / "a", LINES, "u16") + ".bin"
     shard = open_pair({"text": text, "ids": ids}, split_lines=None, cache=tmp_path / "cache")
@@ -199,7 +198,7 @@ def test_a_side_of_ids_goes_with_one_of_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["i64", "u32", "u64"])
 def test_ids_beyond_32_bits_are_refused(tmp_path: Path, dtype: str) -> None:
-    """The largest number of 32 bits passes; one more is reported with its line."""
+    """The largest 32-bit number is accepted; the next one is reported with its line."""
     most = int(np.iinfo(np.int32).max)
     good = write_pair(tmp_path / "good", [[1], [most]], dtype)
     assert open_id_shard(f"{good}.bin", split_lines=None, cache=tmp_path / "c").read(0)[
@@ -254,7 +253,7 @@ def test_damage_is_reported_when_a_source_is_opened(tmp_path: Path, kind: str) -
 
 @pytest.mark.parametrize("name", ["a", "a.bin"])
 def test_the_file_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
-    """Where one of the two is there, by whatever name they are given, in a pair, too."""
+    """If the .bin or the .idx file is missing, the error names it."""
     write_pair(tmp_path / "a", LINES, "u16")
     write_lines(tmp_path / "b.txt", ["x"] * len(LINES))
     (tmp_path / "a.idx").unlink()
@@ -265,7 +264,7 @@ def test_the_file_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("ending", [".bin", ".idx"])
 def test_files_that_change_while_a_stream_runs_are_reported(tmp_path: Path, ending: str) -> None:
-    """Whichever of the two files changes, reading says so; if size and time are unchanged, with the segment's lines."""
+    """A change of either file is reported; if size and time are unchanged, the error names the segment's lines."""
     prefix = write_pair(tmp_path / "a", LINES, "u16")
     shard = open_id_shard(f"{prefix}.bin", split_lines=9, cache=tmp_path / "cache")
     path = Path(prefix + ending)
@@ -301,7 +300,7 @@ def test_tasks_read_ids_but_their_shards_are_of_text(tmp_path: Path, name: str) 
 
 
 def test_strip_eos_takes_the_last_id_off_once() -> None:
-    """An id at the end goes once; elsewhere, in empty and in missing values nothing does; text is unfit."""
+    """One end-of-sentence id is removed at the end of a value; other ids, empty and missing values stay."""
     ids = Column.of_ids(np.array([2, 7, 2, 2, 2, 5], np.int32), np.array([0, 4, 5, 5, 6]))
     batch = Batch((ids, Column.missing(4)), None, np.arange(4))
     made = StripEos()(batch, LineRng(1, 2))
@@ -335,7 +334,7 @@ def test_a_pair_is_its_files_side_by_side(
     packer: str,
     ends: bool,
 ) -> None:
-    """Line i of a pair is line i of each file, however they are packed; files of other lengths are refused by both."""
+    """Line i of a pair consists of line i of each file, in any compression; unequal lengths are refused."""
     some, others = [a for a, _ in both], [b for _, b in both] + more
     paths = {"src": tmp_path / "a.de", "tgt": tmp_path / "a.en"}
     paths["src"].write_bytes("".join(line + "\n" for line in some).encode())
@@ -368,7 +367,7 @@ NAMES = ("de", "en", "fr")
 
 @pytest.mark.parametrize("changed", NAMES)
 def test_a_pair_is_all_its_files(tmp_path: Path, changed: str) -> None:
-    """The digest depends on names, order and all lines; a change, a tab or a missing line in any file is noticed."""
+    """The digest depends on names, order and all lines; changes in any file are detected."""
     lines = [str(i) for i in range(9)]
     pair = {name: write_lines(tmp_path / f"a.{name}", lines) for name in NAMES}
     shard, turned = (
@@ -405,7 +404,7 @@ def test_one_file_is_not_a_pair(tmp_path: Path) -> None:
 
 
 def test_a_stream_leaves_out_lines_that_would_shift(tmp_path: Path) -> None:
-    """The policy decides about a tab in a pair or a line feed in a table, as about any unfit line."""
+    """The error policy applies to values with a tab or line feed, as to any unfit line."""
     pair = tuple(
         write_lines(tmp_path / f"a.{name}", [f"{name} {i}" for i in range(5)])
         for name in ("de", "en")
@@ -436,7 +435,7 @@ def test_a_stream_leaves_out_lines_that_would_shift(tmp_path: Path) -> None:
 
 
 def test_limits_of_ids(tmp_path: Path) -> None:
-    """32 bits, and as many ids as a line may have bytes for four each; each with its sentence."""
+    """Ids must fit in 32 bits, and count four bytes each towards the line limit."""
     path = write_pair(tmp_path / "a", [[1], [], [-(1 << 31), (1 << 31) - 1], [5, 6]], "i64")
     shard = open_id_shard(f"{path}.bin", split_lines=3, cache=tmp_path, max_line=8)
     assert (shard.facts.n_bytes, shard.facts.longest, shard.facts.first_tab, shard.counts) == (
@@ -461,7 +460,7 @@ def test_limits_of_ids(tmp_path: Path) -> None:
 
 
 def test_damaged_shards_name_their_remedy(tmp_path: Path) -> None:
-    """Only where a damaged file has a shard's name and stands beside a manifest."""
+    """The remedy `volt shard` is named only for damaged files that `volt shard` wrote."""
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "manifest.json").write_text("{}")
     damaged, other = StreamError("x"), StreamError("y")

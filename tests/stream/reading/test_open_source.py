@@ -140,7 +140,7 @@ def test_blocks_and_chunks_are_bounded(
     options: dict[str, Any],
     expected: tuple[int, int],
 ) -> None:
-    """By lines, by bytes on average, and for Python code by lines per call, but for whole blocks that are shuffled."""
+    """Lines and average bytes bound blocks; lines per call bound chunks of Python code, unless blocks must be whole."""
     monkeypatch.setattr("volt.stream.reading.open_source.CHUNK_LINES", 8)
     (tmp_path / "own.py").write_text("def same(fields):\n    return fields\n")
     steps = (
@@ -166,7 +166,7 @@ def test_blocks_and_chunks_are_bounded(
 
 @pytest.mark.parametrize("shuffle", ["lines", "none"])
 def test_layouts_of_grown_sources(tmp_path: Path, shuffle: Any) -> None:
-    """Old lines in the epoch's order, then appended ones in file order, until the epoch of growth is over."""
+    """Old lines come in the epoch's order, then appended lines in file order, until that epoch ends."""
     source = open_source(
         Source("a", numbered(tmp_path, "a", 11, n_shards=2), split_lines=2, shuffle=shuffle), seed=1
     )
@@ -225,7 +225,7 @@ def test_every_file_of_the_transforms_is_watched(tmp_path: Path) -> None:
 
 
 def test_places_of_lines(tmp_path: Path) -> None:
-    """The first and the last line of each file, whatever its segments; blocks of lines keep their numbers."""
+    """The first and last line of each file have the right path and number, for any segment size."""
     source = open_source(Source("a", numbered(tmp_path, "a", 7, n_shards=2), split_lines=2), seed=1)
     places = [source.place_of(origin) for origin in range(7)]
     assert [(Path(path).name, line) for path, line in places] == [
@@ -246,7 +246,7 @@ MARK = b"\xef\xbb\xbf"
 
 
 def test_a_stream_passes_over_a_file_without_a_line(tmp_path: Path) -> None:
-    """Beside other files, one of a mark adds nothing; alone, it is an empty source; beside a line, it is no pair."""
+    """A file with only a byte order mark adds no lines to a source; alone, it is refused as an empty source."""
     mark, line = tmp_path / "mark.tsv", tmp_path / "line.tsv"
     mark.write_bytes(MARK)
     line.write_bytes(MARK + b"a\n")
@@ -259,7 +259,7 @@ def test_a_stream_passes_over_a_file_without_a_line(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_too_long_names_what_a_stream_has(tmp_path: Path) -> None:
-    """The remedy is the key of a source, for text and for tables; no option of other commands is named."""
+    """The error for a long line names the source's key `max_line`, for text and for tables."""
     text, table = tmp_path / "a.tsv", tmp_path / "a.jsonl"
     text.write_text("long line\n")
     table.write_text('{"de": "long line"}\n')
@@ -273,7 +273,7 @@ def test_a_line_that_is_too_long_names_what_a_stream_has(tmp_path: Path) -> None
 
 
 def test_the_limit_of_a_source_counts(tmp_path: Path) -> None:
-    """A line of `max_line` bytes is read, a longer one is not, even from an earlier index, also by `each`."""
+    """A line of `max_line` bytes is read and a longer one refused, also if an earlier index allowed it."""
     (tmp_path / "a.txt").write_text("long line\n")
     (tmp_path / "a.jsonl").write_text('{"de": "long line"}\n')
     write_pair(tmp_path / "a", [[1, 2]], "u16")

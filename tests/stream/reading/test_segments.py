@@ -22,7 +22,7 @@ from volt.stream.reading.text_shard import TextShard, open_text, split_lines
 @pytest.mark.parametrize("packer", PACKERS)
 @pytest.mark.parametrize("segment", [5, None])
 def test_a_file_that_changes_is_an_error(tmp_path: Path, packer: str, segment: int | None) -> None:
-    """A data file that changes after it was indexed is reported, not read."""
+    """A file that changes after it was indexed is reported, not read."""
     path = tmp_path / "a.tsv"
     path.write_bytes(PACKERS[packer](TEXT))
     shard = open_text(str(path), split_lines=segment, cache=tmp_path / "cache")
@@ -38,7 +38,7 @@ def test_a_file_that_changes_is_an_error(tmp_path: Path, packer: str, segment: i
 
 
 def test_a_file_that_changes_within_its_lines_is_an_error(tmp_path: Path) -> None:
-    """Also when as many bytes and lines are there as before: it is the time of change that tells."""
+    """A change of the modification time is reported, even if the numbers of bytes and lines are equal."""
     path = tmp_path / "a.tsv"
     path.write_bytes(TEXT)
     shard = open_text(str(path), split_lines=5)
@@ -74,8 +74,7 @@ def test_a_file_that_changes_while_it_is_indexed_is_an_error(
 
 @pytest.mark.parametrize("packer", ["plain", "gz"])
 def test_an_edit_that_hides_is_noticed(tmp_path: Path, packer: str) -> None:
-    """As many bytes and the old time of change do not hide an edit: the segment that was edited is reported, others are
-    read, and whoever opens the file anew gets its lines."""
+    """An edit that keeps size and modification time is reported with its segment; other segments can be read."""
     path, edited, cache = (
         tmp_path / "a.tsv",
         TEXT.replace(b"line 57\t", b"linE 57\t"),
@@ -101,7 +100,7 @@ def test_an_edit_that_hides_is_noticed(tmp_path: Path, packer: str) -> None:
 
 
 def test_segments_read_their_bytes(tmp_path: Path) -> None:
-    """Each segment from where the last one ended, in place or from a copy; a record gives them back."""
+    """Each segment starts where the last one ended, in the file or its copy; a stored record gives the same."""
     path = tmp_path / "a"
     path.write_bytes(b"ab\nc\n\nd\n")
     cut = [(b"ab\nc\n", 2), (b"\nd\n", 2)]

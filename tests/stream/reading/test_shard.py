@@ -20,7 +20,7 @@ from volt.stream.transforms.column import Column
 
 @pytest.mark.parametrize("make", ["pipe", "socket", "device", "folder"])
 def test_what_is_no_file_is_refused_at_once(tmp_path: Path, make: str) -> None:
-    """A pipe without a writer is not waited for; the error says what is there and what to do."""
+    """A pipe or device is refused immediately, with a remedy."""
     path = tmp_path / "a.tsv"
     with socket.socket(socket.AF_UNIX) as end, deadline(5):
         if make == "pipe":
@@ -62,7 +62,7 @@ def test_shards_go_to_other_processes(tmp_path: Path) -> None:
 
 
 def test_lines_that_shift_are_named_once() -> None:
-    """By the first field that has a tab, a line feed, or is missing before another; in the order of lines."""
+    """Each line with a tab, a line feed or a missing value before another is reported once, in order."""
     columns = [
         Column.of(["a", "b\n", None, "d", "\t\n", None, ""]),
         Column.of(["a\t", None, "c", "d", "\n", None, "x"]),
@@ -81,6 +81,6 @@ def test_lines_that_shift_are_named_once() -> None:
 
 
 def test_only_what_can_be_read_can_be_made() -> None:
-    """How a segment is read is left to each kind of file, so that none is made that cannot be read."""
+    """A shard class without a method to read segments cannot be instantiated."""
     assert inspect.isabstract(Shard)
     assert Shard.__abstractmethods__ == {"read"}

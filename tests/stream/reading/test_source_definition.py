@@ -40,7 +40,7 @@ def naive(checks: Checks, line: str) -> str | None:
 def test_reasons(
     lines: list[str], least: int, more: int | None, max_chars: int | None, blank: bool, n_cut: int
 ) -> None:
-    """The unfit lines, in order, with their reasons, however far the lines have been cut."""
+    """Report unfit lines in order, with a reason, whether or not the lines are already split into fields."""
     max_fields = None if more is None else max(1, least) + more - 1
     checks = Checks(min_fields=least, max_fields=max_fields, max_chars=max_chars, blank=blank)
     message = checks.reasons(Batch.of(lines).split(n_cut))
@@ -94,13 +94,13 @@ def test_lines_without_any_field_are_empty_lines() -> None:
     ],
 )
 def test_sources_are_checked(options: dict[str, Any], message: str) -> None:
-    """Every option has its limit and its remedy."""
+    """Each option of a source has limits, and an error with a remedy."""
     with pytest.raises((ConfigError, ArgumentError), match=message):
         Source(**{"name": "a", "paths": ("a",), **options})
 
 
 def test_sources_at_their_limits() -> None:
-    """Ones, the most copies, tables of one key, lists in place of tuples; a repr counts what there is."""
+    """Smallest and largest values are accepted, and lists in place of tuples; repr counts paths and transforms."""
     least = Source("a", ["a"], block_lines=1, block_bytes=1, split_lines=1, epochs=1, max_line=1)  # type: ignore[arg-type]
     most = Source(
         "a",

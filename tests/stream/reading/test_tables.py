@@ -91,7 +91,7 @@ rows_of_texts = st.builds(
 def test_tables_hold_their_rows(
     tmp_path: Path, rows: list[Row], packer: str, ascii: bool, segment: int
 ) -> None:
-    """JSON lines and Parquet give the values of each row, cut and packed like they may be, and have the same digest."""
+    """JSON lines and Parquet give the values of each row and the same digest, for any segment size."""
     named = write_json(tmp_path / "a", rows, packer=packer, ascii=ascii)
     stored = write_parquet(tmp_path / "b", rows, size=4)
     shards = [
@@ -111,7 +111,7 @@ def test_tables_hold_their_rows(
 
 
 def test_a_table_is_copied_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second opening reads the copy, under whatever names; other columns, or a changed file, are copied anew."""
+    """The second opening reads the copy; other columns or a changed file make a new copy."""
     path, cache = write_json(tmp_path / "a", [{"a": "x", "b": "y"}] * 9), tmp_path / "cache"
     first = open_table(path, {"src": "a", "tgt": "b"}, split_lines=4, cache=cache)
     monkeypatch.setattr("volt.stream.reading.tables.json_rows", None)
@@ -148,7 +148,7 @@ GOOD = b'{"a": "x", "b": "y"}\n'
 def test_a_json_line_that_cannot_be_a_row_is_named(
     tmp_path: Path, line: bytes, message: str
 ) -> None:
-    """Its file, its number and what is wrong with it, when the file is opened; nothing is kept."""
+    """The error names file, line and problem when the file is opened; nothing is cached."""
     path, cache = tmp_path / "a.jsonl", tmp_path / "cache"
     path.write_bytes(GOOD * 5 + line + b"\n" + GOOD)
     with pytest.raises(StreamError, match=rf"a\.jsonl:6: {message}"):
@@ -179,7 +179,7 @@ def test_json_lines_may_have_marks_and_other_ends(tmp_path: Path) -> None:
 
 
 def test_parquet_files_are_reported_what_is_wrong(tmp_path: Path) -> None:
-    """Columns that are not there or of another type, rows with tabs, cut and garbled files; one without fields."""
+    """Missing columns, wrong types and damaged Parquet files are refused with the reason."""
     path, cache = str(tmp_path / "a.parquet"), tmp_path / "cache"
     rows = {
         "a": ["x", "y", "z\tz"],
@@ -225,8 +225,7 @@ def test_ids_are_text_as_python_writes_them(values: list[list[int]]) -> None:
 
 
 def test_rows_that_are_no_lines_are_reported(tmp_path: Path) -> None:
-    """A tab, a line feed, or a value that is missing before another, is found when the row is read, by its index; a
-    shard knows whether it has any, and rows that end early are lines."""
+    """A value with a tab or line feed, or a missing value before another, is reported when the row is read."""
     rows = [
         {"a": "x", "b": "y"},
         {"a": "x\ty", "b": "z"},
@@ -252,7 +251,7 @@ def test_rows_that_are_no_lines_are_reported(tmp_path: Path) -> None:
 
 
 def test_facts_of_tables(tmp_path: Path) -> None:
-    """Rows as lines: their bytes with tabs between fields, the longest, the first that is not one line."""
+    """Indexing measures rows as lines: bytes with tabs, the longest row, and the first row that is not one line."""
     rows = [
         {"a": "x", "b": "yy"},
         {"a": None},
@@ -297,7 +296,7 @@ def test_facts_of_tables(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("n", [20, 21, 22])
 def test_columns_that_there_are_are_listed(tmp_path: Path, n: int) -> None:
-    """Twenty of them, and how many more; of a struct, its fields; of nothing, no list."""
+    """The error for a missing column lists up to twenty columns, or the fields of a struct."""
     columns: dict[str, Any] = {f"c{i}": ["x"] for i in range(n - 1)} | {
         "s": [{"de": "x", "en": [1]}]
     }
@@ -337,7 +336,7 @@ KINDS = [
 
 @pytest.mark.parametrize(("values", "is_taken"), KINDS)
 def test_kinds_of_columns(values: pa.Array, is_taken: bool) -> None:
-    """Text of every kind, and lists of whole numbers; nothing else."""
+    """All kinds of text, and lists of whole numbers, are accepted; other types are refused."""
     table = pa.table({"a": values})
     if is_taken:
         expected = [None, None] if values.type == pa.null() else [values[0].as_py(), None]
@@ -351,7 +350,7 @@ def test_kinds_of_columns(values: pa.Array, is_taken: bool) -> None:
 def test_json_rows_come_in_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n: int | None
 ) -> None:
-    """As many rows as asked for, the last batch short; a list after a null is still a list, however they are cut."""
+    """Rows come in batches of the requested size; a list after nulls is recognised in every batch."""
     monkeypatch.setattr(tables, "_MOST_LINES", 4)
     rows = [
         {"a": None, "b": "x"},

@@ -22,7 +22,7 @@ from volt.stream.reading.text_shard import lines_of, split_lines
 def test_segments_hold_the_lines_of_a_file(
     tmp_path: Path, packer: str, segment: int | None
 ) -> None:
-    """However a file is packed and cut, its segments joined are its lines, and its digest is that of the lines."""
+    """The segments of a file have its lines, in any compression, and its digest does not depend on them."""
     path = tmp_path / "a.tsv"
     path.write_bytes(PACKERS[packer](TEXT))
     shard = open_shard(str(path), split_lines=segment, cache=tmp_path / "cache")
@@ -48,7 +48,7 @@ def test_segments_do_not_depend_on_how_much_is_read_at_a_time(
     size: int,
     ends: bool,
 ) -> None:
-    """All segments but the last have as many lines as asked for, wherever a read ended."""
+    """All segments but the last have the requested number of lines, for any read size."""
     lines, path = [*(b"x" * length for length in lengths), b"last"], tmp_path / "a.tsv"
     path.write_bytes(b"\n".join(lines) + b"\n" * ends)
     monkeypatch.setattr("volt.stream.reading.text_shard._READ_SIZE", size)
@@ -90,7 +90,7 @@ def test_lines_end_at_line_feeds_alone(data: bytes, lines: list[bytes]) -> None:
 def test_lines_do_not_depend_on_how_a_file_is_cut(
     tmp_path: Path, parts: list[bytes], segment: int
 ) -> None:
-    """Cut anywhere, a file has the lines that it has whole: those of the naive twin, less a byte order mark."""
+    """A file has the same lines for any segment size: those of the naive twin, without a byte order mark."""
     data, path = b"".join(parts), tmp_path / "a.tsv"
     path.write_bytes(data)
     whole, cut = (open_shard(str(path), split_lines=size) for size in (None, segment))
@@ -111,7 +111,7 @@ TEXTS = (
 
 @pytest.mark.parametrize("split", [1, 2, None])
 def test_facts_of_texts(tmp_path: Path, split: int | None) -> None:
-    """Bytes, the longest line, the first tab and UTF-8, plain and packed; a copy's segments join to the file."""
+    """Indexing reports bytes, the longest line, the first tab and UTF-8, for plain and compressed text."""
     result = []
     for number, text in enumerate(TEXTS):
         for pack in (bytes, gzip.compress):
@@ -132,7 +132,7 @@ def test_facts_of_texts(tmp_path: Path, split: int | None) -> None:
 
 
 def test_a_rest_of_lines_is_cut_across_blocks() -> None:
-    """Lines are taken whatever the blocks; what is missing at the end is counted."""
+    """Lines are taken across blocks; the number of missing lines at the end is returned."""
     lines = text_shard.LineCutter(iter([b"a\nb\n", b"c\n", b"d\ne"]))
     missing = list[int]()
 
@@ -163,7 +163,7 @@ MARK = b"\xef\xbb\xbf"
 def test_a_byte_order_mark_alone_is_no_line(
     tmp_path: Path, split_lines: int | None, is_packed: bool
 ) -> None:
-    """A file of a mark, plain or packed, whole or cut, has no line; with a line end behind the mark it has one."""
+    """A file that contains only a byte order mark has no line; with a line end after the mark, it has one."""
     for data, n_lines in (
         (MARK, 0),
         (b"", 0),

@@ -16,7 +16,7 @@ from volt.stream.running.state import Cursor, State
 
 
 def test_states_belong_to_ranks(tmp_path: Path) -> None:
-    """A file with another rank's state is not written over; with an earlier one of its own, or another world, it is."""
+    """A file with another rank's state is not overwritten; a file of the same rank or another world is."""
     path = tmp_path / "s.json"
     check_own(path, 0, 2)
     for rank, world, is_refused in ((0, 2, False), (1, 2, True), (1, 3, False), (0, 1, False)):
@@ -65,7 +65,7 @@ STATE = State(
 
 
 def test_bytes_that_were_changed_are_refused(tmp_path: Path) -> None:
-    """Flipped, cut and doubled bytes of a file: refused with its path, or what JSON reads is as it was."""
+    """A file with flipped, missing or repeated bytes is refused with its path, or reads the same."""
     draw, path, refused = random.Random(3), tmp_path / "state.json", list[str]()
     save_state(STATE.to_json(), path)
     data = path.read_bytes()

@@ -122,7 +122,7 @@ def test_chunks_tile_a_part(n_lines: int, most: int) -> None:
 
 
 def test_a_block_is_a_pure_function(tmp_path: Path) -> None:
-    """Computed twice, or by a copy that was sent elsewhere, a block is the same; another block is not."""
+    """A block computed twice, or from a pickled source, is the same; another block differs."""
     source = opened(tmp_path, Drop(0.3), Repeat(), Mark(), block_lines=10)
     copy = pickle.loads(pickle.dumps(source))
     first = computed(source, Address(LineBlock(2, 10, 10), 0))

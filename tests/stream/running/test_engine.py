@@ -44,7 +44,7 @@ def calls(stream: Stream, n: int) -> int:
 def test_a_line_costs_the_same_among_many_sources(
     tmp_path: Path, n_lines: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With 5 times as many sources of the same sizes, as many functions are called for a line."""
+    """With five times as many sources, each line costs the same number of function calls."""
     monkeypatch.setattr(
         engine, "_PATIENCE", 60.0
     )  # windows end where they are full, not where time is up
@@ -88,7 +88,7 @@ def test_ranks_change_weights_at_the_same_sample(
     cuts=st.lists(st.integers(1, 40), max_size=6),
 )
 def test_windows_are_no_part_of_the_stream(sizes: list[int], cuts: list[int]) -> None:
-    """Whatever is asked for at once, the lines are the same, and the states lead to the same lines."""
+    """For any window size, the lines are the same, and states lead to the same lines."""
     with TemporaryDirectory() as folder:
         sources = [Source(f"s{i}", numbered(Path(folder), f"s{i}", n)) for i, n in enumerate(sizes)]
         with Stream(sources, seed=2) as whole, Stream(sources, seed=2) as pieces:
@@ -113,7 +113,7 @@ def opened(folder: Path, *steps: Any, n: int = 9, **options: Any) -> Any:
 
 
 def test_addresses_of_chunks(tmp_path: Path) -> None:
-    """From a chunk of a block on, then all chunks of the blocks that follow; up to the last epoch."""
+    """Addresses start at a chunk of a block, and continue with all chunks of later blocks to the last epoch."""
     source = opened(tmp_path, Same(), n=70, block_lines=60, epochs=2)
     source.chunk_lines = 33
     whole = list(addresses(source, Cursor(), rank=0, world=1))
@@ -131,7 +131,7 @@ def test_addresses_of_chunks(tmp_path: Path) -> None:
 
 
 def test_workers_stay_while_a_stream_is_read(tmp_path: Path) -> None:
-    """Blocks computed ahead are used; another form, or a restored state, starts anew at the next line."""
+    """Chunks computed ahead are used; a change of form or a restored state starts new workers."""
     with Stream([Source("a", numbered(tmp_path, "a", 30), block_lines=4)]) as stream:
         assert stream._prefetcher is None
         whole = list(islice(stream.rehearsal(), 12))
@@ -182,7 +182,7 @@ def test_a_weight_that_is_yet_to_come_counts_where_no_other_is_left(tmp_path: Pa
 
 @pytest.mark.parametrize("seed", range(4))
 def test_one_good_line_of_many_is_enough(seed: int, tmp_path: Path) -> None:
-    """It may come first in one epoch and last in the next, so a stream waits nearly two epochs for a line."""
+    """A stream waits nearly two epochs for a line that passes: it may be first in one epoch and last in the next."""
     path = write_lines(tmp_path / "a.tsv", ["good", *(f"bad {n}" for n in range(9))])
     few = Source("a", (path,), 1.0, (Length(max=1),), block_lines=1, split_lines=1, epochs=3)
     assert list(Stream([few], seed=seed)) == ["good"] * 3

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from drawn import examples
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from volt.errors import ArgumentError, StreamError
@@ -28,14 +28,13 @@ class Rank:
     """A rank of a stream of one source, each line of which gives as many outputs as a table says."""
 
     def __init__(self, table: list[int], block: int, epochs: int, rank: int, world: int) -> None:
-        self._table, self._block = table, block
+        self._table = table
+        self._block = block
         source = {"n_lines": len(table), "block_lines": block, "epochs": epochs}
         self._configuration = {"seed": 1, "rank": rank, "world": world, "sources": {"a": source}}
         self._shape: dict[str, Any] = {"rank": rank, "world": world, "epochs": epochs}
-        self._state, self._cursor = (
-            State(0, {"a": Cursor()}, self._configuration, 0, {"a": 0}),
-            Cursor(),
-        )
+        self._cursor = Cursor()
+        self._state = State(0, {"a": self._cursor}, self._configuration, 0, {"a": 0})
 
     def restore(self, stored: dict[str, Any]) -> Rank:
         self._state, _ = continued(State.from_json(stored), self._configuration)
@@ -47,21 +46,21 @@ class Rank:
         return replace(self._state, n=self._cursor.lines, cursors={"a": self._cursor}).to_json()
 
     def _outputs(self, block: LineBlock) -> list[Output]:
-        lines = range(block.start, block.start + block.n_lines)
-        made = [
-            (block.epoch, line, number) for line in lines for number in range(self._table[line])
-        ]
-        return [made[index] for index in block.unread_outputs(len(made)).tolist()]
+        outputs = list[Output]()
+        for line in range(block.start, block.start + block.n_lines):
+            outputs += [(block.epoch, line, number) for number in range(self._table[line])]
+        return [outputs[index] for index in block.unread_outputs(len(outputs)).tolist()]
 
-    def given(self) -> Iterator[Output]:
-        """Outputs, from where the rank stands."""
-        stood = self._cursor
-        start, deal = stood.address, stood.unread
-        for block in rank_blocks(
-            len(self._table), self._block, unread=deal, start=start, **self._shape
-        ):
-            offset = stood.offset if block.address == start else 0
-            self._cursor = Cursor(self._cursor.lines, *block.address, offset, unread=deal)
+    def outputs(self) -> Iterator[Output]:
+        """Yield outputs from the rank's position on."""
+        first = self._cursor
+        unread = first.unread
+        blocks = rank_blocks(
+            len(self._table), self._block, unread=unread, start=first.address, **self._shape
+        )
+        for block in blocks:
+            offset = first.offset if block.address == first.address else 0
+            self._cursor = Cursor(self._cursor.lines, *block.address, offset, unread=unread)
             for output in self._outputs(block)[offset:]:
                 self._cursor = self._cursor.moved(1)
                 yield output
@@ -76,24 +75,24 @@ RUNS = st.lists(
 
 
 @given(TABLES, st.integers(1, 12), st.integers(1, 3), RUNS, st.integers(1, 7))
+@example([1] * 8, 2, 3, [(2, [7, 1]), (3, [1, 1, 1])], 1)  # ranks that are an epoch apart
 @settings(max_examples=examples(40))
 def test_every_output_comes_once_whatever_the_ranks(
     table: list[int], block: int, epochs: int, runs: list[tuple[int, list[int]]], last: int
 ) -> None:
-    """Ranks give some outputs, are stopped, merged, and others go on, several times: no output is lost or repeated."""
-    found, stored = Counter[Output](), None
+    """Runs with changing numbers of ranks deliver each output of each epoch once."""
+    delivered = Counter[Output]()
+    stored = None
     for world, amounts in [*runs, (last, [10**6] * 7)]:
         ranks = [Rank(table, block, epochs, rank, world) for rank in range(world)]
         for rank, amount in zip(ranks, amounts, strict=False):
-            found.update(islice((rank if stored is None else rank.restore(stored)).given(), amount))
+            if stored is not None:
+                rank.restore(stored)
+            delivered.update(islice(rank.outputs(), amount))
         stored = merge_states([rank.state for rank in reversed(ranks)])
-        assert stored["n"] == sum(found.values())
-    assert found == Counter(
-        (epoch, line, i)
-        for epoch in range(epochs)
-        for line, n in enumerate(table)
-        for i in range(n)
-    )
+        assert stored["n"] == delivered.total()
+    lines = [(line, i) for line, n in enumerate(table) for i in range(n)]
+    assert delivered == Counter((epoch, *output) for epoch in range(epochs) for output in lines)
 
 
 @given(TABLES, st.integers(1, 12), st.integers(1, 4), st.data())
@@ -101,23 +100,23 @@ def test_every_output_comes_once_whatever_the_ranks(
 def test_a_rank_goes_on_in_its_own_world(
     table: list[int], block: int, world: int, data: st.DataObject
 ) -> None:
-    """A rank's own state gives exactly the rest of its outputs, in order, also behind a merged one."""
+    """A rank's own state gives exactly the rest of its outputs, in order, also after a merge."""
     first = [Rank(table, block, 3, rank, 2) for rank in range(2)]
     for rank in first:
-        list(islice(rank.given(), data.draw(st.integers(0, 30))))
+        list(islice(rank.outputs(), data.draw(st.integers(0, 30))))
     stored = merge_states([rank.state for rank in first])
     for number in range(world):
-        whole = list(Rank(table, block, 3, number, world).restore(stored).given())
+        whole = list(Rank(table, block, 3, number, world).restore(stored).outputs())
         rank, n = (
             Rank(table, block, 3, number, world).restore(stored),
             data.draw(st.integers(0, len(whole))),
         )
-        assert list(islice(rank.given(), n)) == whole[:n]
-        assert list(Rank(table, block, 3, number, world).restore(rank.state).given()) == whole[n:]
+        assert list(islice(rank.outputs(), n)) == whole[:n]
+        assert list(Rank(table, block, 3, number, world).restore(rank.state).outputs()) == whole[n:]
 
 
 def test_new_ranks_share_what_was_counted() -> None:
-    """What the old ranks counted is divided within one, and nothing of it is lost; the mixture goes on from there."""
+    """New ranks divide the counts within one line, and the mixture continues from them."""
     weights, world = [3.0, 1.0, 0.4], 3
     names, mixture = "abc", Mixture(weights)
     mixture.turns(1001)
@@ -143,7 +142,7 @@ def two(**change: Any) -> list[dict[str, Any]]:
     """The states of two ranks; change: of the second one's configuration."""
     ranks = [Rank([1] * 10, 4, 2, rank, 2) for rank in (0, 1)]
     for rank in ranks:
-        list(islice(rank.given(), 3))
+        list(islice(rank.outputs(), 3))
     message = State.from_json(ranks[1].state)
     return [
         ranks[0].state,
@@ -152,7 +151,7 @@ def two(**change: Any) -> list[dict[str, Any]]:
 
 
 def test_only_states_of_one_run_are_merged() -> None:
-    """A missing or repeated rank, another world, seed or start, or a merged state is refused, with the reason."""
+    """Missing or repeated ranks, other configurations, and merged states are refused with the reason."""
     states = two()
     merged = merge_states(states)
     assert merged["merged"] == 2
@@ -175,7 +174,7 @@ def test_only_states_of_one_run_are_merged() -> None:
 
 
 def test_ranks_far_apart_are_refused() -> None:
-    """A rank that is said to be very many epochs behind another one is no rank of its run."""
+    """States whose epochs are very far apart are refused."""
     states = [State.from_json(state) for state in two()]
     source = states[0].configuration["sources"]["a"] | {"epochs": None}
     for number, state in enumerate(states):
@@ -188,7 +187,7 @@ def test_ranks_far_apart_are_refused() -> None:
 
 
 def test_a_state_of_another_rank_is_refused() -> None:
-    """The remedy is to merge; a merged state is taken by any rank."""
+    """The error advises to merge; a merged state is accepted by any rank."""
     states = two()
     with pytest.raises(
         StreamError,
@@ -210,7 +209,7 @@ def test_a_state_of_another_rank_is_refused() -> None:
 
 
 def test_ended_sources_end_when_all_ranks_have_ended_them() -> None:
-    """A source that has ended in one rank alone goes on in the others."""
+    """A source that ended in one rank only continues in the others."""
     ended = [State.from_json(state) for state in two()]
     assert merge_states([replace(state, ended=("a",)).to_json() for state in ended])["ended"] == [
         "a"
@@ -220,14 +219,14 @@ def test_ended_sources_end_when_all_ranks_have_ended_them() -> None:
     )
 
 
-def test_a_deal_begins_with_the_first_epoch_that_is_left() -> None:
-    """Epochs that all ranks have finished are left out, but for the last that was begun."""
+def test_unread_lines_begin_with_the_first_epoch_that_is_left() -> None:
+    """Epochs that all ranks finished are omitted from a merged state, except for the last one."""
     ranks = [Rank([1] * 4, 9, 3, rank, 2) for rank in (0, 1)]
     for rank in ranks:
-        assert len(list(rank.given())) == 6
-    deal = merge_states([rank.state for rank in ranks])["sources"]["a"]["unread"]
-    assert [remains["epoch"] for remains in deal] == [2]
-    assert deal[0]["ranges"] == []
+        assert len(list(rank.outputs())) == 6
+    unread = merge_states([rank.state for rank in ranks])["sources"]["a"]["unread"]
+    assert [lines["epoch"] for lines in unread] == [2]
+    assert unread[0]["ranges"] == []
 
 
 def test_states_to_merge_are_a_list() -> None:
@@ -238,7 +237,7 @@ def test_states_to_merge_are_a_list() -> None:
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 20)), st.integers(1, 6))
 def test_counts_are_divided(totals: dict[str, int], world: int) -> None:
-    """Each total, and their sum, within one; nothing is lost."""
+    """Ranks divide totals, and their sum, within one; nothing is lost."""
     shares = [_divided(totals, rank, world) for rank in range(world)]
     for name, total in totals.items():
         assert sorted(share[name] for share in shares) == sorted(

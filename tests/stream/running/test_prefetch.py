@@ -66,7 +66,7 @@ class Idle:
     ("room", "most", "shares"), [(9, 0, (1, 1)), (9, 3, (3, 1)), (2, 9, (1, 1)), (9, 4, (1, 0))]
 )
 def test_blocks_are_requested_by_need(room: int, most: int, shares: tuple[int, int]) -> None:
-    """First those of the source that will run out first, up to the limit, and none of a source without a share."""
+    """Chunks are requested first for sources that run out first, up to the limit."""
     pool = Idle(room)
     sources = [SimpleNamespace(chunk_lines=lines, n_bytes=1 << 20, n_lines=1) for lines in (4, 2)]
     queues = [iter([Address(LineBlock(0, 8 * k, 8), 0) for k in range(6)]) for _ in sources]
@@ -95,7 +95,7 @@ def test_blocks_are_requested_by_need(room: int, most: int, shares: tuple[int, i
 
 
 def test_threads_and_this_thread_compute_the_same() -> None:
-    """In any order and each once; a failure in a thread is raised with its traceback."""
+    """Threads compute each chunk once; a failure in a thread is raised with its traceback."""
     jobs: list[Any] = [(0, number) for number in range(9)]
     alone, pool = (
         ThisThread(lambda job: (*job, -job[1])),

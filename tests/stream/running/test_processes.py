@@ -46,7 +46,7 @@ def wait_until_gone(found: list[int]) -> None:
 
 @pytest.mark.parametrize("start_method", STARTS)
 def test_a_killed_worker_ends_the_stream(tmp_path: Path, start_method: str) -> None:
-    """SIGKILL of any worker is reported with the signal, promptly, and the other workers end too."""
+    """A killed worker is reported promptly with the signal, and the other workers end."""
     source = Source("a", numbered(tmp_path, "a", 50), 1.0, (Same(),), block_lines=2)
     with deadline(30), Stream([source], n_workers=2, start_method=start_method) as stream:  # type: ignore[arg-type]
         list(islice(stream, 10))
@@ -62,7 +62,7 @@ def test_a_killed_worker_ends_the_stream(tmp_path: Path, start_method: str) -> N
 
 
 def test_a_stream_goes_on_after_a_worker_was_killed(tmp_path: Path) -> None:
-    """The stream itself stands where it stood: restored from its state, it gives the lines that follow."""
+    """After a worker was killed, the stream's state gives the lines that follow."""
     source = Source("a", numbered(tmp_path, "a", 50), 1.0, (Same(),), block_lines=2)
     whole, lines = list(islice(Stream([source]), 400)), list[str]()
     with deadline(30), Stream([source], n_workers=1, start_method="fork") as stream:
@@ -192,7 +192,7 @@ def test_a_stream_that_is_forgotten_ends_its_workers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("size", "most"), [(0, 40), (1 << 17, 20), (1 << 20, 5)])
 def test_a_slow_consumer_holds_few_blocks(tmp_path: Path, size: int, most: int) -> None:
-    """While nobody reads, workers stop ahead of need; what they did is used afterwards, in order."""
+    """Workers stop when enough chunks are ready; these are delivered later, in order."""
     path = Path(tmp_path, "a")
     path.write_text("".join(f"{i}{'x' * size}\n" for i in range(50)))
     source = Source("a", (str(path),), 1.0, (Same(),), block_lines=2)
@@ -219,7 +219,7 @@ class Unpicklable:
 
 
 def test_what_cannot_be_sent_is_reported(tmp_path: Path) -> None:
-    """A transform that cannot be pickled fails at once, with a way out."""
+    """A transform that cannot be pickled fails immediately, with a remedy."""
     with deadline(30):
         stream = Stream(
             [Source("a", numbered(tmp_path, "a", 5), 1.0, (Unpicklable(),))], n_workers=1

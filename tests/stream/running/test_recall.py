@@ -58,7 +58,7 @@ def run_of(sizes: list[int], turns: list[int]) -> tuple[list[State], list[Openin
 def test_every_earlier_line_is_found_again(
     sizes: list[int], turns: list[int], cuts: list[int]
 ) -> None:
-    """However the turns are handed over, the state at each line is the one that was computed line by line."""
+    """The state at each earlier line is the state that was there, for any sizes of steps."""
     states, openings = run_of(sizes, turns)
     recall, bounds = (
         StateHistory(N_LINES, n_sources=2),
@@ -72,7 +72,7 @@ def test_every_earlier_line_is_found_again(
 
 
 def test_small_blocks_do_not_pile_up_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of blocks of single lines, the openings of the latest are retained; the error names the oldest line."""
+    """The history of a stream with tiny blocks stays small; the error names the oldest line that can be recalled."""
     monkeypatch.setattr(recalling, "_MOST_OPENINGS", 100)
     monkeypatch.setattr(recalling, "_RUN_OPENINGS", 10)
     turns = [0, 1] * 500
@@ -90,7 +90,7 @@ def test_small_blocks_do_not_pile_up_for_ever(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_states_of_many_sources_do_not_pile_up_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each source that ends begins another run; the latest of them are retained."""
+    """The history of a stream whose sources end one after another stays small."""
     monkeypatch.setattr(recalling, "_MOST_CURSORS", 20)
     recall = StateHistory(N_LINES, n_sources=2)
     for n in range(100):
@@ -101,7 +101,7 @@ def test_states_of_many_sources_do_not_pile_up_for_ever(monkeypatch: pytest.Monk
 
 
 def test_no_more_lines_are_recalled_than_asked() -> None:
-    """The bound on lines is exact."""
+    """The number of lines that can be recalled is exact."""
     recall, states = StateHistory(10, n_sources=2), run_of([100], [0, 1] * 50)[0]
     for n in range(0, 100, 2):
         recall.add(states[n], np.array([0, 1]), [])

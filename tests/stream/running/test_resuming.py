@@ -26,7 +26,7 @@ from volt.stream.running.state_validation import checksum
 
 
 def test_a_stream_goes_on_from_every_place(make: Make) -> None:
-    """Stopped after any of the first 120 lines and restored elsewhere, the lines are those of the whole stream."""
+    """Stopped after any line and restored in another stream, the lines continue as in one run."""
     whole = list(islice(make(), 150))
     for stop in some(range(120)):
         first = make()
@@ -39,7 +39,7 @@ def test_a_stream_goes_on_from_every_place(make: Make) -> None:
 
 
 def test_a_state_within_the_lines_given(make: Make) -> None:
-    """The state at any earlier line is the one that was there then; what was forgotten or is to come is reported."""
+    """`state(at=n)` gives the state at any earlier line; lines that are too old or still to come are refused."""
     stream, states = make(recall=1000), list[dict[str, Any]]()
     for _ in range(200):
         states.append(stream.state())
@@ -70,7 +70,7 @@ def test_a_state_within_the_lines_given(make: Make) -> None:
 
 
 def test_a_state_within_a_loop_does_not_disturb_it(make: Make) -> None:
-    """Asking for states, summaries and positions while iterating changes nothing."""
+    """Reading states, summaries and positions while iterating changes nothing."""
     whole, stream, lines = list(islice(make(), 100)), make(), list[str]()
     for line in islice(stream, 100):
         lines.append(line)
@@ -122,7 +122,7 @@ def test_many_epochs_are_the_same_for_any_number_of_workers(make: Make, tmp_path
 
 
 def test_a_run_goes_on_with_other_ranks(make: Make, tmp_path: Path) -> None:
-    """Ranks are stopped anywhere, their states merged, and others go on: each line of each epoch comes once."""
+    """Ranks stopped anywhere can be merged and resumed by other ranks: each line comes once per epoch."""
     sources = [
         Source("d", numbered(tmp_path, "d", 31), 2.0, block_lines=4, epochs=2),
         Source("e", numbered(tmp_path, "e", 9), 1.0, (Repeat(),), block_lines=3, epochs=3),
@@ -147,7 +147,7 @@ def test_a_run_goes_on_with_other_ranks(make: Make, tmp_path: Path) -> None:
 
 
 def test_other_weights_are_accepted_from_where_a_stream_stands(make: Make, tmp_path: Path) -> None:
-    """The mixture goes on from its counts, each source keeps its place, and the state remembers what was accepted."""
+    """With accepted weights, the mixture continues from its counts, and each source from its position."""
     paths = numbered(tmp_path, "d", 300), numbered(tmp_path, "e", 300)
     old, new = (
         [Source(n, p, w) for n, p, w in zip("de", paths, weights, strict=True)]
@@ -175,7 +175,7 @@ def test_other_weights_are_accepted_from_where_a_stream_stands(make: Make, tmp_p
 
 @pytest.mark.parametrize("before", [0, 1, 3, 4, 5, 6])
 def test_appended_lines_are_recognised(tmp_path: Path, before: int) -> None:
-    """However many there were before, in one file or several; a digest of other lines is not."""
+    """Appended lines are recognised for any number of earlier lines, in one file or several."""
     paths = [
         write_lines(tmp_path / name, [f"{name}{i}" for i in range(n)])
         for name, n in (("a", 4), ("b", 2))
@@ -197,7 +197,7 @@ def test_appended_lines_are_recognised(tmp_path: Path, before: int) -> None:
 
 
 def test_a_state_of_other_sources_is_refused(make: Make, tmp_path: Path) -> None:
-    """Other lines, block sizes, weights or transforms are named, by source; another path to the same lines is not."""
+    """Changed lines, block sizes, weights and transforms are named; another path to the same lines is accepted."""
     source = Source("d", numbered(tmp_path, "d", 9), block_lines=4)
     state = make([source]).state()
     moved = Source(
@@ -220,7 +220,7 @@ def test_a_state_of_other_sources_is_refused(make: Make, tmp_path: Path) -> None
     "place", [{"offset": 50_000}, {"start": 99, "offset": 0}, {"start": 1, "offset": 0}]
 )
 def test_a_state_stands_within_its_sources(make: Make, place: dict[str, int]) -> None:
-    """A place that a source does not have is refused, when a stream is restored or when the block is read."""
+    """A position outside the source is refused when the stream is restored or the chunk is read."""
     stream = make()
     list(islice(stream, 1))
     state = stream.state()
@@ -235,7 +235,7 @@ def test_a_state_stands_within_its_sources(make: Make, place: dict[str, int]) ->
 
 
 def test_a_state_of_steps_is_reported_as_such(make: Make, tmp_path: Path) -> None:
-    """With the file's name, and what goes on from it."""
+    """The error names the file, and the command that resumes steps."""
     path = tmp_path / "s.json"
     path.write_text('{"format": "volt.steps", "version": 1, "n": 3}')
     message = r"s\.json: the state belongs to steps .*`volt stream batches`, Steps\.restore, or StreamDataset"
@@ -300,10 +300,7 @@ def test_every_line_comes_once_an_epoch(
     split: int | None,
     block: int,
 ) -> None:
-    """However often a source grows, what is given until the end of 3 epochs is 3 times the lines of each epoch.
-
-    Lines appended in an epoch are given once in it, and once in every later one.
-    """
+    """However often a source grows, each line comes once per epoch, from the epoch on in which it was appended."""
     with TemporaryDirectory() as folder:
         corpus = Corpus(Path(folder), n_files, n_lines)
         options: dict[str, Any] = {
@@ -350,7 +347,7 @@ def test_every_line_comes_once_an_epoch(
 def test_ranks_share_appended_lines(
     n_lines: int, more: int, reads: list[int], world: int, block: int
 ) -> None:
-    """The states of all ranks are merged, the source grows, and other ranks continue: each line twice in 2 epochs."""
+    """After a merge, new ranks share the appended lines: each line comes once per epoch."""
     with TemporaryDirectory() as folder:
         corpus = Corpus(Path(folder), 2, n_lines)
         options: dict[str, Any] = {"block_lines": block, "epochs": 2}
@@ -372,7 +369,7 @@ def test_ranks_share_appended_lines(
 
 
 def test_what_was_not_appended_is_refused(tmp_path: Path) -> None:
-    """A changed line, a file that comes before, a shorter file, and the state of one rank of two."""
+    """A changed line, a file that sorts first, a shorter file, and an unmerged state are refused."""
     corpus = Corpus(tmp_path, 1, 9)
     stream = corpus.stream()
     numbers(stream, 4)
@@ -396,7 +393,7 @@ def test_what_was_not_appended_is_refused(tmp_path: Path) -> None:
 
 
 def test_files_may_lack_their_last_line_end(tmp_path: Path) -> None:
-    """A file that did not end with a line end grows by one and further lines."""
+    """A file without a final line end can grow by a line end and further lines."""
     (tmp_path / "01.tsv").write_text("line 0\nline 1")
     corpus = Corpus(tmp_path, 0, 0)
     stream = corpus.stream(epochs=1)
@@ -411,7 +408,7 @@ def test_files_may_lack_their_last_line_end(tmp_path: Path) -> None:
 @settings(deadline=None, max_examples=examples(30))
 @given(n=st.integers(0, 60), weights=st.lists(st.integers(1, 5), min_size=3, max_size=3))
 def test_a_source_is_added(n: int, weights: list[int]) -> None:
-    """The other sources continue with the lines that would have come; shares hold from the line of the change on."""
+    """Other sources continue with their next lines; shares hold from the change on."""
     with TemporaryDirectory() as folder:
         sources = [
             Source(name, numbered(Path(folder), name, 20), float(weight))

@@ -32,7 +32,7 @@ def chunk_of(*lines: str, n_read: int = 0, faults: Sequence[Fault] = ()) -> Comp
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.lists(st.integers(0, 4), max_size=5), min_size=1, max_size=3), st.data())
 def test_buffers_give_lines_in_turn(sizes: list[list[int]], data: st.DataObject) -> None:
-    """Whatever the blocks, empty ones too, and however many lines are taken at a time."""
+    """Buffers give their lines in the order of the turns, for chunks of any sizes, including empty ones."""
     buffers, lines, openings = [], list[deque[str]](), list[Opening]()
     for source, own in enumerate(sizes):
         buffers.append(SourceBuffer("a", Cursor()))
@@ -68,7 +68,7 @@ def test_buffers_give_lines_in_turn(sizes: list[list[int]], data: st.DataObject)
 
 
 def test_buffers_go_on_within_a_block() -> None:
-    """A restored position counts nothing again; one beyond the computed, or before it, is refused."""
+    """A restored position inside a chunk is not counted again; one beyond the chunk is refused."""
     block, computed = LineBlock(2, 8, 4), chunk_of("x", "y", "z", n_read=4)
     end = Cursor(50, 2, 8, 11, 1, 9)
     for inside, left in ((1, 2), (2, 1), (3, 0)):

@@ -56,7 +56,7 @@ def sealed(stored: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_state_comes_back_as_it_was(tmp_path: Path) -> None:
-    """Through JSON and through a file; what the version of VOLT is makes no difference."""
+    """A state survives JSON and files; VOLT's version makes no difference."""
     assert State.from_json(json.loads(json.dumps(STATE.to_json()))) == STATE
     save_state(STATE.to_json(), tmp_path / "state.json")
     assert load_state(tmp_path / "state.json") == STATE.to_json()
@@ -120,7 +120,7 @@ def changed(draw: random.Random, stored: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_what_was_changed_is_refused() -> None:
-    """Whatever is another value, gone or one too many, the checksum tells, if nothing else does."""
+    """Any changed, missing or additional value is refused, at the latest by the checksum."""
     draw, stored = random.Random(1), STATE.to_json()
     for _ in range(100):
         damaged = changed(draw, stored)
@@ -129,7 +129,7 @@ def test_what_was_changed_is_refused() -> None:
 
 
 def test_what_was_changed_with_its_checksum_has_the_types_of_a_state() -> None:
-    """With a right checksum too, values of other types are refused by key; all else is a state that can be written."""
+    """Even with a correct checksum, values of wrong types are refused by key."""
     draw, stored, refused = random.Random(2), STATE.to_json(), list[str]()
     for _ in range(200):
         try:
@@ -161,7 +161,7 @@ WRONG: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("message", WRONG)
 def test_what_is_wrong_is_reported_by_name(message: str) -> None:
-    """Each with a right checksum."""
+    """The error names the wrong value, even if the checksum is correct."""
     stored = {
         key: value
         for key, value in {**STATE.to_json(), **WRONG[message]}.items()
@@ -187,7 +187,7 @@ PLACES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("message", PLACES)
 def test_a_place_that_cannot_be_is_reported_by_name(message: str) -> None:
-    """Each with a right checksum."""
+    """The error names an impossible position, even if the checksum is correct."""
     stored = STATE.to_json()
     source = {**stored["sources"]["wmt"], **PLACES[message]}
     stored["sources"]["wmt"] = {key: value for key, value in source.items() if value is not ...}
@@ -208,7 +208,7 @@ def test_a_place_that_cannot_be_is_reported_by_name(message: str) -> None:
 def test_places_outside_the_source_are_refused(
     message: str, cursor: Cursor, options: dict[str, Any]
 ) -> None:
-    """Lines at which no block of the rank begins, and lines beyond the end of the source."""
+    """A cursor at a line where no block of the rank begins, or beyond the source, is refused."""
     with pytest.raises(
         StreamError, match=f"sources.wmt.*{message}.*use a state that a stream has written"
     ):
@@ -216,7 +216,7 @@ def test_places_outside_the_source_are_refused(
 
 
 def test_places_of_the_source_are_taken() -> None:
-    """Parts of a whole epoch, of what is left, begun ones among them, and before the first."""
+    """Cursors at any block of the rank are accepted: new, begun, and before the first."""
     for cursor in (Cursor(), Cursor(9, 0, 32, 1), Cursor(9, 1 << 40, 8, 0, 7)):
         cursor.check("wmt", n_lines=40, block_lines=8)
     for epoch, start, offset in ((2, None, 0), (2, 8, 1), (2, 28, 1), (3, 8, 1), (4, 0, 1)):
@@ -225,7 +225,7 @@ def test_places_of_the_source_are_taken() -> None:
 
 @pytest.mark.parametrize("version", [1, 2, 4, True, "3"])
 def test_states_of_other_versions_are_refused(version: object) -> None:
-    """They would continue with other lines."""
+    """A state of another version would continue with other lines."""
     with pytest.raises(
         StreamError, match=f"version {version}, cannot be continued; version 3 is needed"
     ):
@@ -233,7 +233,7 @@ def test_states_of_other_versions_are_refused(version: object) -> None:
 
 
 def test_positions_move_with_turns() -> None:
-    """Only blocks that are reached count, up to each source's last one with a line; reasons are summed."""
+    """A state advances over reached chunks only, up to each source's last non-empty one."""
     block = LineBlock(0, 0, 4)
 
     def at(n: int, source: int, size: int, lines: int = 0) -> Opening:
@@ -265,7 +265,7 @@ def test_positions_move_with_turns() -> None:
 
 
 def test_states_stay_as_they_are(tmp_path: Path) -> None:
-    """The JSON of a state with everything, bit for bit; in a file with one line."""
+    """The JSON of a state with all features does not change."""
     deal = (
         UnreadLines(
             2,

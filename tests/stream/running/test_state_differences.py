@@ -31,7 +31,7 @@ from volt.stream.running.state_differences import differences, refuse_difference
     ],
 )
 def test_differences_are_named(stored: Any, current: Any, expected: list[str]) -> None:
-    """By their places, in the order of names."""
+    """Each difference is named by its place, in the order of names."""
     result = differences(stored, current)
     assert len(result) == len(expected)
     assert all(one.startswith(start) for one, start in zip(result, expected, strict=True))
@@ -57,7 +57,7 @@ def test_differences_are_named(stored: Any, current: Any, expected: list[str]) -
 def test_differences_are_accepted_by_name(
     change: Any, accept: Any, grown: Any, expected: Any
 ) -> None:
-    """Weights, added sources and appended lines; a refusal names what to pass, if that helps."""
+    """Weights, added sources and appended lines can be accepted; the error says which argument helps."""
     stored = {"seed": 1, "rank": 0, "sources": {"a": {"weight": 1}}}
     if isinstance(expected, tuple):
         assert (

@@ -36,7 +36,7 @@ def test_values_of_states(
 
 
 def test_keys_of_states() -> None:
-    """All of them, and no other; the checksum does not depend on their order."""
+    """A state must have all keys and no others; the checksum does not depend on their order."""
     state_validation.check_keys({"b": 1, "a": 2}, ("a", "b"))
     for wrong, message in (
         ({"a": 1}, "the state has no 'b'"),

@@ -51,7 +51,7 @@ def test_an_iterator_that_was_overtaken_says_so(make: Make) -> None:
 
 @pytest.mark.parametrize("n_workers", [0, 2])
 def test_two_threads_get_no_line_twice(make: Make, tmp_path: Path, n_workers: int) -> None:
-    """Of two threads that read one stream, each line goes to one of them, and the slower one is reported."""
+    """If two threads iterate over one stream, each line goes to one of them, and the slower one gets an error."""
     source = Source("d", numbered(tmp_path, "d", 3000), epochs=1, block_lines=100)
     lines, message = [list[str](), list[str]()], list[str]()
 
@@ -73,7 +73,7 @@ def test_two_threads_get_no_line_twice(make: Make, tmp_path: Path, n_workers: in
 
 
 def test_a_fork_reads_on_with_workers_of_its_own(make: Make, tmp_path: Path) -> None:
-    """Threads do not come along into a fork; it starts new ones, and both processes give the same lines."""
+    """A forked process starts new threads, and both processes give the same lines."""
     source = Source("d", numbered(tmp_path, "d", 300), epochs=1, block_lines=10)
     with deadline(60), make([source], n_workers=1) as stream:
         first = next(iter(stream))
@@ -111,7 +111,7 @@ def test_the_stream_stops_with_the_first_source_that_ends(make: Make, tmp_path: 
 def test_skipping_passes_over_lines_and_tells_how_many_there_were(
     make: Make, tmp_path: Path, n: int
 ) -> None:
-    """Behind n skipped lines come those that come behind n read ones; past the end, the lines up to it are counted."""
+    """Skipping n lines equals reading n lines; past the end, the number of skipped lines is returned."""
     source = Source("d", numbered(tmp_path, "d", 10), epochs=1, block_lines=4)
     stream = make([source])
     assert stream.skip(n) == min(n, 10)
@@ -186,7 +186,7 @@ def test_the_two_ways_to_read_give_the_same_lines(make: Make) -> None:
 def test_options_of_streams_are_checked(
     tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
-    """At each limit, and what is close to it is taken."""
+    """Options are accepted at their limits and refused beyond them."""
     source = Source("a", numbered(tmp_path, "a", 3))
     with pytest.raises((ConfigError, ArgumentError), match=message):
         Stream([source], **options)
@@ -207,7 +207,7 @@ def test_options_of_streams_are_checked(
 
 
 def test_rehearsals_keep_every_option(tmp_path: Path) -> None:
-    """But for the treatment of unfit lines, which are not recorded, and what was delivered."""
+    """A rehearsal keeps all options except the policy, and starts at the first line."""
     source = Source("a", numbered(tmp_path, "a", 9))
     for policy, expected in (("raise", "raise"), ("skip", "skip"), ("quarantine", "skip")):
         kept = ErrorPolicy(
@@ -245,7 +245,7 @@ def test_rehearsals_keep_every_option(tmp_path: Path) -> None:
     ("change", "is_same"), [("rename", False), ("split", True), ("zero", True), ("reseed", False)]
 )
 def test_what_changes_lines(tmp_path: Path, change: str, is_same: bool) -> None:
-    """A file cut in two where a piece ends, and a source of weight 0, change nothing; names and seeds change orders."""
+    """Splitting a file between segments, or a source of weight 0, changes nothing; names and seeds change the order."""
     whole = [
         Source("a", numbered(tmp_path, "a", 8), split_lines=2),
         Source("b", numbered(tmp_path, "b", 5), 0.5),

@@ -67,7 +67,7 @@ def whole(folder: Path) -> list[str]:
 def test_batches_hold_the_lines_of_the_stream_in_order(
     tmp_path: Path, steps: tuple[Any, ...], n_workers: int
 ) -> None:
-    """Whatever the steps and whoever computes, threads or processes."""
+    """Batches have the stream's lines in order, from threads and processes."""
     with deadline(60), two(tmp_path, steps=steps, n_workers=n_workers * (not steps)) as stream:
         assert lines_of(stream) == list(two(tmp_path, steps=steps))
 
@@ -88,7 +88,7 @@ def test_processes_send_columns(tmp_path: Path) -> None:
 def test_reading_may_change_its_form_at_any_line(
     whole: list[str], folder: Path, acts: list[tuple[str, int]]
 ) -> None:
-    """Lines, blocks of lines, columns and skipping follow each other without loss or repeat, and so does a state."""
+    """Lines, bytes, columns and skipping can alternate without loss or repetition."""
     with two(folder) as stream:
         for form, n in acts:
             before = stream.n
@@ -113,7 +113,7 @@ def test_reading_may_change_its_form_at_any_line(
 def test_a_state_stands_right_behind_the_batch_that_was_handed_out(
     whole: list[str], folder: Path
 ) -> None:
-    """After each batch, and at any line within what was handed out."""
+    """A state points to the line after the last batch, or to any line within it."""
     with two(folder) as stream:
         for number, batch in enumerate(stream.batches()):
             assert stream.state()["n"] == stream.n == batch.first + len(batch)
@@ -126,7 +126,7 @@ def test_a_state_stands_right_behind_the_batch_that_was_handed_out(
 
 
 def test_each_line_tells_where_it_came_from(tmp_path: Path) -> None:
-    """Source, epoch and line are those that a trace finds, and the place names the file and the line."""
+    """Each line's source, epoch and number equal those of a trace, and its place names file and line."""
     steps = (Drop(0.3),)
     with two(tmp_path, steps=steps) as stream:
         batches = list(stream.batches(limit=40))
@@ -139,7 +139,7 @@ def test_each_line_tells_where_it_came_from(tmp_path: Path) -> None:
 
 
 def test_ids_stay_ids(tmp_path: Path) -> None:
-    """What `encode` makes comes out as a column of ids, mixed or not; as lines they are the same numbers."""
+    """`encode` gives a column of ids, also in mixtures; as lines they are the same numbers."""
     Vocabulary(merges=(), tokens=tuple("ab0123456789-AB")).save(path := tmp_path / "v.volt")
     steps = (Encode(vocabulary=path, to="ids", fields=(1, 2)),)
     with two(tmp_path, steps=steps) as stream:
@@ -157,7 +157,7 @@ def test_ids_stay_ids(tmp_path: Path) -> None:
 def test_ids_and_text_in_one_field_are_refused(
     tmp_path: Path, field: int, line: str, is_refused: bool
 ) -> None:
-    """Mixed, they would all be text, also where few lines have the field; the error names the field and the sources."""
+    """A field with ids in one source and text in another is refused, with the field and the sources."""
     Vocabulary(merges=(), tokens=("a",)).save(path := tmp_path / "v.volt")
     sources = [
         Source(

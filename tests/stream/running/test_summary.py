@@ -321,7 +321,7 @@ def test_summaries_of_nothing_and_of_much() -> None:
 def test_passes_count_lines_read(
     tmp_path: Path, cursor: Cursor, size: int | None, expected: float
 ) -> None:
-    """The epochs before, the lines before the computed, and of the computed's lines the block that its outputs stand for."""
+    """Passes count whole epochs, lines before the chunk, and the part of the chunk that was delivered."""
     source = opened(tmp_path, Same(), n=40, block_lines=10)
     block = LineBlock(cursor.epoch, 20, 10)
     opening = None if size is None else Opening(0, 0, cursor, block, size, FaultCounts())

@@ -34,7 +34,7 @@ class SourceAudit:
     """The audit of one source.
 
     n_lines: number of lines in an epoch.
-    n_blocks: number of blocks checked, over all ranks and epochs.
+    n_parts: number of blocks checked, over all ranks and epochs.
     missing: number of lines that an epoch does not read, summed over epochs.
     repeated: number of lines that an epoch reads again, summed over epochs.
     uneven: the largest difference between two ranks' numbers of lines after any epoch.
@@ -44,7 +44,7 @@ class SourceAudit:
     name: str
     n_lines: int
     epochs: int
-    n_blocks: int
+    n_parts: int
     missing: int
     repeated: int
     uneven: int
@@ -67,7 +67,7 @@ class Audit:
     deviation: the largest difference between a source's number of lines and its share, after any
         turn.
 
-    >>> source = SourceAudit("wmt", 3, epochs=1, n_blocks=1, missing=0, repeated=0, uneven=0, content=None)
+    >>> source = SourceAudit("wmt", 3, epochs=1, n_parts=1, missing=0, repeated=0, uneven=0, content=None)
     >>> Audit((source,), 9, 0.5)
     <Audit: exact, 1 source, 9 turns, at most 0.5 lines off>
     """
@@ -137,7 +137,7 @@ def _audit_source(source: OpenSource, epochs: int, world: int, content: bool) ->
         source.name,
         source.n_lines,
         epochs,
-        n_blocks=sum(map(len, by_epoch)),
+        n_parts=sum(map(len, by_epoch)),
         missing=sum(missing for missing, _ in faults),
         repeated=sum(repeated for _, repeated in faults),
         uneven=int(np.ptp(np.cumsum(n_lines, axis=0), axis=1).max()),
@@ -227,14 +227,16 @@ def deviation(weights: Iterable[Any], turns: int) -> float:
         stretch, lengths = shares.lengths(mixture.n)
         rates = shares.units[stretch] / UNIT
         lags = np.array(mixture.owed()) - mixture.counts
-        dealt = mixture.turns(min(_WINDOW, turns - mixture.n, int(lengths[0])))
+        n_turns = min(_WINDOW, turns - mixture.n, int(lengths[0]))
+        dealt = mixture.turns(n_turns)
 
         order = np.argsort(dealt, kind="stable")
         sources = dealt[order]
         n_earlier = np.arange(len(dealt)) - np.searchsorted(sources, sources)  # of the same source
         before = lags[sources] + order * rates[sources] - n_earlier
         after = before + rates[sources] - 1
-        at_end = lags + len(dealt) * rates - np.bincount(dealt, minlength=len(lags))
+        counts = np.bincount(dealt, minlength=len(lags))
+        at_end = lags + n_turns * rates - counts
         for values in (before, after, at_end):
             worst = max(worst, float(np.abs(values).max()))
     return worst

@@ -55,7 +55,8 @@ class SubwordCounts:
         n: the number of tokens in total, 1 or more
         """
         is_special = _WORD.is_in(self.special)
-        n_others = max(0, arguments.whole(n, "n", low=1) - len(self.special))
+        n = arguments.whole(n, "n", low=1)
+        n_others = max(0, n - len(self.special))
         is_frequent = (~is_special).cum_sum() <= n_others
         return replace(self, table=self.table.filter(is_special | is_frequent))
 
@@ -92,20 +93,25 @@ def count_subwords(
     def parts() -> Iterator[CountedPart]:
         for data in stream.blocks(limit=n_lines):
             lines = Column.cut(data)
-            yield from map(_counted, Batch((), lines, np.arange(len(lines))).split(N_SIDES).columns)
+            batch = Batch((), lines, np.arange(len(lines)))
+            yield from map(_counted, batch.split(N_SIDES).columns)
             if progress:
                 progress(stream.n - first)
 
     total = summed(parts()).table
     transforms = chain.from_iterable(source.source.transforms for source in stream.sources)
     special = special_tokens(transforms)
-    missing = pl.DataFrame({"word": special, "count": [1] * len(special)}, schema=total.schema)
-    table = pl.concat([total, missing.join(total, on="word", how="anti")])
+    once = {"word": special, "count": [1] * len(special)}
+    missing = pl.DataFrame(once, schema=total.schema).join(total, on="word", how="anti")
+    table = pl.concat([total, missing])
     table = table.sort(_COUNT, _WORD, descending=[True, False])
     return SubwordCounts(table, special, stream.n - first)
 
 
 def _counted(column: Column) -> CountedPart:
-    tokens = Column.cut(column.text().tobytes().translate(_SPACE_TO_END))
-    words = pl.Series("word", pl.from_arrow(tokens.take(tokens.sizes > 0).to_arrow()), pl.String)
-    return CountedPart(words.value_counts().cast({"count": pl.Int64}), 0, 0, 0)
+    text = column.text().tobytes()
+    tokens = Column.cut(text.translate(_SPACE_TO_END))
+    array = tokens.take(tokens.sizes > 0).to_arrow()
+    words = pl.Series("word", pl.from_arrow(array), pl.String)
+    counts = words.value_counts()
+    return CountedPart(counts.cast({"count": pl.Int64}), 0, 0, 0)

@@ -157,7 +157,8 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
         speed = _measure(stream, seconds=seconds)
 
     owed = shares_of([source.source.weight for source in stream.sources]).owed
-    shares = [units / UNIT / max(1, at) for units in owed(max(1, at))]
+    n_lines = max(1, at)
+    shares = [units / UNIT / n_lines for units in owed(n_lines)]
     sources = {
         source.name: _source_plan(source, chunk, units / UNIT, share, stream.epoch_lines)
         for source, chunk, units, share in zip(
@@ -202,7 +203,14 @@ def _source_plan(
     def epochs(lines: float) -> float:
         return lines / yield_ / source.n_lines if yield_ else float("inf")
 
-    result = SourcePlan(lines, source.n_lines, yield_, epochs(lines), source.block_lines, share)
+    result = SourcePlan(
+        lines=lines,
+        n_lines=source.n_lines,
+        yield_=yield_,
+        epochs=epochs(lines),
+        block_lines=source.block_lines,
+        share=share,
+    )
     if epoch_lines is None:
         return result
     own_lines = epoch_lines * share
@@ -228,7 +236,8 @@ def _measure(stream: Stream, *, seconds: float) -> float | None:
         marks = list[tuple[int, float]]()
         first = rehearsal.blocks(limit=place[1].block.n_lines if place else 1)
         rest = rehearsal.blocks()
-        for blocks, most, limit in ((first, 1, 0.0), (rest, ahead, seconds), (rest, None, seconds)):
+        stages = [(first, 1, 0.0), (rest, ahead, seconds), (rest, None, seconds)]
+        for blocks, most, limit in stages:
             _read(blocks, rehearsal, most=most, seconds=limit)
             marks.append((rehearsal.n, time.perf_counter()))
     result = None
@@ -242,5 +251,7 @@ def _read(blocks: Iterator[bytes], stream: Stream, *, most: int | None, seconds:
     late = time.perf_counter() + seconds
     for data in blocks:
         data.count(b"\n")  # as `volt stream run` counts lines that it has written
-        if (most is not None and stream.n >= most) or time.perf_counter() >= late:
+        if most is not None and stream.n >= most:
+            return
+        if time.perf_counter() >= late:
             return

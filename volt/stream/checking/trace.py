@@ -117,7 +117,8 @@ def trace(
                 raise StreamError(f"{fault}; ask for an earlier one")
             index, address, offset = place
             source = rehearsal.sources[index]
-            traced = chunks.get((source.name, address), partial(trace_chunk, source, address))
+            compute = partial(trace_chunk, source, address)
+            traced = chunks.get((source.name, address), compute)
             origin = int(traced.output.origins[offset])
             [text] = traced.output.take([offset]).lines
             yield Trace(
@@ -236,7 +237,8 @@ def _addresses(source: OpenSource, n_lines: int) -> Iterator[Address]:
     size = source.block_lines if is_whole else min(source.block_lines, n_lines)
     for start in range(0, source.n_lines, size):
         block = LineBlock(0, start, min(size, source.n_lines - start))
-        for chunk in range(n_chunks(block.n_lines, most=full_chunk_lines(source, block))):
+        most = full_chunk_lines(source, block)
+        for chunk in range(n_chunks(block.n_lines, most=most)):
             yield Address(block, chunk)
 
 
@@ -291,7 +293,9 @@ def _pair(before: str, after: str) -> tuple[Fields, Fields]:
     left = Fields()
     right = Fields()
     for old, new in zip_longest(before.split("\t"), after.split("\t")):
-        marked_old, marked_new = _marked((old or "").split(" "), (new or "").split(" "))
+        old_tokens = (old or "").split(" ")
+        new_tokens = (new or "").split(" ")
+        marked_old, marked_new = _marked(old_tokens, new_tokens)
         if old is not None:
             left.append(marked_old)
         if new is not None:
@@ -304,7 +308,8 @@ def _marked(left: list[str], right: list[str]) -> tuple[list[Token], list[Token]
         return _tokens(left, set(right)), _tokens(right, set(left))
     old = _tokens(left, ())
     new = _tokens(right, ())
-    for first, other, n in SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks():
+    matcher = SequenceMatcher(None, left, right, autojunk=False)
+    for first, other, n in matcher.get_matching_blocks():
         equal = _tokens(left[first : first + n])
         old[first : first + n] = equal
         new[other : other + n] = equal
@@ -327,4 +332,10 @@ def debug_page(lines: Sequence[DebugLine], *, title: str) -> str:
     n_dropped = sum(not line.text for line in lines)
     summary = f"{counted(len(lines), 'line')}, {n_dropped:,} dropped"
     page = environment.from_string(template)
-    return page.render(lines=lines, title=title, summary=summary, compared=compared, plain=plain)
+    return page.render(
+        lines=lines,
+        title=title,
+        summary=summary,
+        compared=compared,
+        plain=plain,
+    )

@@ -56,7 +56,8 @@ class Batches:
         volt.errors.ConfigError: stream.yaml:7: batches.pad: no such token; name another
         """
         notes = Notes(self.document)
-        with notes.catching(self.document.nearest((*_SECTION, *place)), _SECTION):
+        key = self.document.nearest((*_SECTION, *place))
+        with notes.catching(key, _SECTION):
             yield
         if notes.problems:
             raise notes.error()
@@ -128,7 +129,8 @@ def _check_values(options: BatchesOptions, notes: Notes) -> None:
         if after <= before:
             fault = f"is {after:,}, after {before:,}; give rising lengths"
             notes.add((*_SECTION, "buckets", index), fault)
-    last, limit = buckets[-1], options.max_tokens
+    last = buckets[-1]
+    limit = options.max_tokens
     if limit and last > limit:
         add("buckets", f"the last is {last:,}, above max_tokens, {limit:,}; remove it")
     for key in ("longest", "max_tokens"):

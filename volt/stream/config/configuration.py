@@ -257,8 +257,10 @@ def _policy(
 
 
 def _check_weights(sources: Sequence[Source], notes: Notes) -> None:
-    keys = [(key,) for key in ("sources", "each", "tasks") if (key,) in notes.document.lines]
-    with notes.catching(*keys, ()):
+    lines = notes.document.lines
+    keys = [(key,) for key in ("sources", "each", "tasks")]
+    places = [place for place in keys if place in lines]
+    with notes.catching(*places, ()):
         Mixture([source.weight for source in sources]).shares()
 
 

@@ -224,7 +224,9 @@ class _Converter:
             self.remarks.append(f"meta.train.mixing_weight_schedule: its points count {unit}")
             result["schedule"] = {"points": self._points, "unit": "batches", "batch_samples": size}
         tasks = self.options.tasks
-        result["tasks"] = {name: self._task(name, task) for name, task in tasks.items()}
+        result["tasks"] = {}
+        for name, task in tasks.items():
+            result["tasks"][name] = self._task(name, task)
         for name, inputs in self.options.inputs.items():
             if inputs.task not in tasks:
                 fault = f"no task {inputs.task!r}; {near(inputs.task, [*tasks])}"
@@ -237,8 +239,9 @@ class _Converter:
                 self.remarks.append(f"{place}.{key}: {remark}")
 
     def _path(self, path: str) -> str:
-        is_fixed = url_of(path) or os.path.isabs(path) or path.startswith(("~", "$"))
-        if is_fixed or self.folder == Path():
+        if url_of(path) or os.path.isabs(path):
+            return path
+        if path.startswith(("~", "$")) or self.folder == Path():
             return path
         return os.path.relpath(path, self.folder)
 
@@ -332,7 +335,11 @@ class _Converter:
         return weights[0]
 
     def _files(self, name: str, inputs: OldInput, task: OldTask) -> dict[str, str]:
-        paths = {"src": inputs.src, "tgt": inputs.tgt or inputs.trg, "mono": inputs.mono}
+        paths = {
+            "src": inputs.src,
+            "tgt": inputs.tgt or inputs.trg,
+            "mono": inputs.mono,
+        }
         sides = SIDES[task.type]
         used = {side for side, path in paths.items() if path is not None}
         if used != {*sides} or (inputs.tgt and inputs.trg):

@@ -151,7 +151,10 @@ def as_text(names: Sequence[str] = ()) -> str:
     """Return the documentation of the named transforms, or of everything if there are no names."""
     if not names:
         return "\n".join(_everything())
-    return "\n".join(line for name in names for line in _section(name, transform_schema(name)))
+    lines = list[str]()
+    for name in names:
+        lines += _section(name, transform_schema(name))
+    return "\n".join(lines)
 
 
 def _everything() -> Iterator[str]:
@@ -160,8 +163,8 @@ def _everything() -> Iterator[str]:
     shared = definitions["SourceOptions"]["properties"].items()
     for name in ("EachOptions", "TaskOptions"):
         options = definitions[name]["properties"]
-        own = {key: option for key, option in options.items() if (key, option) not in shared}
-        definitions[name]["properties"] = own
+        own = [item for item in options.items() if item not in shared]
+        definitions[name]["properties"] = dict(own)
     yield "A configuration is one YAML file. Relative paths are relative to it. Keys:\n"
     yield from _section("(the file)", schema)
     for title, name in _SECTIONS.items():
@@ -175,7 +178,8 @@ def _everything() -> Iterator[str]:
 
 
 def _section(title: str, schema: Schema) -> Iterator[str]:
-    first, *rest = schema.get("description", SourceOptions.__doc__ or "").strip().split("\n")
+    description = schema.get("description", SourceOptions.__doc__ or "")
+    first, *rest = description.strip().split("\n")
     yield f"{title} — {first}"
     yield from (line.rstrip() for line in rest if line.strip())
     for key, option in schema.get("properties", {}).items():

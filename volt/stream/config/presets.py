@@ -57,8 +57,10 @@ def _downloaded(name: str, langs: str) -> dict[str, str]:
         except OSError as error:
             fault = f"{folder}: cannot be created: {reason(error)}"
             raise StreamError(f"{fault}; fix it, or set XDG_CACHE_HOME") from None
-    result = {code: str(folder / "train-parts" / f"{name}.{code}.gz") for code in langs.split("-")}
-    for path in result.values():
+    result = dict[str, str]()
+    for code in langs.split("-"):
+        path = str(folder / "train-parts" / f"{name}.{code}.gz")
+        result[code] = path
         if not os.path.isfile(path):
             fault = f"{path}: MTData has not written this file of {name}"
             raise StreamError(f"{fault}; remove {folder}, and retry")
@@ -172,5 +174,5 @@ def pipeline_config(
             inputs[index]["weight"] = float(weights[index])
         if pipeline.steps:
             inputs[index]["transforms"] = list(pipeline.steps[index])
-    values = {"seed": seed, "sources": dict(zip(names, inputs, strict=True))}
-    return config_of_values(values, path=name)
+    named = dict(zip(names, inputs, strict=True))
+    return config_of_values({"seed": seed, "sources": named}, path=name)

@@ -175,12 +175,17 @@ def known_keys(schema: Values, place: Sequence[str | int]) -> list[str]:
             elif "items" in node:
                 inner.append(node["items"])
         nodes = inner or nodes
-    return [key for node in _resolved(schema, nodes) for key in node.get("properties", {})]
+    result = list[str]()
+    for node in _resolved(schema, nodes):
+        result += node.get("properties", {})
+    return result
 
 
 def _resolved(schema: Values, nodes: list[Values]) -> Iterator[Values]:
     for node in nodes:
         if "$ref" in node:
-            yield from _resolved(schema, [schema["$defs"][node["$ref"].rpartition("/")[2]]])
-        yield from _resolved(schema, node.get("oneOf", []) + node.get("anyOf", []))
+            name = node["$ref"].rpartition("/")[2]
+            yield from _resolved(schema, [schema["$defs"][name]])
+        yield from _resolved(schema, node.get("oneOf", []))
+        yield from _resolved(schema, node.get("anyOf", []))
         yield node

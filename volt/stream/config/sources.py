@@ -11,6 +11,7 @@ import glob
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -57,24 +58,30 @@ def sampling_of(options: StreamOptions, notes: Notes) -> Sampling | None:
     if mix.by == "weights":
         return None
 
-    mixed: dict[Place, Model] = {("sources", name): one for name, one in options.sources.items()}
-    mixed |= {("tasks", name): one for name, one in options.tasks.items() if one.split == "train"}
+    mixed = dict[Place, Model]()
+    for name, source in options.sources.items():
+        mixed["sources", name] = source
+    for name, task in options.tasks.items():
+        if task.split == "train":
+            mixed["tasks", name] = task
     if options.each is not None:
         mixed["each",] = options.each
-    for place, source in mixed.items():
+    for place, model in mixed.items():
         for key, fault in _NOT_WITH_MIX.items():
-            if key in source.model_fields_set and getattr(source, key) is not None:
+            if key in model.model_fields_set and getattr(model, key) is not None:
                 notes.add((*place, key), fault)
     if options.schedule is not None:
         notes.add(("schedule",), _WEIGHT)
-    return Sampling(mix.by, mix.temperature, where=notes.document.name_of(("mix",)))
+    where = notes.document.name_of(("mix",))
+    return Sampling(mix.by, mix.temperature, where=where)
 
 
 def weight_of(weight: float | ScheduleOptions, notes: Notes, place: Place) -> Weight:
     """Return a weight. If a schedule is invalid, note the mistake and return the weight 1."""
     if isinstance(weight, float):
         return weight
-    return notes.build(Schedule, place, points=tuple(weight.points), kind=weight.kind) or 1.0
+    points = tuple(weight.points)
+    return notes.build(Schedule, place, points=points, kind=weight.kind) or 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +138,8 @@ class SourceBuilder:
             fault = f"{name!r} is not a name of a source; give one without tabs and line breaks"
             self.notes.add(place, fault)
         values = {key: getattr(options, key) for key in ReadingOptions.model_fields}
-        limits = {option.name: values.pop(option.name) for option in fields(Checks)}
+        names = [option.name for option in fields(Checks)]
+        limits = {key: values.pop(key) for key in names}
         checks = self.notes.build(Checks, place, **limits) or Checks()
         with self.notes.catching((*place, "transforms")):
             check_order(more["transforms"], self.files)
@@ -159,9 +167,10 @@ class SourceBuilder:
 
     def groups(self, pair: Mapping[str, list[str]], place: Place) -> tuple[str, ...]:
         """Return the paths of line-aligned files in turn: src[0], tgt[0], src[1], tgt[1], …"""
-        columns = [
-            [*self.files_at(files, (*place, name), is_column=True)] for name, files in pair.items()
-        ]
+        columns = list[list[str]]()
+        for name, files in pair.items():
+            column = self.files_at(files, (*place, name), is_column=True)
+            columns.append([*column])
         first, *names = pair
         for name in names:
             if len(pair[name]) != len(pair[first]):
@@ -169,7 +178,8 @@ class SourceBuilder:
                 fault = f"has {counts}; give equally many files, in the same order"
                 self.notes.add((*place, name), fault)
                 return ()
-        return tuple(path for group in zip(*columns, strict=True) for path in group)
+        groups = zip(*columns, strict=True)
+        return tuple(chain.from_iterable(groups))
 
     def files_at(
         self, paths: Sequence[str], place: Place, *, is_column: bool = False
@@ -194,8 +204,12 @@ class SourceBuilder:
         if not isinstance(value, list):
             self.notes.add(place, "should be a list of transforms; put a dash before each")
             return ()
-        steps = [self._step(item, (*place, index)) for index, item in enumerate(value)]
-        return tuple(step for step in steps if step is not None)
+        result = list[Transform]()
+        for index, item in enumerate(value):
+            step = self._step(item, (*place, index))
+            if step is not None:
+                result.append(step)
+        return tuple(result)
 
     def _step(self, item: object, place: Place) -> Transform | None:
         if isinstance(item, str):
@@ -252,7 +266,9 @@ class SourceBuilder:
         checked = self.notes.checked(options_of(name), numbered, place)
         if checked is None:
             return None
-        return self._choice(checked, place) if name == "choice" else self._loaded(checked, place)
+        if name == "choice":
+            return self._choice(checked, place)
+        return self._loaded(checked, place)
 
     def _numbered(self, name: str, options: Values, place: Place) -> Values:
         """Replace field names by numbers in a transform's options; `where` gets the names for its
@@ -327,7 +343,8 @@ def sources_by_pattern(
 
     pattern = patterns[0]
     before, after = pattern.split("*")
-    names = sorted(path[len(before) : len(path) - len(after)] for path in glob.glob(pattern))
+    paths = glob.glob(pattern)
+    names = sorted(path[len(before) : len(path) - len(after)] for path in paths)
     if not names:
         notes.add(place, f"{pattern}: no file matches this pattern; check the path")
     weights = [1.0] * len(names)
@@ -350,7 +367,8 @@ def sources_by_pattern(
         if name in options.sources:
             fault = f"source {name!r} is among sources, too; rename it there, or match fewer files"
             notes.add(("each",), fault)
-        yield builder.source(name, _options_of(each, name, weight), options.transforms, ("each",))
+        own = _options_of(each, name, weight)
+        yield builder.source(name, own, options.transforms, ("each",))
 
 
 def _pattern(notes: Notes, paths: list[str], place: Place) -> str:

@@ -110,7 +110,8 @@ def tasks_with_sources(
         _check(name, task, options, notes)
         inputs = list[Input]()
         for key, corpus in task.inputs.items():
-            files = tuple(_files(of_inputs, task.type, corpus, ("tasks", name, "inputs", key)))
+            place = ("tasks", name, "inputs", key)
+            files = tuple(_files(of_inputs, task.type, corpus, place))
             if files:
                 inputs.append(Input(key, files))
 
@@ -140,7 +141,8 @@ def tasks_with_sources(
         if shards is None:
             paths = tuple(path for inputs in owner.inputs for path in inputs.paths)
             if paths:
-                result.append((new, replace(source, paths=paths, names=owner.names)))
+                source = replace(source, paths=paths, names=owner.names)
+                result.append((new, source))
         else:
             with notes.catching(("tasks", new.name)):
                 manifest = read_manifest(shards, owner)
@@ -193,7 +195,8 @@ def _source(
     place: Place = ("tasks", name)
     own = builder.transforms(task.transforms, (*place, "transforms"))
     transforms = own + builder.transforms(options.transforms, ("transforms",))
-    weight = _weight(task.weight, options.schedule, points, builder.notes, (*place, "weight"))
+    weight_place = (*place, "weight")
+    weight = _weight(task.weight, options.schedule, points, builder.notes, weight_place)
     sets_most = "max_fields" in task.model_fields_set
     if task.type == "mono" and not sets_most and task.min_fields < 2:
         task = task.model_copy(update={"max_fields": 1})  # so that a line with a tab is unfit
@@ -260,7 +263,8 @@ def _sample_points(options: TaskScheduleOptions, notes: Notes) -> tuple[int, ...
     unit = options.unit
     if unit != "samples" and options.batch_samples is None:
         add(f"the size of {unit} is unknown; give batch_samples, the samples in a batch", "unit")
-    for key, units in (("batch_samples", ("batches", "updates")), ("update_batches", ("updates",))):
+    units_of = {"batch_samples": ("batches", "updates"), "update_batches": ("updates",)}
+    for key, units in units_of.items():
         if getattr(options, key) is not None and unit not in units:
             add(f"has no effect if points count {unit}; remove it, or give another unit", key)
 

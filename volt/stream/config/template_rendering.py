@@ -156,8 +156,9 @@ def _environment() -> Environment:
             return obj is self.globals["range"]
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-            if not (isinstance(left, int | float) and isinstance(right, int | float)):
-                raise TypeError("* takes numbers, not text; write {{n|int * 2}}")
+            for factor in (left, right):
+                if not isinstance(factor, int | float):
+                    raise TypeError("* takes numbers, not text; write {{n|int * 2}}")
             return left * right
 
     numbers = count(1)
@@ -241,9 +242,11 @@ def _unmarked(marked: str) -> Expanded:
     for line in marked.split("\n"):
         parts = [current, *_MARK.split(line)]  # numbers and texts in turn
         numbers = parts[::2]
-        visible = [
-            number for number, text in zip(numbers, parts[1::2], strict=True) if text.strip()
-        ]
         current = numbers[-1]
-        lines.append(int([*visible, current][0]))
+        first = current
+        for number, text in zip(numbers, parts[1::2], strict=True):
+            if text.strip():
+                first = number
+                break
+        lines.append(int(first))
     return Expanded(_MARK.sub("", marked), tuple(lines))

@@ -94,7 +94,8 @@ class _Loader(yaml.SafeLoader):
                 raise self._refusal(key_node, fault)
             own[key] = key_node
         self.flatten_mapping(node)  # merge keys (<<) add the keys that the mapping itself lacks
-        for key_node, item in {pair[0].value: pair for pair in node.value}.values():
+        pairs = {pair[0].value: pair for pair in node.value}
+        for key_node, item in pairs.values():
             self.places.setdefault((*place, key_node.value), self._line(key_node))
             yield key_node.value, item
 
@@ -171,9 +172,13 @@ class Document:
         """Name the file, line and keys of a place for people: "stream.yaml:4:
         sources.wmt.transforms[1].lower"."""
         line = f":{self.line(place)}" if self.lines else ""
-        keys = "".join(f"[{key + 1}]" if isinstance(key, int) else f".{key}" for key in place)
         name = f"{self.path}{line}"
-        return f"{name}: {keys.removeprefix('.')}" if keys else name
+        if not place:
+            return name
+        keys = ""
+        for key in place:
+            keys += f"[{key + 1}]" if isinstance(key, int) else f".{key}"
+        return f"{name}: {keys.removeprefix('.')}"
 
     def nearest(self, place: Place) -> Place:
         """Return a place (path of keys), or the place of the nearest enclosing value in the file."""

@@ -224,8 +224,10 @@ class Mixture:
         ended = self.ended | {source}
         if len(ended) == len(self.weights):
             return None
-        left = Mixture(self.weights, self.counts, ended, since=self.n, base=self.counts)
-        return left if left.left else None
+        rest = Mixture(self.weights, self.counts, ended, since=self.n, base=self.counts)
+        if not rest.left:
+            return None
+        return rest
 
     def _units(self, n: int) -> NDArray[np.object_]:
         result: NDArray[np.object_] = self._shares.owed(n) - self._shares.owed(self.since)

@@ -159,8 +159,10 @@ def _stairs(
         for weight, is_linear in zip(weights, linear, strict=True)
     ]
     last = _normalised(at_end, end, may_end=may_end)
-    if not any(first) or not any(last):  # all weights rise from 0 or fall to 0
-        return [(start, first if any(first) else last)]
+    if not any(first):  # all weights rise from 0
+        return [(start, last)]
+    if not any(last):  # all weights fall to 0
+        return [(start, first)]
     slopes = [b - a for a, b in zip(first, last, strict=True)]
     if not any(slopes):
         return [(start, first)]
@@ -180,8 +182,9 @@ def _stairs(
 
 
 def _weight(weight: Weight, sample: int) -> Fraction:
-    value = weight.at(sample) if isinstance(weight, Schedule) else weight
-    return Fraction(repr(float(value)))  # 0.1 means exactly a tenth
+    if isinstance(weight, Schedule):
+        weight = weight.at(sample)
+    return Fraction(repr(float(weight)))  # 0.1 means exactly a tenth
 
 
 def _normalised(values: list[Fraction], sample: int, *, may_end: bool) -> list[Fraction]:

@@ -48,7 +48,9 @@ class SegmentOrder(NamedTuple):
         n_lines: the lines before some were appended, which may end inside a segment; by default all
         """
         n_segments = len(order)
-        n_cut = 0 if n_lines is None else int(sizes[:n_segments].sum()) - n_lines
+        n_cut = 0
+        if n_lines is not None:
+            n_cut = int(sizes[:n_segments].sum()) - n_lines
         n_before = sizes[:n_segments].copy()
         n_before[n_segments - 1] -= n_cut
 

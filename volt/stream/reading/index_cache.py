@@ -144,7 +144,9 @@ def prune(cache: Path, *, days: float = 30) -> int:
 
 
 def _entries(cache: Path) -> dict[str, list[Path]]:
-    names = sorted(os.listdir(cache)) if cache.is_dir() else []
+    names = list[str]()
+    if cache.is_dir():
+        names = sorted(os.listdir(cache))
     stems = [result[1] for name in names if (result := _NAME.fullmatch(name))]
     return {stem: [cache / f"{stem}{suffix}" for suffix in _SUFFIXES] for stem in stems}
 

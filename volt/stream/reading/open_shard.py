@@ -65,7 +65,9 @@ def bin_of(path: str) -> str:
     if path.endswith(IDX):
         return prefix_of(path) + BIN
     is_prefix = os.path.isfile(path + IDX) or os.path.isfile(path + BIN)
-    return path + BIN if is_prefix and not os.path.lexists(path) else path
+    if is_prefix and not os.path.lexists(path):
+        return path + BIN
+    return path
 
 
 def bins_of(paths: Iterable[str]) -> list[str]:
@@ -76,7 +78,8 @@ def bins_of(paths: Iterable[str]) -> list[str]:
 
 
 def open_one(path: str, **options: Any) -> Shard:
-    return open_id_shard(path, **options) if are_ids(path) else open_text(path, **options)
+    open_file = open_id_shard if are_ids(path) else open_text
+    return open_file(path, **options)
 
 
 def open_pair(pair: Mapping[str, str], **options: Any) -> PairShard:

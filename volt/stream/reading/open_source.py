@@ -126,7 +126,9 @@ class OpenSource:
     @cached_property
     def chunk_lines(self) -> int:
         is_whole = self.is_compiled or self.source.shuffle == "outputs" or self.joins_lines
-        return self.block_lines if is_whole else min(CHUNK_LINES, self.block_lines)
+        if is_whole:
+            return self.block_lines
+        return min(CHUNK_LINES, self.block_lines)
 
     @property
     def fingerprints(self) -> dict[str, object]:
@@ -225,11 +227,12 @@ def open_source(
             raise StreamError(problem) from result
         faults.append(Fault(bare(paths[0]), 0, f"unreadable shard: {result}"))
     if not shards:
-        why = f"; {faults[0].reason}" if faults else ""
-        where = groups[0][0]
+        problem = f"no line in {groups[0][0]}"
         if len(groups) > 1:
-            where += f" and {counted(len(groups) - 1, 'other file')}"
-        raise StreamError(f"source {source.name!r}: no line in {where}{why}; name other files")
+            problem += f" and {counted(len(groups) - 1, 'other file')}"
+        if faults:
+            problem += f"; {faults[0].reason}"
+        raise StreamError(f"source {source.name!r}: {problem}; name other files")
     files = files or LoadedFiles()
     check_order(source.transforms, files)
     stamps = tuple((str(path), stamp_of(str(path))) for path in files_of(source.transforms))

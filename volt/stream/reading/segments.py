@@ -73,7 +73,9 @@ class Segments:
         values = dict(record)
         for name in ("ends", "counts", "checks", "stamp"):
             values[name] = tuple(values[name])
-        data_path = str(copy) if record["packing"] == "frames" else path
+        data_path = path
+        if record["packing"] == "frames":
+            data_path = str(copy)
         result = cls(path, data_path, **values)
         result.check_unchanged()
         return result

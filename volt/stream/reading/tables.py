@@ -58,10 +58,10 @@ def column_of(table: pyarrow.Table, path: str) -> pyarrow.Array:
         if pa.types.is_struct(values.type):
             fields = [one.name for one in values.type]
         if fields.count(field) != 1:
-            remedy = f"; there are {listed(fields)}" if fields else ""
-            raise StreamError(
-                f"no column {quoted(path)}: {quoted(name)} contains no {quoted(field)}{remedy}"
-            )
+            problem = f"no column {quoted(path)}: {quoted(name)} contains no {quoted(field)}"
+            if fields:
+                problem += f"; there are {listed(fields)}"
+            raise StreamError(problem)
         name = field
         values = pc.struct_field(values, field)
     column = values.combine_chunks().cast(_kind_of(values.type, path))
@@ -242,9 +242,10 @@ def _kinds(data: bytes, keys: Sequence[str]) -> dict[str, bool | None]:
             row = json.loads(line)
             for key in [*left]:
                 value = _value(row, key)
-                if value is not _MISSING:
-                    result[key] = None if value is None else isinstance(value, list)
-                if result.get(key) is not None:
+                if value is None:
+                    result[key] = None
+                elif value is not _MISSING:
+                    result[key] = isinstance(value, list)
                     left.remove(key)
     return result
 
@@ -253,7 +254,9 @@ def _value(row: object, key: str) -> Any:
     for name in key.split("."):
         if row is None:
             return None
-        row = row.get(name, _MISSING) if isinstance(row, dict) else _MISSING
+        if not isinstance(row, dict):
+            return _MISSING
+        row = row.get(name, _MISSING)
     return row
 
 
@@ -320,9 +323,10 @@ class _Look:
     def at(self, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[tuple[bytes, int]]:
         for batch in batches:
             columns = [Column.from_arrow(column) for column in batch.columns]
-            unfit = {} if self.first_unfit else shifting_lines(columns)
-            if unfit:
-                self.first_unfit = self.n_rows + min(unfit) + 1
+            if not self.first_unfit:
+                for row in shifting_lines(columns):
+                    self.first_unfit = self.n_rows + row + 1
+                    break
             self._measure(columns)
             self._digest(columns)
             self.n_rows += len(batch)

@@ -76,7 +76,8 @@ def lines_of(data: bytes, *, is_first: bool) -> Column:
 def split_lines(data: bytes) -> list[bytes]:
     is_ended = data.endswith(b"\n")
     data = data.replace(b"\r\n", b"\n")
-    return (data[:-1] if is_ended else data.removesuffix(b"\r")).split(b"\n")
+    data = data[:-1] if is_ended else data.removesuffix(b"\r")
+    return data.split(b"\n")
 
 
 def open_text(

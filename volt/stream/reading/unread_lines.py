@@ -212,7 +212,9 @@ def unread_in(epoch: int, n_lines: int, unread: Unread) -> UnreadLines:
     if not unread or epoch > unread[-1].epoch:
         return UnreadLines(epoch, (range(n_lines),))
     lines = unread[bisect_left(unread, epoch, key=attrgetter("epoch"))]
-    return lines if lines.epoch == epoch else UnreadLines(epoch)
+    if lines.epoch != epoch:
+        return UnreadLines(epoch)  # all its lines are read
+    return lines
 
 
 def rank_blocks(

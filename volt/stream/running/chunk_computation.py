@@ -274,7 +274,9 @@ class _Run:
         """Return lines after all steps, origins read, and faults; None if a step draws random numbers."""
         trial = _Run(self.source, self.address, self.keep_text, draws=[])
         batch, read = trial._unordered()
-        return None if trial.draws else (batch.compact(), read, tuple(trial.faults))
+        if trial.draws:
+            return None
+        return batch.compact(), read, tuple(trial.faults)
 
     def _unordered(self) -> tuple[Batch, Longs]:
         batch, invalid = self.rows()
@@ -291,7 +293,9 @@ class _Run:
         if not reasons:
             return batch
         order = sorted(reasons)
-        texts = shown_lines(batch.take(order)) if self.keep_text else [""] * len(order)
+        texts = [""] * len(order)
+        if self.keep_text:
+            texts = shown_lines(batch.take(order))
         for index, text in zip(order, texts, strict=True):
             path, line = self.source.place_of(int(batch.origins[index]))
             reason, _, trace = reasons[index].partition("\n")

@@ -193,15 +193,13 @@ def _unread_to_json(lines: UnreadLines) -> dict[str, Any]:
 
 
 def _cursor(stored: Mapping[str, Any], place: str) -> Cursor:
-    numbers = {
-        name: None
-        if name == "start" and stored[name] is None
-        else whole(stored[name], f"{place}.{name}")
-        for name in _NUMBERS
-    }
+    numbers = dict[str, Any]()
+    for name in _NUMBERS:
+        if name != "start" or stored[name] is not None:
+            numbers[name] = whole(stored[name], f"{place}.{name}")
     unread = tuple(_unread(lines, f"{place}.unread") for lines in stored["unread"])
     grown = _pairs(stored.get("grown", ()), f"{place}.grown", low=1)
-    return Cursor(**numbers, unread=unread, grown=grown)  # type: ignore[arg-type]  # only `start` is None
+    return Cursor(**numbers, unread=unread, grown=grown)
 
 
 def _unread(stored: Mapping[str, Any], place: str) -> UnreadLines:

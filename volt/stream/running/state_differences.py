@@ -75,4 +75,6 @@ def _acceptable(difference: str, grown: Collection[str]) -> str:
         return "sources"
     if any(place.startswith(f"sources.{name}.") and place.endswith(_OF_LINES) for name in grown):
         return "data"
-    return "weights" if place.endswith(".weight") or ".weight." in place else ""
+    if place.endswith(".weight") or ".weight." in place:
+        return "weights"
+    return ""

@@ -93,19 +93,13 @@ class Stream(Engine):
         if policy is None:
             policy = ErrorPolicy()
         arguments.instance(policy, ErrorPolicy, "policy", remedy=_POLICY)
-        folder = None if cache is None else Path(arguments.path(cache, "cache"))
+        folder = None
+        if cache is not None:
+            folder = Path(arguments.path(cache, "cache"))
         if mix is not None:
             arguments.instance(mix, Sampling, "mix", remedy=_MIX)
         check_names([source.name for source in declared])
-        are_known = 0 <= arguments.whole(n_workers, "n_workers") <= MOST_WORKERS
-        if not are_known or start_method not in ("spawn", "fork"):
-            raise ConfigError(
-                f"{n_workers=}, {start_method=}: give 0 to {MOST_WORKERS} workers, and spawn or fork"
-            )
-        if time_limit is not None and not 0 < arguments.number(time_limit, "time_limit") < math.inf:
-            raise ConfigError(
-                f"time_limit={time_limit}: give seconds above 0, or None for no limit"
-            )
+        _check_workers(n_workers, start_method, time_limit)
         arguments.choice(ends, "ends", ("stop", "drop"))
         rank, world = check_rank(rank, world)
 
@@ -228,7 +222,9 @@ class Stream(Engine):
         )
 
     def _taken(self, form: Form, limit: int | None, take: Callable[[Longs], T]) -> Iterator[T]:
-        left = None if limit is None else arguments.whole(limit, "limit", low=0)
+        left = limit
+        if limit is not None:
+            left = arguments.whole(limit, "limit", low=0)
         while left != 0:
             with self._lock:
                 size = self._next(left, form)
@@ -259,7 +255,9 @@ class Stream(Engine):
                 return None
             source = int(self._turns[0])
             place = self._buffers[source].place
-        return None if place is None else (source, *place)
+        if place is None:
+            return None
+        return source, *place
 
     def state(self, *, at: int | None = None) -> dict[str, Any]:
         """Return the state of the stream, as JSON values.
@@ -274,8 +272,9 @@ class Stream(Engine):
                 f"line {at} is ahead of the stream, which has given {self.n} lines; give an earlier one"
             )
         n_settled = self._settled.n
-        state = self._state(at) if at >= n_settled else self._recall.at(at, n=n_settled)
-        return state.to_json()
+        if at >= n_settled:
+            return self._state(at).to_json()
+        return self._recall.at(at, n=n_settled).to_json()
 
     def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
         """Continue from a state, with any number of workers.
@@ -370,6 +369,16 @@ def _declared(sources: Sequence[Source | OpenSource]) -> list[Source | OpenSourc
             remedy = "give volt.stream.Source(name, paths)"
             arguments.instance(source, Source, f"sources[{place}]", remedy=remedy)
     return result
+
+
+def _check_workers(n_workers: int, start_method: str, time_limit: float | None) -> None:
+    is_possible = 0 <= arguments.whole(n_workers, "n_workers") <= MOST_WORKERS
+    if not is_possible or start_method not in ("spawn", "fork"):
+        raise ConfigError(
+            f"{n_workers=}, {start_method=}: give 0 to {MOST_WORKERS} workers, and spawn or fork"
+        )
+    if time_limit is not None and not 0 < arguments.number(time_limit, "time_limit") < math.inf:
+        raise ConfigError(f"time_limit={time_limit}: give seconds above 0, or None for no limit")
 
 
 def _mixed_by_size(sources: Sequence[OpenSource], mix: Sampling) -> list[OpenSource]:

@@ -184,9 +184,10 @@ class _Passage:
             raise StreamError(
                 f"{place(tab)}: contains a tab, which separates fields; write a space instead"
             )
-        empty = (Column.repeated("", len(column)),) * self.has_both
-        columns = (column, *empty) if self.side == SOURCE else (*empty, column)
-        batch = Batch(columns, None, np.arange(first, first + len(column)))
+        columns = [column]
+        if self.has_both:
+            columns.insert(TARGET - self.side, Column.repeated("", len(column)))
+        batch = Batch(tuple(columns), None, np.arange(first, first + len(column)))
         try:
             yield self._text(batch)
             return
@@ -223,18 +224,20 @@ class _Refused(Exception):
 def _reason(error: Exception) -> str:
     if isinstance(error, LineFault):
         return str(error.reasons[min(error.reasons)])
-    return str(error) if isinstance(error, VoltError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, VoltError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
 
 
 def _check_origins(before: Batch, done: object) -> None:
     if not isinstance(done, Batch):
         raise StreamError(f"returns a {type(done).__name__}, not a Batch")
     if len(done) != len(before) or not np.array_equal(done.origins, before.origins):
-        message = (
-            "drops the line" if len(done) < len(before) else "returns more lines, or other lines"
-        )
+        problem = "returns more lines, or other lines"
+        if len(done) < len(before):
+            problem = "drops the line"
         raise StreamError(
-            f"{message}; each input line needs one output line; fix the step, or name another task"
+            f"{problem}; each input line needs one output line; fix the step, or name another task"
         )
 
 

@@ -73,11 +73,10 @@ class ShardInputs:
     @property
     def signature(self) -> tuple[object, ...]:
         """Everything that determines the bytes of the shards: the inputs' texts, not their paths."""
-        texts = tuple(
-            (read.name, tuple((file.side, file.digest) for file in read.files))
-            for read in self.inputs
-        )
-        return self.task, self.layout, texts
+        texts = list[tuple[str, str, str]]()
+        for read in self.inputs:
+            texts += ((read.name, file.side, file.digest) for file in read.files)
+        return self.task, self.layout, tuple(texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +100,12 @@ class TaskFolder:
         """Return (side, path) → what an earlier run recorded of the input file, if it has not
         changed since."""
         earlier = stored_manifest(self.folder) or self._plan()
-        files = [file for read in earlier.inputs for file in read.files] if earlier else []
-        return {(file.side, file.path): file for file in files if mark_of(file.path) == file.stamp}
+        result = dict[tuple[str, str], InputFile]()
+        for read in earlier.inputs if earlier else ():
+            for file in read.files:
+                if mark_of(file.path) == file.stamp:
+                    result[file.side, file.path] = file
+        return result
 
     def finished(self, plan: ShardInputs) -> Manifest | None:
         """Return the manifest if all shards of the plan are up to date, else None."""

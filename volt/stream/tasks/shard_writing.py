@@ -107,9 +107,11 @@ def mixed_order(first: Longs, n_lines: Longs, counts: Longs) -> Longs:
     n_lines: (n_inputs,) the number of lines of each input in the chunk
     counts: (n_inputs,) the number of lines of each input in the shard
     """
-    inputs = zip(first, n_lines, counts, strict=True)
-    places = [(2 * np.arange(at, at + n) + 1) / (2 * max(1, of)) for at, n, of in inputs]
-    return np.argsort(np.concatenate(places), kind="stable")
+    keys = list[NDArray[np.float64]]()
+    for start, n, count in zip(first, n_lines, counts, strict=True):
+        numbers = np.arange(start, start + n)
+        keys.append((2 * numbers + 1) / (2 * max(1, count)))
+    return np.argsort(np.concatenate(keys), kind="stable")
 
 
 _LEVEL = 3  # of zstd and gzip
@@ -193,8 +195,13 @@ def _shard_chunks(
             for sides, n in zip(readers, n_lines.tolist(), strict=True)
         ]
         if n_lines.any():
-            sides = tuple(zip(*texts, strict=True))
-            yield ShardChunk(number, not first.any(), int(n_lines.sum()), sides, order)
+            yield ShardChunk(
+                shard=number,
+                is_first=not first.any(),
+                n_lines=int(n_lines.sum()),
+                sides=tuple(zip(*texts, strict=True)),
+                order=order,
+            )
         first = first + n_lines
 
 
@@ -210,8 +217,10 @@ def packed(chunk: ShardChunk, *, compress: Compression) -> Packed:
         if chunk.is_first and text.startswith(BYTE_ORDER_MARK):
             text = BYTE_ORDER_MARK + text  # readers drop one
         data.append(_compressed(text, compress))
-        block = checked_block(Block("", 1, chunk.n_lines, text, len(text)), "skip")
-        words.append(count_block(block)._replace(n_bad_lines=block.n_bad_lines))
+        block = Block("", 1, chunk.n_lines, text, len(text))
+        valid = checked_block(block, "skip")
+        counts = count_block(valid)
+        words.append(counts._replace(n_bad_lines=valid.n_bad_lines))
     return Packed(chunk.shard, chunk.n_lines, tuple(data), tuple(words))
 
 
@@ -375,7 +384,8 @@ def _plan(
     sizes = [read.n_lines for read in inputs]
     n_bytes = sum(file.n_bytes for read in inputs for file in read.files)
     n_shards = number_of_shards(sum(sizes), requested=task.n_shards, lines=lines)
-    chunk_lines = max(1, min(_CHUNK_LINES, CHUNK_BYTES * sum(sizes) // n_bytes))
+    fitting = CHUNK_BYTES * sum(sizes) // n_bytes
+    chunk_lines = max(1, min(_CHUNK_LINES, fitting))
     if task.split == "valid":
         settings = ShardSettings(n_shards, compress, "kept")
         return ShardPlan(task, inputs, settings, in_a_row(sizes, n_shards), chunk_lines)
@@ -394,7 +404,8 @@ def _write_task(plan: ShardPlan, work: TaskFolder, *, n_threads: int, tally: _Ta
         shards = work.begin(planned)
         tally.add(sum(shard.n_lines for shard in shards.values()))
         chunks = chunks_of(plan, without=frozenset(shards), ahead=n_threads > 1)
-        done = in_order(partial(packed, compress=compress), chunks, n_threads=n_threads)
+        pack = partial(packed, compress=compress)
+        done = in_order(pack, chunks, n_threads=n_threads)
         for number, of_shard in groupby(done, key=attrgetter("shard")):
             shards[number] = _write_shard(work, number, of_shard, compress, tally)
         for read in plan.inputs:
@@ -432,7 +443,8 @@ def _write_shard(
             n_lines += chunk.n_lines
             tally.add(chunk.n_lines)
         sizes = [file.tell() for file in files]
-    written = map(WrittenFile, names, sizes, (digest.hexdigest() for digest in digests))
+    hex_digests = [digest.hexdigest() for digest in digests]
+    written = map(WrittenFile, names, sizes, hex_digests)
     tables = [summed(side) for side in zip(*words, strict=True)]
     n_bad_lines = tuple(table.n_bad_lines for table in tables)
     shard = WrittenShard(n_lines, n_bad_lines, tuple(written))

@@ -302,7 +302,7 @@ class _ChoiceTables(NamedTuple):
         self.sides.add(sides.ravel())
 
         texts = chain.from_iterable(each.texts for each in choices)
-        encoded = [f"{text} ".encode("utf-8", "surrogatepass") for text in texts]
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
         self.text_starts.add_ends(list(map(len, encoded)))
         self.text.add(np.frombuffer(b"".join(encoded), np.uint8))
 
@@ -318,7 +318,7 @@ class ColumnWords:
     choice_starts: where each type's choices start in `bounds`
     bounds, sides: the bounds and sides of all choices, as in `Choices`
     text_starts: where each text starts in `text`
-    text: uint8, the texts of all choices, each followed by a space
+    text: uint8, the texts of all choices
     """
 
     numbers: Ints
@@ -347,8 +347,8 @@ class ColumnWords:
         return out
 
     def written(self, choices: Ints, *, side: int) -> Column:
-        from volt.encode.batch_encoder import expanded
-
-        numbers = self.sides[2 * choices + (side - 1)]
-        part = expanded(numbers, self.ends, self.text_starts, self.text)
-        return from_ends(part.values, part.ends, gap=1)
+        """Return the text of each word's choice on a side, 1 or 2, with spaces between words."""
+        texts = Column(self.text, self.text_starts[:-1], np.diff(self.text_starts))
+        tokens = Tokens(texts, texts.starts, texts.sizes, self.ends)
+        chosen = self.sides[2 * choices + (side - 1)].astype(np.int64)
+        return written(tokens, chosen, self.ends, NO_OTHERS)

@@ -1,12 +1,14 @@
-"""Lines, files and sources that a stream cannot take: reported with their place, or skipped, counted and kept aside."""
+"""Unfit lines, files and sources are reported with their place, or skipped and counted, with and without workers."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +65,6 @@ def test_unfit_lines_are_skipped_and_counted(make: Make, unfit: Source, n_worker
     )
     assert (summary.n_read, summary.n_faults) == (20, 4)
     assert summary.reasons == {"invalid UTF-8": 1, "columns": 1, "refuse": 1, "crash": 1}
-    for stop in range(17):
-        first, second = make([unfit], policy=policy), make([unfit], policy=policy)
-        list(first.blocks(limit=stop))
-        second.restore(first.state())
-        assert list(second) == lines[stop:]
-        assert (second.summary().n_read, second.summary().reasons) == (20, summary.reasons)
 
 
 def test_every_line_read_is_counted_once_wherever_a_stream_goes_on(
@@ -78,7 +74,8 @@ def test_every_line_read_is_counted_once_wherever_a_stream_goes_on(
     other = Source("other", numbered(tmp_path, "other", 20), epochs=1, block_lines=4)
     sources, options = [unfit, other], {"policy": ErrorPolicy("skip"), "ends": "drop", "recall": 99}
     whole = make(sources, **options)
-    lines, message = list(whole), whole.state()
+    lines = list(whole)
+    end = whole.state()
     for stop in some(range(len(lines) + 1)):
         first, later, closed = (make(sources, **options) for _ in range(3))
         list(first.blocks(limit=stop))
@@ -86,12 +83,12 @@ def test_every_line_read_is_counted_once_wherever_a_stream_goes_on(
         list(closed.blocks(limit=stop))
         closed.close()
         assert list(closed) == lines[stop:]
-        assert closed.state() == message
+        assert closed.state() == end
         for state in (first.state(), later.state(at=stop)):
             second = make(sources, **options)
             second.restore(state)
             assert list(second) == lines[stop:]
-            assert second.state() == message
+            assert second.state() == end
 
 
 def test_unfit_lines_go_to_quarantine(make: Make, unfit: Source, tmp_path: Path) -> None:
@@ -205,3 +202,82 @@ def test_why_no_line_passes_is_reported(tmp_path: Path) -> None:
         match=r"no line of an epoch passes.*; 6 of 6 lines .* are unfit, 6 of them for 'columns'",
     ):
         next(iter(stream))
+
+
+WORKERS = pytest.mark.parametrize("n_workers", [0, 2])
+
+
+FAULTS = {
+    "utf8": (
+        Source("a", ("a",)),
+        b"good\tx\ncaf\xe9\tx\n",
+        "a.tsv:2: invalid UTF-8: byte 0xe9 at column 4",
+    ),
+    "columns": (
+        Source("a", ("a",), checks=Checks(min_fields=2)),
+        b"good\tx\nalone\n",
+        "a.tsv:2: columns: 1 fields",
+    ),
+    "transform": (
+        Source("a", ("a",), transforms=(Crash("bad"),)),
+        b"good\tx\nbad\tx\n",
+        "a.tsv:2: crash: ZeroDiv",
+    ),
+}
+
+
+def stream(source: Source, policy: ErrorPolicy, n_workers: int, cache: Path) -> Stream:
+    """One source, with workers if wanted."""
+    return Stream([source], policy=policy, n_workers=n_workers, start_method="fork", cache=cache)
+
+
+def assert_no_process() -> None:
+    """No worker is left; the caller sets the deadline."""
+    while any(process.name == "volt-stream" for process in active_children()):
+        time.sleep(0.01)
+
+
+@WORKERS
+@pytest.mark.parametrize("fault", FAULTS)
+def test_unfit_lines_follow_the_policy(tmp_path: Path, fault: str, n_workers: int) -> None:
+    """raise: file, line and reason; skip and quarantine: the other lines, a count, and in quarantine the line."""
+    declared, data, message = FAULTS[fault]
+    path = tmp_path / "a.tsv"
+    path.write_bytes(data)
+    source = Source(
+        "a", (str(path),), transforms=declared.transforms, checks=declared.checks, epochs=1
+    )
+    kept = tmp_path / "unfit.jsonl"
+    with deadline(30):
+        with (
+            stream(source, ErrorPolicy(), n_workers, tmp_path) as raising,
+            pytest.raises(StreamError) as error,
+        ):
+            list(raising)
+        assert message in str(error.value)
+        for policy in (ErrorPolicy("skip"), ErrorPolicy("quarantine", quarantine=str(kept))):
+            with stream(source, policy, n_workers, tmp_path) as going:
+                assert list(going) == ["good\tx"]
+                assert going.summary().n_faults == 1
+        row = json.loads(kept.read_text())
+        assert message in f"{row['place']}: {row['reason']}"
+        assert_no_process()
+
+
+@WORKERS
+@pytest.mark.parametrize("changed", ["a.0.tsv", "vocab.volt"])
+def test_what_changes_while_the_stream_runs_ends_it(
+    tmp_path: Path, changed: str, n_workers: int
+) -> None:
+    """A shard or a vocabulary that is replaced is reported by name, whatever the policy."""
+    vocabulary = tmp_path / "vocab.volt"
+    Vocabulary(merges=(("a", "-"),), tokens=("a", "-", "a-", "A")).save(vocabulary)
+    source = Source(
+        "a", numbered(tmp_path, "a", 60), transforms=(Encode(vocabulary),), block_lines=5
+    )
+    with deadline(60), stream(source, ErrorPolicy("skip"), n_workers, tmp_path) as going:
+        going.skip(5)
+        write_lines(tmp_path / changed, ["other"])
+        with pytest.raises(StreamError, match=rf"{changed}: changed while the stream was running"):
+            going.skip(1000)
+        assert_no_process()
