@@ -1,16 +1,18 @@
 """The tree of a pattern → an automaton that finds the same matches as a backtracking engine.
 
-A state is a list of places in the program, the preferred one first (Pike's threads, determinised). If a place accepts,
-the less preferred places after it are dropped. The places before it are preferred, so a match found later replaces it.
+A state is a list of places in the program, the preferred one first (Pike's threads, determinised).
+If a place accepts, the less preferred places after it are dropped. The places before it are
+preferred, so a match found later replaces it.
 
-    program     CharStep: consume a character of a set, or look ahead at it;  Fork: to one of several places;  Accept
-    moves       (n_states, n_columns) int32, by state and the class of the next character, or the end of the text:
+    program     CharStep (consume a character of a set, or look ahead at it), Fork, Accept
+    moves       (n_states, n_columns) int32, by state and class of the next character, or the end:
                     2 · (the next state) + (1 if a match ends before that character)
                 State 0 is dead.
 
-A search overruns if it reads on after its match without finding a longer one. The next search reads that text again,
-so a*b|a takes quadratic time for "aaa…". Consider pairs of states: those of two searches that overrun the same text. If
-unlimited searches can overrun it, the pairs form a cycle. Without a cycle, time is linear.
+A search overruns if it reads on after its match without finding a longer one. The next search reads
+that text again, so a*b|a takes quadratic time for "aaa…". Consider pairs of states: those of two
+searches that overrun the same text. If unlimited searches can overrun it, the pairs form a cycle.
+Without a cycle, time is linear.
 """
 
 from __future__ import annotations
@@ -149,8 +151,8 @@ def _add(instruction: CharStep | Fork, program: Instructions) -> int:
 def _reach(ways: List[int], every: int, program: Instructions) -> tuple[list[tuple[int, int]], int]:
     """Return the steps from a state, and the columns (a bit mask) before which a match may end.
 
-    A step is a mask of columns and the place after it. All columns are followed at once: a look-ahead, a place met
-    earlier, and a preferred match each remove columns.
+    A step is a mask of columns and the place after it. All columns are followed at once: a
+    look-ahead, a place met earlier, and a preferred match each remove columns.
     """
     steps = list[tuple[int, int]]()
     match_columns = 0
@@ -225,7 +227,10 @@ def is_linear(automaton: Automaton) -> bool:
 
 
 def leading_to(targets: set[int], after: List[Iterable[int]]) -> set[int]:
-    """Return the states from which a path leads to one of `targets`. after: the next states of each state"""
+    """Return the states from which a path leads to one of `targets`.
+
+    after: the next states of each state
+    """
     before = defaultdict[int, set[int]](set)
     for state, next_states in enumerate(after):
         for next_state in next_states:

@@ -1,9 +1,9 @@
 """Find tokens that a pattern always splits, so that they never occur in encoded text.
 
-If a file does not name its pattern, its tokens reveal it: the right pattern splits few of them. A token may begin or
-end inside a character. A split can leave a token whole in two ways:
+If a file does not name its pattern, its tokens reveal it: the right pattern splits few of them. A
+token may begin or end inside a character. A split can leave a token whole in two ways:
 
-    in a match    if from some state the automaton reads the whole token, and can still reach the end of a match
+    in a match    if from some state the automaton reads all of it, and can still end a match
     in a gap      if nothing in the token matches
 """
 
@@ -17,13 +17,12 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.text.byte_alphabet import whole_characters
+from volt.text.byte_alphabet import INNER, whole_characters
 from volt.text.patterns.automaton import closure, leading_to
 from volt.text.patterns.splitter import Split, Splitter, WordCutter
 
 States = frozenset[int]
 Flags = NDArray[np.bool_]
-_INNER = bytes(range(0x80, 0xC0))  # the bytes of a character after its first
 
 
 def n_cut(tokens: Sequence[bytes], patterns: Mapping[str, tuple[Split, ...]]) -> dict[str, int]:
@@ -63,7 +62,7 @@ class TokenTexts:
 
     @classmethod
     def of(cls, tokens: Sequence[bytes]) -> TokenTexts:
-        bare = [token.lstrip(_INNER) for token in tokens]
+        bare = [token.lstrip(INNER) for token in tokens]
         texts = [whole_characters(token) or "" for token in bare]
         token_lengths = np.array(list(map(len, tokens)))
         bare_lengths = np.array(list(map(len, bare)))
@@ -131,7 +130,10 @@ class _Paths:
         return 0 in closure({self._start}, without_match)
 
     def match(self, tokens: TokenTexts) -> Flags:
-        """Return which tokens are part of a match. Tokens that are not text count as part of one."""
+        """Return which tokens are part of a match.
+
+        Tokens that are not text count as part of one.
+        """
         codes = np.frombuffer("".join(tokens.texts).encode("utf-32-le"), np.uint32)
         columns = self._classes[codes]
         lengths = np.fromiter(map(len, tokens.texts), np.int64, len(tokens.texts))

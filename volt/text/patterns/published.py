@@ -1,4 +1,4 @@
-"""Splits ⇄ the name under which a vocabulary's file stores them; and short names of published splits.
+"""Convert splits to names, which vocabularies store, and back; list published splits.
 
     split:PATTERN     one split
     splits:JSON       several splits: a list of patterns; {"pattern": …, "from_end": true} reads backwards
@@ -78,7 +78,7 @@ def _of_llama(*, word: str = r"\p{L}", numbers: str, others: str = r"\s\p{L}\p{N
 def _of_o200k(
     *, behind_word: str = "", but: str = "", numbers: str, behind_others: str = r"[\r\n/]*"
 ) -> str:
-    """Return the pattern of words (capitals, then small letters), numbers, other symbols, and white space.
+    """Return a pattern of words (capitals, then small letters), numbers, symbols and white space.
 
     but: the end of both classes of letters, such as "&&[^…]" to exclude some
     """
@@ -142,7 +142,10 @@ def drops_rest(name: str) -> bool:
 
 
 def declared(pattern: str, *, is_bytes: bool = False) -> str:
-    r"""Return the name to save for a published pattern or a regular expression. Raises ConfigError if it is neither."""
+    r"""Return the name to save for a published pattern or a regular expression.
+
+    Raises ConfigError if it is neither.
+    """
     if pattern == "gpt2":  # these pre-tokenizers split the same way, but faster
         return "bytes" if is_bytes else "gpt2"
     if pattern not in NAMED and _WORD.fullmatch(pattern):
@@ -162,7 +165,7 @@ def declared(pattern: str, *, is_bytes: bool = False) -> str:
 
 
 def of_matches(name: str) -> str:
-    """Convert the name of one forward split, "split:…", to the name that drops text between its matches.
+    """Convert the name "split:…" to the name that drops text between the matches.
 
     >>> of_matches("bytes+split:[a-z]+")
     'bytes+matches:[a-z]+'
@@ -171,7 +174,10 @@ def of_matches(name: str) -> str:
 
 
 def splits_of(name: str) -> tuple[Split, ...]:
-    """Parse the split patterns encoded in a pre-tokenizer's name. Raises ConfigError if the name is malformed."""
+    """Parse the split patterns encoded in a pre-tokenizer's name.
+
+    Raises ConfigError if the name is malformed.
+    """
     kind, _, content = name.removeprefix(BYTES).partition(":")
     if f"{kind}:" in (_ONE, _MATCHES):
         return (Split(content),)
@@ -204,7 +210,10 @@ def name_of(splits: tuple[Split, ...]) -> str:
 
 @lru_cache(maxsize=64)
 def cutter_of(name: str) -> WordCutter:
-    """Return the cutter for the name of a pre-tokenizer, or "bytes". Raises ConfigError if it is invalid."""
+    """Return the cutter for the name of a pre-tokenizer, or "bytes".
+
+    Raises ConfigError if it is invalid.
+    """
     splits = NAMED["gpt2"] if name == "bytes" else splits_of(name)
     splitter = Splitter.of(*splits)
     if not splitter.is_linear:
@@ -219,7 +228,10 @@ def cutter_of(name: str) -> WordCutter:
 
 @lru_cache(maxsize=64)
 def cutter_of_regex(pattern: str) -> WordCutter | None:
-    """Return a cutter into the matches of a Rust regex; None if VOLT's engine might match differently, or take long."""
+    """Return a cutter into the matches of a Rust regex.
+
+    None if VOLT's engine might match differently, or take long.
+    """
     try:
         splitter = Splitter.of(Split(pattern))
         if not splitter.is_linear:

@@ -4,10 +4,10 @@ r"""A regular expression → its tree. Supported:
     xy   x|y   (x)   (?:x)   (?i:x)    x, then y; x or else y; groups; x in upper or lower case
     x?   x*   x+   x{2}  x{2,}  x{2,3} as many repetitions as possible
     c?+  c*+  c++  c{2,3}+             the same, without trying fewer; c stands for one character
-    (?=c)  (?!c)  $  \z                tests of the following text: c, anything but c, nothing (both $ and \z)
+    (?=c)  (?!c)  $  \z                tests of the following text: c, anything but c, nothing
 
-Other syntax raises an error, as does syntax on which engines differ, such as "[:" or "--" inside a class. "$"
-matches only at the end of the text; "{2,3}+" is possessive, as in tiktoken's engine.
+Other syntax raises an error, as does syntax on which engines differ, such as "[:" or "--" inside a
+class. "$" matches only at the end of the text; "{2,3}+" is possessive, as in tiktoken's engine.
 
 >>> parse("b|(?>c)")
 Traceback (most recent call last):

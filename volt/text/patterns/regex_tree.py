@@ -1,14 +1,15 @@
-r"""Sets of characters, the classes of characters that they distinguish, and the tree of a parsed pattern.
+r"""Represent sets of characters, the classes that they distinguish, and parsed patterns.
 
 A set is the code points at which membership changes:
 
     {"a", "b", "c", "x"}  =  edges (97, 100, 120, 121);  c is in the set if the number of edges ≤ c is odd
 
-Properties such as \p{Lu} and case folding come from Rust's regex, the engine of VOLT's other patterns and of tiktoken,
-so that all use the same version of Unicode.
+Properties such as \p{Lu} and case folding come from Rust's regex, the engine of VOLT's other
+patterns and of tiktoken, so that all use the same version of Unicode.
 
-Characters that belong to the same sets form a class. For example, [a-y]+|b has three classes: b, the other letters up
-to y, and all else. A set becomes a bit mask of its classes, with a further bit for the end of the text.
+Characters that belong to the same sets form a class. For example, [a-y]+|b has three classes: b,
+the other letters up to y, and all else. A set becomes a bit mask of its classes, with a further bit
+for the end of the text.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class CharacterSet:
         return ~(~self | ~other)
 
     def folded(self) -> CharacterSet:
-        """Return the set with all characters that differ from its members only by case (simple case folding)."""
+        """Return the set with all characters that differ only by case (simple case folding)."""
         codes, text = _cased()
         own = codes[self.holds(codes)]
         if not own.size:
@@ -131,7 +132,7 @@ def _found(expression: str, text: str) -> list[str]:
 
 @cache
 def _representatives() -> tuple[Codes, str]:
-    """Return the characters that the engine classifies, as code points followed by 0x110000, and as a string."""
+    """Return characters to classify, as code points followed by 0x110000, and as a string."""
     is_classified = np.ones(N_CHARACTERS + 1, np.bool_)
     for start, end in _ALIKE:
         is_classified[start + 1 : end] = False
@@ -170,7 +171,10 @@ class Alphabet:
 
     @classmethod
     def of(cls, sets: Iterable[CharacterSet]) -> Alphabet:
-        """Return the fewest classes that tell these sets apart. Raises ConfigError for more than 255."""
+        """Return the fewest classes that tell these sets apart.
+
+        Raises ConfigError for more than 255.
+        """
         sets = list(dict.fromkeys(sets))
         edges = {0}.union(*(characters.edges for characters in sets))
         starts = np.array(sorted(edges), np.int64)
@@ -201,7 +205,7 @@ class Alphabet:
         return bits_of(np.flatnonzero(characters.holds(self.examples)).tolist())
 
     def table(self, renamed: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return the class of every character, (0x110000,) uint8, with class i called renamed[i]."""
+        """Return the class of every character, (0x110000,), with class i called renamed[i]."""
         range_lengths = np.diff(self.starts, append=N_CHARACTERS)
         return np.repeat(renamed[self.classes], range_lengths)
 

@@ -1,9 +1,10 @@
-r"""Points where a text may be divided into units: each unit, split alone, gives the words that it has in the text.
+r"""Divide a text into units: each, split alone, has the same words as in the text.
 
     It's so;\n\n x = 1      the text
     It's| so;\n\n| x| =| 1   its units for cl100k; each but the first begins with white space
 
-Dividing is safe between a character x and white space b (a "break") if the automata show three facts:
+Dividing is safe between a character x and white space b (a "break") if the automata show three
+facts:
 
     no search continues from x to b                the moves after x are equal for b and for the end of the text
     each search from b matches                     otherwise, unmatched text could extend over the point
@@ -30,11 +31,13 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SplitPoints:
-    """How a text may be divided into units. A class of characters has one of these effects on a break after it:
+    """How a text may be divided into units.
+
+    A class of characters has one of these effects on a break after it:
     PARTS       the unit ends before the break
     CARRIES     the unit takes all clinging breaks that follow, and ends after these
     JOINS       the unit extends over clinging breaks to the next text and breaks
-    LASTS       white space: if one break and then text follow, or the text ends, the unit has the words it has alone
+    LASTS       white space: before one break and text, the unit has the words it has alone
     DEPENDS     white space: the words of the unit depend on the text after it
     """
 
@@ -44,7 +47,7 @@ class SplitPoints:
     alone: bool  # whether each word of a unit would be one word if it were the whole text
 
     def with_ends_inside(self) -> SplitPoints:
-        """Return split points for texts with user tokens: for the splits, the text ends before each of these."""
+        """Return split points for texts with user tokens, before each of which a text ends."""
         from volt.kernels.pretokenize import CARRIES, DEPENDS, JOINS, LASTS
 
         kinds = self.kinds.copy()
@@ -138,13 +141,13 @@ class _Searches:
         return rows[rows > 0]
 
     def stop_at(self, byte: int) -> Flags:
-        """Return (n_classes,) whether no search continues from a character of each class to this break."""
+        """Return (n_classes,) whether no search continues from each class to this break."""
         stops = self.stops[:, self.classes[byte]]
         flags = [stops[self.rows_after(number)].all() for number in range(self.end)]
         return np.array(flags, np.bool_)
 
     def begin_words(self, byte: int, *, matches_only: bool) -> bool:
-        """Check that every search from this break matches, and that no backward split has it in a match."""
+        """Check that searches from this break match, and that no backward split matches it."""
         column = self.classes[byte]
         if self.has_backward and not self.stops[1:, column].all():
             return False
@@ -152,7 +155,7 @@ class _Searches:
         return matches_only or bool(self.is_sure[after].any())
 
     def carry(self, number: int, free: list[int], clinging: list[int]) -> bool:
-        """Check that a match extends from this class over all following clinging breaks, but not over free ones."""
+        """Check that a match extends over all following clinging breaks, but not over free ones."""
         columns = self.classes[clinging]
         over_breaks = self.following[:, columns]
         continues = over_breaks.any(axis=1) | self.ends_match[:, columns].any(axis=1)
@@ -166,7 +169,7 @@ class _Searches:
         return bool(self.is_sure[inside].all() and stops.all())
 
     def last(self, number: int, free: list[int]) -> bool:
-        """Check that words after this class end before a break and text as they do at the end of the text."""
+        """Check that words after this class end before a break and text as at the end of the text."""
         rows = self.rows_after(number)
         at_breaks = np.ix_(rows, self.classes[free])
         at_end = self.ends_match[rows, self.end]

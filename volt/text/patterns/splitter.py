@@ -1,7 +1,8 @@
-"""Compile a sequence of splits: text → its pre-tokens, and lines → their words, spelled as in vocabularies.
+"""Compile a sequence of splits, and cut texts into pre-tokens, or lines into spelled words.
 
-Each split divides the results of the split before it into the matches of its pattern and the text between them, like
-the behaviour "isolated" of published tokenizers. No character is lost; no pre-token is empty.
+Each split divides the results of the split before it into the matches of its pattern and the text
+between them, like the behaviour "isolated" of published tokenizers. No character is lost; no
+pre-token is empty.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Split:
     pattern: a regular expression, see volt.text.patterns.regex_parser
     from_end: whether text is read backwards; the pattern then describes the reversed text
 
-    Raises ConfigError if the pattern is not text, or contains a lone surrogate. Splitter.of checks its syntax.
+    Raises ConfigError if the pattern is not text, or contains a lone surrogate. Splitter.of checks
+    its syntax.
     """
 
     pattern: str
@@ -69,7 +71,8 @@ class Splitter:
     def of(*splits: Split) -> Splitter:
         r"""Return the splitter of these splits, compiled once in a process.
 
-        Raises ConfigError without splits, or for a pattern that is unsupported, too large, or matches the empty text.
+        Raises ConfigError without splits, or for a pattern that is unsupported, too large, or
+        matches the empty text.
 
         >>> Splitter.of(Split(r"\p{N}{1,3}", from_end=True)).split("in 12345 days")
         ['in ', '12', '345', ' days']
@@ -85,7 +88,10 @@ class Splitter:
 
     @property
     def is_linear(self) -> bool:
-        """Return whether splitting provably takes linear time. Raises ConfigError if the proof takes too long."""
+        """Return whether splitting provably takes linear time.
+
+        Raises ConfigError if the proof takes too long.
+        """
         return all(map(is_linear, self.automata))
 
     def split(self, text: str) -> list[str]:
@@ -95,7 +101,10 @@ class Splitter:
         return [data[start:end].decode() for start, end in pairwise(bounds)]
 
     def ends(self, data: bytes) -> NDArray[np.int64]:
-        r"""Return where the pre-tokens of UTF-8 text end, (n_words,) int64, in bytes. Invalid bytes count as U+FFFD."""
+        r"""Return where the pre-tokens of UTF-8 text end, (n_words,) int64, in bytes.
+
+        Invalid bytes count as U+FFFD.
+        """
         from volt.kernels.regex_cutting import cut_texts
 
         codes = np.frombuffer(data, np.uint8)
@@ -125,7 +134,10 @@ def _compiled(splits: tuple[Split, ...]) -> Splitter:
 
 
 def _arrays_of(splits: tuple[Split, ...]) -> Arrays:
-    """Compile splits. This takes a quarter of a second, because Polars classifies the characters."""
+    """Compile splits.
+
+    This takes a quarter of a second, because Polars classifies the characters.
+    """
     trees = [parse(split.pattern) for split in splits]
     alphabet = Alphabet.of(characters for tree in trees for characters in sets_of(tree))
     automata = [determinize(tree, alphabet) for tree in trees]
@@ -182,7 +194,8 @@ class WordCutter:
 
     is_bytes: whether each byte becomes a character of GPT-2's alphabet
     matches_only: whether text between the matches of the one forward split is dropped
-    isolates: whether private characters stand for user tokens: each is a word then, and ends the text around it
+    isolates: whether private characters stand for user tokens: each is a word then, and ends the
+        text around it
     parts_users: whether user tokens split text also if text between matches is dropped
     """
 
@@ -194,7 +207,7 @@ class WordCutter:
 
     @cached_property
     def reads_marks(self) -> bool:
-        """Whether a "▁" of the text is read as a space: not in bytes, nor if a lone space is dropped."""
+        """Whether a "▁" is read as a space: not in bytes, nor if a lone space is dropped."""
         if self.is_bytes:
             return False
         line = self._written(b" ", np.array([0]), np.array([1]))
@@ -242,7 +255,7 @@ class WordCutter:
         return pl.select(selected.alias(series.name)).to_series()
 
     def tables_for(self, data: bytes) -> SplitTables:
-        """Return the tables for a text, in which each private character that stands for a user token is a word."""
+        """Return the tables for a text, by which each private character is a word."""
         if self.isolates and not self.matches_only and HIDDEN_START in data:
             return Splitter.of(_HIDDEN, *self.splitter.splits).tables
         return self.splitter.tables
