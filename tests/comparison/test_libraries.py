@@ -21,7 +21,7 @@ from volt.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::volt.errors.VoltWarning"
-)  # see tests/formats/test_warnings.py
+)  # see tests/formats/test_registry.py
 STEMS = ("walk", "talk", "jump", "sing", "ring", "long", "bold")
 WORDS = [stem + end for stem in STEMS for end in ("", "s", "ed", "er")]
 LINES = [" ".join(random.Random(seed).choices(WORDS, k=8)) for seed in range(60)]

@@ -1,4 +1,4 @@
-"""Files of other libraries are read here, with warnings that `test_warnings.py` checks."""
+"""Files of other libraries are read here, with warnings that `test_registry.py` checks."""
 
 from __future__ import annotations
 

@@ -1,20 +1,29 @@
-"""Laws of all formats together: each has its module, is reported from others by content, agrees with its library."""
+"""Laws of all formats together: each fulfils the protocol, is recognised by its content, and warns of losses once."""
 
 from __future__ import annotations
 
-import sys
+import os
+import pickle
+import threading
+import warnings
 from collections.abc import Callable
+from dataclasses import replace
+from html import escape
 from inspect import signature
 from pathlib import Path
 
 import pytest
+from commands import Run
+from drawn import examples
+from formats.fitting import LIBRARIES, fitting, place
+from formats.support import ranks_file, ranks_of, tokenizer_json
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from volt.choose.search import search
-from volt.count.word_counts import WordCounts
-from volt.errors import ConfigError, MissingLibraryError, VocabularyError
-from volt.formats import check
-from volt.formats.check import Agreement, probe_lines
-from volt.formats.protocol import Format, Peer
+import volt
+from volt.encode.encoder import Encoder
+from volt.errors import ConfigError, VocabularyError, VoltWarning
+from volt.formats.protocol import HOOKS, Format
 from volt.formats.registry import (
     FORMATS,
     files_read,
@@ -25,205 +34,246 @@ from volt.formats.registry import (
     read_vocabulary,
     write_vocabulary,
 )
-from volt.learn.bpe import learn_bpe
-from volt.text.pretokenizer import PreTokenizer
+from volt.text.patterns.published import NAMED
 from volt.vocabulary import Vocabulary
 
-LIBRARIES = {
-    "subword-nmt": ["subword_nmt", "subword_nmt.apply_bpe"],
-    "sentencepiece": ["sentencepiece"],
-    "huggingface": ["tokenizers"],
-    "tiktoken": ["tiktoken"],
-}
 LISTS = [name for name in FORMATS if name not in LIBRARIES]
-WORDS = {
-    "the": 90,
-    "cat": 40,
-    "sat": 30,
-    "mat": 20,
-    "hat": 20,
-    "that": 40,
-    "had": 20,
-    "on": 30,
-    "höre": 3,
-}
 
 
-def made(level: str = "characters", **options: object) -> Vocabulary:
-    """A small vocabulary; for bytes, with every byte, as the formats for bytes want it."""
-    if level == "bytes":
-        from volt.text.byte_alphabet import ALPHABET, to_characters
-
-        words = {to_characters(f" {word}".encode()): count for word, count in WORDS.items()}
-        words |= dict.fromkeys(ALPHABET, 1)
-        counts = WordCounts.from_pairs(words, pretokenizer=PreTokenizer("bytes"))
-    else:
-        counts = WordCounts.from_pairs(WORDS)
-    return search(learn_bpe(counts, 20, **options), select="tokens").vocabulary.closed()  # type: ignore[arg-type]
-
-
-def fitting(name: str) -> Vocabulary:
-    """A vocabulary that this format is for."""
-    if name == "tiktoken":
-        return made("bytes")
-    return made(marker="prefix") if name == "sentencepiece" else made()
-
-
-def place(folder: Path, name: str) -> Path:
-    return folder / {"marian": "out.yml", "sentencepiece": "out.model", "huggingface": "out"}.get(
-        name, "out.txt"
-    )
+def parameters(function: Callable[..., object]) -> list[tuple[object, ...]]:
+    """Return name, kind, default and type of each parameter."""
+    found = signature(function).parameters.values()
+    return [(each.name, each.kind, each.default, each.annotation) for each in found]
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_fulfils_the_protocol(name: str) -> None:
-    """Each module writes, reads and recognises as `Format` does; those that are no lists load a library to compare."""
-    module, load = format_module(name), peer_loader(name)
-    for part in ("read", "recognises"):
-        assert parameters(getattr(module, part)) == parameters(getattr(Format, part))[1:]
+    """Its functions have the parameters of `Format`; every format but the lists loads a library."""
+    module = format_module(name)
+    for part in ("write", "read", "recognises"):
+        expected = parameters(getattr(Format, part))[1:]
+        assert parameters(getattr(module, part))[: len(expected)] == expected
+    load = peer_loader(name)
     assert (load is None) == (name in LISTS)
     assert load is None or [*signature(load).parameters] == ["path", "vocabulary"]
+    assert {"peer", "rows"} <= HOOKS.keys()
 
 
-def parameters(function: Callable[..., object]) -> list[tuple[object, ...]]:
-    """What a function takes: name, kind, default and type of each."""
-    found = signature(function).parameters.values()
-    return [(one.name, one.kind, one.default, one.annotation) for one in found]
-
-
-def test_the_site_names_every_format() -> None:
-    """The page on formats tells of all that there are."""
-    page = (Path(__file__).parents[2] / "docs/pages/reference/formats.md").read_text(
-        encoding="utf-8"
-    )
-    assert [name for name in FORMATS if f"`{name}`" not in page] == []
+def test_the_documentation_names_every_format() -> None:
+    """The page on formats has each name; a new format needs a row there."""
+    page = Path(__file__).parents[2] / "docs/pages/reference/formats.md"
+    text = page.read_text(encoding="utf-8")
+    assert [name for name in FORMATS if f"`{name}`" not in text] == []
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_files_are_recognised_by_content(name: str, tmp_path: Path) -> None:
-    """What a format writes is read back without naming the format, lists with their merges."""
-    vocabulary, path = fitting(name), place(tmp_path, name)
+@pytest.mark.parametrize("has_usual_name", [True, False])
+def test_files_are_recognised_by_content(name: str, has_usual_name: bool, tmp_path: Path) -> None:
+    """What a format writes is read back by the same path, without the format's name; lists need their merges."""
+    pytest.importorskip("sentencepiece")
+    vocabulary = fitting(name)
+    path = place(tmp_path, name) if has_usual_name else tmp_path / "written"
     vocabulary.save(tmp_path / "v.volt")
     write_vocabulary(vocabulary, path, to=name)
-    found = read_vocabulary(path, merges=tmp_path / "v.volt" if name in LISTS else None)
-    assert set(vocabulary.tokens) <= set(found.pieces)
-    head = b"" if path.is_dir() else path.read_bytes()[:4096]
-    if name != "fairseq":
+    merges = tmp_path / "v.volt" if name in LISTS else None
+    again = read_vocabulary(path, merges=merges)
+    assert set(vocabulary.tokens) <= set(again.pieces)
+    assert set(vocabulary.merges) == set(again.merges)
+    if has_usual_name and name != "fairseq":
+        head = b"" if path.is_dir() else path.read_bytes()[:4096]
         assert guess_format(path, head) == name
 
 
-@pytest.mark.parametrize("name", [name for name in FORMATS if name not in LISTS])
-def test_the_library_agrees_on_text_made_of_the_vocabulary(name: str, tmp_path: Path) -> None:
-    """The real library cuts probe lines as we do, or the notes say why not."""
-    vocabulary, path = fitting(name), place(tmp_path, name)
-    notes = write_vocabulary(vocabulary, path, to=name)
-    agreement = check.check(vocabulary, path, name, probe_lines(vocabulary))
-    assert agreement.is_complete or notes, agreement.differences[:1]
-    assert agreement.n_lines > 50
-
-
 def test_a_volt_file_needs_no_format(tmp_path: Path) -> None:
-    """read_vocabulary reads VOLT's own files."""
-    vocabulary = made()
-    vocabulary.save(tmp_path / "v.volt")
-    assert read_vocabulary(tmp_path / "v.volt") == vocabulary
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_a_file_is_read_by_the_name_that_it_was_written_by(name: str, tmp_path: Path) -> None:
-    """Even where the format puts an ending behind it, and nobody says which format it is."""
-    pytest.importorskip("sentencepiece")
-    vocabulary, path = fitting(name), tmp_path / "written"
-    vocabulary.save(tmp_path / "v.volt")
-    write_vocabulary(vocabulary, path, to=name)
-    found = read_vocabulary(path, merges=tmp_path / "v.volt" if name in LISTS else None)
-    assert set(found.merges) == set(vocabulary.merges)
+    """`read_vocabulary` reads VOLT's own files."""
+    fitting("tokens").save(tmp_path / "v.volt")
+    assert read_vocabulary(tmp_path / "v.volt") == fitting("tokens")
 
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("written", ["written", "written.json", "written.model"])
-def test_the_files_of_a_format_are_known_before_they_are_written(
-    name: str, written: str, tmp_path: Path
-) -> None:
-    """`files_written` names exactly what `write` writes; what reading opens is among `files_read`."""
+def test_the_files_of_a_format_are_known_before(name: str, written: str, tmp_path: Path) -> None:
+    """`files_written` returns exactly the files that `write` writes; `files_read` includes those that `read` opens."""
     pytest.importorskip("sentencepiece")
     path = tmp_path / written
     write_vocabulary(fitting(name), path, to=name)
-    made = {file for file in tmp_path.rglob("*") if file.is_file()}
-    assert made == set(files_written(path, to=name))
-    opened = {file for file in made if file.suffix != ".vocab" or name == "subword-nmt"}
+    files = {file for file in tmp_path.rglob("*") if file.is_file()}
+    assert files == set(files_written(path, to=name))
+    opened = {file for file in files if file.suffix != ".vocab" or name == "subword-nmt"}
     assert opened <= set(files_read(path, format=name))
     assert path.is_dir() or name in ("fairseq", "opennmt") or opened <= set(files_read(path))
 
 
-def test_files_are_those_of_the_format_that_is_given(tmp_path: Path) -> None:
+def test_files_read_are_those_of_the_requested_format(tmp_path: Path) -> None:
     """A list of words is read alone; read as another format, it has the companions of this format."""
-    (path := tmp_path / "m").write_text("a\nb\n")
-    folder = {
-        path / name
-        for name in ("special_tokens_map.json", "tokenizer_config.json", "tokenizer.json")
+    path = tmp_path / "m"
+    path.write_text("a\nb\n")
+    names = ("special_tokens_map.json", "tokenizer_config.json", "tokenizer.json")
+    companions = {
+        "subword-nmt": {tmp_path / "m.vocab"},
+        "huggingface": {path / name for name in names},
     }
-    companions = {"subword-nmt": {tmp_path / "m.vocab"}, "huggingface": folder}
     assert {*files_read(path)} == {path}
     for name in FORMATS:
         assert {*files_read(path, format=name)} - {path} == companions.get(name, set())
 
 
-def test_unknown_formats_and_files_are_reported(tmp_path: Path) -> None:
-    """A format that is none: ConfigError with the near one; a file in none: VocabularyError with all names."""
-    with pytest.raises(ConfigError, match="did you mean fairseq"):
-        write_vocabulary(made(), tmp_path / "x", to="fairsec")
-    with pytest.raises(ConfigError, match="choose from subword-nmt, sentencepiece"):
-        write_vocabulary(made(), tmp_path / "x", to="qqq")
-    (tmp_path / "x").write_bytes(b"two words\nand three more\n\xff\xfe\x00")
-    with pytest.raises(
-        VocabularyError, match=r"neither a VOLT vocabulary nor.*subword-nmt.*tokens"
-    ):
-        read_vocabulary(tmp_path / "x")
-    with pytest.raises(VocabularyError, match="cannot be read"):
-        read_vocabulary(tmp_path / "nowhere")
-    (tmp_path / "x").write_bytes(b"")
-    with pytest.raises(VocabularyError, match="x: empty; download"):
-        read_vocabulary(tmp_path / "x")
-    (tmp_path / "x").write_bytes(b"#version: 0.2\n")
-    with pytest.raises(VocabularyError, match="x: contains no merge"):
-        read_vocabulary(tmp_path / "x")
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (
+            b"two words\nand three more\n\xff\xfe\x00",
+            r"neither a VOLT vocabulary nor.*subword-nmt.*tokens",
+        ),
+        (None, "cannot be read"),
+        (b"", "x: empty; download"),
+        (b"#version: 0.2\n", "x: contains no merge"),
+        (b"<!doctype html>", "a web page"),
+    ],
+)
+def test_unknown_files_are_refused(data: bytes | None, message: str, tmp_path: Path) -> None:
+    """The error names all formats, or what the file is."""
+    path = tmp_path / "x"
+    if data is not None:
+        path.write_bytes(data)
+    with pytest.raises(VocabularyError, match=message):
+        read_vocabulary(path)
 
 
-def test_differences_have_lines_and_both_sides(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("fairsec", "did you mean fairseq"), ("qqq", "choose from subword-nmt, sentencepiece")],
+)
+def test_unknown_formats_are_refused(name: str, message: str, tmp_path: Path) -> None:
+    """The error has a name that is close, or all names."""
+    with pytest.raises(ConfigError, match=message):
+        write_vocabulary(fitting("tokens"), tmp_path / "x", to=name)
+
+
+def test_a_pipe_is_read_once(run: Run) -> None:
+    """Commands read a pipe; a call says that it needs a file."""
+    tokenizer_json(Path("a.json"), "lo", cuts=[{"type": "WhitespaceSplit"}])
+    os.mkfifo("pipe")
+    with pytest.raises(VocabularyError, match="a pipe, which can be read only once"):
+        read_vocabulary("pipe")
+    writer = threading.Thread(target=lambda: Path("pipe").write_bytes(Path("a.json").read_bytes()))
+    writer.start()
+    run("import", "pipe", "-o", "b.volt")
+    writer.join()
+    run("import", "a.json", "-o", "a.volt")
+    assert Path("a.volt").read_bytes() == Path("b.volt").read_bytes()
+
+
+def test_a_pattern_for_a_list_of_words_is_refused(tmp_path: Path) -> None:
+    """The error says how to read the file as ranks."""
+    path = tmp_path / "d.txt"
+    path.write_bytes(b"the 9\nword 8\n")
+    message = (
+        "remove the pattern; if it contains tiktoken's ranks, import it with format='tiktoken'"
+    )
+    with pytest.raises(ConfigError, match=message):
+        read_vocabulary(path, pattern="cl100k")
+
+
+NAMES = {"<|end|>": 270, "<|a|>": 265, "[INST]": 264}
+RANKS = ranks_of(["th", "he", "the", " the", "123", "!!", "<|"])
+
+
+@given(
+    st.lists(
+        st.sampled_from([*NAMES, "the", " ", "  ", "123", "!!", "<|", "é", "\t", "a"]), max_size=9
+    ).map("".join)
+)
+@settings(deadline=None, max_examples=examples(60))
+def test_named_tokens_encode_as_in_tiktoken(
+    tmp_path_factory: pytest.TempPathFactory, text: str
 ) -> None:
-    """A library that differs in one line's pieces and another's ids: counted, and the first are shown."""
-    vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "o</w>"))
-
-    def cut(lines: object) -> list[list[str]]:
-        return [["lo", "o</w>"], ["l", "o", "o</w>"], ["lo", "o</w>"]]
-
-    peer = Peer("someone", cut, lambda lines: [[6, 7], [4, 5, 7], [6, 5]])
-    monkeypatch.setattr(check, "peer_loader", lambda format: lambda path, vocabulary: peer)
-    found = check.check(vocabulary, "x", "subword-nmt", ["loo"] * 3)
-    assert (found.n_equal_pieces, found.n_equal_ids, found.is_complete) == (2, 1, False)
-    assert [(row.line, row.ours, row.theirs) for row in found.differences] == [
-        (2, ["lo", "o</w>"], ["l", "o", "o</w>"]),
-        (3, ["6", "7"], ["6", "5"]),
-    ]
-    assert Agreement("someone", 3, 3, None, ()).is_complete
+    """Tokens that the caller names have their ids, as special_tokens with allowed_special="all" in tiktoken."""
+    tiktoken = pytest.importorskip("tiktoken")
+    path = ranks_file(tmp_path_factory.getbasetemp() / "x.tiktoken", RANKS)
+    encoder = Encoder(read_vocabulary(path, pattern="cl100k", special=NAMES, eos="<|end|>"))
+    [split] = NAMED["cl100k"]
+    options = {"pat_str": split.pattern, "mergeable_ranks": RANKS, "special_tokens": dict(NAMES)}
+    ids = tiktoken.Encoding("x", **options).encode(text, allowed_special="all")
+    assert encoder.encode_ids(text).tolist() == ids
+    assert encoder.decode_ids(ids) == text
 
 
-def test_lists_have_no_library(tmp_path: Path) -> None:
-    """Checking a list of tokens is refused, and the formats that can be checked are named."""
-    with pytest.raises(ConfigError, match="subword-nmt, sentencepiece, huggingface, tiktoken"):
-        check.check(made(), tmp_path / "x", "tokens", ["a"])
+def test_notes_that_no_longer_hold_are_removed(tmp_path: Path) -> None:
+    """Once tokens are named, the note that there are none is gone; errors name the file."""
+    path = ranks_file(tmp_path / "x.tiktoken", RANKS)
+    note = "The file names no special tokens"
+    assert any(note in each for each in read_vocabulary(path, pattern="cl100k").notes)
+    named = read_vocabulary(path, pattern="cl100k", eos={"<|end|>": 300})
+    assert not any(note in each for each in named.notes)
+    assert (named.ids["<|end|>"], named.special.user, named.special.eos) == (300, (), "<|end|>")
+    with pytest.raises(ConfigError, match=r"x\.tiktoken: the id 5 of '<\|end\|>' belongs to 'ą'"):
+        read_vocabulary(path, pattern="cl100k", special={"<|end|>": 5})
 
 
-@pytest.mark.parametrize("name", LIBRARIES)
-def test_a_missing_library_gives_the_pip_command(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without the library, the peer is a MissingLibraryError that holds the pip command."""
-    path = place(tmp_path, name)
-    write_vocabulary(fitting(name), path, to=name)
-    for library in LIBRARIES[name]:
-        monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(MissingLibraryError, match="pip install"):
-        check.check(fitting(name), path, name, [])
+def test_import_names_tokens_and_checks_with_them(run: Run) -> None:
+    """--special TOKEN=ID and --eos TOKEN name the same tokens in the library, after an export, too."""
+    pytest.importorskip("tiktoken")
+    ranks_file(Path("x.tiktoken"), RANKS)
+    Path("t.txt").write_text("the <|end|>the[INST] <|a|>\nx\n", encoding="utf-8")
+    named = [word for name, number in NAMES.items() for word in ("--special", f"{name}={number}")]
+    command = ["import", "x.tiktoken", "--pattern", "cl100k"]
+    done = run(*command, "t.txt", "-o", "v.volt", "--check", *named, "--eos", "<|end|>")
+    assert done.lines == ["tiktoken: 2 of 2 lines have equal pieces, 2 equal ids"]
+    for to in ("tiktoken", "huggingface"):
+        done = run("export", "-m", "v.volt", "--to", to, "-o", f"out-{to}", "--check", "t.txt")
+        assert "2 of 2 lines have equal pieces, 2 equal ids" in done.stdout.decode()
+    for two in (("<a>=7", "<a>=8"), ("<a>=7", "<a>=0"), ("<a>=0", "<a>"), ("<a>", "<a>=7")):
+        special = [word for name in two for word in ("--special", name)]
+        message = run(*command, "-o", "w.volt", *special, status=2).stderr
+        assert b"--special '<a>' has two different ids; remove one" in message
+
+
+@pytest.fixture
+def codes(tmp_path: Path) -> Path:
+    """Codes of subword-nmt without an end of a word, so that VOLT assumes what they are."""
+    path = tmp_path / "codes"
+    path.write_text("#version: 0.2\nt h\nth e\n", encoding="utf-8")
+    return path
+
+
+def test_one_warning_has_the_file_and_all_notes(codes: Path) -> None:
+    """The warning has the caller's line, and its sentences are `Vocabulary.notes`."""
+    with pytest.warns(VoltWarning) as caught:
+        vocabulary = volt.read_vocabulary(codes)
+    [warning] = caught
+    assert warning.filename == __file__
+    assert str(warning.message) == f"{codes}: {' '.join(vocabulary.notes)}"
+    assert "VOLT assumes subword-nmt's codes" in vocabulary.notes[0]
+    assert escape(vocabulary.notes[0]) in vocabulary._repr_html_()
+
+
+def test_a_warning_is_not_repeated(codes: Path, tmp_path: Path) -> None:
+    """VOLT's own file keeps the notes; it, a pickled copy, an encoder and a stream do not warn."""
+    vocabulary = volt.read_vocabulary(codes)
+    vocabulary.save(tmp_path / "own.volt")
+    (tmp_path / "text").write_text("the\n", encoding="utf-8")
+    steps = f"[{{encode: {{vocabulary: {codes}}}}}]"
+    source = f"{{path: {tmp_path / 'text'}, epochs: 1, transforms: {steps}}}"
+    config = tmp_path / "stream.yaml"
+    config.write_text(f"seed: 1\nsources: {{text: {source}}}\n", encoding="utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        own = volt.read_vocabulary(tmp_path / "own.volt")
+        assert own.notes == pickle.loads(pickle.dumps(vocabulary)).notes == vocabulary.notes
+        lines = list(volt.Stream.from_config(config))
+    assert lines == [" ".join(volt.Encoder(own).encode("the"))]
+
+
+def test_a_tokenizer_in_memory_warns_of_added_tokens() -> None:
+    """transformers gets a closed vocabulary: the warning states the rows that an embedding needs."""
+    pytest.importorskip("transformers")
+    from volt.ext.transformers import tokenizer
+
+    options = {"marker": "none", "pretokenizer": "bytes"}
+    full = Vocabulary((("t", "h"), ("th", "e")), ("t", "h", "e", "th", "the"), **options)
+    with pytest.warns(VoltWarning, match="1 token is added, with the id 8.* needs 9 rows.*closed"):
+        tokenizer(replace(full, tokens=("t", "h", "e", "the")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", VoltWarning)
+        tokenizer(full)

@@ -24,7 +24,7 @@ from volt.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::volt.errors.VoltWarning"
-)  # see tests/formats/test_warnings.py
+)  # see tests/formats/test_registry.py
 tokenizers = pytest.importorskip("tokenizers", reason="pip install 'volt-vocab[interop]'")
 tiktoken = pytest.importorskip("tiktoken")
 sentencepiece = pytest.importorskip("sentencepiece")

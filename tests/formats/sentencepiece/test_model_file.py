@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tracemalloc
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 
 import polars as pl
@@ -308,6 +309,19 @@ def test_bytes_may_have_any_ids():
 
     vocabulary = assert_equal(changed(add), ["aé b東", "\0 ab"])
     assert vocabulary.ids["<0x00>"] == len(vocabulary) - 1
+
+
+def test_byte_tokens_decode_as_in_the_library(tmp_path):
+    """Bytes that are not text are U+FFFD; a note says how sentencepiece shows <unk> and control tokens."""
+    model = sentencepiece_model(CORPUS * 3, vocab_size=420, byte_fallback=True)
+    library = sentencepiece.SentencePieceProcessor(model_proto=model)
+    vocabulary = read(model)
+    chance = Random(2)
+    low = vocabulary.ids["▁low"]
+    rows = [[low, *(chance.randrange(3, len(vocabulary)) for _ in range(9))] for _ in range(200)]
+    assert Encoder(vocabulary).decode_batch(rows) == list(map(library.decode, rows))
+    assert any("sentencepiece decodes <unk> to ' ⁇ '" in note for note in vocabulary.notes)
+    assert library.decode([0]) == " ⁇ "
 
 
 def test_pieces_of_a_unigram_model_are_candidates(tmp_path):

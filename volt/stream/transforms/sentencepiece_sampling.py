@@ -27,6 +27,7 @@ from volt.errors import ConfigError, VocabularyError
 from volt.stream.transforms.column import Column, Ints, Longs, from_ends
 from volt.stream.transforms.line_rng import Bits, as_uniform
 from volt.stream.transforms.nbest_segmenters import check_size, codes_of, symbols_of, trie_of
+from volt.stream.transforms.word_types import NO_OTHERS, Tokens, written
 
 if TYPE_CHECKING:
     from volt.kernels.lattice import JoinTable
@@ -81,20 +82,30 @@ class PieceFormat:
 
         starts, values = self.tables[form]
         unknown = np.flatnonzero(numbers < 0)
-        if len(unknown):
-            continues = np.append(numbers < 0, False)
-            continues[ends] = False  # at the start of a line
-            codes = -1 - numbers[unknown].astype(np.int64)
-            keys, entries = np.unique(2 * codes + continues[unknown + 1], return_inverse=True)
+        if not len(unknown):
+            return self._known(numbers, ends, form)
 
-            numbers = numbers.copy()
-            numbers[unknown] = self.n_pieces + entries
-            rows = [self._of_unknown(key >> 1, bool(key & 1), form) for key in keys.tolist()]
-            ends_of_rows = np.cumsum(list(map(len, rows)))
-            starts = np.append(starts, starts[-1] + ends_of_rows)
-            values = np.concatenate([values, *rows])
+        continues = np.append(numbers < 0, False)
+        continues[ends] = False  # at the start of a line
+        codes = -1 - numbers[unknown].astype(np.int64)
+        keys, entries = np.unique(2 * codes + continues[unknown + 1], return_inverse=True)
+
+        numbers = numbers.copy()
+        numbers[unknown] = self.n_pieces + entries
+        rows = [self._of_unknown(key >> 1, bool(key & 1), form) for key in keys.tolist()]
+        ends_of_rows = np.cumsum(list(map(len, rows)))
+        starts = np.append(starts, starts[-1] + ends_of_rows)
+        values = np.concatenate([values, *rows])
         part = expanded(numbers, ends, starts, values)
         return from_ends(part.values, part.ends, gap=int(form == "pieces"))
+
+    def _known(self, numbers: Ints, ends: Longs, form: Form) -> Column:
+        if form == "ids":
+            return from_ends(numbers, ends)
+        starts, text = self.tables[form]
+        texts = Column(text, starts[:-1], np.diff(starts) - 1)  # without the spaces
+        tokens = Tokens(texts, texts.starts, texts.sizes, ends)
+        return written(tokens, numbers.astype(np.int64), ends, NO_OTHERS)
 
     def _of_unknown(self, code: int, is_followed: bool, form: Form) -> NDArray[Any]:
         """Return an unknown character's part of the values. is_followed: by another unknown

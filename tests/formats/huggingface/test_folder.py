@@ -1,0 +1,113 @@
+"""Laws of the files in a tokenizer's folder: which tokens have roles, which tokens decoding skips."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from formats.support import level, library_of, tokenizer_json
+
+import volt
+from volt.encode.encoder import Encoder
+from volt.formats import huggingface
+from volt.text.byte_alphabet import ALPHABET
+
+tokenizers = pytest.importorskip("tokenizers")
+A, B, C = ADDED = ("<|a|>", "<|b|>", "<c>")
+
+
+def file_of(folder: Path, *flags: dict[str, Any], **files: dict[str, Any]) -> Path:
+    """Write a tokenizer.json of bytes with three added tokens, and configurations beside it. flags: of these tokens"""
+    rows = [{"content": token} for token in ADDED]
+    for row, row_flags in zip(rows, flags, strict=False):
+        row |= row_flags
+    path = tokenizer_json(folder, ALPHABET, added=rows, cuts=[level()], decoder=level())
+    for name, data in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(data))
+    return path
+
+
+def test_only_named_tokens_have_roles(tmp_path: Path) -> None:
+    """A role that no file names is None, or names a token that does not exist; one token may have several roles."""
+    names = {"bos_token": A, "pad_token": "<none>"}
+    file_of(tmp_path, special_tokens_map={"eos_token": {"content": A}}, tokenizer_config=names)
+    special = huggingface.read(tmp_path).special
+    assert special.roles == {"bos": A, "eos": A}
+    assert special.user == ADDED
+
+
+def template(*parts: str) -> dict[str, Any]:
+    """Return a template with one line, "A", among these tokens."""
+    steps = []
+    for part in parts:
+        kind = "Sequence" if part == "A" else "SpecialToken"
+        steps.append({kind: {"id": part, "type_id": 0}})
+    return {"type": "TemplateProcessing", "single": steps, "pair": steps}
+
+
+@pytest.mark.parametrize(
+    ("section", "roles"),
+    [
+        (template(A, "A"), {"bos": A}),
+        (template("A", B), {"eos": B}),
+        ({"type": "Sequence", "processors": [level(), template(A, "A", C)]}, {"bos": A, "eos": C}),
+        ({"type": "RobertaProcessing", "sep": [B, 0], "cls": [A, 0]}, {"bos": A, "eos": B}),
+        (template(A, B, "A"), {}),
+        (template("A"), {}),
+        ({"type": "RobertaProcessing", "cls": 3, "sep": []}, {}),
+        ({"type": "TemplateProcessing", "single": [1]}, {}),
+        (7, {}),
+    ],
+)
+def test_the_post_processor_names_the_tokens_around_a_line(section, roles, tmp_path: Path) -> None:
+    """The token before a line is bos, and the one after it eos; configurations have priority."""
+    path = file_of(tmp_path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"post_processor": section}))
+    assert huggingface.read(path).special.roles == roles
+    names = {"bos_token": C, "eos_token": C}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(names))
+    assert huggingface.read(path).special.roles == {"bos": C, "eos": C}
+
+
+def test_bos_and_eos_of_a_template_have_the_ids_of_the_library(tmp_path: Path) -> None:
+    """With add_bos and add_eos, ids are those that `tokenizers` returns for a line."""
+    path = file_of(tmp_path)
+    real = library_of(path)
+    ids = [(token, real.token_to_id(token)) for token in (A, B)]
+    processor = tokenizers.processors.TemplateProcessing
+    real.post_processor = processor(single=f"{A} $A {B}", special_tokens=ids)
+    real.save(str(path))
+    encoder = Encoder(huggingface.read(path))
+    line = encoder.encode_ids("de 12", add_bos=True, add_eos=True)
+    assert line.tolist() == real.encode("de 12").ids
+
+
+USUAL = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"tokenizer_config": {"bos_token": B}},
+        {"special_tokens_map": {"cls_token": USUAL | {"content": C}}},
+        {
+            "tokenizer_config": {
+                "added_tokens_decoder": {
+                    "256": USUAL | {"content": A, "special": False},
+                    "257": USUAL | {"content": B, "special": True},
+                }
+            }
+        },
+    ],
+)
+def test_decoding_skips_what_transformers_skips(files: dict[str, Any], tmp_path: Path) -> None:
+    """A configuration makes further tokens special, or tokens of tokenizer.json not special."""
+    transformers = pytest.importorskip("transformers")
+    config = {"tokenizer_class": "PreTrainedTokenizerFast"} | files.pop("tokenizer_config", {})
+    file_of(tmp_path, {"special": True}, tokenizer_config=config, **files)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    ours = Encoder(volt.read_vocabulary(tmp_path))
+    row = [ours.vocabulary.ids[token] for token in (*ADDED, "x", *ADDED)]
+    assert ours.decode_ids(row, skip_special=True) == theirs.decode(row, skip_special_tokens=True)

@@ -1,0 +1,211 @@
+"""Laws of reading tokenizer.json: files of the library encode alike, differences have notes, damage is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from exports import LINES, assert_agree, learn
+from formats.support import level, split
+
+from volt.encode.encoder import Encoder
+from volt.errors import VocabularyError
+from volt.formats import huggingface
+from volt.vocabulary import Vocabulary
+
+pytest.importorskip("tokenizers")
+
+GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+
+
+@cache
+def trained(kind: str) -> str:
+    """Return the tokenizer.json that `tokenizers` trains, with an unknown token (except for bytes) and an added one."""
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+    cuts = {
+        "bytes": pre_tokenizers.ByteLevel(add_prefix_space=False),
+        "suffix": pre_tokenizers.WhitespaceSplit(),
+        "whitespace": pre_tokenizers.WhitespaceSplit(),
+        "bert": pre_tokenizers.BertPreTokenizer(),
+        "words": pre_tokenizers.Whitespace(),
+        "metaspace": pre_tokenizers.Metaspace(prepend_scheme="always"),
+        "never": pre_tokenizers.Metaspace(prepend_scheme="never"),
+        "split": pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(r" ?\p{L}+|\p{N}{1,2}|\s+(?!\S)|\s"), "isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        ),
+    }
+    is_bytes = kind in ("bytes", "split")
+    suffix = {"end_of_word_suffix": "</w>"} if kind == "suffix" else {}
+    real = Tokenizer(models.BPE(unk_token=None if is_bytes else "<unk>", **suffix))
+    real.pre_tokenizer = cuts[kind]
+    if kind == "suffix":
+        real.normalizer = normalizers.NFC()
+    trainer = trainers.BpeTrainer(
+        vocab_size=420,
+        special_tokens=["<mask>", "é!"] if is_bytes else ["<unk>", "<mask>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet() if is_bytes else [],
+        show_progress=False,
+        **suffix,
+    )
+    real.train_from_iterator(LINES, trainer)
+    if is_bytes:
+        real.decoder = decoders.ByteLevel()
+    return real.to_str()
+
+
+def written(path: Path, kind: str, **sections: Any) -> Path:
+    """Write a trained file in which sections, settings of the model, or flags of the added token are replaced."""
+    data = json.loads(trained(kind))
+    for key, value in sections.items():
+        places = (data, data["model"], data["added_tokens"][-1])
+        place = next(place for place in places if key in place)
+        place[key] = place[key] | value if key == "vocab" else value
+    path.write_text(json.dumps(data))
+    return path
+
+
+PRIVATE = ["\U0010f000", "a \U0010f001<mask>\U0010f000 b", "\U0010fffdé!\U0010fffd<mask>\U00100000"]
+
+
+@pytest.mark.parametrize(
+    "kind", ["bytes", "split", "suffix", "metaspace", "never", "bert", "words", "whitespace"]
+)
+def test_trained_files_encode_alike(kind: str, tmp_path: Path) -> None:
+    """Files that `tokenizers` trains have its pieces and ids in VOLT, in the older spelling of merges, too."""
+    path = written(tmp_path / "tokenizer.json", kind)
+    pairs = json.loads(trained(kind))["model"]["merges"]
+    old = written(tmp_path / "old.json", kind, merges=[" ".join(pair) for pair in pairs])
+    lines = ["other words: newlow wideest Größe 😀 Ж", "the <mask> is", "the", "a  <mask>b <mask>"]
+    if kind in ("bytes", "split"):
+        lines += PRIVATE
+    peer = huggingface.peer(path, huggingface.read(path))
+    for place in (tmp_path, old):
+        assert_agree(Encoder(huggingface.read(place)), peer, [*LINES, *lines])
+
+
+@pytest.mark.parametrize("pattern", [GPT2, r"(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|\s+"])
+def test_bytes_after_a_pattern_encode_alike(pattern: str, tmp_path: Path) -> None:
+    """Split and ByteLevel without its regex: GPT-2's pattern is read as "bytes", another one by its name."""
+    cut = {"type": "Sequence", "pretokenizers": [split(pattern), level(use_regex=False)]}
+    path = written(tmp_path / "a.json", "bytes", pre_tokenizer=cut)
+    vocabulary = huggingface.read(path)
+    assert (vocabulary.pretokenizer.name == "bytes") == (pattern == GPT2)
+    assert_agree(Encoder(vocabulary), huggingface.peer(path, vocabulary), LINES)
+
+
+NOTED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "dropout": ("whitespace", {"dropout": 0.3}, "The dropout of the file, 0.3"),
+    "unk": ("whitespace", {"unk_token": None}, "Unknown characters leave nothing, but pieces"),
+    "truncation": ("whitespace", {"truncation": {"max_length": 3}}, "Truncation is not imported"),
+    "padding": ("whitespace", {"padding": {"length": 9}}, "Padding is not imported"),
+    "post": (
+        "whitespace",
+        {"post_processor": {"type": "TemplateProcessing"}},
+        r"post-processor \(TemplateProcessing\)",
+    ),
+    "word": ("bytes", {"single_word": True}, "é! is found as a whole word only there"),
+    "late": (
+        "bytes",
+        {"normalized": True, "normalizer": {"type": "Lowercase"}},
+        "é! is found in normalised",
+    ),
+    "control": (
+        "whitespace",
+        {"vocab": {"zzz": 999}},
+        "1 token that no merge makes: kept as control tokens, such as 'zzz'",
+    ),
+    "left out": (
+        "whitespace",
+        {"vocab": {"z z": 999}},
+        "1 token that no merge makes: left out, such as 'z z'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOTED)
+def test_each_difference_has_a_note(name: str, tmp_path: Path) -> None:
+    """A file with the difference has the note once; the same file without it has none."""
+    kind, sections, message = NOTED[name]
+    notes = huggingface.read(written(tmp_path / "a.json", kind, **sections)).notes
+    assert sum(bool(re.search(message, note)) for note in notes) == 1
+    plain = huggingface.read(written(tmp_path / "a.json", kind)).notes
+    assert not any(re.search(message, note) for note in plain)
+
+
+def test_two_tokens_are_too_few_to_be_ours(tmp_path: Path) -> None:
+    """A file with two tokens is read as another program's."""
+    path = written(tmp_path / "a.json", "whitespace", merges=[], added_tokens=[])
+    data = json.loads(path.read_text())
+    data["model"]["vocab"] = {"<unk>": 0, "<s>": 1}
+    path.write_text(json.dumps(data))
+    assert huggingface.read(path).tokens == ()
+
+
+@cache
+def own() -> dict[str, Any]:
+    vocabulary = learn(LINES, "suffix", "whitespace")
+    return huggingface.writing.contents(vocabulary)[1]
+
+
+SECTIONS: list[tuple[dict[str, Any], str]] = [
+    ({"version": "9.0"}, "version is '9.0'"),
+    ({"model": None}, "'model' is missing"),
+    ({"normalizer": {"type": "NFD"}}, "normalizer NFD"),
+    ({"added_tokens": [{"content": "x\0y", "id": 999}]}, "unprintable"),
+    ({"added_tokens": [{"id": 999}]}, "added_tokens must be"),
+    ({"added_tokens": [{"content": "the</w>", "id": 1}]}, "not its id in model.vocab"),
+]
+MODEL: list[tuple[dict[str, Any], str]] = [
+    ({"type": "WordPiece"}, "'WordPiece'.*find a vocabulary"),
+    ({"type": "Unigram"}, "'Unigram'.*sentencepiece .model"),
+    ({"merges": [["no", "such"]]}, "'no' is not in"),
+    ({"merges": ["a b c"]}, "not a pair of strings"),
+    ({"merges": None}, "model.merges is missing"),
+    ({"unk_token": ["<unk>"]}, r"unk_token is \['<unk>'\] instead of a token"),
+    ({"continuing_subword_prefix": "##"}, "start with '##'"),
+    ({"end_of_word_suffix": "@@"}, "end_of_word_suffix is '@@'"),
+    (
+        {"vocab": {"<0x41>": 0, "t": 1, "<0x41>t": 2}, "merges": [["<0x41>", "t"]]},
+        r"merges, entry \d+: .*neither a character nor made by an earlier merge",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [*SECTIONS, *(({"model": own()["model"] | model}, message) for model, message in MODEL)],
+)
+def test_damage_is_refused(sections: dict[str, Any], message: str, tmp_path: Path) -> None:
+    """The error names the file and the fault."""
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(own() | {"added_tokens": []} | sections))
+    with pytest.raises(VocabularyError, match=f"tokenizer.json: .*{message}"):
+        huggingface.read(path)
+
+
+def test_files_that_are_not_json_are_refused(tmp_path: Path) -> None:
+    """Cut at any place, in another encoding, with a key twice, missing: the error names the file and the line."""
+    text = json.dumps(own(), indent=1)
+    path = tmp_path / "tokenizer.json"
+    damaged = {text[:size]: "damaged" for size in range(0, len(text) - 2, len(text) // 12)}
+    damaged[text.replace('"l": ', '"o": ', 1)] = "'o' occurs twice"
+    for data, message in damaged.items():
+        path.write_text(data)
+        with pytest.raises(VocabularyError, match=rf"tokenizer.json:\d+: .*{message}"):
+            huggingface.read(path)
+    path.write_bytes(text.encode("utf-16"))
+    with pytest.raises(VocabularyError, match=r"tokenizer.json:1: not UTF-8"):
+        huggingface.read(path)
+    missing = tmp_path / "none.json"
+    with pytest.raises(VocabularyError, match="cannot be read"):
+        huggingface.read(missing)
+    with pytest.raises(VocabularyError, match="cannot load"):
+        huggingface.peer(missing, Vocabulary((), ("a",)))

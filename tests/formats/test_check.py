@@ -1,0 +1,105 @@
+"""Laws of the comparison with a library: it counts equal lines, shows differences, and names what is missing."""
+
+from __future__ import annotations
+
+import sys
+from itertools import product
+from pathlib import Path
+
+import pytest
+from formats.fitting import LIBRARIES, fitting, place
+
+from volt.encode.encoder import Encoder
+from volt.errors import ConfigError, MissingLibraryError
+from volt.formats import check
+from volt.formats.check import Agreement, probe_lines
+from volt.formats.protocol import Peer
+from volt.formats.registry import peer_loader, write_vocabulary
+from volt.text.byte_alphabet import ALPHABET
+from volt.vocabulary import Vocabulary
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_the_library_agrees_on_probe_lines(name: str, tmp_path: Path) -> None:
+    """Text made of the vocabulary's tokens encodes alike, or notes say why not."""
+    vocabulary, path = fitting(name), place(tmp_path, name)
+    notes = write_vocabulary(vocabulary, path, to=name)
+    agreement = check.check(vocabulary, path, name, probe_lines(vocabulary))
+    assert agreement.is_complete or notes, agreement.differences[:1]
+    assert agreement.n_lines > 50
+
+
+TWICE = (
+    ("a", "b"),
+    ("b", "c"),
+    ("ab", "c"),
+    ("c", "d"),
+    ("a", "bc"),
+)  # "abc" before and after "cd"
+WORDS = list(map("".join, product("abcd", repeat=4)))
+
+
+@pytest.mark.parametrize(
+    ("name", "marker", "cut"),
+    [
+        ("huggingface", "none", "metaspace"),
+        ("sentencepiece", "none", "metaspace"),
+        ("sentencepiece", "prefix", "whitespace"),
+        ("subword-nmt", "suffix", "whitespace"),
+        ("tiktoken", "none", "bytes"),
+    ],
+)
+@pytest.mark.parametrize("in_merge_order", [True, False])
+def test_a_token_that_two_merges_make_has_the_first_rank(
+    name, marker, cut, in_merge_order, tmp_path
+):
+    """Whether ids follow the order of merges or not, every library joins "abc" before "cd"."""
+    atoms = (*(ALPHABET if cut == "bytes" else "▁abcd"),)
+    if marker == "suffix":
+        atoms += tuple(f"{letter}</w>" for letter in "abcd")
+    options = {"marker": marker, "pretokenizer": cut}
+    vocabulary = Vocabulary(TWICE, (*atoms, "cd", "abc", "bc", "ab"), **options)
+    if in_merge_order:
+        vocabulary = Vocabulary(TWICE, atoms, **options).closed(order="merges")
+        assert vocabulary.tokens == (*atoms, "ab", "bc", "abc", "cd")
+    write_vocabulary(vocabulary, tmp_path / "t.model", to=name)
+    load = peer_loader(name)
+    assert load is not None
+    ours = Encoder(vocabulary).encode_lines(WORDS)
+    assert load(tmp_path / "t.model", vocabulary).pieces(WORDS) == ours
+    assert ours[WORDS.index("abcd")][-2] == "abc"
+
+
+def test_differences_have_lines_and_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line may differ by its pieces or only by its ids; both are counted, and the first ones shown."""
+    vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "o</w>"))
+    rows = [["lo", "o</w>"], ["l", "o", "o</w>"], ["lo", "o</w>"]]
+    peer = Peer("someone", lambda lines: rows, lambda lines: [[6, 7], [4, 5, 7], [6, 5]])
+    monkeypatch.setattr(check, "peer_loader", lambda format: lambda path, vocabulary: peer)
+    agreement = check.check(vocabulary, "x", "subword-nmt", ["loo"] * 3)
+    counts = (agreement.n_equal_pieces, agreement.n_equal_ids, agreement.is_complete)
+    assert counts == (2, 1, False)
+    assert [(row.line, row.ours, row.theirs) for row in agreement.differences] == [
+        (2, ["lo", "o</w>"], ["l", "o", "o</w>"]),
+        (3, ["6", "7"], ["6", "5"]),
+    ]
+    assert Agreement("someone", 3, 3, None, ()).is_complete
+
+
+def test_lists_have_no_library(tmp_path: Path) -> None:
+    """The error names the formats that can be checked."""
+    with pytest.raises(ConfigError, match="subword-nmt, sentencepiece, huggingface, tiktoken"):
+        check.check(fitting("tokens"), tmp_path / "x", "tokens", ["a"])
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_missing_library_gives_the_pip_command(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error says how to install it."""
+    vocabulary, path = fitting(name), place(tmp_path, name)
+    write_vocabulary(vocabulary, path, to=name)
+    for library in LIBRARIES[name]:
+        monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingLibraryError, match="pip install"):
+        check.check(vocabulary, path, name, [])
