@@ -207,7 +207,7 @@ class WordCutter:
 
     @cached_property
     def reads_marks(self) -> bool:
-        """Whether a "▁" is read as a space: not in bytes, nor if a lone space is dropped."""
+        """Return whether a "▁" is read as a space, except in bytes, or if a lone space is dropped."""
         if self.is_bytes:
             return False
         line = self._written(b" ", np.array([0]), np.array([1]))
