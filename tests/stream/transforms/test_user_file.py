@@ -133,24 +133,22 @@ def test_functions_of_other_files_have_no_line(tmp_path: Path) -> None:
     assert first_line(user_file, Path(__file__)) > 0
 
 
-def test_stdout_is_restored_after_the_last_thread(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stdout_is_restored_after_the_last_thread(capfd: pytest.CaptureFixture[str]) -> None:
     """Once a command has set it up, stdout leads to stderr while at least one thread runs user code."""
-    monkeypatch.setattr(stdout_to_stderr, "is_active", False)
-    with stdout_to_stderr:
+    redirection = type(stdout_to_stderr)()  # the shared one may be in use by threads of other tests
+    with redirection:
         os.write(1, b"program ")
-    monkeypatch.setattr(stdout_to_stderr, "is_active", True)
+    redirection.is_active = True
     is_inside = threading.Event()
     may_end = threading.Event()
 
     def second() -> None:
-        with stdout_to_stderr:
+        with redirection:
             is_inside.set()
             may_end.wait(10)
 
     thread = threading.Thread(target=second)
-    with stdout_to_stderr:
+    with redirection:
         thread.start()
         is_inside.wait(10)
     os.write(1, b"user ")

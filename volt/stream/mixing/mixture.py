@@ -134,9 +134,10 @@ class Mixture:
         zeros = np.zeros(len(self.weights), np.int64)
         self.counts = zeros + self.counts  # a copy, with a number for each source
         self.base = zeros + self.base
-        weights = [*self.weights]
-        for source in self.ended:
-            weights[source] = 0.0
+        weights = list(self.weights)
+        for source in range(len(weights)):
+            if source in self.ended:
+                weights[source] = 0.0
         self._shares = shares_of(weights, may_end=bool(self.ended))
 
     def __repr__(self) -> str:
