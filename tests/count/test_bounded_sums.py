@@ -16,7 +16,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from commands import Run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,8 +66,8 @@ def check_bound(found: volt.WordCounts | BoundedSum, expected: Words) -> Words:
 
 
 @given(st.lists(WORDS, max_size=12), st.integers(1, 5))
-def test_spilled_counts_are_exact(parts: list[Words], min_count: int) -> None:
-    """However little is in memory, and whatever is dropped at the end."""
+def test_spilled_counts_are_exact(parts, min_count):
+    """Counts within a memory limit equal those without one, also if rare words are removed at the end."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Budget, "table", 10**9)
         found = bounded_sum(map(part_of, parts), SMALL, min_count=min_count)
@@ -81,8 +80,8 @@ def test_spilled_counts_are_exact(parts: list[Words], min_count: int) -> None:
 
 
 @given(st.lists(WORDS, max_size=40), st.integers(2, 4), st.integers(1, 5))
-def test_merged_runs_add_up(tables: list[Words], most: int, rows: int) -> None:
-    """Also runs of runs, read a few rows at a time, whose parts end with the same words."""
+def test_merged_runs_add_up(tables, most, rows):
+    """Merging sorted runs gives the sum of all tables, for any number of open runs and rows in memory."""
     with scratch_folder() as folder:
         runs = SortedRuns(folder, most=most, rows=rows)
         for counts in tables:
@@ -93,10 +92,8 @@ def test_merged_runs_add_up(tables: list[Words], most: int, rows: int) -> None:
 
 
 @given(st.lists(WORDS, max_size=20), st.integers(1, 20), st.integers(0, 60) | st.none())
-def test_forgotten_words_are_within_the_bound(
-    parts: list[Words], n_words: int, n_symbols: int | None
-) -> None:
-    """The remembered words, with their ends, are at most as many, and as long, as allowed."""
+def test_forgotten_words_are_within_the_bound(parts, n_words, n_symbols):
+    """Approximate counts are too low by at most the bound, and keep to the limits on words and characters."""
     expected = total(parts)
     found = approximate_sum(map(part_of, parts), n_words=n_words, n_symbols=n_symbols)
     counts = check_bound(found, expected)
@@ -111,10 +108,8 @@ def test_forgotten_words_are_within_the_bound(
         assert counts == expected
 
 
-def test_words_of_long_characters_fit_into_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Approximate counts can be learned from; if exact counts do not fit, the advice is not what was done."""
+def test_words_of_long_characters_fit_into_memory(tmp_path, monkeypatch):
+    """Approximate counts fit into memory for learning; an error never suggests an option that is already set."""
     path = tmp_path / "a.txt"
     numbers = range(1 << 12)
     words = (f"{number:x}".translate(TAMIL) * 4 for number in numbers)
@@ -132,8 +127,8 @@ def test_words_of_long_characters_fit_into_memory(
         budget.check_learning(whole)
 
 
-def test_a_word_that_was_always_remembered_is_exact() -> None:
-    """A word may lack only what was forgotten before it first came."""
+def test_a_word_that_was_always_remembered_is_exact():
+    """A word that was never forgotten has its exact count."""
     parts = [{"a": 3, "b": 1, "c": 1}, {"a": 1, "d": 1, "e": 3}, {"f": 9, "g": 9}]
     remembered = [{"a": 3}, {"a": 4, "e": 3}, {"f": 9, "g": 9}]
     for n, bound in enumerate((1, 2, 4), 1):
@@ -180,10 +175,8 @@ def path(tmp_path: Path) -> Path:
     "pretokenizer", ["whitespace", "bytes", "gpt2", "unicode", "metaspace-line"]
 )
 @pytest.mark.parametrize("min_count", [1, 3])
-def test_a_limit_does_not_change_the_counts_of_files(
-    small_pieces: list[Path], path: Path, pretokenizer: str, min_count: int
-) -> None:
-    """By units and by Polars."""
+def test_a_limit_does_not_change_the_counts_of_files(small_pieces, path, pretokenizer, min_count):
+    """Counting a text with a memory limit spills words, and gives the same counts as without a limit."""
     options: dict[str, Any] = {"pretokenizer": pretokenizer, "min_count": min_count}
     assert volt.count_words([path, path], memory="1G", **options) == volt.count_words(
         [path, path], **options
@@ -192,10 +185,8 @@ def test_a_limit_does_not_change_the_counts_of_files(
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet", "tsv"])
-def test_a_limit_does_not_change_the_counts_of_tables(
-    small_pieces: list[Path], tmp_path: Path, ending: str
-) -> None:
-    """JSON lines, Parquet and word counts."""
+def test_a_limit_does_not_change_the_counts_of_tables(small_pieces, tmp_path, ending):
+    """Counting JSON lines, Parquet and word tables with a memory limit gives the same counts as without."""
     lines = text_of(2_000).splitlines()
     path = tmp_path / f"a.{ending}"
     options: dict[str, Any] = {"column": "text"}
@@ -213,10 +204,8 @@ def test_a_limit_does_not_change_the_counts_of_tables(
 
 
 @pytest.mark.parametrize("pretokenizer", ["whitespace", "bytes", "unicode"])
-def test_approximate_counts_do_not_depend_on_threads(
-    small_pieces: list[Path], path: Path, monkeypatch: pytest.MonkeyPatch, pretokenizer: str
-) -> None:
-    """Words are forgotten after blocks, whichever thread counted them."""
+def test_approximate_counts_do_not_depend_on_threads(small_pieces, path, monkeypatch, pretokenizer):
+    """One thread and four threads give the same approximate counts."""
     monkeypatch.setattr(Budget, "n_words", 300)
     monkeypatch.setattr(counting, "UnitCounter", partial(counting.UnitCounter, piece=500))
     limits = CounterLimits(50, 100, by_block=True)
@@ -234,10 +223,8 @@ def test_approximate_counts_do_not_depend_on_threads(
 
 
 @pytest.mark.parametrize("size", [700, 4_096, 100_000])
-def test_approximate_counts_of_a_pipe_are_those_of_the_file(
-    small_pieces: list[Path], path: Path, monkeypatch: pytest.MonkeyPatch, size: int
-) -> None:
-    """Whatever the pieces in which the bytes arrive."""
+def test_approximate_counts_of_a_pipe_are_those_of_the_file(small_pieces, path, monkeypatch, size):
+    """Approximate counts of a pipe equal those of the file, in whatever pieces the bytes arrive."""
     monkeypatch.setattr(Budget, "n_words", 300)
     expected = volt.count_words(path, memory="1G", approximate=True)
     write = f"for n in range(0, len(data), {size}): os.write(1, data[n : n + {size}])"
@@ -248,10 +235,8 @@ def test_approximate_counts_of_a_pipe_are_those_of_the_file(
         assert volt.count_words(pipe, memory="1G", approximate=True) == expected
 
 
-def test_words_that_are_all_forgotten_are_reported(
-    small_pieces: list[Path], path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The error does not say that they are rare."""
+def test_words_that_are_all_forgotten_are_reported(small_pieces, path, monkeypatch):
+    """If no word stays in memory, the error suggests more memory, not a lower min_count."""
     path.write_text("".join(f"{n}\n" for n in range(3_000)), encoding="utf-8")
     monkeypatch.setattr(Budget, "n_words", 300)
     message = "none of 3,000 words is left within the memory; give more memory, or remove"
@@ -259,27 +244,9 @@ def test_words_that_are_all_forgotten_are_reported(
         volt.count_words(path, memory="1G", approximate=True)
 
 
-def test_words_that_do_not_fit_are_refused_with_a_min_count(
-    small_pieces: list[Path], path: Path
-) -> None:
-    """The suggested min_count leaves few enough words; one less does not."""
-    message = r"distinct words are too many for 1 GB, and [\d,]+ of them occur (\d+) times or more"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Budget, "table", 1_000)
-        patch.setattr(Budget, "for_words", 60_000)
-        with pytest.raises(CorpusError) as caught:
-            volt.count_words(path, memory="1G")
-    match = re.search(message, str(caught.value))
-    assert match
-    counts = volt.count_words(path)
-    for n, fits in ((int(match[1]), True), (int(match[1]) - 1, False)):
-        words = counts.min_count(n).words
-        assert (learning_bytes(len(words), len("".join(words))) <= 60_000) == fits
-
-
 @given(st.integers(0, 30_000))
-def test_the_suggested_min_count_is_the_least(n_bytes: int) -> None:
-    """The words that it leaves fit, and are as many as the message says."""
+def test_the_suggested_min_count_is_the_least(n_bytes):
+    """The words that occur min_count times fit into memory; one less would leave too many."""
     histogram = CountHistogram(1)
     histogram.add(part_of({f"{count:03}": count for count in range(1, 300)}).table)
     budget = Budget(bounded_sums._BASE + n_bytes)
@@ -291,16 +258,16 @@ def test_the_suggested_min_count_is_the_least(n_bytes: int) -> None:
     assert least == 1 or learning_bytes(left + 1, 3 * (left + 1)) > budget.for_words
 
 
-def test_a_histogram_starts_at_min_count() -> None:
-    """The message counts no rarer words."""
+def test_a_histogram_starts_at_min_count():
+    """An error about too many words counts only words that occur min_count times or more."""
     histogram = CountHistogram(7)
     histogram.add(part_of({"abc": 7, "de": 9}).table)
     message = "and 2 of them occur 7 times or more; give 257M of memory or pass min_count=7"
     assert message in str(histogram.refusal(Budget.of("512M")))
 
 
-def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the variable that names another folder."""
+def test_a_full_disk_is_reported(tmp_path, monkeypatch):
+    """If words cannot be spilled, the error names TMPDIR."""
     missing = "no such file or directory"
     message = f"cannot write words that exceed the memory: {missing}; set TMPDIR to"
     with pytest.raises(CorpusError, match=message):
@@ -312,36 +279,31 @@ def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 SIZES = "give bytes, such as 512M, which is the least, 2G or 16G$"
-REFUSED_MEMORY: list[tuple[object, str]] = [
-    ("511M", "give 512M or more"),
-    (-5, "memory is -5; give 512M or more"),
-    ("a lot", f"memory is 'a lot'; {SIZES}"),
-    ("", f"memory is ''; {SIZES}"),
-    (True, rf"memory is True \(bool\); {SIZES}"),
-    ([1], f"memory is a list; {SIZES}"),
-    (1.5, rf"memory is 1.5 \(float\); {SIZES}"),
+REFUSED = [
+    ({"memory": "511M"}, "give 512M or more"),
+    ({"memory": -5}, "memory is -5; give 512M or more"),
+    ({"memory": "a lot"}, f"memory is 'a lot'; {SIZES}"),
+    ({"memory": ""}, f"memory is ''; {SIZES}"),
+    ({"memory": True}, rf"memory is True \(bool\); {SIZES}"),
+    ({"memory": [1]}, f"memory is a list; {SIZES}"),
+    ({"memory": 1.5}, rf"memory is 1.5 \(float\); {SIZES}"),
+    ({"approximate": True}, "pass memory='2G'"),
+    (
+        {"approximate": True, "memory": "1G", "map": lambda *args: map(*args)},
+        "map may count several",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("memory", "message"), REFUSED_MEMORY)
-def test_an_invalid_limit_is_refused(tmp_path: Path, memory: Any, message: str) -> None:
-    """Before anything is read."""
+@pytest.mark.parametrize(("options", "message"), REFUSED)
+def test_an_invalid_limit_is_refused(tmp_path, options, message):
+    """An invalid memory limit, or approximate counting without a limit or in any order, raises an error."""
     with pytest.raises(ConfigError, match=message):
-        volt.count_words(tmp_path / "nowhere", memory=memory)
+        volt.count_words(tmp_path / "nowhere", **options)
 
 
-def test_approximate_counting_needs_a_limit_and_an_order(tmp_path: Path) -> None:
-    """A map may count several files at once."""
-    with pytest.raises(ConfigError, match="pass memory='2G'"):
-        volt.count_words(tmp_path / "nowhere", approximate=True)
-    with pytest.raises(ConfigError, match="map may count several"):
-        volt.count_words(
-            tmp_path / "nowhere", memory="1G", approximate=True, map=lambda *args: map(*args)
-        )
-
-
-def test_the_command_prints_the_bound(tmp_path: Path, run: Run) -> None:
-    """Its errors name its options."""
+def test_the_command_prints_the_bound(tmp_path, run):
+    """The command prints the bound; its errors name its own options."""
     path = tmp_path / "a.txt"
     path.write_text(text_of(100), encoding="utf-8")
     options = ("--memory", "1G", "--approximate", "--json", "-q")
@@ -361,7 +323,7 @@ def test_the_command_prints_the_bound(tmp_path: Path, run: Run) -> None:
         assert message in done.stderr.decode()
 
 
-def test_a_map_counts_within_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_map_counts_within_the_limit(tmp_path, monkeypatch):
     """The tables of whole files and of ranges, counted in threads, are spilled; the counts are exact."""
     draw = random.Random(1)
     for number in range(3):
@@ -384,7 +346,7 @@ def test_a_map_counts_within_the_limit(tmp_path: Path, monkeypatch: pytest.Monke
             assert len(heights) > 1
 
 
-def test_a_refusal_names_the_memory_that_suffices() -> None:
+def test_a_refusal_names_the_memory_that_suffices():
     """With the suggested memory, a search is not refused; with a megabyte less, it is."""
     words = pl.int_range(10**11, 10**11 + 400_000).cast(pl.String)
     table = pl.select(word=words).with_columns(count=pl.lit(1, pl.Int64))
@@ -396,7 +358,7 @@ def test_a_refusal_names_the_memory_that_suffices() -> None:
         Budget.of(f"{int(enough) - 1}M").check_learning(table)
 
 
-def test_a_budget_is_divided_among_its_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_budget_is_divided_among_its_uses(monkeypatch):
     """Half of 512 MB are for words; the tables of all threads together stay within their part."""
     budget = Budget.of("512M")
     assert budget == Budget.of(512 << 20)
@@ -413,9 +375,7 @@ def test_a_budget_is_divided_among_its_uses(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("limit", "n_parts", "n_runs"), [(66, 1, 0), (65, 1, 2), (131, 2, 2), (132, 2, 0)]
 )
-def test_tables_that_are_just_too_large_are_spilled(
-    monkeypatch: pytest.MonkeyPatch, limit: int, n_parts: int, n_runs: int
-) -> None:
+def test_tables_that_are_just_too_large_are_spilled(monkeypatch, limit, n_parts, n_runs):
     """A word takes 32 bytes and its text; the sum of the pending words is spilled above half of the limit."""
     heights = list[int]()
     monkeypatch.setattr(SortedRuns, "write", lambda self, table: heights.append(table.height))
@@ -425,7 +385,7 @@ def test_tables_that_are_just_too_large_are_spilled(
     assert len(heights) == n_runs
 
 
-def test_the_words_that_remain_may_just_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_words_that_remain_may_just_fit(monkeypatch):
     """A result of exactly the limit is returned; one byte less is refused."""
     parts = [part_of({"ab": 3, "c": 1, "d": 9})]
     monkeypatch.setattr(Budget, "for_words", 60 * 7)
@@ -448,9 +408,7 @@ def test_the_words_that_remain_may_just_fit(monkeypatch: pytest.MonkeyPatch) -> 
         (4, 2, "", 5),
     ],
 )
-def test_ties_are_forgotten_together(
-    n_words: int, n_symbols: int | None, words: str, bound: int
-) -> None:
+def test_ties_are_forgotten_together(n_words, n_symbols, words, bound):
     """Words of the least count go together; the end of a word counts as a character."""
     counts = {"aa": 5, "b": 3, "c": 3, "d": 1}
     found = approximate_sum([part_of(counts)], n_words=n_words, n_symbols=n_symbols)

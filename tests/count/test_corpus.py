@@ -5,7 +5,6 @@ import gzip
 import io
 import json
 import pickle
-import random
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -60,13 +59,7 @@ def write(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
     order=st.randoms(use_true_random=False),
 )
 @settings(max_examples=examples(100))
-def test_counting_is_counting(
-    folder: Path,
-    parts: list[list[str]],
-    packers: list[Packer],
-    block_size: int,
-    order: random.Random,
-) -> None:
+def test_counting_is_counting(folder, parts, packers, block_size, order):
     """Any sharding, order, block size and compression gives collections.Counter of str.split()."""
     expected = Counter(word for part in parts for text in part for word in text.split())
     paths = [folder / f"part{i}" for i in range(len(parts))]
@@ -90,9 +83,7 @@ def test_counting_is_counting(
 @given(part=lines, block_size=st.integers(1, 60))
 @example(part=["x^2 + y", "x\x01 a", "x^"], block_size=60)  # text that begins as zlib's data does
 @settings(max_examples=examples(25))
-def test_counting_is_splitting(
-    folder: Path, pretokenizer: str, normalizer: str, part: list[str], block_size: int
-) -> None:
+def test_counting_is_splitting(folder, pretokenizer, normalizer, part, block_size):
     """Counting a file equals normalising and splitting its lines one by one."""
     split, normalize = PreTokenizer(pretokenizer).split, Normalizer.parse(normalizer).normalize
     expected = Counter(word for text in part for word in split(normalize(text.removesuffix("\r"))))
@@ -105,7 +96,7 @@ def test_counting_is_splitting(
         assert pairs(counts) == expected
 
 
-def test_min_count_drops_rare_words(write: Callable[[str, str], Path]) -> None:
+def test_min_count_drops_rare_words(write):
     """The option and the method retain the words that occur at least n times."""
     path = write("a", "x x y\n")
     assert count_words(path, min_count=2) == count_words(path).min_count(2)
@@ -113,7 +104,7 @@ def test_min_count_drops_rare_words(write: Callable[[str, str], Path]) -> None:
     error_text("no word of 3 occurs 3 times or more; lower min_count", path, min_count=3)
 
 
-def test_the_map_is_injected(write: Callable[[str, str], Path]) -> None:
+def test_the_map_is_injected(write):
     """Threads count the same as a loop; the counts and the job can be pickled for processes."""
     paths = [write(f"{i}.txt", f"a b{i}\n") for i in range(5)]
     with ThreadPoolExecutor(2) as pool:
@@ -123,7 +114,7 @@ def test_the_map_is_injected(write: Callable[[str, str], Path]) -> None:
     assert count_words(paths, map=lambda f, xs: map(pickle.loads(pickle.dumps(f)), xs)) == counts
 
 
-def test_stdin_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stdin_is_counted(monkeypatch):
     """ "-" is stdin, whose size is not known."""
     monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": io.BytesIO(b"a b a\n")}))
     heard: list[int | None] = []
@@ -134,7 +125,7 @@ def test_stdin_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert heard == [None]
 
 
-def test_bad_utf8_follows_the_policy(write: Callable[[str, bytes], Path]) -> None:
+def test_bad_utf8_follows_the_policy(write):
     """strict names file and line; replace and skip count the lines that they change."""
     path = write("a", b"good\nb\xffd\n")
     error_text(f"{path}:2: invalid UTF-8 byte 0xff at column 2", path)
@@ -145,7 +136,7 @@ def test_bad_utf8_follows_the_policy(write: Callable[[str, bytes], Path]) -> Non
 
 @given(rows=st.lists(st.lists(field, min_size=2, max_size=3), min_size=1, max_size=5))
 @settings(max_examples=examples(40))
-def test_fields_are_columns(folder: Path, rows: list[list[str]]) -> None:
+def test_fields_are_columns(folder, rows):
     """Each field is a text of its own, for any pre-tokenizer."""
     path = folder / "a.tsv"
     path.write_bytes("".join("\t".join(row) + "\n" for row in rows).encode())
@@ -157,7 +148,7 @@ def test_fields_are_columns(folder: Path, rows: list[list[str]]) -> None:
             assert pairs(counts) == expected
 
 
-def test_missing_fields_are_reported(write: Callable[[str, str], Path]) -> None:
+def test_missing_fields_are_reported(write):
     """The error states the number of fields of the line; a wrong field number gets an example."""
     path = write("a.tsv", "a\tb\nc\td\ne\n\n")
     error_text(
@@ -177,7 +168,7 @@ def test_missing_fields_are_reported(write: Callable[[str, str], Path]) -> None:
 
 @given(texts=st.lists(st.text(max_size=20), min_size=1, max_size=5), ascii=st.booleans())
 @settings(max_examples=examples(40))
-def test_json_lines(folder: Path, texts: list[str], ascii: bool) -> None:
+def test_json_lines(folder, texts, ascii):
     """Each value of the text column is a text, even over several lines; blank lines are ignored."""
     path = folder / "a.jsonl"
     rows = [json.dumps({"id": 1, "text": text}, ensure_ascii=ascii) for text in texts]
@@ -203,9 +194,7 @@ def test_json_lines(folder: Path, texts: list[str], ascii: bool) -> None:
         ("[" * 100_000, "invalid JSON (maximum recursion depth"),
     ],
 )
-def test_bad_json_is_reported_with_its_line(
-    write: Callable[[str, bytes], Path], row: str, message: str
-) -> None:
+def test_bad_json_is_reported_with_its_line(write, row, message):
     """Whatever is wrong with a line, file and line are named, compressed or not, in any block."""
     content = f'{{"text": "a"}}\n\n{row}\n{{"text": "a"}}\n'.encode()
     for path in (write("a.jsonl", content), write("a.jsonl.gz", gzip.compress(content))):
@@ -214,7 +203,7 @@ def test_bad_json_is_reported_with_its_line(
     gc.collect()  # a file that was left open would be reported here
 
 
-def test_columns_must_be_named(write: Callable[[str, str | bytes], Path], tmp_path: Path) -> None:
+def test_columns_must_be_named(write, tmp_path):
     """JSON lines and parquet without a column are refused with the columns that exist."""
     path = write("a.jsonl.gz", gzip.compress(b'{"id": 1, "text": "a"}\n'))
     error_text(f"{path}: JSON lines; name the text column, one of: id, text", path)
@@ -237,7 +226,7 @@ def test_columns_must_be_named(write: Callable[[str, str | bytes], Path], tmp_pa
 
 @given(texts=st.lists(st.text(max_size=20), min_size=1, max_size=5))
 @settings(max_examples=examples(30))
-def test_parquet(folder: Path, texts: list[str]) -> None:
+def test_parquet(folder, texts):
     """The text column of a parquet file is counted, each value a text, whatever the file's name."""
     path = folder / "parquet-or-not"
     pl.DataFrame({"id": range(len(texts)), "text": texts}).write_parquet(path)
@@ -251,7 +240,7 @@ def test_parquet(folder: Path, texts: list[str]) -> None:
         )
 
 
-def test_parquet_nulls_and_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_nulls_and_damage(tmp_path, monkeypatch):
     """Nulls follow the policy for bad lines, in any slice; a damaged file is named."""
     path = tmp_path / "a.parquet"
     pl.DataFrame({"text": ["a", "b", None, "a"]}).write_parquet(path)
@@ -264,7 +253,7 @@ def test_parquet_nulls_and_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     error_text(f"{path}: damaged parquet file", path, column="text")
 
 
-def test_word_tables(write: Callable[[str, str], Path]) -> None:
+def test_word_tables(write):
     """The last separator splits; duplicates add up, blank lines are ignored, words are normalised."""
     path = write("a.txt", "low\t5\nLow 2\n\n▁lo 1\r\nNew York\t3\nÉ\t4")
     counts = count_words(path, word_counts=True, normalizer="lowercase")
@@ -279,7 +268,7 @@ def test_word_tables(write: Callable[[str, str], Path]) -> None:
 )
 @given(texts=st.lists(line, min_size=1, max_size=4))
 @settings(max_examples=examples(30))
-def test_tables_of_counts_round_trip(folder: Path, pretokenizer: str, texts: list[str]) -> None:
+def test_tables_of_counts_round_trip(folder, pretokenizer, texts):
     """Counts written as a table, and counted again, are the same."""
     words = Counter(
         word for text in texts for word in PreTokenizer(pretokenizer).split(text) if word.strip()
@@ -304,9 +293,7 @@ def test_tables_of_counts_round_trip(folder: Path, pretokenizer: str, texts: lis
         "word 9223372036854775808",
     ],
 )
-def test_bad_tables_are_reported_with_their_line(
-    write: Callable[[str, str], Path], row: str
-) -> None:
+def test_bad_tables_are_reported_with_their_line(write, row):
     """A line that is not a word and a positive count is named."""
     path = write("a", f"low 5\n\n{row}\nlow 5\n")
     for block_size in (1, 1_000):
@@ -318,7 +305,7 @@ def test_bad_tables_are_reported_with_their_line(
         )
 
 
-def test_overflowing_tables_are_reported(write: Callable[[str, str], Path]) -> None:
+def test_overflowing_tables_are_reported(write):
     """Counts of one word or of several that exceed 64 bits are refused, within a block and across blocks."""
     for other in ("a", "b"):
         path = write("a", f"a {2**62}\n{other} {2**62}\n")
@@ -326,7 +313,7 @@ def test_overflowing_tables_are_reported(write: Callable[[str, str], Path]) -> N
             error_text("more than 64 bits can store", path, word_counts=True, block_size=block_size)
 
 
-def test_nothing_to_count_is_reported(write: Callable[[str, str], Path]) -> None:
+def test_nothing_to_count_is_reported(write):
     """A corpus without words is an error that names the files and the number of lines."""
     empty, blank = write("a", ""), write("b", " \n\n\t\n")
     error_text(f"{empty}: no words in 0 lines", empty)
@@ -339,7 +326,7 @@ def test_nothing_to_count_is_reported(write: Callable[[str, str], Path]) -> None
     error_text("give a file", [])
 
 
-def test_huge_lines_and_words_are_linear(write: Callable[[str, str], Path]) -> None:
+def test_huge_lines_and_words_are_linear(write):
     """Ten megabytes in one line, and words of a hundred thousand characters, are counted at once."""
     word = "é" * 100_000
     path = write("a", f"{word} " * 5 + "ab " * 3_000_000 + "\n" + word)
@@ -369,7 +356,7 @@ def test_many_blank_lines_and_blanks_change_nothing(tmp_path_factory, lines, mos
             )
 
 
-def test_progress_is_reported_with_bytes_and_size(tmp_path: Path) -> None:
+def test_progress_is_reported_with_bytes_and_size(tmp_path):
     """After each block: the path, the bytes read so far and the file's size; of a Parquet file once, at its end."""
     text, table, lines = (tmp_path / f"a.{ending}" for ending in ("txt", "parquet", "jsonl"))
     text.write_bytes(b"low new\n" * 4)

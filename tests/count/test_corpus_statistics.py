@@ -49,7 +49,7 @@ def counted(text: str) -> WordCounts:
 
 
 @pytest.mark.parametrize("script", UNSPACED)
-def test_text_without_spaces_is_noticed(script: str) -> None:
+def test_text_without_spaces_is_noticed(script):
     """In each script, from two sentences, also next to as much English."""
     text = UNSPACED[script]
     for seen in (text, f"{text} {'a b c ' * (len(text) // 3)}"):
@@ -61,12 +61,12 @@ def test_text_without_spaces_is_noticed(script: str) -> None:
 
 
 @pytest.mark.parametrize("name", SPACED)
-def test_long_words_are_no_text_without_spaces(name: str) -> None:
+def test_long_words_are_no_text_without_spaces(name):
     """Long words in other scripts, segmented text, and a name in a text are not detected."""
     assert unspaced(counted(SPACED[name])) is None
 
 
-def test_the_search_says_what_to_do() -> None:
+def test_the_search_says_what_to_do():
     """A warning replaces that of a tiny corpus; the pre-tokenizers that it names prevent it."""
     text = UNSPACED["Han"] * 3
     result = search(learn_bpe(counted(text), 20))
@@ -84,7 +84,7 @@ def test_the_search_says_what_to_do() -> None:
         assert unspaced(counts) is None
 
 
-def test_real_text(data) -> None:
+def test_real_text(data):
     """Cantonese talks are written without spaces; Finnish, Marathi, Urdu and Georgian are not."""
     for name in ("Cantonese", "Finnish", "Marathi", "Urdu", "Georgian"):
         path = data / "ted" / f"{name}.txt.gz"
@@ -104,13 +104,13 @@ def test_real_text(data) -> None:
         ({"ab": 1}, None),
     ],
 )
-def test_scripts_without_spaces_are_measured(words: dict[str, int], found: Unspaced | None) -> None:
+def test_scripts_without_spaces_are_measured(words, found):
     """A tenth of the characters and six letters a word are enough; the commonest script is named."""
     assert unspaced(WordCounts.from_pairs(words)) == found
     assert unspaced(WordCounts.from_pairs(words, pretokenizer="unicode")) is None
 
 
-def test_bytes_of_words_with_spaces() -> None:
+def test_bytes_of_words_with_spaces():
     """A "▁" counts as one byte; a word without marks has one more for the space after it."""
     words = {"▁é▁": 3, "ab": 2}
     sizes = [

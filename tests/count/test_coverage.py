@@ -172,7 +172,7 @@ def test_bytes_have_nothing_to_leave_out():
         learn_bpe(counts, 1, coverage=0.9)
 
 
-def test_characters_at_the_share_are_left_out() -> None:
+def test_characters_at_the_share_are_left_out():
     """Of 4 a, 4 b and 2 c, without spaces, the share 0.8 retains a and b; a larger one retains all."""
     counts = WordCounts.from_pairs({"aabb": 2, "c": 2}, pretokenizer="gpt2")
     found = [coverage_of(counts, share) for share in (0.4, 0.41, 0.8, 0.81)]

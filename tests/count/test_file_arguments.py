@@ -22,9 +22,7 @@ from volt.errors import ConfigError
         (["one.xz"], ["one"]),
     ],
 )
-def test_files_are_named_after_what_tells_them_apart(
-    arguments: list[str], names: list[str] | None
-) -> None:
+def test_files_are_named_after_what_tells_them_apart(arguments, names):
     """Common parts at both ends are dropped, unless a name would be empty or not unique."""
     if names is None:
         with pytest.raises(ConfigError, match=r"source name 'a' of b/a\.txt is given twice"):
@@ -36,7 +34,7 @@ def test_files_are_named_after_what_tells_them_apart(
     ]
 
 
-def test_named_files_and_their_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_named_files_and_their_columns(tmp_path, monkeypatch):
     """Columns count from 1; an existing file's name is a path; naming only some files is refused."""
     monkeypatch.chdir(tmp_path)
     for name in ("a=b", "x.tsv:3"):

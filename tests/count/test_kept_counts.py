@@ -1,4 +1,4 @@
-"""Laws of kept counts: they never change a result, no file is counted twice, and kills do no harm."""
+"""Laws of stored counts: results equal those without a store, and a second run counts only what changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from itertools import chain
 from multiprocessing.pool import ThreadPool
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Run, status_of
+from commands import status_of
 from places import ROOT
 from streams import deadline
 from web_servers import web_server
@@ -71,7 +70,7 @@ def names(kept: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("most", [1, 64, 999, 10**9])
-def test_groups_are_consecutive_and_of_about_one_size(most: int) -> None:
+def test_groups_are_consecutive_and_of_about_one_size(most):
     """Each shard occurs once, in order; only the first shard of a group may exceed the size."""
     draw = random.Random(most)
     sizes = {f"{number}": draw.choice([0, 1, 40, 100, 5_000, None]) for number in range(300)}
@@ -84,8 +83,8 @@ def test_groups_are_consecutive_and_of_about_one_size(most: int) -> None:
     assert len(list(grouped([*unknown], unknown, most=most))) == 3
 
 
-def test_a_new_or_longer_file_changes_few_groups() -> None:
-    """Of 20,000 small files; groups have at least half the size on average."""
+def test_a_new_or_longer_file_changes_few_groups():
+    """Changing one of 20,000 small files changes few groups; groups have half the size or more on average."""
     sizes: dict[str, int | None] = {f"{number:05}": 10 + number % 7 for number in range(20_000)}
     before = {tuple(shard for shard, _ in group) for group in grouped([*sizes], sizes, most=1_000)}
     assert 20_000 * 13 / 1_000 < len(before) < 4 * 20_000 * 13 / 1_000
@@ -110,9 +109,7 @@ def test_a_new_or_longer_file_changes_few_groups() -> None:
     ],
     ids=str,
 )
-def test_kept_counts_are_those_that_are_counted(
-    folder: Path, tmp_path: Path, counted: list[str], options: dict[str, Any]
-) -> None:
+def test_kept_counts_are_those_that_are_counted(folder, tmp_path, counted, options):
     """Whatever the options, the counts are equal, and a second run counts nothing."""
     options = {"errors": "skip", **options}
     expected = count_words(folder, **options)
@@ -124,8 +121,8 @@ def test_kept_counts_are_those_that_are_counted(
     assert not counted
 
 
-def test_any_map_keeps_counts(folder: Path, tmp_path: Path, counted: list[str]) -> None:
-    """Also a map of files or of ranges, which keeps the counts of each call."""
+def test_any_map_keeps_counts(folder, tmp_path, counted):
+    """A second run counts nothing anew, also if another map calls the counter for files or ranges."""
     expected = count_words(folder, errors="skip")
     with ThreadPool(2) as pool:
         for number, each in enumerate((pool.imap, in_ranges(map, size=SIZE))):
@@ -138,10 +135,8 @@ def test_any_map_keeps_counts(folder: Path, tmp_path: Path, counted: list[str]) 
                 assert len(counted) == 62 + 4 * number
 
 
-def test_every_option_that_changes_counts_is_counted_anew(
-    folder: Path, tmp_path: Path, counted: list[str]
-) -> None:
-    """Options that change no counts, such as tokens that are not found in text, do not."""
+def test_every_option_that_changes_counts_is_counted_anew(folder, tmp_path, counted):
+    """Options that change counts lead to a new count; other options, such as block_size, do not."""
     kept = tmp_path / "kept"
     count = partial(count_words, folder, keep=kept)
     count(errors="skip")
@@ -159,9 +154,7 @@ def test_every_option_that_changes_counts_is_counted_anew(
     assert not counted
 
 
-def test_only_what_changed_is_counted_anew(
-    folder: Path, tmp_path: Path, counted: list[str]
-) -> None:
+def test_only_what_changed_is_counted_anew(folder, tmp_path, counted):
     """A file that changed with equal size and modification time is counted anew with its group."""
     kept = tmp_path / "kept"
     count_words(folder, keep=kept, errors="skip")
@@ -183,13 +176,7 @@ def test_only_what_changed_is_counted_anew(
 
 
 @pytest.mark.parametrize("n_bytes", [0, 1, 16, 30, 60, -1])
-def test_a_damaged_file_is_not_trusted(
-    folder: Path,
-    tmp_path: Path,
-    counted: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    n_bytes: int,
-) -> None:
+def test_a_damaged_file_is_not_trusted(folder, tmp_path, counted, monkeypatch, n_bytes):
     """A group is counted anew if its file was cut, changed in one byte, or replaced; no other group is."""
     written = list[str]()  # the files' names, in the order of the groups
     write = KeptCounts._write
@@ -222,10 +209,8 @@ def test_a_damaged_file_is_not_trusted(
     assert (count_words(folder, keep=kept, errors="skip"), counted) == (expected, [])
 
 
-def test_a_file_that_changes_while_it_is_counted_is_not_kept(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its counts are those of neither version."""
+def test_a_file_that_changes_while_it_is_counted_is_not_kept(folder, tmp_path, monkeypatch):
+    """If a file changes while it is counted, its counts are not stored."""
     path, real = folder / "08.txt", ShardCounter._counted
 
     def slowly(self: ShardCounter, shards: Any) -> Any:
@@ -238,7 +223,7 @@ def test_a_file_that_changes_while_it_is_counted_is_not_kept(
     assert not names(tmp_path / "kept")
 
 
-def test_an_error_keeps_what_was_counted(folder: Path, tmp_path: Path, counted: list[str]) -> None:
+def test_an_error_keeps_what_was_counted(folder, tmp_path, counted):
     """A second run raises the same error, without counting the earlier groups again."""
     for _ in range(2):
         with pytest.raises(CorpusError, match=r"c\.txt:1001: invalid UTF-8 byte 0xff"):
@@ -246,8 +231,8 @@ def test_an_error_keeps_what_was_counted(folder: Path, tmp_path: Path, counted: 
     assert len(counted) < 2 * 62
 
 
-def test_urls_are_kept_by_their_versions(tmp_path: Path, counted: list[str]) -> None:
-    """Also in a bucket; a URL without a version is counted each time."""
+def test_urls_are_kept_by_their_versions(tmp_path, counted):
+    """Counts of URLs with a version are stored, also in a bucket; other URLs are counted each time."""
     pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     import fsspec
 
@@ -269,8 +254,8 @@ def test_urls_are_kept_by_their_versions(tmp_path: Path, counted: list[str]) -> 
     assert not any(b"hunter2" in path.read_bytes() for path in (tmp_path / "kept").iterdir())
 
 
-def test_what_cannot_be_kept_is_refused(folder: Path, tmp_path: Path, run: Run) -> None:
-    """Before anything is counted, in one line that says what to do."""
+def test_what_cannot_be_kept_is_refused(folder, tmp_path, run):
+    """Sources, options and folders for which counts cannot be stored raise an error before counting."""
     pipe, file = tmp_path / "pipe", tmp_path / "file"
     os.mkfifo(pipe)
     file.write_bytes(b"")
@@ -295,9 +280,7 @@ def test_what_cannot_be_kept_is_refused(folder: Path, tmp_path: Path, run: Run) 
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, partial(os.symlink, "/dev/zero")])
-def test_kept_counts_must_be_a_file(
-    folder: Path, tmp_path: Path, make: Callable[[Path], object]
-) -> None:
+def test_kept_counts_must_be_a_file(folder, tmp_path, make):
     """A pipe, a folder or a device in its place is neither read nor written, which could block forever."""
     count_words(folder / "08.txt", keep=tmp_path / "kept")
     [file] = (tmp_path / "kept").iterdir()
@@ -308,7 +291,7 @@ def test_kept_counts_must_be_a_file(
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="mounts a file system")
-def test_a_full_disk_is_an_error(folder: Path, tmp_path: Path, counted: list[str]) -> None:
+def test_a_full_disk_is_an_error(folder, tmp_path, counted):
     """The error names the file; earlier counts are not lost."""
     kept = tmp_path / "kept"
     kept.mkdir()
@@ -327,7 +310,7 @@ def test_a_full_disk_is_an_error(folder: Path, tmp_path: Path, counted: list[str
         subprocess.run(["umount", kept], check=True)
 
 
-def test_the_folder_may_lie_in_the_corpus(folder: Path, counted: list[str]) -> None:
+def test_the_folder_may_lie_in_the_corpus(folder, counted):
     """Kept counts in a corpus are not read as text, but other files with the same ending are."""
     (folder / "d.volt-counts").write_text("low\n")
     expected = count_words(folder, errors="skip")
@@ -337,7 +320,7 @@ def test_the_folder_may_lie_in_the_corpus(folder: Path, counted: list[str]) -> N
 
 
 @pytest.mark.slow
-def test_a_killed_command_continues(tmp_path: Path) -> None:
+def test_a_killed_command_continues(tmp_path):
     """After each kill, more counts are kept; at last, the vocabulary equals that of an undisturbed run."""
     corpus, kept, draw = tmp_path / "corpus", tmp_path / "kept", random.Random(4)
     corpus.mkdir()

@@ -6,7 +6,6 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain, product
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -84,15 +83,8 @@ def by_units(name: str, data: bytes, *, n_blocks: int = 1, **options: int) -> Co
 )
 @settings(max_examples=examples(50))
 def test_counts_by_units_are_those_of_lines(
-    name: str,
-    texts: list[str],
-    ending: str,
-    piece: int,
-    n_threads: int,
-    most_units: int,
-    most_words: int,
-    n_blocks: int,
-) -> None:
+    name, texts, ending, piece, n_threads, most_units, most_words, n_blocks
+):
     """Any text, pre-tokenizer, number of threads and size of tables gives the words of the lines."""
     data = "".join(text + ending for text in texts).encode()
     cutter = UnitCutter.of(PreTokenizer(name))
@@ -106,7 +98,7 @@ def test_counts_by_units_are_those_of_lines(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_units_end_where_no_word_does_beyond(name: str) -> None:
+def test_units_end_where_no_word_does_beyond(name):
     """Any three kinds of characters in sequence give the words of the line, however it starts."""
     texts = [
         start + "".join(chain.from_iterable(product("a1!'\r\t \xa0", repeat=3)))
@@ -119,7 +111,7 @@ def test_units_end_where_no_word_does_beyond(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["metaspace-line", "split:[0-9]", r"regex:\d|.+"])
-def test_what_depends_on_whole_lines_is_not_counted_so(name: str) -> None:
+def test_what_depends_on_whole_lines_is_not_counted_so(name):
     """If a word can extend over a space, there are no units."""
     assert UnitCutter.of(PreTokenizer(name)) is None
 
@@ -148,7 +140,7 @@ def units_of(table: UnitTable) -> Counter[tuple[str, bool]]:
     return Counter(dict(zip(keys, units.counts.tolist(), strict=True)))
 
 
-def test_a_table_grows_with_units_and_with_their_bytes() -> None:
+def test_a_table_grows_with_units_and_with_their_bytes():
     """Ten thousand units of few to thousands of bytes are distinguished and counted again."""
     rng = random.Random(1)
     sizes = [*range(1, 20), 500, 9_000]
@@ -166,7 +158,7 @@ def test_a_table_grows_with_units_and_with_their_bytes() -> None:
     assert units_of(table) == Counter({("low", True): 1})
 
 
-def test_a_table_of_words_grows_within_a_unit() -> None:
+def test_a_table_of_words_grows_within_a_unit():
     """A unit may contain more words than the table has room for."""
     words = [
         f"{n:05}".translate(str.maketrans("0123456789", "abcdefghij")) + "!" for n in range(6_000)
@@ -178,7 +170,7 @@ def test_a_table_of_words_grows_within_a_unit() -> None:
     assert by_units("bytes", data) == expected
 
 
-def test_counts_have_64_bits() -> None:
+def test_counts_have_64_bits():
     """Counts of units and words may exceed 10¹²."""
     cutter = UnitCutter.of(PreTokenizer("bytes"))
     assert cutter is not None
@@ -198,9 +190,7 @@ def test_counts_have_64_bits() -> None:
 
 @pytest.mark.parametrize("name", ["bytes", "metaspace", "whitespace", PATTERNS[0]])
 @pytest.mark.parametrize("block_size", [64, 1 << 25])
-def test_large_texts_are_counted_as_small_ones(
-    name: str, block_size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_texts_are_counted_as_small_ones(name, block_size, tmp_path, monkeypatch):
     """Both ways agree on words, lines, bytes and bad lines, whatever the files."""
     rng, parts = (
         random.Random(2),
@@ -233,7 +223,7 @@ def test_large_texts_are_counted_as_small_ones(
     assert found[0].n_bad_lines > 0
 
 
-def test_errors_and_progress_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_and_progress_are_the_same(tmp_path, monkeypatch):
     """Both ways name a line that is not UTF-8, or too long, and report progress after each block."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"low lower\n" * 20 + b"lo\xffw\n")
@@ -257,9 +247,7 @@ def test_errors_and_progress_are_the_same(tmp_path: Path, monkeypatch: pytest.Mo
     assert message[: len(message) // 2] == message[len(message) // 2 :]
 
 
-def test_user_tokens_and_normal_forms_are_respected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_user_tokens_and_normal_forms_are_respected(tmp_path, monkeypatch):
     """If texts change before they are split, both ways agree."""
     (tmp_path / "a.txt").write_text("See <url>, SEE<url> ﬁn\n" * 3)
     found = []
@@ -275,7 +263,7 @@ def test_user_tokens_and_normal_forms_are_respected(
     assert "▁fin" in found[1]
 
 
-def test_a_table_is_full_at_its_limits() -> None:
+def test_a_table_is_full_at_its_limits():
     """At a number of byte strings, or of bytes."""
     table = CountTable(most=3, most_bytes=10)
     for n, n_bytes, is_full in ((2, 9, False), (3, 9, True), (2, 10, True)):

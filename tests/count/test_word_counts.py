@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import replace
-from random import Random
 
 import polars as pl
 import pytest
@@ -20,7 +19,7 @@ counts_ = table.map(WordCounts.from_pairs)
 
 
 @given(counts_, counts_, counts_)
-def test_addition_is_a_commutative_monoid(a: WordCounts, b: WordCounts, c: WordCounts) -> None:
+def test_addition_is_a_commutative_monoid(a, b, c):
     """+ is associative and commutative with the empty counts as its unit, and adds word by word."""
     assert a + b == b + a
     assert (a + b) + c == a + (b + c)
@@ -29,7 +28,7 @@ def test_addition_is_a_commutative_monoid(a: WordCounts, b: WordCounts, c: WordC
     assert (a + b).total == a.total + b.total
 
 
-def test_counts_are_equal_if_all_but_their_sources_are() -> None:
+def test_counts_are_equal_if_all_but_their_sources_are():
     """A difference in one attribute is enough; sources and the temperature of a mixture are not compared."""
     counts = WordCounts.from_pairs({"a": 1, "b": 2})
     others = {
@@ -49,7 +48,7 @@ def test_counts_are_equal_if_all_but_their_sources_are() -> None:
 
 
 @given(table)
-def test_counts_are_sorted_and_fingerprinted(words: dict[str, int]) -> None:
+def test_counts_are_sorted_and_fingerprinted(words):
     """Words are in byte order; the fingerprint depends on words and counts alone."""
     counts = WordCounts.from_pairs(words)
     assert counts.words == sorted(words, key=str.encode)
@@ -58,14 +57,14 @@ def test_counts_are_sorted_and_fingerprinted(words: dict[str, int]) -> None:
     assert (counts + WordCounts.from_pairs({"x": 1})).fingerprint != counts.fingerprint
 
 
-def test_fingerprint_keeps_words_apart() -> None:
+def test_fingerprint_keeps_words_apart():
     """Moving a letter from one word to the next changes the fingerprint; its value never changes."""
     left, right = WordCounts.from_pairs({"ab": 1, "c": 1}), WordCounts.from_pairs({"a": 1, "bc": 1})
     assert left.fingerprint != right.fingerprint
     assert left.fingerprint == "3e30ac7ed20f4175"
 
 
-def test_mixing_follows_the_temperature() -> None:
+def test_mixing_follows_the_temperature():
     """Totals become proportional to n^(1/T); T = 1 leaves them, T = inf makes them equal."""
     named = {
         "a": WordCounts.from_pairs({"x": 10_000}),
@@ -89,9 +88,7 @@ def test_mixing_follows_the_temperature() -> None:
     st.floats(1, 100),
     st.randoms(use_true_random=False),
 )
-def test_a_mixture_keeps_the_total_and_every_word(
-    tables: list[dict[str, int]], temperature: float, rng: Random
-) -> None:
+def test_a_mixture_keeps_the_total_and_every_word(tables, temperature, rng):
     """Each count is near its share of the total, no word is lost, and the order of sources does not matter."""
     named = {
         name: WordCounts.from_pairs(words) for name, words in zip("badc", tables, strict=False)
@@ -117,7 +114,7 @@ def test_a_mixture_keeps_the_total_and_every_word(
     assert mixed.origin == f"|sources:{','.join(sorted(named))}|temperature:{temperature:g}"
 
 
-def test_counts_that_do_not_fit_are_reported() -> None:
+def test_counts_that_do_not_fit_are_reported():
     """No sum exceeds 64 bits silently; counts with different settings do not add up."""
     large = WordCounts.from_pairs({"a": 2**62})
     for overflow in (
@@ -139,7 +136,7 @@ def test_counts_that_do_not_fit_are_reported() -> None:
 @pytest.mark.parametrize(
     "bad", [{"": 1}, {"a": 0}, {"a": -1}, {"a": 1.5}, {"a": "2"}, {"\ud800": 1}]
 )
-def test_pairs_are_checked(bad: dict[str, int]) -> None:
+def test_pairs_are_checked(bad):
     """Empty words, counts that are not positive integers and lone surrogates are refused."""
     with pytest.raises(CorpusError, match=r"word '(a|\\ud800|)'"):
         WordCounts.from_pairs(bad)
@@ -181,16 +178,14 @@ def test_pairs_are_checked(bad: dict[str, int]) -> None:
         ({}, {}, ConfigError, "the columns of table are none; give word String and count Int64"),
     ],
 )
-def test_what_is_made_of_a_table_is_checked(
-    table: dict[str, list[object]], numbers: dict[str, float], error: type[Exception], message: str
-) -> None:
+def test_what_is_made_of_a_table_is_checked(table, numbers, error, message):
     """A sum beyond 64 bits does not wrap, and no number is negative."""
     with pytest.raises(error, match=message):
         WordCounts(pl.DataFrame(table), **numbers)
 
 
 @given(st.lists(table, max_size=9))
-def test_parts_are_compacted_without_a_trace(tables: list[dict[str, int]]) -> None:
+def test_parts_are_compacted_without_a_trace(tables):
     """However few rows or parts are held at once, the sum of words, lines, bytes and bad lines is exact."""
     parts = [CountedPart(WordCounts.from_pairs(words).table, 1, 2, 3) for words in tables]
     expected = sum(map(Counter, tables), Counter[str]())
@@ -203,7 +198,7 @@ def test_parts_are_compacted_without_a_trace(tables: list[dict[str, int]]) -> No
         assert found[1:] == (len(tables), 2 * len(tables), 3 * len(tables))
 
 
-def test_the_numbers_of_counts_add_up() -> None:
+def test_the_numbers_of_counts_add_up():
     """Sums add lines, bytes, bad lines, bounds and omitted occurrences; min_count adds what it omits."""
     words = WordCounts.from_pairs({"a": 4, "b": 2}).table
     one = WordCounts(words, 1, 2, 3, bound=4, n_left_out=5)

@@ -341,7 +341,7 @@ def test_the_longest_name_can_be_written(tmp_path):
     assert names(tmp_path) == [place.name]
 
 
-def test_errors_say_whether_something_was_changed() -> None:
+def test_errors_say_whether_something_was_changed():
     """A failed append may have written some bytes; a failed replacement changes nothing."""
     missing = r"^/nowhere/a: cannot be written: no such file or directory"
     with pytest.raises(OutputError, match=f"{missing}$"):

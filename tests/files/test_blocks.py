@@ -33,7 +33,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     block_size=st.integers(1, 30),
 )
 @settings(max_examples=examples(40))
-def test_blocks_are_the_file(scratch: Path, packer: str, parts: list[str], block_size: int) -> None:
+def test_blocks_are_the_file(scratch, packer, parts, block_size):
     """Blocks join to the file, end at line ends and number its lines, for one or several members."""
     data = "".join(parts).encode()
     scratch.write_bytes(b"".join(PACKERS[packer](part.encode()) for part in parts))
@@ -50,7 +50,7 @@ def test_blocks_are_the_file(scratch: Path, packer: str, parts: list[str], block
 
 
 @pytest.mark.parametrize("packer", PACKERS)
-def test_larger_files(tmp_path: Path, packer: str) -> None:
+def test_larger_files(tmp_path, packer):
     """Many reads per block and many blocks per file change nothing; progress grows to the file's size."""
     path = tmp_path / "misnamed.txt"
     path.write_bytes(PACKERS[packer](TEXT) + PACKERS[packer](TEXT))
@@ -63,14 +63,14 @@ def test_larger_files(tmp_path: Path, packer: str) -> None:
 
 
 @pytest.mark.parametrize("packer", ["plain", "gzip"])
-def test_a_byte_order_mark_is_not_text(tmp_path: Path, packer: str) -> None:
+def test_a_byte_order_mark_is_not_text(tmp_path, packer):
     """A UTF-8 byte order mark is removed at the start of the text, and only there."""
     path = tmp_path / "a"
     path.write_bytes(PACKERS[packer](b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n"))
     assert joined(path, block_size=1) == b"a\n\xef\xbb\xbfb\n"
 
 
-def test_a_line_longer_than_a_block(tmp_path: Path) -> None:
+def test_a_line_longer_than_a_block(tmp_path):
     """Ten megabytes without a line end are one block, whatever the block size."""
     path = tmp_path / "a"
     path.write_bytes(b"x" * 10_000_000 + b"\nlast")
@@ -83,7 +83,7 @@ def test_a_line_longer_than_a_block(tmp_path: Path) -> None:
 BAD = b"good\nab\xffc\n\xc3\xa9\xed\xa0\x80\nfine\nend\xf0\x9f"
 
 
-def test_invalid_utf8_is_reported_with_line_and_column(tmp_path: Path) -> None:
+def test_invalid_utf8_is_reported_with_line_and_column(tmp_path):
     """Strict: the first bad byte is named with its line and column, in any block; surrogates are bad."""
     path = tmp_path / "train.de"
     path.write_bytes(BAD)
@@ -102,7 +102,7 @@ def test_invalid_utf8_is_reported_with_line_and_column(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("block_size", [1, 8, 1_000])
-def test_bad_lines_are_repaired_or_dropped_and_counted(tmp_path: Path, block_size: int) -> None:
+def test_bad_lines_are_repaired_or_dropped_and_counted(tmp_path, block_size):
     """replace puts U+FFFD, skip drops the line; both count it, and line numbers stay those of the file."""
     path = tmp_path / "a"
     path.write_bytes(BAD)
@@ -133,7 +133,7 @@ def test_bad_lines_are_repaired_or_dropped_and_counted(tmp_path: Path, block_siz
         (bytes(5_000), r"binary data \(100% of its first 5,000 bytes are control characters\)"),
     ],
 )
-def test_what_is_not_text_is_named(tmp_path: Path, data: bytes, message: str) -> None:
+def test_what_is_not_text_is_named(tmp_path, data, message):
     """Binary files are refused by their format, compressed or not."""
     path = tmp_path / "a.txt"
     path.write_bytes(data)
@@ -142,7 +142,7 @@ def test_what_is_not_text_is_named(tmp_path: Path, data: bytes, message: str) ->
 
 
 @pytest.mark.parametrize("packer", ["gzip", "bzip2", "xz", "zstd"])
-def test_damaged_files_are_reported(tmp_path: Path, packer: str) -> None:
+def test_damaged_files_are_reported(tmp_path, packer):
     """A cut or garbled compressed file is an error that names the file and the last good line."""
     path = tmp_path / "a"
     packed = PACKERS[packer](TEXT) + PACKERS[packer](TEXT)
@@ -155,7 +155,7 @@ def test_damaged_files_are_reported(tmp_path: Path, packer: str) -> None:
         joined(path)
 
 
-def test_what_cannot_be_opened_is_reported(tmp_path: Path) -> None:
+def test_what_cannot_be_opened_is_reported(tmp_path):
     """Missing files and folders in place of files are CorpusErrors."""
     with pytest.raises(CorpusError, match=r"b: cannot be read: no such file or directory"):
         joined(tmp_path / "b")
@@ -167,7 +167,7 @@ def test_what_cannot_be_opened_is_reported(tmp_path: Path) -> None:
         joined(tmp_path, block_size=0)
 
 
-def test_a_failing_disk_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_disk_is_reported(monkeypatch):
     """An error while reading is a CorpusError that names the file."""
 
     class Failing(io.RawIOBase):
@@ -179,9 +179,7 @@ def test_a_failing_disk_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
         joined("-")
 
 
-def test_a_file_that_cannot_be_closed_has_been_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_closed_has_been_read(tmp_path, monkeypatch):
     """An error when a file is closed does not matter, since its bytes have been read."""
 
     class Unclosable(io.FileIO):
@@ -200,7 +198,7 @@ def test_a_file_that_cannot_be_closed_has_been_read(
     begun.close()
 
 
-def test_stdin_is_a_file_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stdin_is_a_file_like_any_other(monkeypatch):
     """ "-" is stdin, which may be compressed, and may arrive byte by byte."""
 
     class Dripping(io.BytesIO):
@@ -226,9 +224,7 @@ LINES = b"low\nnew lower\n\nend"
         (19, [18], [18]),
     ],
 )
-def test_a_block_ends_at_the_first_line_end_after_its_size(
-    tmp_path: Path, size: int, ends: list[int], n_bytes: list[int]
-) -> None:
+def test_a_block_ends_at_the_first_line_end_after_its_size(tmp_path, size, ends, n_bytes):
     """Bytes are read in steps of the block size, and counted when they are read."""
     path = tmp_path / "a"
     path.write_bytes(LINES)
@@ -238,7 +234,7 @@ def test_a_block_ends_at_the_first_line_end_after_its_size(
     assert [block.n_raw_bytes for block in blocks] == n_bytes
 
 
-def test_large_blocks_are_divided_at_lines() -> None:
+def test_large_blocks_are_divided_at_lines():
     """A part has at most so many bytes, or one longer line; a block of few or bad lines stays whole."""
     parts = list(smaller_blocks(Block("a", 5, 4, LINES, 18), 3))
     assert [(part.first_line, part.n_lines) for part in parts] == [(5, 1), (6, 1), (7, 1), (8, 1)]
@@ -249,7 +245,7 @@ def test_large_blocks_are_divided_at_lines() -> None:
         assert list(smaller_blocks(block, 4)) == [block]
 
 
-def test_dropped_lines_are_counted_in_places() -> None:
+def test_dropped_lines_are_counted_in_places():
     """Lines that were repaired keep their number; lines after dropped ones have the file's numbers."""
     dropped = Block("a", 3, 6, b"", 0, bad_lines=(3, 5, 6), dropped=True)
     assert [dropped.place(index) for index in range(3)] == ["a:4", "a:7", "a:8"]

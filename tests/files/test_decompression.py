@@ -25,13 +25,13 @@ def unpacked(data: bytes, size: int = 1 << 20) -> bytes:
 
 @PACKED
 @given(parts=st.lists(st.binary(max_size=30), min_size=1, max_size=5), size=st.integers(1, 40))
-def test_what_was_packed_comes_back(packer: str, parts: list[bytes], size: int) -> None:
+def test_what_was_packed_comes_back(packer, parts, size):
     """Members, streams or frames in sequence are restored, wherever reads cut them."""
     assert unpacked(b"".join(map(PACKERS[packer], parts)), size) == b"".join(parts)
 
 
 @pytest.mark.parametrize("size", [1, 5, 1_000])
-def test_padding_and_skippable_frames(size: int) -> None:
+def test_padding_and_skippable_frames(size):
     """Zero padding after gzip and xz members, and zstd's skippable frames, are not text."""
     assert (
         unpacked(gzip.compress(b"a\n") + bytes(100) + gzip.compress(b"b\n") + bytes(7), size)
@@ -42,14 +42,14 @@ def test_padding_and_skippable_frames(size: int) -> None:
     assert unpacked(frame + PACKERS["zstd"](b"a\n"), size) == b"a\n"
 
 
-def test_many_tiny_members() -> None:
+def test_many_tiny_members():
     """A gzip member for each line, as log writers make them, is read in linear time."""
     assert unpacked(gzip.compress(b"ab\n") * 20_000, 16 << 10) == b"ab\n" * 20_000
 
 
 @PACKED
 @given(data=st.data())
-def test_a_cut_file_is_reported(packer: str, data: st.DataObject) -> None:
+def test_a_cut_file_is_reported(packer, data):
     """A file that is cut within its second member is truncated; the text before the cut is yielded first."""
     first, second = PACKERS[packer](b"one\n"), PACKERS[packer](b"two\n")
     cut = data.draw(st.integers(len(first) + 1, len(first + second) - 1))
@@ -59,7 +59,7 @@ def test_a_cut_file_is_reported(packer: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("packer", [packer for packer in PACKERS if packer != "plain"])
 @pytest.mark.parametrize("tail", [b"x", b"garbage", b"low newest\n" * 9])
-def test_bytes_that_follow_the_packed_ones_are_reported(packer: str, tail: bytes) -> None:
+def test_bytes_that_follow_the_packed_ones_are_reported(packer, tail):
     """Such a file is neither truncated nor corrupt; all of its text is yielded first."""
     packed, texts = PACKERS[packer](b"one\ntwo\n") + b"\0" + tail, list[bytes]()
     with pytest.raises(
@@ -69,7 +69,7 @@ def test_bytes_that_follow_the_packed_ones_are_reported(packer: str, tail: bytes
     assert b"".join(texts) == b"one\ntwo\n"
 
 
-def test_plain_text_has_no_decoder() -> None:
+def test_plain_text_has_no_decoder():
     """Compression is detected by the first bytes alone."""
     assert find_decoder(b"low newest") is find_decoder(b"") is find_decoder(b"BZ") is None
     assert (

@@ -65,9 +65,7 @@ def typed_sentences(draw: st.DrawFn) -> tuple[str, list[list[int]]]:
 
 @QUICK
 @given(typed_sentences(), st.integers(1, 3))
-def test_sentences_are_written_and_read(
-    tmp_path: Path, typed: tuple[str, list[list[int]]], at_a_time: int
-) -> None:
+def test_sentences_are_written_and_read(tmp_path, typed, at_a_time):
     """The bytes equal those of an independent writer; an independent reader and ours return the sentences."""
     dtype, sentences = typed
     both = write(tmp_path / "a", sentences, dtype, at_a_time=at_a_time)
@@ -84,7 +82,7 @@ def test_sentences_are_written_and_read(
 
 
 @pytest.mark.parametrize("name", ["a", "a.bin", "a.idx"])
-def test_either_file_or_the_prefix_names_both(tmp_path: Path, name: str) -> None:
+def test_either_file_or_the_prefix_names_both(tmp_path, name):
     """Writing and reading take any of the three names."""
     with write_ids(tmp_path / name, dtype="u16") as writer:
         writer.add(np.array([7, 2]), np.array([2]))
@@ -92,7 +90,7 @@ def test_either_file_or_the_prefix_names_both(tmp_path: Path, name: str) -> None
     assert open_ids(tmp_path / name).ids(0).tolist() == [7, 2]
 
 
-def test_an_index_with_documents_has_the_bytes_of_megatron(tmp_path: Path) -> None:
+def test_an_index_with_documents_has_the_bytes_of_megatron(tmp_path):
     """The number of bounds follows the number of sentences, and the bounds are at the end."""
     starts = [True, False, True]
     data, index = write(
@@ -107,13 +105,7 @@ def test_an_index_with_documents_has_the_bytes_of_megatron(tmp_path: Path) -> No
 
 @QUICK
 @given(typed_sentences(), st.integers(1, 3), st.booleans(), st.data())
-def test_documents_are_written_and_read(
-    tmp_path: Path,
-    typed: tuple[str, list[list[int]]],
-    at_a_time: int,
-    by_default: bool,
-    data: st.DataObject,
-) -> None:
+def test_documents_are_written_and_read(tmp_path, typed, at_a_time, by_default, data):
     """The bytes equal those of an independent writer; by default, each sentence is a document."""
     dtype, sentences = typed
     n = len(sentences)
@@ -134,7 +126,7 @@ def test_documents_are_written_and_read(
     assert found.documents.tolist() == bounds
 
 
-def test_empty_documents_are_read(tmp_path: Path) -> None:
+def test_empty_documents_are_read(tmp_path):
     """Bounds may repeat."""
     found = open_ids(write_pair(tmp_path / "m", SENTENCES, "i32", documents=[0, 0, 3, 3, 4]))
     found.check()
@@ -188,7 +180,7 @@ def damaged() -> list[tuple[bytes, str]]:
 
 
 @pytest.mark.parametrize(("index", "message"), damaged(), ids=[row[1][:40] for row in damaged()])
-def test_a_damaged_index_is_refused(tmp_path: Path, index: bytes, message: str) -> None:
+def test_a_damaged_index_is_refused(tmp_path, index, message):
     """The error names the file, and the sentence if only one is concerned."""
     write_pair(tmp_path / "a", SENTENCES, "u16")
     (tmp_path / "a.idx").write_bytes(index)
@@ -196,7 +188,7 @@ def test_a_damaged_index_is_refused(tmp_path: Path, index: bytes, message: str) 
         open_ids(tmp_path / "a.bin").check()
 
 
-def test_damage_in_one_place_leaves_the_rest(tmp_path: Path) -> None:
+def test_damage_in_one_place_leaves_the_rest(tmp_path):
     """Sentences before the damaged one can be read; a missing sentence is an IndexError."""
     write_pair(tmp_path / "a", SENTENCES, "u16")
     index = bytearray(INDEX)
@@ -213,7 +205,7 @@ def test_damage_in_one_place_leaves_the_rest(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 11, 13, 14])
-def test_data_of_another_length_is_refused(tmp_path: Path, size: int) -> None:
+def test_data_of_another_length_is_refused(tmp_path, size):
     """The error states both lengths."""
     write_pair(tmp_path / "a", SENTENCES, "u16")
     (tmp_path / "a.bin").write_bytes(bytes(size))
@@ -223,7 +215,7 @@ def test_data_of_another_length_is_refused(tmp_path: Path, size: int) -> None:
 
 
 @pytest.mark.parametrize("ending", [".bin", ".idx"])
-def test_a_missing_file_is_named(tmp_path: Path, ending: str) -> None:
+def test_a_missing_file_is_named(tmp_path, ending):
     """One file without the other cannot be read."""
     write_pair(tmp_path / "a", SENTENCES, "u16")
     (tmp_path / f"a{ending}").unlink()
@@ -241,9 +233,7 @@ def test_a_missing_file_is_named(tmp_path: Path, ending: str) -> None:
         ([1], [-1, 2], "sentences have -1 to 2 ids"),
     ],
 )
-def test_ids_that_do_not_fit_are_refused(
-    tmp_path: Path, ids: list[int], sizes: list[int], message: str
-) -> None:
+def test_ids_that_do_not_fit_are_refused(tmp_path, ids, sizes, message):
     """The old pair is unchanged, and no other file is left."""
     before = write(tmp_path / "a", SENTENCES, "u16")
     with (
@@ -254,9 +244,7 @@ def test_ids_that_do_not_fit_are_refused(
     assert [(tmp_path / name).read_bytes() for name in sorted(os.listdir(tmp_path))] == [*before]
 
 
-def test_an_old_index_goes_before_new_data_comes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_old_index_goes_before_new_data_comes(tmp_path, monkeypatch):
     """A kill between the two renames leaves data without an index, never new data with an old index."""
     write(tmp_path / "a", SENTENCES, "u16")
     replace = os.replace
@@ -272,7 +260,7 @@ def test_an_old_index_goes_before_new_data_comes(
     assert open_ids(tmp_path / "a").ids(0).tolist() == [7, 2]
 
 
-def test_places_that_cannot_hold_a_pair_are_refused(tmp_path: Path) -> None:
+def test_places_that_cannot_hold_a_pair_are_refused(tmp_path):
     """A missing folder and a device are reported before anything is written."""
     with pytest.raises(OutputError, match=r"none/a\.idx: cannot be written: no such file"):
         write(tmp_path / "none" / "a", SENTENCES, "u16")
@@ -282,7 +270,7 @@ def test_places_that_cannot_hold_a_pair_are_refused(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a.idx"]
 
 
-def test_the_dtype_follows_from_the_number_of_ids() -> None:
+def test_the_dtype_follows_from_the_number_of_ids():
     """It is u16 below 65,500 ids; a dtype that cannot store the largest id is refused."""
     assert [dtype_for(n) for n in (1, 65_499, 65_500)] == ["u16", "u16", "i32"]
     for dtype, most in (("u8", 256), ("i8", 128), ("u16", 65_536)):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -15,7 +13,7 @@ from volt.kernels.intrinsics import PADDING
 @pytest.mark.parametrize(
     ("n", "step"), [(1, 64), (100, 64), ((1 << 18) - 1, 64), (1 << 18, 1 << 21)]
 )
-def test_zeros_start_at_a_cache_line_or_a_large_page(n: int, step: int) -> None:
+def test_zeros_start_at_a_cache_line_or_a_large_page(n, step):
     """An array that fills a page of 2 MB starts at one; a smaller array starts at a cache line."""
     array = aligned(n)
     assert array.ctypes.data % step == 0
@@ -23,7 +21,7 @@ def test_zeros_start_at_a_cache_line_or_a_large_page(n: int, step: int) -> None:
     assert longer(np.array([1, 2], np.int32), 3).tolist() == [1, 2, 0]
 
 
-def test_a_text_gets_a_last_separator_and_padding(tmp_path: Path) -> None:
+def test_a_text_gets_a_last_separator_and_padding(tmp_path):
     """A text without a last separator gets one; a text that is padded already is not copied."""
     (tmp_path / "a.txt").write_bytes(b"low\nnew lower\n\nend")
     span = FileSpan(Descriptor(str(tmp_path / "a.txt")), 4, 10)

@@ -33,7 +33,7 @@ def spelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ]
 
 
-def test_one_file_is_one_file_however_it_is_spelled(spelled: list[str]) -> None:
+def test_one_file_is_one_file_however_it_is_spelled(spelled):
     """Any spelling of a file, as output, is refused with any spelling of it as input or as another output."""
     for one in spelled:
         for other in spelled:
@@ -44,7 +44,7 @@ def test_one_file_is_one_file_however_it_is_spelled(spelled: list[str]) -> None:
                 check_distinct([other, one], ["b"])
 
 
-def test_what_is_not_there_yet_is_compared_too(spelled: list[str]) -> None:
+def test_what_is_not_there_yet_is_compared_too(spelled):
     """Outputs that do not exist yet are compared, also through links and missing folders."""
     Path("dangling").symlink_to("folder/new")
     for one, other in (
@@ -57,7 +57,7 @@ def test_what_is_not_there_yet_is_compared_too(spelled: list[str]) -> None:
     check_distinct(["folder/new", "new", "none/new", "none/other"])
 
 
-def test_pipes_and_terminals_may_be_read_and_written(tmp_path: Path) -> None:
+def test_pipes_and_terminals_may_be_read_and_written(tmp_path):
     """They contain nothing that could be lost; the same holds for invalid paths."""
     os.mkfifo(tmp_path / "pipe")
     ours, theirs = os.openpty()
@@ -68,7 +68,7 @@ def test_pipes_and_terminals_may_be_read_and_written(tmp_path: Path) -> None:
     os.close(theirs)
 
 
-def test_a_descriptor_is_the_file_behind_it(tmp_path: Path) -> None:
+def test_a_descriptor_is_the_file_behind_it(tmp_path):
     """/dev/fd/N is the file that the descriptor was opened from."""
     path = tmp_path / "a"
     with path.open("ab") as file, pytest.raises(ConfigError, match="which is read"):

@@ -106,9 +106,7 @@ def test_names_are_printed_safely(folder, name):
         str(caught.value).encode()
 
 
-def test_a_folder_that_cannot_be_read_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_read_is_reported(tmp_path, monkeypatch):
     """A subfolder is not skipped silently."""
     (tmp_path / "closed").mkdir()
     (tmp_path / "a.txt").write_text("a")
@@ -180,7 +178,7 @@ def test_thousands_of_empty_files(folder):
     assert count_words("many").words == ["low"]
 
 
-def test_sources_expand_in_order(tmp_path: Path) -> None:
+def test_sources_expand_in_order(tmp_path):
     """Files keep their order; globs and folders are sorted; hidden files are ignored."""
     for name in ("b.txt", "a.txt", "sub/c.txt", "sub/.hidden", ".git/d", "odd[1].txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -200,7 +198,7 @@ def test_sources_expand_in_order(tmp_path: Path) -> None:
     assert expand(tmp_path / "a.txt") == [str(tmp_path / "a.txt")]
 
 
-def test_sources_that_are_not_there(tmp_path: Path) -> None:
+def test_sources_that_are_not_there(tmp_path):
     """The error says whether a file, a match or any file in a folder is missing."""
     (tmp_path / "empty").mkdir()
     for source, message in [
@@ -214,7 +212,7 @@ def test_sources_that_are_not_there(tmp_path: Path) -> None:
         expand([])
 
 
-def test_sizes_and_marks(folder: Path) -> None:
+def test_sizes_and_marks(folder):
     """The size of a file, with its modification time as a mark; None if it is unknown."""
     size = len("low\n")
     status = Path("a.txt").stat()
@@ -239,7 +237,7 @@ def test_sizes_and_marks(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["*.txt", "s3://b/a?", "https://h/*", "https://h/[ab]"])
-def test_patterns_stand_for_several(folder: Path, pattern: str) -> None:
+def test_patterns_stand_for_several(folder, pattern):
     """A "?" of http starts a query; the name of an existing file is no pattern."""
     assert stands_for_several(pattern)
     for plain in ("[x]/d.txt", "c", "https://h/a?b", "s3://b/a"):

@@ -78,17 +78,13 @@ def check(
 @example(text="é\n🙂\n", places=[1, 2, 4], mark=True)  # within the mark
 @example(text="é\n🙂\n", places=[1, 4, 5, 6], mark=False)  # within a character
 @settings(max_examples=examples(60))
-def test_whole_lines_come_before_more_is_waited_for(
-    text: str, places: list[int], mark: bool
-) -> None:
+def test_whole_lines_come_before_more_is_waited_for(text, places, mark):
     """However a text is cut into writes, whole lines are yielded before a wait, and blocks join to the text."""
     check(cut(MARK * mark + text.encode(), places))
 
 
 @pytest.mark.parametrize("pack", [flushed_gzip, flushed_zstd, members])
-def test_what_has_been_unpacked_is_given(
-    pack: Callable[[Sequence[bytes]], Sequence[bytes]],
-) -> None:
+def test_what_has_been_unpacked_is_given(pack):
     """All lines that can be decompressed are yielded before a wait."""
     check([b"low\nlow", b"er\n", b"new\n" * 5_000, b"est"], pack=pack)
     check([b"a\n"], pack=pack)
@@ -105,19 +101,19 @@ def test_what_has_been_unpacked_is_given(
     ],
 )
 @pytest.mark.parametrize("size", [100, 8 << 10, PIPE])
-def test_writes_of_exactly_a_limit(parts: list[bytes], size: int) -> None:
+def test_writes_of_exactly_a_limit(parts, size):
     """Writes as long as a pipe, a block or the checked head, with and without a line end as the last byte."""
     check(parts, size=size)
 
 
-def test_a_short_head_tells_a_binary_file() -> None:
+def test_a_short_head_tells_a_binary_file():
     """A first line, or a signature that contains a line end, is enough to refuse a binary file."""
     for data in (b"PK\x03\x04\n", b"\x89PNG\r\n\x1a\n"):
         with writing([data]) as writer, pytest.raises(CorpusError, match="not UTF-8 text but"):
             assert not b"".join(block.data for block in read_blocks(writer.path, wait=writer))
 
 
-def test_a_moment_is_waited_behind_a_long_read_alone() -> None:
+def test_a_moment_is_waited_behind_a_long_read_alone():
     """After a short write, lines are yielded at once; after a long one, the reader waits a moment for more."""
     sizes, asked = iter([3, 20_000, 20_000, 20_000, 9]), list[float | None]()
 
@@ -137,7 +133,7 @@ def test_a_moment_is_waited_behind_a_long_read_alone() -> None:
     assert asked[8:] == [0.0, None]
 
 
-def test_moments_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moments_have_an_end(monkeypatch):
     """A writer that is always a little late cannot hold back lines for long."""
     now = iter(range(1_000_000))
     monkeypatch.setattr("time.monotonic", lambda: next(now) / 500)  # every wait takes 2 ms
@@ -145,7 +141,7 @@ def test_moments_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 3 <= next(number for number, piece in enumerate(pieces) if number and not piece) <= 20
 
 
-def test_a_writer_without_a_reader_is_reported() -> None:
+def test_a_writer_without_a_reader_is_reported():
     """Waiting raises BrokenPipeError when the reader of the outlet has closed it."""
     (reader, writer), (other, outlet) = os.pipe(), os.pipe()
     try:
@@ -158,7 +154,7 @@ def test_a_writer_without_a_reader_is_reported() -> None:
             os.close(descriptor)
 
 
-def test_a_pipe_that_does_not_wait_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_that_does_not_wait_is_waited_for(monkeypatch):
     """Stdin that another process made nonblocking is read to its end."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)

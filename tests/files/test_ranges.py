@@ -37,9 +37,7 @@ from volt.vocabulary import Vocabulary
     last=st.booleans(),
     mark=st.booleans(),
 )
-def test_spans_cover_a_file_line_by_line(
-    tmp_path: Path, lines: list[int], size: int, last: bool, mark: bool
-) -> None:
+def test_spans_cover_a_file_line_by_line(tmp_path, lines, size, last, mark):
     """Joined, the spans are the file without its mark, even if reads are short; all but the last end at a line end."""
     path = tmp_path / "a.txt"
     text = b"".join(b"x" * n + b"\n" for n in lines) + b"end" * last
@@ -56,7 +54,7 @@ def test_spans_cover_a_file_line_by_line(
     assert all(0 < len(span) <= size + longest for span in spans)
 
 
-def test_only_plain_files_are_cut(tmp_path: Path) -> None:
+def test_only_plain_files_are_cut(tmp_path):
     """Pipes, folders, missing and compressed files are read in other ways; what is no text is refused."""
     import gzip
 
@@ -69,7 +67,7 @@ def test_only_plain_files_are_cut(tmp_path: Path) -> None:
         list(file_spans(str(tmp_path / "b.txt"), size=10))
 
 
-def test_a_fault_far_inside_names_its_line(tmp_path: Path) -> None:
+def test_a_fault_far_inside_names_its_line(tmp_path):
     """Bytes that are no text are reported with the line of the file, whatever span they are in."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"low lower\n" * 300_000 + b"lo\xffw\n" + b"low\n" * 300_000)
@@ -87,9 +85,7 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("step", [1, 5, 4096])
-def test_lines_are_found_and_numbered(
-    path: str, monkeypatch: pytest.MonkeyPatch, step: int
-) -> None:
+def test_lines_are_found_and_numbered(path, monkeypatch, step):
     """However many bytes are read at a time, a span, a range and an error have the file's line numbers."""
     monkeypatch.setattr(ranges, "_SPAN_STEP", step)
     monkeypatch.setattr(ranges, "_COUNT_STEP", step)

@@ -236,7 +236,7 @@ STATUSES = {
 
 
 @pytest.mark.parametrize("kind", STATUSES)
-def test_a_status_is_final_or_retried(kind: type) -> None:
+def test_a_status_is_final_or_retried(kind):
     """Refused, missing and wrong requests are final, whatever object carries the status."""
     for status in STATUSES[kind]:
         head = {"ResponseMetadata": {"HTTPStatusCode": status}}
@@ -247,7 +247,7 @@ def test_a_status_is_final_or_retried(kind: type) -> None:
             assert type(remote.failure(error)) is kind
 
 
-def test_an_error_is_final_or_retried() -> None:
+def test_an_error_is_final_or_retried():
     """The cause of a missing file decides, because fsspec reports every failure as one."""
     hidden = FileNotFoundError("as fsspec says")
     hidden.__cause__ = OSError("why")
@@ -265,7 +265,7 @@ def test_an_error_is_final_or_retried() -> None:
         remote.look("s3://key:secret@bucket/a")
 
 
-def test_libraries_get_timeouts_and_no_cache() -> None:
+def test_libraries_get_timeouts_and_no_cache():
     """Only VOLT retries, and no library keeps a list of files."""
     options = remote._options("http")
     timeout = options["client_kwargs"]["timeout"]
@@ -279,7 +279,7 @@ def test_libraries_get_timeouts_and_no_cache() -> None:
     assert remote._options("memory") == uncached
 
 
-def test_parts_of_patterns_are_regular_expressions() -> None:
+def test_parts_of_patterns_are_regular_expressions():
     """A star matches within a part; two stars match any folders. A page of http is a folder."""
     expressions = [remote._expression(part) for part in ("**", "a?", "*.txt")]
     assert expressions == ["(?:/[^/]*)*?", "/a.", r"/[^/]*\.txt"]
@@ -287,7 +287,7 @@ def test_parts_of_patterns_are_regular_expressions() -> None:
     assert remote.RemoteStat(None, 3, is_folder=True).stamp == (0, 3)
 
 
-def test_pages_are_asked_for_no_deeper_than_a_pattern_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_are_asked_for_no_deeper_than_a_pattern_goes(monkeypatch):
     """A star stands for one level of links, two for all; links with a query, or to the page itself, are ignored."""
     pages = {
         "http://h/": ["http://h/a/", "http://h/x.txt", "http://h/"],

@@ -6,7 +6,6 @@ import gzip
 import random
 from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 
 import pytest
 from drawn import in_turns
@@ -45,7 +44,7 @@ def web(clock: Clock) -> Iterator[Web]:
 @pytest.mark.parametrize(
     ("name", "size"), in_turns(product(FILES, [1_000, 4_096, 5_000, len(LINES[0]) * 100]), 2)
 )
-def test_ranges_count_what_the_file_counts(web: Web, tmp_path: Path, name: str, size: int) -> None:
+def test_ranges_count_what_the_file_counts(web, tmp_path, name, size):
     """Words, lines and bytes do not depend on the cuts; each byte is sent about once."""
     (tmp_path / "a.txt").write_bytes(FILES[name])
     url, local = f"{web.url}/{name.replace(' ', '-')}.txt?key=hunter2", str(tmp_path / "a.txt")
@@ -59,7 +58,7 @@ def test_ranges_count_what_the_file_counts(web: Web, tmp_path: Path, name: str, 
     assert found == there
 
 
-def test_ranges_are_read_from_a_server_that_refuses_many_requests(web: Web) -> None:
+def test_ranges_are_read_from_a_server_that_refuses_many_requests(web):
     """Retries give the same counts."""
     draw = random.Random(5)
     web.faults = iter(
@@ -69,7 +68,7 @@ def test_ranges_are_read_from_a_server_that_refuses_many_requests(web: Web) -> N
     assert count_words(url, map=in_ranges(map, size=3_000)).total == 4 * len(LINES)
 
 
-def test_an_error_names_the_line_of_the_file(web: Web, tmp_path: Path) -> None:
+def test_an_error_names_the_line_of_the_file(web, tmp_path):
     """The message equals that of the local file, with the URL, but without its key."""
     data = TEXT + b"low \xff\n" + TEXT
     web.files["/bad.txt"] = data
@@ -82,9 +81,7 @@ def test_an_error_names_the_line_of_the_file(web: Web, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["no ranges", "no version", "packed", "small", "missing"])
-def test_what_cannot_be_cut_exactly_is_not_cut(
-    web: Web, monkeypatch: pytest.MonkeyPatch, fault: str
-) -> None:
+def test_what_cannot_be_cut_exactly_is_not_cut(web, monkeypatch, fault):
     """Such a URL is counted as a whole, or raises an error."""
     url = f"{web.url}/plain.txt"
     if fault == "no ranges":
@@ -110,7 +107,7 @@ def test_what_cannot_be_cut_exactly_is_not_cut(
 @pytest.mark.parametrize(
     "change", [TEXT.replace(b"newest", b"oldest"), TEXT + b"low\n", TEXT[:9_000], b"", None]
 )
-def test_a_file_that_changes_is_reported_and_never_mixed(web: Web, change: bytes | None) -> None:
+def test_a_file_that_changes_is_reported_and_never_mixed(web, change):
     """A change or removal is detected before a range is read, and between two pieces of it."""
     url = f"{web.url}/plain.txt"
     parts = ranges_of(url, size=8_000)
@@ -131,7 +128,7 @@ def test_a_file_that_changes_is_reported_and_never_mixed(web: Web, change: bytes
         list(read_range(parts[0]))
 
 
-def test_a_range_needs_few_requests(web: Web) -> None:
+def test_a_range_needs_few_requests(web):
     """One for its text, and a few to check and search its ends, however long it is."""
     web.files["/plain.txt"] = TEXT * 50
     part: FileRange = ranges_of(f"{web.url}/plain.txt", size=500_000)[1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -11,7 +10,7 @@ from counting import PACKERS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volt.errors import CandidateError, ConfigError, CorpusError, VoltError
+from volt.errors import CandidateError, ConfigError, CorpusError
 from volt.files import small_files
 from volt.files.blocks import read_blocks
 from volt.files.paths import expand
@@ -27,7 +26,7 @@ from volt.files.small_files import (
 from volt.formats.registry import read_vocabulary
 
 
-def test_text_is_what_was_written(tmp_path: Path) -> None:
+def test_text_is_what_was_written(tmp_path):
     """Every character and every line end comes back."""
     path = tmp_path / "a"
     path.write_bytes("é\r\n\n😀".encode())
@@ -39,7 +38,7 @@ def test_text_is_what_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("packer", PACKERS)
-def test_the_limit_counts_unpacked_bytes_of_all_members(tmp_path: Path, packer: str) -> None:
+def test_the_limit_counts_unpacked_bytes_of_all_members(tmp_path, packer):
     """Exactly the limit is read; one more byte is an error, also in a further member."""
     text, path = b"low\n" * 1000, tmp_path / "a"
     for parts in ([text], [text, b""], [text[:-1], text[-1:]]):
@@ -54,9 +53,7 @@ def test_the_limit_counts_unpacked_bytes_of_all_members(tmp_path: Path, packer: 
 
 
 @pytest.mark.parametrize("packer", PACKERS)
-def test_the_start_of_a_packed_file_needs_no_more_than_its_start(
-    tmp_path: Path, packer: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_start_of_a_packed_file_needs_no_more_than_its_start(tmp_path, packer, monkeypatch):
     """Of three megabytes that hardly shrink, at most half are read."""
     text, read = Random(1).randbytes(3 << 20), list[int]()
     (tmp_path / "a").write_bytes(PACKERS[packer](text))
@@ -71,7 +68,7 @@ def test_the_start_of_a_packed_file_needs_no_more_than_its_start(
 
 
 @pytest.mark.parametrize("kind", [CandidateError, ConfigError])
-def test_what_cannot_be_read_is_an_error_of_the_kind(tmp_path: Path, kind: type[VoltError]) -> None:
+def test_what_cannot_be_read_is_an_error_of_the_kind(tmp_path, kind):
     """A missing file and a folder are reported with the path and what to do."""
     for place in (tmp_path, tmp_path / "none", tmp_path / ("x" * 300)):
         for read in (read_bytes, read_text):
@@ -83,7 +80,7 @@ def test_what_cannot_be_read_is_an_error_of_the_kind(tmp_path: Path, kind: type[
     st.lists(st.text(alphabet="aé", max_size=3), max_size=4),
     st.sampled_from([b"\xff", b"\xc3", b"\xed\xa0\x80"]),
 )
-def test_bytes_that_are_no_text_have_their_line(lines: list[str], bad: bytes) -> None:
+def test_bytes_that_are_no_text_have_their_line(lines, bad):
     """The error names the line of the first byte that is not UTF-8."""
     data = "".join(f"{line}\n" for line in lines).encode() + bad + b"\n"
     with pytest.raises(ConfigError, match=f"^a:{len(lines) + 1}: not UTF-8 text; mend it$"):
@@ -91,7 +88,7 @@ def test_bytes_that_are_no_text_have_their_line(lines: list[str], bad: bytes) ->
 
 
 @pytest.mark.parametrize("path", ["a\0b", "\ud800"], ids=ascii)
-def test_what_is_no_path_is_reported_as_a_file_that_cannot_be_read(path: str) -> None:
+def test_what_is_no_path_is_reported_as_a_file_that_cannot_be_read(path):
     """A NUL or a lone surrogate in a path is an error of VOLT, wherever files are opened."""
     for read in (
         lambda: read_bytes(path, kind=CorpusError),
@@ -106,7 +103,7 @@ def test_what_is_no_path_is_reported_as_a_file_that_cannot_be_read(path: str) ->
         read_vocabulary(path)
 
 
-def test_files_are_recognised_by_their_first_bytes(tmp_path: Path) -> None:
+def test_files_are_recognised_by_their_first_bytes(tmp_path):
     """A short signature of compression is plain text; a pipe is recognised without reading it."""
     plain = tmp_path / "a"
     plain.write_bytes(b"BZx")
@@ -121,9 +118,7 @@ def test_files_are_recognised_by_their_first_bytes(tmp_path: Path) -> None:
     assert not any(is_pipe(tmp_path / name) for name in ("a", "none", "a\0b"))
 
 
-def test_a_compressed_file_has_a_limit_by_default(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_compressed_file_has_a_limit_by_default(tmp_path, monkeypatch):
     """A plain file has none, and a truncated file is an error of the requested kind."""
     monkeypatch.setattr(small_files, "_MOST_UNPACKED", 89)
     path = tmp_path / "a"

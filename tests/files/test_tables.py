@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from pathlib import Path
 
 from volt.files.tables import columns_in, is_json_lines, is_parquet
 
@@ -15,7 +14,7 @@ def _named(description: str) -> str:
     return " ".join(re.findall(r"\d '(.*?)'", description))
 
 
-def test_tables_are_recognised_by_name_and_first_lines(tmp_path: Path) -> None:
+def test_tables_are_recognised_by_name_and_first_lines(tmp_path):
     """JSON lines by their ending, Parquet by its first bytes, others by separators in the first five lines."""
     assert [
         is_json_lines(name)

@@ -12,8 +12,8 @@ from volt.files.temporary import _name, scratch_folder
 
 
 def test_a_folder_is_gone_afterwards_and_one_that_a_killed_process_left_is_swept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     """The next process removes it; folders in use, links and others' folders stay."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     left = tmp_path / f"volt-{os.getuid()}-left"
@@ -28,9 +28,7 @@ def test_a_folder_is_gone_afterwards_and_one_that_a_killed_process_left_is_swept
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", f"volt-{os.getuid()}-link"]
 
 
-def test_the_folder_that_was_asked_for_is_used_or_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_that_was_asked_for_is_used_or_refused(tmp_path, monkeypatch):
     """TMPDIR may be relative, and no other folder replaces it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there").mkdir()
@@ -48,7 +46,7 @@ def test_the_folder_that_was_asked_for_is_used_or_refused(
         )
 
 
-def test_a_temporary_name_contains_a_short_name() -> None:
+def test_a_temporary_name_contains_a_short_name():
     """Names up to 240 bytes are in the temporary name; longer names are replaced by a digest."""
     names = [Path(_name(Path("d", name), 17)).name for name in ("ö" * 120, "x" * 241, "x" * 255)]
     assert names[0] == f".{'ö' * 120}.00000011.part"

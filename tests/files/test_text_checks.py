@@ -104,7 +104,7 @@ def test_shares_at_which_data_are_binary():
     assert foreign(b"a\0" * 8 + b"ab") is None
 
 
-def test_faults_and_long_lines_have_places() -> None:
+def test_faults_and_long_lines_have_places():
     """The first byte that is not UTF-8, and the start of the first line beyond a limit."""
     assert [first_fault(data) for data in (b"", b"ab", b"a\xff", b"\xc3")] == [0, 2, 1, 0]
     lines = b"abc\nab\n\nabcd"
@@ -114,7 +114,7 @@ def test_faults_and_long_lines_have_places() -> None:
 
 @pytest.mark.parametrize("size", [3, text_checks._FEW, text_checks._FEW + 1])
 @pytest.mark.parametrize("end", [b"x", b"\xff", "é".encode(), b"\xc3"])
-def test_both_checks_of_utf8_agree_with_python(size: int, end: bytes) -> None:
+def test_both_checks_of_utf8_agree_with_python(size, end):
     """Polars and Arrow accept what Python decodes, whatever the length."""
     data = b"x" * (size - len(end)) + end
     expected = first_fault(data) == size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future
 from typing import Any
 
@@ -29,9 +29,7 @@ def inverse(number: int) -> int:
 
 @pytest.mark.parametrize("n_threads", [1, 4])
 @pytest.mark.parametrize("make", [iter, lambda numbers: map(inverse, numbers)])
-def test_results_before_an_error_are_delivered(
-    n_threads: int, make: Callable[[list[int]], Iterable[int]]
-) -> None:
+def test_results_before_an_error_are_delivered(n_threads, make):
     """Two results, then the error of the work, or of the iterable, on the third item."""
     results = in_order(inverse, make([1, 1, 0]), n_threads=n_threads)
     assert [next(results), next(results)] == [1, 1]
@@ -40,7 +38,7 @@ def test_results_before_an_error_are_delivered(
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
-def test_an_awaited_result_comes_before_the_next_request(n_threads: int) -> None:
+def test_an_awaited_result_comes_before_the_next_request(n_threads):
     """After an awaited item, its result and all earlier ones are yielded before the next item is requested."""
     results = list[int]()
 
@@ -58,7 +56,7 @@ def test_an_awaited_result_comes_before_the_next_request(n_threads: int) -> None
 
 
 @pytest.mark.parametrize(("n_threads", "n_ahead"), [(1, 1), (2, 5), (3, 7)])
-def test_threads_work_a_little_ahead(n_threads: int, n_ahead: int) -> None:
+def test_threads_work_a_little_ahead(n_threads, n_ahead):
     """One thread requests an item when its result is due; n threads request up to 2 n + 1 items."""
     taken = list[int]()
     items = (taken.append(number) or number for number in range(30))
@@ -68,7 +66,7 @@ def test_threads_work_a_little_ahead(n_threads: int, n_ahead: int) -> None:
     assert list(results) == [str(number) for number in range(1, 30)]
 
 
-def test_a_watched_loop_reports_its_progress() -> None:
+def test_a_watched_loop_reports_its_progress():
     """The work done is reported while the loop runs; the loop gets two 64-bit counters."""
     reported = set[int]()
     go = threading.Event()
@@ -83,7 +81,7 @@ def test_a_watched_loop_reports_its_progress() -> None:
     assert run_watched(lambda progress: int(progress.sum())) == 0
 
 
-def test_an_interrupt_stops_a_watched_loop() -> None:
+def test_an_interrupt_stops_a_watched_loop():
     """The caller waits for the end of the loop."""
     ended = list[bool]()
 
@@ -100,7 +98,7 @@ def test_an_interrupt_stops_a_watched_loop() -> None:
     assert ended == [True]
 
 
-def test_a_cancelled_task_makes_no_call() -> None:
+def test_a_cancelled_task_makes_no_call():
     """Waiting for it raises CancelledError."""
     calls = list[int]()
     task = ThreadTask(lambda: calls.append(1))
@@ -111,7 +109,7 @@ def test_a_cancelled_task_makes_no_call() -> None:
         patiently(task)
 
 
-def test_waiting_returns_results_and_raises_errors() -> None:
+def test_waiting_returns_results_and_raises_errors():
     """A task's own timeout is raised; a task of another process is an error, as it would never end."""
     failed: Future[int] = Future()
     failed.set_exception(TimeoutError("late"))
@@ -127,14 +125,14 @@ def test_waiting_returns_results_and_raises_errors() -> None:
         patiently(foreign)
 
 
-def test_cores_are_counted_without_affinity(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cores_are_counted_without_affinity(monkeypatch):
     """A system that reports nothing counts as one core."""
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: None)
     assert threads.available_cores() == 1
 
 
-def test_prefetched_items_keep_their_order_and_errors() -> None:
+def test_prefetched_items_keep_their_order_and_errors():
     """Items come in order, then the error; closing the generator closes the iterator."""
     closed = threading.Event()
 
