@@ -1,4 +1,4 @@
-"""Validate arguments of public functions: return the value, or raise an error that says what to pass instead.
+"""Validate arguments of public functions: return the value, or raise an error with a remedy.
 
 A value of the wrong type raises `ArgumentError`, which is also a TypeError.
 
@@ -49,7 +49,7 @@ def refusal(value: object, name: str, remedy: str) -> ArgumentError:
 
 
 def instance(value: Any, kind: type[T], name: str, *, remedy: str = "") -> T:
-    """Return the value if its type is `kind`; otherwise raise an error that says how to get a value of this type.
+    """Return a value of the type `kind`, or raise an error that says how to get one.
 
     remedy: the advice, instead of the usual one for the type
 
@@ -85,7 +85,7 @@ def whole(
     kind: type[VoltError] = ConfigError,
     remedy: str = "give a whole number",
 ) -> int:
-    """Return a whole number: an int, an integer of numpy, or a float without a fraction, but not a bool.
+    """Return an int, an integer of numpy, or a float without a fraction, but not a bool.
 
     low, high: inclusive limits; a number outside them raises `kind`
     remedy: the advice if the value is not a whole number
@@ -123,7 +123,9 @@ def wholes(values: Any, name: str) -> list[int]:
 
 
 def number(value: Any, name: str) -> float:
-    """Return a number, but not a bool, as a float; infinity if it exceeds all floats. NaN is allowed.
+    """Return a number, but not a bool, as a float; infinity if it exceeds all floats.
+
+    NaN is allowed.
 
     >>> number("0.5", "temperature")
     Traceback (most recent call last):
@@ -139,7 +141,9 @@ def number(value: Any, name: str) -> float:
 
 
 def text(value: Any, name: str, *, remedy: str = "give a str") -> str:
-    """Return a text. remedy: the advice for other values; for bytes, the advice is always to decode them
+    """Return a text.
+
+    remedy: the advice for other values; for bytes, the advice is always to decode them
 
     >>> text(b"low", "line", remedy="give one line")
     Traceback (most recent call last):
@@ -206,7 +210,9 @@ def path(value: Any, name: str = "path", *, remedy: str = "give the path of a fi
         ...
     volt.errors.ArgumentError: path is None; give the path of a file
     """
-    result = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(value, str | os.PathLike):
+        raise refusal(value, name, remedy)
+    result = os.fspath(value)
     if not isinstance(result, str):
         raise refusal(value, name, remedy)
     with suppress(UnicodeEncodeError):
@@ -252,8 +258,9 @@ def texts(values: Any, name: str, *, one: str = "", remedy: str = "give strings"
     result = several(values, name, one=one)
     if set(map(type, result)) <= {str}:
         return result
-    inputs = enumerate(result)
-    return [str(text(value, f"{name}[{place}]", remedy=remedy)) for place, value in inputs]
+    for place, value in enumerate(result):
+        text(value, f"{name}[{place}]", remedy=remedy)
+    return list(map(str, result))
 
 
 def function(value: Any, name: str) -> Callable[..., Any] | None:
@@ -268,7 +275,9 @@ def function(value: Any, name: str) -> Callable[..., Any] | None:
 
 
 def parse_bytes(value: int | str, name: str, *, such_as: str = "1000, 64M or 1G") -> int:
-    """Parse a size such as 64M into bytes. Raises ConfigError if it is invalid. such_as: valid examples, for the error
+    """Parse a size such as 64M into bytes. Raises ConfigError if it is invalid.
+
+    such_as: valid examples, for the error
 
     >>> parse_bytes("64M", "memory")
     67108864
@@ -289,7 +298,9 @@ def _shown(value: object) -> str:
         return f"{shortened(repr(value[: _LONGEST + 1]))} ({kind})"
     if value is None:
         return "None"
-    return f"an {kind}" if kind[0] in "aeiouAEIOU" else f"a {kind}"
+    if kind[0] in "aeiouAEIOU":
+        return f"an {kind}"
+    return f"a {kind}"
 
 
 def shortened(text: str) -> str:
@@ -307,7 +318,10 @@ MAX_LINE = 64 << 20  # bytes
 
 
 def parse_max_line(text: str, name: str = "max_line") -> int | None:
-    """Parse a limit such as 1000 or 64M; "none" and 0 mean no limit. Raises ConfigError. name: the option in errors"""
+    """Parse a limit such as 1000 or 64M; "none" and 0 mean no limit. Raises ConfigError.
+
+    name: the option in errors
+    """
     if text.strip().lower() == "none":
         return None
     examples = "1000, 64M or 1G, or none for no limit"
@@ -315,7 +329,10 @@ def parse_max_line(text: str, name: str = "max_line") -> int | None:
 
 
 def checked_max_line(most: int | None) -> int | None:
-    """Return a limit in bytes, or None if it is 0 or None. Raises ConfigError if it is negative or not whole."""
+    """Return a limit in bytes, or None if it is 0 or None.
+
+    Raises ConfigError if it is negative or not whole.
+    """
     if most is None:
         return None
     remedy = "give bytes, 1 or more, or None for no limit"

@@ -1,9 +1,9 @@
-"""Arrays that take long to compute, in the user's cache folder: a check, then each array in numpy's format.
+"""Cache slowly computed arrays in the user's folder: a check, then arrays in numpy's format.
 
 The check is 16 bytes of BLAKE2b of the file's name and of the arrays.
 
-A damaged file, or one that other users can change, is not read. More than `MOST` files are not kept; the least
-recently used are removed.
+A damaged file, or one that other users can change, is not read. More than `MOST` files are not
+kept; the least recently used are removed.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _digest(data: bytes) -> bytes:
 
 @cache
 def _sources() -> list[object]:
-    """Return the state of VOLT's files and of Polars, whose regular expressions define the classes of characters."""
+    """Return the state of VOLT's files and of Polars, whose regexes define classes of characters."""
     files = sorted(Path(__file__).parent.rglob("*.py"))
     if files:
         polars = Path(getattr(find_spec("polars"), "origin", __file__)).parents[1]

@@ -1,14 +1,15 @@
-"""Show objects: counts in one line, tables and curves in notebooks, tables and labelled texts in terminals.
+"""Show counts in one line, tables and curves in notebooks, and tables and texts in terminals.
 
-Notebooks may be light or dark, so drawings use the colour of the surrounding text and an accent colour that is legible
-on both.
+Notebooks may be light or dark, so drawings use the colour of the surrounding text and an accent
+colour that is legible on both.
 
 >>> counted(1, "token"), counted(1200, "token"), counted(2, "entropy", "entropies")
 ('1 token', '1,200 tokens', '2 entropies')
 
-In a terminal, text breaks between words or between the parts that the caller passes. A table that is too wide is split;
-each part repeats the first column. With rich's `soft_wrap`, for files and pipes, a labelled text is one line. Print
-with `crop=False`; otherwise rich cuts lines at the terminal's width.
+In a terminal, text breaks between words or between the parts that the caller passes. A table that
+is too wide is split; each part repeats the first column. With rich's `soft_wrap`, for files and
+pipes, a labelled text is one line. Print with `crop=False`; otherwise rich cuts lines at the
+terminal's width.
 
 >>> print(wrapped("no such file: a/long/path/of/a/file; check it", 20))
 no such file:
@@ -89,11 +90,12 @@ class LabelledText:
         indent = cell_len(self.label)
         lines = [self.gap.join(self.parts)]
         if not options.no_wrap:
-            lines = packed(self.parts, max(options.max_width - indent, 1), gap=self.gap) or [""]
+            room = max(options.max_width - indent, 1)
+            lines = packed(self.parts, room, gap=self.gap) or [""]
         label = self.label
         for line in lines:
-            parts = (label, self.label_style), (line, self.style)
-            yield Text.assemble(*parts, no_wrap=True, overflow="ignore")
+            styled = (label, self.label_style), (line, self.style)
+            yield Text.assemble(*styled, no_wrap=True, overflow="ignore")
             label = " " * indent
 
 
@@ -115,14 +117,17 @@ class Grid:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         room = options.max_width
         natural = list(map(_widest, zip(self.heads, *self.rows, strict=True)))
-        least = natural if _total(natural) <= room else self._least(room)
+        least = natural
+        if _total(natural) > room:
+            least = self._least(room)
         for number, part in enumerate(column_parts(least, room)):
             if number:
                 yield ""
-            yield self._part(_grown({column: least[column] for column in part}, natural, room))
+            widths = {column: least[column] for column in part}
+            yield self._part(_grown(widths, natural, room))
 
     def _least(self, room: int) -> list[int]:
-        """Return the least width of each column: headings and prose break between words, numbers do not."""
+        """Return the least width of each column: headings and prose break between words."""
         widths = []
         for column, head in enumerate(self.heads):
             cells = [row[column] for row in self.rows]
@@ -148,7 +153,9 @@ class Grid:
 
 
 def _grown(least: dict[int, int], natural: Sequence[int], room: int) -> dict[int, int]:
-    """Distribute `room` over the columns; if it is negative, narrow the last column. Returns the widths.
+    """Distribute `room` over the columns; if it is negative, narrow the last column.
+
+    Returns the widths.
 
     >>> _grown({0: 4, 2: 10}, [6, 9, 30], 40), _grown({0: 4, 2: 80}, [6, 9, 90], 40)
     ({0: 6, 2: 30}, {0: 4, 2: 34})
@@ -175,7 +182,7 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def column_parts(widths: Sequence[int], room: int) -> list[list[int]]:
-    """Split a wide table into parts that fit `room`: return the columns of each; all have the first column.
+    """Return the columns of each part of a wide table; parts fit `room` and repeat the first column.
 
     >>> column_parts([6, 5, 5, 5], 20), column_parts([6, 5, 5, 5], 40)
     ([[0, 1, 2], [0, 3]], [[0, 1, 2, 3]])
@@ -208,11 +215,13 @@ def escape(text: str) -> str:
 
 def counted(n: int, one: str, many: str = "") -> str:
     """Return a number and its noun, singular or plural."""
-    return f"{n:,} {one if n == 1 else many or f'{one}s'}"
+    if n == 1:
+        return f"1 {one}"
+    return f"{n:,} {many or f'{one}s'}"
 
 
 def html_page(title: str, *parts: str) -> str:
-    """Return an object's HTML for a notebook: a bold title, then the parts, which are HTML already."""
+    """Return HTML for a notebook: a bold title, then the parts, which are HTML already."""
     return f'<div style="max-width: 60em"><p><b>{escape(title)}</b></p>{"".join(parts)}</div>'
 
 
@@ -236,11 +245,14 @@ def html_table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, strong
     """
     lines = list[str]()
     if heads:
-        lines.append("".join(f'<th style="{_LEFT}">{escape(text)}</th>' for text in heads))
+        cells = [f'<th style="{_LEFT}">{escape(text)}</th>' for text in heads]
+        lines.append("".join(cells))
     for number, row in enumerate(rows):
         form = "<b>{}</b>" if number == strong else "{}"
-        lines.append("".join(_cell(cell, form) for cell in row))
-    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+        cells = [_cell(cell, form) for cell in row]
+        lines.append("".join(cells))
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<table>{body}</table>"
 
 
 _LEFT = "text-align: left; padding-right: 1em"
@@ -260,7 +272,7 @@ def html_curve(
     across: str,
     upwards: str,
 ) -> str:
-    """Return a line through points as inline SVG, its axes labelled with their least and greatest numbers.
+    """Return a line through points as inline SVG, with the least and greatest number of each axis.
 
     chosen: a highlighted point
     across, upwards: names of the axes
@@ -299,8 +311,10 @@ def html_curve(
 def _place(
     point: tuple[float, float], xs: Sequence[float], ys: Sequence[float]
 ) -> tuple[float, float]:
-    across = (point[0] - min(xs)) / ((max(xs) - min(xs)) or 1)
-    upwards = (point[1] - min(ys)) / ((max(ys) - min(ys)) or 1)
+    width = max(xs) - min(xs)
+    height = max(ys) - min(ys)
+    across = (point[0] - min(xs)) / (width or 1)
+    upwards = (point[1] - min(ys)) / (height or 1)
     x = 2 * _MARGIN + across * (_WIDTH - 2 * _MARGIN - 8)
     y = 8 + (1 - upwards) * (_HEIGHT - _MARGIN - 16)
     return x, y

@@ -2,8 +2,8 @@
 
 Messages that several modules use are defined here, so that their wording is the same everywhere.
 
-If the remedy is an argument with a value, the message ends before it, and the error stores it as its `hint`, because
-Python and the command line spell arguments differently.
+If the remedy is an argument with a value, the message ends before it, and the error stores it as
+its `hint`, because Python and the command line spell arguments differently.
 
 >>> raise CorpusError("train.de:17: invalid UTF-8 byte 0xff; convert the file or pass", hint={"errors": "replace"})
 Traceback (most recent call last):
@@ -28,12 +28,15 @@ _MOST_LINES = 500
 def visible(text: str) -> str:
     """Return a text with its unprintable characters escaped.
 
-    These include control characters, changes of direction, line ends, and bytes of a file name that are not UTF-8.
+    These include control characters, changes of direction, line ends, and bytes of a file name that
+    are not UTF-8.
 
     >>> print(visible("a\\x1b[2J\\u202e\\n\\udcff"))
     a\\x1b[2J\\u202e\\n\\xff
     """
-    return text if text.isprintable() else "".join(map(_visible_character, text))
+    if text.isprintable():
+        return text
+    return "".join(map(_visible_character, text))
 
 
 def _visible_character(character: str) -> str:
@@ -65,11 +68,13 @@ def quoted(text: str, most: int = MOST_SHOWN) -> str:
 
 
 def _rest(text: str, most: int) -> str:
-    return f"… ({len(text):,} characters)" if len(text) > most else ""
+    if len(text) <= most:
+        return ""
+    return f"… ({len(text):,} characters)"
 
 
 def shown_path(path: object) -> str:
-    """Return a path in printable form, cut only if it is longer than file systems allow; a URL without its secrets.
+    """Return a printable path, uncut if a file system allows it; a URL without its secrets.
 
     >>> print(shown_path("a\\nb.txt"), shown_path("https://me:secret@host/a.txt"))
     a\\nb.txt https://host/a.txt
@@ -78,7 +83,7 @@ def shown_path(path: object) -> str:
 
 
 def bounded(message: str) -> str:
-    """Return a message that is safe to print: escaped, without secrets in URLs, and very long lines cut in the middle.
+    """Return a message that is safe to print: escaped, without secrets, and very long lines cut.
 
     >>> bounded("a\\x1bb\\nc"), len(bounded("x" * 1_000_000)) < 2_100
     ('a\\\\x1bb\\nc', True)
@@ -146,7 +151,7 @@ class VoltError(Exception):
 
 
 class VoltWarning(UserWarning):
-    """Base class of VOLT's warnings, such as that a file of another library is treated differently."""
+    """Base class of VOLT's warnings, such as that a foreign file is treated differently."""
 
 
 class ConfigError(VoltError):
@@ -176,7 +181,8 @@ class TransportError(VoltError):
 class VocabularyError(VoltError):
     """A vocabulary, or the file to read it from, is damaged, inconsistent or in an unknown format.
 
-    place: the list and index of a bad entry; the attribute `fault` is the message without that place
+    place: the list and index of a bad entry; the attribute `fault` is the message without that
+        place
     """
 
     def __init__(
@@ -194,7 +200,7 @@ class VocabularyError(VoltError):
 
 
 class StreamError(VoltError):
-    """A stream cannot be opened, resumed or computed because of a source, transform, state or worker."""
+    """A source, transform, state or worker prevents opening, resuming or computing a stream."""
 
 
 class MissingLibraryError(VoltError):
@@ -208,7 +214,9 @@ class OutputError(VoltError):
 def unreadable(
     path: object, error: OSError | ValueError, *, kind: type[Kind], remedy: str = ""
 ) -> Kind:
-    """Return an error of class `kind` for a file that cannot be read. remedy: by default, to check the path
+    """Return an error of class `kind` for a file that cannot be read.
+
+    remedy: by default, to check the path
 
     >>> unreadable("a.txt", OSError(13, "Permission denied"), kind=CorpusError)
     CorpusError('a.txt: cannot be read: permission denied; check the path')
@@ -225,7 +233,9 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def missing(library: str, *, extra: str = "interop", remedy: str = "") -> MissingLibraryError:
-    """Return the error for an optional library that is not installed. remedy: an alternative to installing it
+    """Return the error for an optional library that is not installed.
+
+    remedy: an alternative to installing it
 
     >>> missing("tiktoken")
     MissingLibraryError("tiktoken is not installed; pip install 'volt-vocab[interop]'")
@@ -237,7 +247,7 @@ def missing(library: str, *, extra: str = "interop", remedy: str = "") -> Missin
 
 
 def reason(error: OSError | ValueError) -> str:
-    """Return an error's message, from the operating system or Python, in lower case, to be part of a sentence.
+    """Return a message of the operating system or Python in lower case, as part of a sentence.
 
     >>> reason(OSError(13, "Permission denied"))
     'permission denied'

@@ -1,6 +1,7 @@
-"""Import the public names of a package when they are first used (PEP 562), so that `import volt` is fast.
+"""Import the public names of a package at first use (PEP 562), so that `import volt` is fast.
 
-The package imports its names under `if TYPE_CHECKING:`, for type checkers; `lazy` reads them from its compiled code.
+The package imports its names under `if TYPE_CHECKING:`, for type checkers; `lazy` reads them from
+its compiled code.
 
 >>> hand_on, listed, names = lazy("volt")
 >>> hand_on("VoltError").__name__, names[:2], listed() == names

@@ -1,4 +1,4 @@
-"""Files that only this user and root can change, so that nobody else can plant what VOLT loads from them.
+"""Recognise files that only this user and root can change, which are safe to load.
 
 Where Python reports no owners (Windows), all files count as the user's own.
 """
@@ -11,10 +11,12 @@ from pathlib import Path
 
 
 def find_shared(folder: Path) -> Path | None:
-    """Return the first of a folder and its parents that other users can change; None if there is none.
+    """Return the first of a folder and its parents that other users can change, or None.
 
     folder: an existing folder, without links
-    A parent with the sticky bit may be writable, such as /tmp: others cannot rename a folder of this user in it.
+
+    A parent with the sticky bit may be writable, such as /tmp: others cannot rename a folder of this
+    user in it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as name:
@@ -34,8 +36,9 @@ def find_shared(folder: Path) -> Path | None:
 
 
 def is_own(place: Path | int, *, any_mode: bool = False) -> bool:
-    """Return whether a file, by path or descriptor, belongs to this user or root, and no other user can write to it.
+    """Check that a file belongs to this user or root, and that no other user can write to it.
 
+    place: a path or a descriptor
     any_mode: check only the owner
     """
     if not hasattr(os, "geteuid"):
@@ -49,7 +52,7 @@ def is_own(place: Path | int, *, any_mode: bool = False) -> bool:
 
 
 def _is_private(group: int) -> bool:
-    """Return whether it is this user's own group: the primary one, of the same name, without other members."""
+    """Check for the user's own group: the primary one, of the same name, without other members."""
     import grp
     import pwd
 
@@ -63,5 +66,5 @@ def _is_private(group: int) -> bool:
 
 
 def _has_acl(place: Path | int) -> bool:
-    """Return whether a list of users may replace the group's permissions, which then show the list's maximum."""
+    """Check for an access list; the group's permissions then show only its maximum."""
     return hasattr(os, "listxattr") and "system.posix_acl_access" in os.listxattr(place)

@@ -1,6 +1,7 @@
 """Recognise URLs among paths, show them without secrets, and compare them. Nothing is fetched here.
 
-`pathlib.Path` turns two slashes into one, so `s3:/bucket/a.txt` is also read as the URL `s3://bucket/a.txt`.
+`pathlib.Path` turns two slashes into one, so `s3:/bucket/a.txt` is also read as the URL
+`s3://bucket/a.txt`.
 
 >>> url_of("s3://bucket/a.txt"), url_of("s3:/bucket/a.txt"), url_of("corpus/a.txt")
 ('s3://bucket/a.txt', 's3://bucket/a.txt', None)
@@ -12,7 +13,7 @@ import os
 import re
 
 _URL = re.compile(r"(s3a?|gs|gcs|hf|https?|memory):/+(?=[^/])", re.IGNORECASE)
-_FILE = re.compile(r"file:(?://(?:localhost)?)?(?=/[^/])", re.IGNORECASE)
+_FILE = re.compile(r"^file:(?://(?:localhost)?)?(?=/[^/])", re.IGNORECASE)
 _USER = re.compile(r"(?<=:)(/{1,2})[^\s/]*@")
 # Without the sentence's punctuation.
 _QUERY = r"[?#][^\s'\"<>]*?(?=(?::\d+)?[:;,.)\]]*(?:[\s'\"<>]|$))"
@@ -33,7 +34,9 @@ def url_of(path: str | os.PathLike[str]) -> str | None:
     """
     text = os.fspath(path)
     match = _URL.match(text)
-    return f"{match[1].lower()}://{text[match.end() :]}" if match else None
+    if match is None:
+        return None
+    return f"{match[1].lower()}://{text[match.end() :]}"
 
 
 def plain_path(path: str) -> str:
@@ -42,8 +45,7 @@ def plain_path(path: str) -> str:
     >>> plain_path("file:///tmp/a.txt"), plain_path("file:/tmp/a.txt"), plain_path("a.txt")
     ('/tmp/a.txt', '/tmp/a.txt', 'a.txt')
     """
-    match = _FILE.match(path)
-    return path[match.end() :] if match else path
+    return _FILE.sub("", path, count=1)
 
 
 def foreign_scheme(path: str) -> str | None:
@@ -68,7 +70,7 @@ def is_web(url: str) -> bool:
 
 
 def bare(path: str) -> str:
-    """Return a URL without user, password and query, safe to show and store; any other path as it is.
+    """Return a URL without user, password and query, safe to show and store; or the same path.
 
     >>> bare("https://me:secret@host/a.txt?X-Signature=5"), bare("s3:/bucket/a?.txt"), bare("a?.txt")
     ('https://host/a.txt', 's3://bucket/a?.txt', 'a?.txt')
@@ -77,7 +79,9 @@ def bare(path: str) -> str:
     if url is None:
         return path
     result = _USER.sub(r"\1", url)
-    return re.split("[?#]", result, maxsplit=1)[0] if is_web(url) else result
+    if is_web(url):
+        result = re.split("[?#]", result, maxsplit=1)[0]
+    return result
 
 
 def without_secrets(text: str) -> str:
@@ -88,7 +92,12 @@ def without_secrets(text: str) -> str:
     """
     if ":/" not in text:
         return text
-    return _IN_TEXT.sub(lambda match: _USER.sub(r"\1", url_of(match[1]) or match[1]), text)
+
+    def plain(match: re.Match[str]) -> str:
+        url = url_of(match[1]) or match[1]
+        return _USER.sub(r"\1", url)
+
+    return _IN_TEXT.sub(plain, text)
 
 
 def same(url: str) -> str:
@@ -97,14 +106,18 @@ def same(url: str) -> str:
     >>> same("s3a://bucket//a/./b.txt"), same("memory:///a"), same("https://HOST:443/a?b")
     ('s3://bucket/a/b.txt', 'memory://a', 'https://host/a?b')
     """
-    scheme, _, rest = _USER.sub(r"\1", url_of(url) or url).partition("://")
-    path, mark, query = rest, "", ""
+    without_user = _USER.sub(r"\1", url_of(url) or url)
+    scheme, _, path = without_user.partition("://")
+    query = ""
     if is_web(url):
-        path, mark, query = rest.partition("?")
-    host, *parts = [part for part in path.split("/") if part not in ("", ".")]
+        path, mark, query = path.partition("?")
+        query = mark + query
+    parts = [part for part in path.split("/") if part not in ("", ".")]
     if is_web(url):
-        host = host.lower().removesuffix({"http": ":80", "https": ":443"}[scheme])
-    return f"{_SAME.get(scheme, scheme)}://{'/'.join([host, *parts])}{mark}{query}"
+        port = {"http": ":80", "https": ":443"}[scheme]
+        parts[0] = parts[0].lower().removesuffix(port)
+    scheme = _SAME.get(scheme, scheme)
+    return f"{scheme}://{'/'.join(parts)}{query}"
 
 
 def name_of(path: str | os.PathLike[str]) -> str:

@@ -15,7 +15,7 @@ from volt.text.patterns.automaton import determinize, is_linear
 from volt.text.patterns.cut_tokens import cut_tokens, leaves_gaps, n_cut
 from volt.text.patterns.published import NAMED, declared, name_of
 from volt.text.patterns.regex_parser import parse, sets_of
-from volt.text.patterns.split_points import parting_of
+from volt.text.patterns.split_points import find_split_points
 from volt.text.patterns.splitter import Split, Splitter, cut_alike
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import (
@@ -82,7 +82,9 @@ PARTS = [
 def shape(*splits: Split) -> str:
     """Return states, classes, laws, and split points, of all text and of matches alone."""
     splitter, only = Splitter.of(*splits), len(splits) == 1 and not splits[0].from_end
-    points = [parting_of(splitter.tables)] + [parting_of(splitter.tables, matches_only=True)] * only
+    points = [find_split_points(splitter.tables)] + [
+        find_split_points(splitter.tables, matches_only=True)
+    ] * only
     n_states = sum(len(one.moves) - 1 for one in splitter.automata)
     parts = [n_states, splitter.tables.end, splitter.is_linear, leaves_gaps(splits[0])]
     for point in points:

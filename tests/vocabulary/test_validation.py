@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from vocabularies import vocabularies
 
 from volt.encode.encoder import Encoder
-from volt.errors import VocabularyError
+from volt.errors import ConfigError, VocabularyError
 from volt.text.special_tokens import ROLES, SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -144,3 +144,18 @@ def test_damaged_pieces_are_reported_with_their_line(tmp_path):
         path.write_text(text.replace(old, new))
         with pytest.raises(VocabularyError, match=message):
             Vocabulary.load(path)
+
+
+@pytest.mark.parametrize("order", ["ids", "merges"])
+def test_a_closed_vocabulary_keeps_the_counts_of_its_tokens(order: str) -> None:
+    """Scaffolding has the count 0."""
+    pruned = Vocabulary((("l", "o"), ("lo", "w")), ("l", "o", "w", "low"), (9, 8, 7, 6))
+    closed = pruned.closed(order=order)  # type: ignore[arg-type]
+    counts = dict(zip(closed.tokens, closed.counts, strict=True))
+    assert counts == {"l": 9, "o": 8, "w": 7, "low": 6, "lo": 0}
+
+
+def test_an_unknown_order_is_refused() -> None:
+    """The error names the two orders."""
+    with pytest.raises(ConfigError, match="choose from ids, merges"):
+        Vocabulary((), ("l",)).closed(order="rank")  # type: ignore[arg-type]

@@ -172,7 +172,7 @@ class UnitCutter:
 
         pattern = pretokenizer.pattern
         if pretokenizer.name == "whitespace":
-            cutter = WordCutter.of(Splitter.of(Split(pattern)), matches_only=True)
+            cutter = WordCutter(Splitter.of(Split(pattern)), matches_only=True)
             spaces = bits_of(ascii_bytes(SPLIT_SPACE))
             ends = Ends(_NEWLINE, True, spaces, keeps_breaks=False, marks_first=False)
             return UnitCutter(ends, cutter)
@@ -183,7 +183,7 @@ class UnitCutter:
             pattern = pattern.replace(SPACE, " ")
             if pretokenizer.name == "gpt2":
                 pattern = GPT2
-            own_cutter = WordCutter.of(Splitter.of(Split(pattern))).without_user_tokens
+            own_cutter = WordCutter(Splitter.of(Split(pattern))).without_user_tokens
         if own_cutter is None or own_cutter.parting is None:
             return None
         parting = own_cutter.parting

@@ -1,4 +1,4 @@
-"""Characters, words and markers: how text is normalised, split into pre-tokens, and spelled as atoms."""
+"""Normalise text, split it into pre-tokens, and spell these as atoms with markers of words."""
 
 from __future__ import annotations
 

@@ -57,7 +57,9 @@ def text_codes(
 
 def atom_text(code: int) -> str:
     character = chr(code >> 1)
-    return f"{character}{SUFFIX}" if code & 1 else character
+    if code & 1:
+        return character + SUFFIX
+    return character
 
 
 def atom_code(atom: str, *, marker: Marker) -> int | None:

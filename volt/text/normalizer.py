@@ -1,4 +1,4 @@
-"""Unicode normal forms and lower case, with equal results for a string, a series and a Polars expression."""
+"""Apply Unicode normal forms and lower case to strings, series and expressions of Polars."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Normalizer:
 
     @classmethod
     def parse(cls, name: str) -> Normalizer:
-        """Read "none", "nfc", "nfkc", "lowercase", "nfc+lowercase" or "nfkc+lowercase", in any case.
+        """Read a name such as "none", "lowercase", "nfc" or "nfkc+lowercase", in any case.
 
         name: the name of the normaliser
 
@@ -59,7 +59,7 @@ class Normalizer:
         """The name that a vocabulary stores and `parse` reads."""
         if not self.lowercase:
             return self.form
-        return "lowercase" if self.form == "none" else f"{self.form}+lowercase"
+        return f"{self.form}+lowercase".removeprefix("none+")
 
     def apply(self, expr: pl.Expr) -> pl.Expr:
         """Normalise a String expression.
@@ -77,7 +77,9 @@ class Normalizer:
 
     def _apply_form(self, expr: pl.Expr) -> pl.Expr:
         form: Any = self.form.upper()
-        return expr if form == "NONE" else expr.str.normalize(form)
+        if form == "NONE":
+            return expr
+        return expr.str.normalize(form)
 
     def apply_series(self, series: pl.Series) -> pl.Series:
         """Normalise every string of a series.
@@ -98,7 +100,10 @@ class Normalizer:
 
 
 def as_normalizer(value: str | Normalizer) -> Normalizer:
-    """Return the value if it is a Normalizer, or the one with this name. Raises ConfigError if the name is unknown."""
+    """Return the value if it is a Normalizer, or the one with this name.
+
+    Raises ConfigError if the name is unknown.
+    """
     if isinstance(value, Normalizer):
         return value
     remedy = "give a name, such as 'nfkc', or a Normalizer"

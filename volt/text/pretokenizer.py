@@ -1,7 +1,8 @@
-"""Split a normalised line into pre-tokens, for counting and for encoding, by a rule whose name vocabularies store.
+"""Split a normalised line into pre-tokens, by a rule whose name vocabularies store.
 
-Some rules drop the white space between words, and decoding joins words with one space. Other rules keep white space
-(`keeps_spaces`), with "▁" for each space. With `dummy_prefix`, each line starts with a "▁" that decoding drops.
+Some rules drop the white space between words, and decoding joins words with one space. Other rules
+keep white space (`keeps_spaces`), with "▁" for each space. With `dummy_prefix`, each line starts
+with a "▁" that decoding drops.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ _LOSSLESS |= {name + suffix: _LOSSLESS[name] for name in _ALONE for suffix in _S
 
 @dataclass(frozen=True, slots=True)
 class PreTokenizer:
-    """Splits a normalised line into pre-tokens, the units of counting. No pre-token is empty or contains U+0020.
+    """Splits a normalised line into pre-tokens, the units of counting.
+
+    No pre-token is empty or contains U+0020.
 
     name: one of these
         "whitespace"      at white space, as str.split() does
@@ -69,10 +72,11 @@ class PreTokenizer:
         "gpt2"            by GPT-2's pattern
         "bytes"           by GPT-2's pattern, in GPT-2's byte alphabet
         "metaspace"       before every space, as in sentencepiece
-        "metaspace-runs"  before every run of spaces, for sentencepiece models with pieces of several spaces
-        "metaspace-line"  not at all: a line is one word, for sentencepiece models with pieces that span words
+        "metaspace-runs"  before every run of spaces, for sentencepiece pieces of several spaces
+        "metaspace-line"  not at all: a line is one word, for sentencepiece pieces that span words
         "metaspace-if-absent", "metaspace-runs-if-absent", "metaspace-line-if-absent"
-                          the same, but no dummy "▁" before a space or a user token, as in Metaspace of `tokenizers`
+                          the same, but no dummy "▁" before a space or a user token, as in Metaspace
+                          of `tokenizers`
         "metaspace-per-segment", "metaspace-if-absent-per-segment", and so on
                           the same, with a dummy "▁" before each segment of text between user tokens
         "regex:PATTERN"   into the matches of a Rust regex
@@ -93,9 +97,9 @@ class PreTokenizer:
         elif is_declared(self.name):
             cutter_of(self.name)
         elif self.name not in {"whitespace", "bytes", *_LOSSLESS}:
-            usual = ", ".join(name for name in _LOSSLESS if not name.endswith(_SUFFIXES))
+            usual = [name for name in _LOSSLESS if not name.endswith(_SUFFIXES)]
             raise ConfigError(
-                f"unknown pre-tokenizer {self.name!r}; choose from whitespace, {usual}, bytes, "
+                f"unknown pre-tokenizer {self.name!r}; choose from whitespace, {', '.join(usual)}, bytes, "
                 f"metaspace{IF_ABSENT}, metaspace{PER_SEGMENT}, regex:PATTERN, split:PATTERN"
             )
 
@@ -126,7 +130,7 @@ class PreTokenizer:
 
     @property
     def pattern(self) -> str:
-        """The regex whose matches are the pre-tokens (for gpt2, after splitting runs of white space)."""
+        """The regex of pre-tokens (for gpt2, after splitting runs of white space)."""
         if self.name.startswith("regex:"):
             return self.name.removeprefix("regex:")
         return _LOSSLESS.get(self.name, _WHITESPACE)
@@ -138,18 +142,25 @@ class PreTokenizer:
     @property
     def splits(self) -> tuple[Split, ...]:
         """The splits in the name, if any."""
-        return splits_of(self.name) if is_declared(self.name) else ()
+        if is_declared(self.name):
+            return splits_of(self.name)
+        return ()
 
     @property
     def cutter(self) -> WordCutter | None:
         """The compiled splitter of many lines; None if Polars splits them."""
         if self.is_bytes or is_declared(self.name):
             return cutter_of(self.name)
-        return cutter_of_regex(self.pattern) if self.name.startswith("regex:") else None
+        if self.name.startswith("regex:"):
+            return cutter_of_regex(self.pattern)
+        return None
 
     @property
     def keeps_spaces(self) -> bool:
-        """Return whether pre-tokens contain spaces, as "▁". Pre-tokens of a regex do if it matches a lone space."""
+        """Return whether pre-tokens contain spaces, as "▁".
+
+        Pre-tokens of a regex do if it matches a lone space.
+        """
         if self.name.startswith("regex:"):
             return _keeps_lone_space(self.pattern)
         if drops_rest(self.name):
@@ -173,7 +184,7 @@ class PreTokenizer:
 
     @property
     def of_lines(self) -> PreTokenizer:
-        """The pre-tokenizer that puts a dummy "▁" only before lines: this one without "-per-segment"."""
+        """The pre-tokenizer without "-per-segment": it puts a dummy "▁" only before lines."""
         return PreTokenizer(self.name.removesuffix(PER_SEGMENT))
 
     def dummy_places(self, text: str, *, hidden: bool = True) -> list[int]:
@@ -189,28 +200,33 @@ class PreTokenizer:
         if not self.dummy_prefix or not text:
             return []
         users, first = self._segment_start(hidden=hidden)
-        starts = f"(?:^|(?<=[{users}]))" if users and self.of_lines != self else "^"
+        starts = "^"
+        if users and self.of_lines != self:
+            starts = f"(?:^|(?<=[{users}]))"
         return [match.start() for match in re.finditer(starts + first, text)]
 
     def _segment_start(self, *, hidden: bool) -> tuple[str, str]:
-        """Return the range of private characters that get no dummy "▁", and the regex of characters that get one."""
+        """Return the private characters without a dummy "▁", and a regex of characters with one."""
         users = ""
         if hidden and (self.if_absent or self.of_lines != self):
             users = _HIDDEN
         if self.if_absent:
             return users, f"[^{users} {SPACE}]"
-        return users, f"[^{users}]" if users else r"[\s\S]"
+        if users:
+            return users, f"[^{users}]"
+        return users, r"[\s\S]"
 
     @property
     def isolates_users(self) -> bool:
-        """Return whether user tokens are not words themselves, as in CLIP, and so get no end-of-word marker."""
+        """Return whether user tokens are not words, as in CLIP, and so get no end-of-word marker."""
         return drops_rest(self.name)
 
     def extract(self, expr: pl.Expr, *, hidden: bool = True) -> pl.Expr:
         """Return an expression for the list of pre-tokens of each string.
 
         expr: a Polars expression
-        hidden: whether private characters from U+10C000 on stand for user tokens (see volt.text.special_tokens)
+        hidden: whether private characters from U+10C000 on stand for user tokens (see
+            volt.text.special_tokens)
 
         >>> import polars as pl
         >>> pl.select(PreTokenizer().extract(pl.lit("a  b"))).item().to_list()
@@ -258,13 +274,18 @@ class PreTokenizer:
         """
         text = arguments.text(text, "text")
         cutter = self.cutter
-        if cutter is not None:
-            return (cutter if hidden else cutter.without_user_tokens).cut_text(text)
-        return list(_over_text(partial(self.extract, hidden=hidden), text).item())
+        if cutter is None:
+            return list(_over_text(partial(self.extract, hidden=hidden), text).item())
+        if not hidden:
+            cutter = cutter.without_user_tokens
+        return cutter.cut_text(text)
 
 
 def as_pretokenizer(value: str | PreTokenizer) -> PreTokenizer:
-    """Return the value if it is a PreTokenizer, or the one with this name. Raises ConfigError for an unknown name."""
+    """Return the value if it is a PreTokenizer, or the one with this name.
+
+    Raises ConfigError for an unknown name.
+    """
     if isinstance(value, PreTokenizer):
         return value
     remedy = "give a name, such as 'metaspace', or a PreTokenizer"

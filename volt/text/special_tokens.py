@@ -1,7 +1,8 @@
-"""Special tokens: tokens with a role, control tokens, and user tokens, which are found in text and never split.
+"""Special tokens: with a role, for control, and user tokens, which text contains unsplit.
 
-Before a text is normalised and split, private characters (from U+10C000) replace user tokens. To prevent forgery,
-placeholders first replace the text's own private characters. Pre-tokens get these characters back, each after a `MARK`.
+Before a text is normalised and split, private characters (from U+10C000) replace user tokens. To
+prevent forgery, placeholders first replace the text's own private characters. Pre-tokens get these
+characters back, each after a `MARK`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from volt import arguments
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 Role: TypeAlias = Literal["unk", "bos", "eos", "pad"]
 ROLES: tuple[Role, ...] = get_args(Role)
 FLAGS = {"skips": None, "lstrip": (), "rstrip": ()}  # name → default
-FIRST_HIDDEN, LAST_HIDDEN = 0x10C000, 0x10FFFD
+FIRST_HIDDEN = 0x10C000
+LAST_HIDDEN = 0x10FFFD
 MOST_USER = LAST_HIDDEN - FIRST_HIDDEN  # each has a private character; the last is the mark
 LONGEST = 1000  # characters of a special token: searching takes time quadratic in its length
 _HELP = "choose another spelling, such as <url>"
@@ -40,13 +41,17 @@ class SpecialTokens:
     """The tokens that are not learned from text.
 
     unk, bos, eos, pad: the tokens with a role, or None; one token may have several roles
-    user: tokens found in text and never split, at most 16,381; they may have roles, and may contain white space
+    user: tokens found in text and never split, at most 16,381; they may have roles, and may contain
+        white space
     control: further tokens with ids, never found in text, such as marks of the turns of a chat
-    skips: the tokens that decoding can skip; None for those with a role, control tokens, and user tokens like <|…|>
-    lstrip, rstrip: the tokens that take the white space before them, or after them, when they are found in text
+    skips: the tokens that decoding can skip; None for those with a role, control tokens, and user
+        tokens like <|…|>
+    lstrip, rstrip: the tokens that take the white space before them, or after them, when they are
+        found in text
 
-    Raises ConfigError if a token is empty, unprintable, repeated, over 1,000 characters, or like an ordinary token, if
-    another than a user token contains white space, or if skips, lstrip or rstrip names another than a special token.
+    Raises ConfigError if a token is empty, unprintable, repeated, over 1,000 characters, or like an
+    ordinary token, if another than a user token contains white space, or if skips, lstrip or rstrip
+    names another than a special token.
 
     >>> SpecialTokens(user=["<url>"]).all[4:], SpecialTokens("<|end|>", "<|end|>", "<|end|>", None).all
     (('<url>',), ('<|end|>',))
@@ -82,21 +87,23 @@ class SpecialTokens:
                 )
 
     def _check_spellings(self) -> None:
-        n_listed = Counter(chain(self.user, self.control))
+        n_listed = Counter(self.user + self.control)
+        role_tokens = self.roles.values()
         spaced = set(self.spaced)
         for token in self.all:
             words = token.split()
-            fault = ""
+            is_one_word = words == [token] or token in spaced
             if len(token) > LONGEST:
                 fault = f"has more than {LONGEST:,} characters"
-            elif not "".join(words).isprintable() or (words != [token] and token not in spaced):
+            elif not is_one_word or not "".join(words).isprintable():
                 fault = "is empty, or contains white space or unprintable characters"
             elif token in BYTE_TOKENS or token.endswith(SUFFIX) or n_listed[token] > 1:
                 fault = "repeats, is a byte token, or ends in </w>"
-            elif len(token) < 2 and token in self.roles.values():
+            elif len(token) == 1 and token in role_tokens:
                 fault = "is one character, which may occur in text"
-            if fault:
-                raise ConfigError(f"special token {quoted(token)} {fault}; {_HELP}")
+            else:
+                continue
+            raise ConfigError(f"special token {quoted(token)} {fault}; {_HELP}")
 
     @property
     def roles(self) -> dict[Role, str]:
@@ -110,24 +117,24 @@ class SpecialTokens:
 
     @property
     def all(self) -> tuple[str, ...]:
-        """All special tokens, each once, in the usual order of ids: unk, bos, eos, pad, user, control.
+        """All special tokens, each once, in order of ids: unk, bos, eos, pad, user, control.
 
         >>> SpecialTokens(user=("<url>",)).all
         ('<unk>', '<s>', '</s>', '<pad>', '<url>')
         """
-        return tuple(dict.fromkeys(chain(self.roles.values(), self.user, self.control)))
+        return tuple(dict.fromkeys([*self.roles.values(), *self.user, *self.control]))
 
     @property
     def skipped(self) -> tuple[str, ...]:
-        """The tokens that decoding can skip: `skips`, or else those with a role, control tokens, and user tokens <|…|>.
+        """The tokens that decoding can skip: `skips`, or tokens with a role, control, and <|…|>.
 
         >>> SpecialTokens(user=("<url>", "<|im_start|>")).skipped[4:]
         ('<|im_start|>',)
         """
         if self.skips is not None:
             return self.skips
-        marks = (token for token in self.user if (token[:2], token[-2:]) == ("<|", "|>"))
-        return tuple(dict.fromkeys(chain(self.roles.values(), marks, self.control)))
+        marks = [token for token in self.user if token.startswith("<|") and token.endswith("|>")]
+        return tuple(dict.fromkeys([*self.roles.values(), *marks, *self.control]))
 
     @property
     def spaced(self) -> tuple[str, ...]:
@@ -146,28 +153,28 @@ class SpecialTokens:
 
     @property
     def has_four_roles(self) -> bool:
-        """Return whether unk, bos, eos and pad are four tokens, all others are user tokens, and none has flags."""
-        others = self.control or self.flags
-        return not others and len(self.roles) == 4 and len(self.all) == 4 + len(self.user)
+        """Return whether four tokens have roles, all others are user tokens, and none has flags."""
+        if self.control or self.flags or len(self.roles) < 4:
+            return False
+        return len(self.all) == 4 + len(self.user)
 
     @property
     def stripping(self) -> tuple[str, str]:
-        """The private characters of user tokens that take the white space before them, and after them."""
+        """The private characters of user tokens that take the white space before, and after."""
         hidden = _hidden(self.user)
-        left = (hidden.get(token, "") for token in self.lstrip)
-        right = (hidden.get(token, "") for token in self.rstrip)
+        left = [hidden.get(token, "") for token in self.lstrip]
+        right = [hidden.get(token, "") for token in self.rstrip]
         return "".join(left), "".join(right)
 
     def hide(self, text: pl.Expr) -> pl.Expr:
-        """Replace every user token, with the white space that it takes, by its private character, longer tokens first.
+        """Replace user tokens, with the white space they take, by private characters, longer first.
 
         text: String expression of Polars
         """
         if not self.user:
             return text
-        hidden = _hidden(self.user)
         longest_first = sorted(self.user, key=len, reverse=True)
-        characters = [hidden[token] for token in longest_first]
+        characters = list(map(_hidden(self.user).__getitem__, longest_first))
         result = text.str.replace_many(longest_first, characters, leftmost=True)
         left, right = self.stripping
         if left:
@@ -177,7 +184,7 @@ class SpecialTokens:
         return result
 
     def hide_text(self, text: str) -> str:
-        """Replace every user token of a string, with the white space that it takes, by its private character.
+        """Replace user tokens of a string, with the white space they take, by private characters.
 
         text: any
         """
@@ -190,7 +197,7 @@ class SpecialTokens:
         return result + text[end:]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the start and end of each user token in a text, with the white space that it takes.
+        """Return the start and end of each user token, with the white space that it takes.
 
         text: any
 
@@ -201,10 +208,15 @@ class SpecialTokens:
 
     def _places(self, text: str) -> Iterator[tuple[str, int, int]]:
         """Yield each user token in a text, with its start and end."""
-        matches = list(self._finder(text).finditer(text))
+        # A regex of all user tokens would have thousands of branches.
+        present = [token for token in self.user if token in text]
+        present.sort(key=len, reverse=True)
+        branches = "|".join(map(re.escape, present))
+        matches = list(re.finditer(branches or "(?!)", text))
         limits = [match.start() for match in matches[1:]]
+        limits.append(len(text))
         end = 0
-        for match, limit in zip(matches, [*limits, len(text)], strict=False):
+        for match, limit in zip(matches, limits, strict=False):
             token = match[0]
             start, stop = match.span()
             if token in self.lstrip:
@@ -214,18 +226,15 @@ class SpecialTokens:
             yield token, start, stop
             end = stop
 
-    def _finder(self, text: str) -> re.Pattern[str]:
-        """Return a regex of the user tokens in a text. With all tokens, it would have thousands of branches."""
-        tokens = sorted((token for token in self.user if token in text), key=len, reverse=True)
-        return re.compile("|".join(map(re.escape, tokens)) or "(?!)")
-
     def revealed(self, code_point: int) -> str | None:
         """Return the user token that a private character stands for, if any.
 
         code_point: the code point of the character
         """
         number = code_point - FIRST_HIDDEN
-        return self.user[number] if 0 <= number < len(self.user) else None
+        if 0 <= number < len(self.user):
+            return self.user[number]
+        return None
 
 
 @lru_cache(maxsize=16)
@@ -235,44 +244,47 @@ def _hidden(user: tuple[str, ...]) -> dict[str, str]:
 
 MARK = chr(LAST_HIDDEN)
 _HIDDEN = re.compile(f"[{chr(FIRST_HIDDEN)}-{MARK}]")
-_HIDDEN_START = chr(FIRST_HIDDEN).encode()[:1]  # the first byte of each in UTF-8
+HIDDEN_START = chr(FIRST_HIDDEN).encode()[:1]  # the first byte of each in UTF-8
 # The private characters that serve as placeholders.
 _OTHERS = [*range(0x100000, FIRST_HIDDEN), *range(0xF0000, 0xFFFFE)]
 _NONE_LEFT = 0xFFFD  # the placeholder if all others are taken
-_LEADS = ALPHABET[0xF4], ALPHABET[0xF3]  # the first byte of every placeholder, in GPT-2's alphabet
+_LEADS = {ALPHABET[0xF4], ALPHABET[0xF3]}  # the first byte of a placeholder, in GPT-2's alphabet
 
 
 @dataclass(frozen=True, slots=True)
 class Placeholders:
-    """Placeholders in several texts: index of a text → (private character → its placeholder), as code points."""
+    """Placeholders: index of a text → (private character → its placeholder), as code points."""
 
     of_text: Mapping[int, Mapping[int, int]]
 
     def put(self, texts: Sequence[str]) -> Sequence[str]:
         if not self.of_text:
             return texts
-        return [text.translate(self.of_text.get(place, {})) for place, text in enumerate(texts)]
+        result = list(texts)
+        for place, placeholder_of in self.of_text.items():
+            result[place] = texts[place].translate(placeholder_of)
+        return result
 
     def restored(
         self, words: Sequence[Sequence[str]], *, is_bytes: bool = False
     ) -> list[list[str]]:
-        """Return each text's pre-tokens with its private characters. is_bytes: pre-tokens are in GPT-2's alphabet"""
+        """Return each text's pre-tokens with its private characters.
+
+        is_bytes: pre-tokens are in GPT-2's alphabet
+        """
         result = list(map(list, words))
-        for place, others in self.of_text.items():
-            mark = "" if is_bytes else MARK
-            own = {other: mark + chr(code) for code, other in others.items()}
+        for text, placeholder_of in self.of_text.items():
+            own = {placeholder: chr(code) for code, placeholder in placeholder_of.items()}
             own.pop(_NONE_LEFT, None)
-            if is_bytes:
-                result[place] = [_restored_bytes(word, own) for word in words[place]]
-            else:
-                result[place] = [word.translate(own) for word in words[place]]
+            if not is_bytes:
+                own = {placeholder: MARK + character for placeholder, character in own.items()}
+            for place, word in enumerate(words[text]):
+                if not is_bytes:
+                    result[text][place] = word.translate(own)
+                elif not _LEADS.isdisjoint(word):
+                    decoded = to_bytes(word).decode()
+                    result[text][place] = to_characters(decoded.translate(own).encode())
         return result
-
-
-def _restored_bytes(word: str, own: Mapping[int, str]) -> str:
-    if not any(lead in word for lead in _LEADS):  # it has no placeholder
-        return word
-    return to_characters(to_bytes(word).decode().translate(own).encode())
 
 
 def stand_ins(texts: Sequence[str]) -> Placeholders:
@@ -280,20 +292,23 @@ def stand_ins(texts: Sequence[str]) -> Placeholders:
 
     If a text has more than 114,000 different private characters, U+FFFD replaces the rest.
     """
-    if _HIDDEN_START not in "".join(texts).encode():
+    if HIDDEN_START not in "".join(texts).encode():
         return Placeholders({})
     result = dict[int, dict[int, int]]()
     for place, text in enumerate(texts):
-        private = sorted(set(_HIDDEN.findall(text)))
+        codes = set(map(ord, text))
+        private = [code for code in sorted(codes) if FIRST_HIDDEN <= code <= LAST_HIDDEN]
         if private:
-            met = set(map(ord, text))
-            free = (code for code in _OTHERS if code not in met)
-            result[place] = {ord(character): next(free, _NONE_LEFT) for character in private}
+            free = (code for code in _OTHERS if code not in codes)
+            result[place] = {code: next(free, _NONE_LEFT) for code in private}
     return Placeholders(result)
 
 
 def marked(codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the indices of marks in the code points of pre-tokens. The character after a mark is never a mark."""
+    """Return the indices of marks in the code points of pre-tokens.
+
+    The character after a mark is never a mark.
+    """
     import numpy as np
 
     places = list[int]()

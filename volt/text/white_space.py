@@ -43,5 +43,7 @@ def ranges(characters: str) -> str:
     result = ""
     for _, group in groupby(enumerate(characters), lambda pair: ord(pair[1]) - pair[0]):
         run = "".join(character for _, character in group)
-        result += f"{run[0]}-{run[-1]}" if len(run) > 2 else run
+        if len(run) > 2:
+            run = f"{run[0]}-{run[-1]}"
+        result += run
     return result

@@ -53,11 +53,11 @@ def test_words_are_those_of_the_regex_module(name: str, text: str) -> None:
 def test_the_loop_is_its_naive_twin(lines: list[str]) -> None:
     """Many lines, also of a column, are split as each alone; null has no words."""
     for cutter in (
-        WordCutter.of(Splitter.of(Split(r" ?\p{L}+"))),
-        WordCutter.of(
+        WordCutter(Splitter.of(Split(r" ?\p{L}+"))),
+        WordCutter(
             Splitter.of(Split(r"\p{N}{1,3}", from_end=True), Split(r" ?\w+")), is_bytes=True
         ),
-        WordCutter.of(Splitter.of(Split(r"\w+| ")), matches_only=True),
+        WordCutter(Splitter.of(Split(r"\w+| ")), matches_only=True),
     ):
         expected = [split_slowly(cutter, line) for line in lines]
         assert [words.split(" ") if words else [] for words in cutter.cut_texts(lines)] == expected
@@ -69,7 +69,7 @@ def test_the_loop_is_its_naive_twin(lines: list[str]) -> None:
 
 def test_lines_end_at_separators_and_carriage_returns() -> None:
     """The separator, and optionally a carriage return before it, is not part of a line."""
-    cutter = WordCutter.of(Splitter.of(Split("[a-z]+|\r")))
+    cutter = WordCutter(Splitter.of(Split("[a-z]+|\r")))
     assert (
         cutter.cut_lines(b"a\r\n\r\n\nb\r\r\nc", separator=10).tobytes()
         == b"a \r\xff\r\xff\xffb \r \r\xffc\xff"

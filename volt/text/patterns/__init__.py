@@ -1,4 +1,4 @@
-"""Patterns of pre-tokenization: a regular expression is compiled to a table with which a loop splits text.
+"""Compile the regular expressions of pre-tokenization to tables, with which a loop splits text.
 
 regex_parser   pattern → tree
 regex_tree     sets of characters → classes of characters

@@ -1,16 +1,18 @@
 """The tree of a pattern → an automaton that finds the same matches as a backtracking engine.
 
-A state is a list of places in the program, the preferred one first (Pike's threads, determinised). If a place accepts,
-the less preferred places after it are dropped. The places before it are preferred, so a match found later replaces it.
+A state is a list of places in the program, the preferred one first (Pike's threads, determinised).
+If a place accepts, the less preferred places after it are dropped. The places before it are
+preferred, so a match found later replaces it.
 
-    program     CharStep: consume a character of a set, or look ahead at it;  Fork: to one of several places;  Accept
-    moves       (n_states, n_columns) int32, by state and the class of the next character, or the end of the text:
+    program     CharStep (consume a character of a set, or look ahead at it), Fork, Accept
+    moves       (n_states, n_columns) int32, by state and class of the next character, or the end:
                     2 · (the next state) + (1 if a match ends before that character)
                 State 0 is dead.
 
-A search overruns if it reads on after its match without finding a longer one. The next search reads that text again,
-so a*b|a takes quadratic time for "aaa…". Consider pairs of states: those of two searches that overrun the same text. If
-unlimited searches can overrun it, the pairs form a cycle. Without a cycle, time is linear.
+A search overruns if it reads on after its match without finding a longer one. The next search reads
+that text again, so a*b|a takes quadratic time for "aaa…". Consider pairs of states: those of two
+searches that overrun the same text. If unlimited searches can overrun it, the pairs form a cycle.
+Without a cycle, time is linear.
 """
 
 from __future__ import annotations
@@ -28,7 +30,15 @@ from numpy.typing import NDArray
 
 from volt.errors import ConfigError
 from volt.text.patterns.regex_parser import sets_of
-from volt.text.patterns.regex_tree import Ahead, Alphabet, Alternation, Node, Repetition, Sequence
+from volt.text.patterns.regex_tree import (
+    Ahead,
+    Alphabet,
+    Alternation,
+    CharClass,
+    Node,
+    Repetition,
+    Sequence,
+)
 
 MOST_INSTRUCTIONS = 5_000
 MOST_STATES = 2_000
@@ -71,35 +81,25 @@ def determinize(tree: Node, alphabet: Alphabet) -> Automaton:
     """Return the automaton of a tree. Raises ConfigError if it is too large."""
     program: Instructions = [Accept()]
     start = _assemble(tree, 0, program, alphabet)
-    groups = _columns_alike(program, alphabet.n_classes + 1)
+    n_columns = alphabet.n_classes + 1
+    every_column = (1 << n_columns) - 1
     states: dict[tuple[int, ...], int] = {(): 0, (start,): 1}
     rows = list[list[int]]()
     waiting = list(states)
     for ways in waiting:
-        row = [0] * (alphabet.n_classes + 1)
-        for group in groups:
-            steps, is_match = _reach(ways, group[0], program)
-            for column in group:
-                places = [step.then for step in steps if step.columns >> column & 1]
-                next_ways = tuple(dict.fromkeys(places))
-                if next_ways not in states:
-                    states[next_ways] = len(states)
-                    waiting.append(next_ways)
-                row[column] = 2 * states[next_ways] + is_match
+        steps, match_columns = _reach(ways, every_column, program)
+        row = list[int]()
+        for column in range(n_columns):
+            places = [place for columns, place in steps if columns >> column & 1]
+            next_ways = tuple(dict.fromkeys(places))
+            if next_ways not in states:
+                states[next_ways] = len(states)
+                waiting.append(next_ways)
+            row.append(2 * states[next_ways] + (match_columns >> column & 1))
         rows.append(row)
         if len(states) > MOST_STATES:
             raise ConfigError(f"a pattern needs more than {MOST_STATES:,} states; {_TOO_LARGE}")
     return _minimal(np.array(rows, np.int32), 1)
-
-
-def _columns_alike(program: Instructions, n: int) -> Iterable[list[int]]:
-    """Return groups of columns that no look-ahead tells apart."""
-    steps = (instruction for instruction in program if isinstance(instruction, CharStep))
-    looks = [step.columns for step in steps if not step.consumes]
-    groups = defaultdict[tuple[int, ...], list[int]](list)
-    for column in range(n):
-        groups[tuple(columns >> column & 1 for columns in looks)].append(column)
-    return groups.values()
 
 
 def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) -> int:
@@ -117,9 +117,11 @@ def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) 
     if isinstance(tree, Repetition):
         return _assemble_repeat(tree, then, program, alphabet)
     columns = alphabet.columns(tree.characters)
-    if isinstance(tree, Ahead) and tree.at_end:
+    if isinstance(tree, CharClass):
+        return _add(CharStep(columns, then, consumes=True), program)
+    if tree.at_end:
         columns |= alphabet.end
-    return _add(CharStep(columns, then, consumes=not isinstance(tree, Ahead)), program)
+    return _add(CharStep(columns, then, consumes=False), program)
 
 
 def _assemble_repeat(tree: Repetition, then: int, program: Instructions, alphabet: Alphabet) -> int:
@@ -129,11 +131,13 @@ def _assemble_repeat(tree: Repetition, then: int, program: Instructions, alphabe
         leaving = _assemble(Ahead(~repeated, at_end=True), then, program, alphabet)
     if tree.most is None:
         loop = _add(Fork(()), program)
-        program[loop] = Fork((_assemble(tree.part, loop, program, alphabet), leaving))
+        part = _assemble(tree.part, loop, program, alphabet)
+        program[loop] = Fork((part, leaving))
         then = loop
     else:
         for _ in range(tree.most - tree.least):
-            then = _add(Fork((_assemble(tree.part, then, program, alphabet), leaving)), program)
+            part = _assemble(tree.part, then, program, alphabet)
+            then = _add(Fork((part, leaving)), program)
     for _ in range(tree.least):
         then = _assemble(tree.part, then, program, alphabet)
     return then
@@ -144,44 +148,51 @@ def _add(instruction: CharStep | Fork, program: Instructions) -> int:
     return len(program) - 1
 
 
-def _reach(ways: List[int], column: int, program: Instructions) -> tuple[list[CharStep], bool]:
-    """Return the steps that a state can take if `column` is next, and whether a match may end before that."""
-    steps = list[CharStep]()
-    met = set[int]()
-    waiting = list(reversed(ways))
+def _reach(ways: List[int], every: int, program: Instructions) -> tuple[list[tuple[int, int]], int]:
+    """Return the steps from a state, and the columns (a bit mask) before which a match may end.
+
+    A step is a mask of columns and the place after it. All columns are followed at once: a
+    look-ahead, a place met earlier, and a preferred match each remove columns.
+    """
+    steps = list[tuple[int, int]]()
+    match_columns = 0
+    met = defaultdict[int, int](int)
+    waiting = [(place, every) for place in reversed(ways)]
     while waiting:
-        place = waiting.pop()
-        if place in met:
+        place, columns = waiting.pop()
+        columns &= ~(met[place] | match_columns)
+        if not columns:
             continue
-        met.add(place)
+        met[place] |= columns
         instruction = program[place]
         if isinstance(instruction, Accept):
-            return steps, True
-        if isinstance(instruction, Fork):
-            waiting.extend(reversed(instruction.places))
+            match_columns |= columns
+        elif isinstance(instruction, Fork):
+            waiting.extend((place, columns) for place in reversed(instruction.places))
         elif instruction.consumes:
-            steps.append(instruction)
-        elif instruction.columns >> column & 1:
-            waiting.append(instruction.then)
-    return steps, False
+            steps.append((columns & instruction.columns, instruction.then))
+        else:
+            waiting.append((instruction.then, columns & instruction.columns))
+    return steps, match_columns
 
 
 def _minimal(moves: NDArray[np.int32], start: int) -> Automaton:
     """Merge equivalent states (Moore's algorithm)."""
+    following = moves >> 1
+    ends_match = moves & 1
     names = np.zeros(len(moves), np.int64)
     n_names = 0
     while True:
-        renamed = 2 * names[moves >> 1] + (moves & 1)
+        renamed = 2 * names[following] + ends_match
         _, examples, new_names = np.unique(renamed, axis=0, return_index=True, return_inverse=True)
         names = new_names.reshape(-1)  # numpy 2.0 gives them a second axis
         if len(examples) == n_names:
-            merged = 2 * names[moves[examples] >> 1] + (moves[examples] & 1)
+            merged = 2 * names[following[examples]] + ends_match[examples]
             return Automaton(merged.astype(np.int32), int(names[start]))
         n_names = len(examples)
 
 
 T = TypeVar("T", bound=Hashable)
-Rows = list[list[int]]  # of moves: 2 · (the next state) + (1 if a match ends here)
 Pair = tuple[int, int]  # the states of an earlier search and of a later one, at one place
 MOST_PAIRS = 100_000  # a few seconds
 
@@ -191,20 +202,22 @@ def is_linear(automaton: Automaton) -> bool:
 
     This takes time quadratic in the number of states. Raises ConfigError if it would take too long.
     """
-    rows: Rows = automaton.moves.tolist()
-    doomed = _doomed(rows)
-    starts = {move >> 1 for move in chain.from_iterable(rows) if move & 1 and move > 1}
+    moves: list[list[int]] = automaton.moves.tolist()
+    silent = [[move for move in row if move > 1 and not move & 1] for row in moves]
+    after = [{move >> 1 for move in row} for row in silent]
+    doomed = leading_to({state for state, row in enumerate(moves) if 0 in row}, after)
+    starts = {move >> 1 for move in chain.from_iterable(moves) if move & 1 and move > 1}
     starts.add(automaton.start)
-    overrunning = closure(starts, lambda state: _silent(rows[state])) & doomed
+    overrunning = closure(starts, after.__getitem__) & doomed
 
     def following(pair: Pair, *, may_match: bool = True) -> Iterable[Pair]:
-        for before, now in zip(rows[pair[0]], rows[pair[1]], strict=True):
-            is_silent = before > 1 and not before & 1
-            if is_silent and before >> 1 in doomed and now > 1 and (may_match or not now & 1):
-                yield before >> 1, now >> 1
+        for earlier, later in zip(moves[pair[0]], moves[pair[1]], strict=True):
+            is_overrun = earlier > 1 and not earlier & 1 and earlier >> 1 in doomed
+            if is_overrun and later > 1 and (may_match or not later & 1):
+                yield earlier >> 1, later >> 1
 
     pairs = closure({(state, automaton.start) for state in overrunning}, following)
-    overruns = (pair for pair in pairs if pair[1] in doomed)
+    overruns = [pair for pair in pairs if pair[1] in doomed]
     arrows = {pair: set(following(pair, may_match=False)) for pair in overruns}
     try:
         TopologicalSorter(arrows).prepare()
@@ -213,25 +226,22 @@ def is_linear(automaton: Automaton) -> bool:
     return True
 
 
-def _silent(row: list[int]) -> Iterable[int]:
-    """Return the states after moves without a match."""
-    return (move >> 1 for move in row if move > 1 and not move & 1)
+def leading_to(targets: set[int], after: List[Iterable[int]]) -> set[int]:
+    """Return the states from which a path leads to one of `targets`.
 
-
-def _doomed(rows: Rows) -> set[int]:
-    """Return the states from which a search may end without a match."""
+    after: the next states of each state
+    """
     before = defaultdict[int, set[int]](set)
-    for state, row in enumerate(rows):
-        for following in _silent(row):
-            before[following].add(state)
-    ending = {state for state, row in enumerate(rows) if 0 in row}
-    return closure(ending, lambda state: before[state])
+    for state, next_states in enumerate(after):
+        for next_state in next_states:
+            before[next_state].add(state)
+    return closure(targets, before.__getitem__)
 
 
-def closure(result: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
+def closure(items: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
     """Return the items of a set and all items that follow them, directly or indirectly."""
-    result = set(result)
-    waiting = list(result)
+    result = set(items)
+    waiting = list(items)
     while waiting:
         for new in set(after(waiting.pop())) - result:
             result.add(new)

@@ -1,9 +1,9 @@
 """Find tokens that a pattern always splits, so that they never occur in encoded text.
 
-If a file does not name its pattern, its tokens reveal it: the right pattern splits few of them. A token may begin or
-end inside a character. A split can leave a token whole in two ways:
+If a file does not name its pattern, its tokens reveal it: the right pattern splits few of them. A
+token may begin or end inside a character. A split can leave a token whole in two ways:
 
-    in a match    if from some state the automaton reads the whole token, and can still reach the end of a match
+    in a match    if from some state the automaton reads all of it, and can still end a match
     in a gap      if nothing in the token matches
 """
 
@@ -11,164 +11,162 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.text.byte_alphabet import whole_characters
-from volt.text.patterns.automaton import closure
+from volt.text.byte_alphabet import INNER, whole_characters
+from volt.text.patterns.automaton import closure, leading_to
 from volt.text.patterns.splitter import Split, Splitter, WordCutter
 
 States = frozenset[int]
 Flags = NDArray[np.bool_]
-Longs = NDArray[np.int64]
-_INNER = bytes(range(0x80, 0xC0))  # the bytes of a character after its first
 
 
 def n_cut(tokens: Sequence[bytes], patterns: Mapping[str, tuple[Split, ...]]) -> dict[str, int]:
     """Return how many tokens each pattern splits. patterns: name → splits"""
     texts = TokenTexts.of(tokens)
-    cut_by = cache(partial(_cut, texts))
-    return {name: int(_any(map(cut_by, splits)).sum()) for name, splits in patterns.items()}
+    cut_by = lru_cache(None)(partial(_cut, texts))
+    result = dict[str, int]()
+    for name, splits in patterns.items():
+        is_cut = np.any([cut_by(split) for split in splits], axis=0)
+        result[name] = int(is_cut.sum())
+    return result
 
 
 def cut_tokens(tokens: Sequence[bytes], splits: Iterable[Split]) -> list[bytes]:
-    is_cut = _any(map(partial(_cut, TokenTexts.of(tokens)), splits))
+    texts = TokenTexts.of(tokens)
+    is_cut = np.any([_cut(texts, split) for split in splits], axis=0)
     return list(compress(tokens, is_cut))
 
 
 def leaves_gaps(split: Split) -> bool:
     """Check whether some text has characters outside all matches."""
-    return _ways(split).leave_gaps
-
-
-def _any(flags: Iterable[Flags]) -> Flags:
-    result: Flags = np.logical_or.reduce(list(flags))
-    return result
+    return _paths(split).leave_gaps
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TokenTexts:
-    texts: Sequence[str]  # the whole characters of each token; "" if it is not text
-    codes: NDArray[np.uint32]  # (n_characters,), their code points, token after token
-    starts: Longs  # (n_tokens,), where each token's characters start in `codes`
-    lengths: Longs  # (n_tokens,), the number of each token's characters; 0 if it is not text
-    order: Longs  # the indices of tokens, the longest first
-    behind_part: Flags  # whether part of a character precedes the whole characters
-    before_part: Flags  # whether part of a character follows them
+    """Tokens as text.
+
+    texts: the whole characters of each token; "" if it is not text
+    follows_part: (n_tokens,) bool, whether part of a character precedes the whole characters
+    precedes_part: (n_tokens,) bool, whether part of a character follows them
+    """
+
+    texts: Sequence[str]
+    follows_part: Flags
+    precedes_part: Flags
 
     @classmethod
     def of(cls, tokens: Sequence[bytes]) -> TokenTexts:
-        bare = [token.lstrip(_INNER) for token in tokens]
+        bare = [token.lstrip(INNER) for token in tokens]
         texts = [whole_characters(token) or "" for token in bare]
-        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-        return cls(
-            texts,
-            np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32),
-            np.cumsum(lengths) - lengths,
-            lengths,
-            np.argsort(-lengths, kind="stable"),
-            np.array(
-                [len(rest) < len(token) for rest, token in zip(bare, tokens, strict=True)], np.bool_
-            ),
-            np.array(
-                [len(text.encode()) < len(rest) for rest, text in zip(bare, texts, strict=True)],
-                np.bool_,
-            ),
-        )
+        token_lengths = np.array(list(map(len, tokens)))
+        bare_lengths = np.array(list(map(len, bare)))
+        text_lengths = np.array([len(text.encode()) for text in texts])
+        return cls(texts, bare_lengths < token_lengths, text_lengths < bare_lengths)
+
+    def reversed(self) -> TokenTexts:
+        texts = [text[::-1] for text in self.texts]
+        return TokenTexts(texts, self.precedes_part, self.follows_part)
 
 
 def _cut(texts: TokenTexts, split: Split) -> Flags:
-    ways = _ways(split)
-    cut = (texts.lengths > 0) & ~ways.match(texts, Splitter.of(split).tables.classes[texts.codes])
-    if ways.leave_gaps:  # if nothing in a token matches, all of it may be in a gap
+    paths = _paths(split)
+    if split.from_end:
+        texts = texts.reversed()
+    cut = ~paths.match(texts)
+    if paths.leave_gaps:  # if nothing in a token matches, all of it may be in a gap
         forwards = Splitter.of(replace(split, from_end=False))
-        matches = WordCutter(forwards, is_bytes=False, matches_only=True, reads_marks=False)
+        matches = WordCutter(forwards, is_bytes=True, matches_only=True)
         doubtful = list(compress(texts.texts, cut))
-        if split.from_end:
-            doubtful = [text[::-1] for text in doubtful]
         cut[cut] = [words != "" for words in matches.cut_texts(doubtful)]
     return cut
 
 
 @lru_cache(maxsize=64)
-def _ways(split: Split) -> _Ways:
-    return _Ways(Splitter.of(split))
+def _paths(split: Split) -> _Paths:
+    return _Paths(Splitter.of(split))
 
 
-class _Ways:
+class _Paths:
     """The paths through one split's automaton, from all its states at once."""
 
     def __init__(self, splitter: Splitter) -> None:
-        self._end = splitter.tables.end
-        moves = splitter.tables.moves.reshape(-1, self._end + 1)
+        tables = splitter.tables
+        width = tables.end + 1
+        moves = tables.moves.reshape(-1, width)
+        self._end = tables.end
+        self._classes = tables.classes
         self._ends_match: list[list[int]] = (moves & 1).tolist()
-        self._next: list[list[int]] = (moves // 2 // (self._end + 1)).tolist()
+        self._next: list[list[int]] = (moves // (2 * width)).tolist()
         self._start = splitter.automata[0].start
-        self._is_backward = splitter.splits[0].from_end
-        self._inner = frozenset(closure(self._after(self._start), self._after))  # inside a match
-        self._hopeful = self._before_matches()
 
-    def _before_matches(self) -> States:
-        """Return the states from which a search can reach the end of a match."""
-        states = {self._start, *self._inner}
-        result = set[int]()
-        more = {state for state in states if any(self._ends_match[state])}
-        while more:
-            result |= more
-            states -= more
-            more = {state for state in states if not result.isdisjoint(self._next[state])}
-        return frozenset(result)
+        self._inside = frozenset(closure(self._after(self._start), self._after))  # inside a match
+        matching = {state for state, row in enumerate(self._ends_match) if any(row)}
+        self._hopeful = leading_to(matching, self._next)  # a match may end there, or later
 
     def _after(self, state: int) -> set[int]:
-        return set(self._next[state][: self._end]) - {0}
+        return self._read([state], range(self._end)) - {0}
+
+    def _read(self, states: Iterable[int], columns: Iterable[int]) -> set[int]:
+        """Return the states after a character of any of these classes."""
+        rows = [self._next[state] for state in states]
+        return {row[column] for column in columns for row in rows}
 
     @property
     def leave_gaps(self) -> bool:
-        def open_ways(state: int) -> set[int]:
-            ways = list(zip(self._next[state], self._ends_match[state], strict=True))
-            if state == self._start:  # the text cannot end there
-                ways.pop()
-            return {following for following, ends_match in ways if not ends_match}
+        def without_match(state: int) -> set[int]:
+            result = set[int]()
+            for column, ends_match in enumerate(self._ends_match[state]):
+                is_empty = state == self._start and column == self._end  # no text is empty
+                if not ends_match and not is_empty:
+                    result.add(self._next[state][column])
+            return result
 
-        return 0 in closure({self._start}, open_ways)
+        return 0 in closure({self._start}, without_match)
 
-    def match(self, texts: TokenTexts, columns: NDArray[np.uint8]) -> Flags:
-        """Return which tokens are part of a match. columns: (n_characters,) uint8, the class of each character."""
-        names, moves = self._all_at_once
-        after = texts.behind_part
-        before = texts.before_part
-        step = 1
-        place = texts.starts
-        if self._is_backward:
-            after, before = before, after
-            step = -1
-            place = place + texts.lengths - 1
-        state = np.where(after, names[self._inner], names[self._inner | {self._start}])
-        for done in range(int(texts.lengths.max(initial=0))):
-            going = texts.order[: np.count_nonzero(texts.lengths > done)]
-            state[going] = moves[state[going], columns[place[going] + step * done]]
-        hope = np.array([not states.isdisjoint(self._hopeful) for states in names])
-        hope_inside = np.array(
-            [not self._read(states, range(self._end)).isdisjoint(self._hopeful) for states in names]
-        )
-        return np.where(before, hope_inside[state], hope[state])
+    def match(self, tokens: TokenTexts) -> Flags:
+        """Return which tokens are part of a match.
 
-    def _read(self, states: States, columns: Iterable[int]) -> States:
-        return frozenset(self._next[state][column] for column in columns for state in states) - {0}
+        Tokens that are not text count as part of one.
+        """
+        codes = np.frombuffer("".join(tokens.texts).encode("utf-32-le"), np.uint32)
+        columns = self._classes[codes]
+        lengths = np.fromiter(map(len, tokens.texts), np.int64, len(tokens.texts))
+        starts = np.cumsum(lengths) - lengths
+
+        names, moves = self._sets_of_states
+        anywhere = names[self._inside | {self._start}]
+        reached = np.where(tokens.follows_part, names[self._inside], anywhere)
+        for done in range(int(lengths.max(initial=0))):
+            unfinished = np.flatnonzero(lengths > done)
+            read = columns[starts[unfinished] + done]
+            reached[unfinished] = moves[reached[unfinished], read]
+
+        hope = list[bool]()
+        hope_inside = list[bool]()
+        for states in names:
+            after = self._read(states, range(self._end))
+            hope.append(not self._hopeful.isdisjoint(states))
+            hope_inside.append(not self._hopeful.isdisjoint(after))
+        ends_inside = tokens.precedes_part
+        is_match = np.where(ends_inside, np.array(hope_inside)[reached], np.array(hope)[reached])
+        return np.asarray(is_match | (lengths == 0))
 
     @cached_property
-    def _all_at_once(self) -> tuple[dict[States, int], NDArray[np.int32]]:
+    def _sets_of_states(self) -> tuple[dict[States, int], NDArray[np.int32]]:
         """Sets of states → their numbers, and the next set for each class, (n_sets, n_classes)."""
-        waiting = list(dict.fromkeys([self._inner, self._inner | {self._start}]))
+        waiting = list(dict.fromkeys([self._inside, self._inside | {self._start}]))
         names = {states: number for number, states in enumerate(waiting)}
         rows = list[list[int]]()
         for states in waiting:
             row = list[int]()
             for column in range(self._end):
-                after = self._read(states, [column])
+                after = frozenset(self._read(states, [column]) - {0})
                 if after not in names:
                     names[after] = len(names)
                     waiting.append(after)

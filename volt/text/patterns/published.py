@@ -1,4 +1,4 @@
-"""Splits ⇄ the name under which a vocabulary's file stores them; and short names of published splits.
+"""Convert splits to names, which vocabularies store, and back; list published splits.
 
     split:PATTERN     one split
     splits:JSON       several splits: a list of patterns; {"pattern": …, "from_end": true} reads backwards
@@ -78,7 +78,7 @@ def _of_llama(*, word: str = r"\p{L}", numbers: str, others: str = r"\s\p{L}\p{N
 def _of_o200k(
     *, behind_word: str = "", but: str = "", numbers: str, behind_others: str = r"[\r\n/]*"
 ) -> str:
-    """Return the pattern of words (capitals, then small letters), numbers, other symbols, and white space.
+    """Return a pattern of words (capitals, then small letters), numbers, symbols and white space.
 
     but: the end of both classes of letters, such as "&&[^…]" to exclude some
     """
@@ -127,7 +127,9 @@ def named_splitter(name: str) -> Splitter:
 
 
 BYTES = "bytes+"
-_ONE, _SEVERAL, _MATCHES = "split:", "splits:", "matches:"
+_ONE = "split:"
+_SEVERAL = "splits:"
+_MATCHES = "matches:"
 _WORD = re.compile(r"[\w.-]+")
 
 
@@ -140,9 +142,12 @@ def drops_rest(name: str) -> bool:
 
 
 def declared(pattern: str, *, is_bytes: bool = False) -> str:
-    r"""Return the name to save for a published pattern or a regular expression. Raises ConfigError if it is neither."""
-    if pattern == "gpt2":
-        return "bytes" if is_bytes else "gpt2"  # pre-tokenizers that split the same way, but faster
+    r"""Return the name to save for a published pattern or a regular expression.
+
+    Raises ConfigError if it is neither.
+    """
+    if pattern == "gpt2":  # these pre-tokenizers split the same way, but faster
+        return "bytes" if is_bytes else "gpt2"
     if pattern not in NAMED and _WORD.fullmatch(pattern):
         start = pattern.lower()
         near = [name for name in NAMED if name.startswith(start)]
@@ -150,9 +155,8 @@ def declared(pattern: str, *, is_bytes: bool = False) -> str:
         hint = "choose from"
         if near:
             hint = f"did you mean {' or '.join(near)}? The patterns are"
-        raise ConfigError(
-            f"no pattern is called {pattern!r}; {hint} {', '.join(NAMED)}, or give a regex"
-        )
+        names = ", ".join(NAMED)
+        raise ConfigError(f"no pattern is called {pattern!r}; {hint} {names}, or give a regex")
     name = name_of(NAMED.get(pattern, (Split(pattern),)))
     if is_bytes:
         name = BYTES + name
@@ -161,7 +165,7 @@ def declared(pattern: str, *, is_bytes: bool = False) -> str:
 
 
 def of_matches(name: str) -> str:
-    """Convert the name of one forward split, "split:…", to the name that drops text between its matches.
+    """Convert the name "split:…" to the name that drops text between the matches.
 
     >>> of_matches("bytes+split:[a-z]+")
     'bytes+matches:[a-z]+'
@@ -170,13 +174,18 @@ def of_matches(name: str) -> str:
 
 
 def splits_of(name: str) -> tuple[Split, ...]:
-    """Parse the split patterns encoded in a pre-tokenizer's name. Raises ConfigError if the name is malformed."""
+    """Parse the split patterns encoded in a pre-tokenizer's name.
+
+    Raises ConfigError if the name is malformed.
+    """
     kind, _, content = name.removeprefix(BYTES).partition(":")
     if f"{kind}:" in (_ONE, _MATCHES):
         return (Split(content),)
     try:
-        rows: Any = json.loads(content) if content.lstrip().startswith("[") else None
-        return tuple(Split(row) if isinstance(row, str) else Split(**row) for row in rows)
+        rows: Any = json.loads(content)
+        if not isinstance(rows, list):
+            raise TypeError
+        return tuple(map(_split_of, rows))
     except (ValueError, RecursionError, TypeError):
         raise ConfigError(
             f"pre-tokenizer {quoted(name, 200)}: a JSON list of patterns must follow {_SEVERAL!r}, as in "
@@ -184,17 +193,27 @@ def splits_of(name: str) -> tuple[Split, ...]:
         ) from None
 
 
+def _split_of(row: Any) -> Split:
+    return Split(row) if isinstance(row, str) else Split(**row)
+
+
 def name_of(splits: tuple[Split, ...]) -> str:
     """Return the name that stands for these splits: the inverse of `splits_of`."""
-    if len(splits) == 1 and not splits[0].from_end:
+    rows: list[Any] = [split.pattern for split in splits]
+    for place, split in enumerate(splits):
+        if split.from_end:
+            rows[place] = asdict(split)
+    if len(rows) == 1 and not splits[0].from_end:
         return _ONE + splits[0].pattern
-    rows = [asdict(split) if split.from_end else split.pattern for split in splits]
     return _SEVERAL + json.dumps(rows, ensure_ascii=False)
 
 
 @lru_cache(maxsize=64)
 def cutter_of(name: str) -> WordCutter:
-    """Return the cutter for the name of a pre-tokenizer, or "bytes". Raises ConfigError if it is invalid."""
+    """Return the cutter for the name of a pre-tokenizer, or "bytes".
+
+    Raises ConfigError if it is invalid.
+    """
     splits = NAMED["gpt2"] if name == "bytes" else splits_of(name)
     splitter = Splitter.of(*splits)
     if not splitter.is_linear:
@@ -202,20 +221,24 @@ def cutter_of(name: str) -> WordCutter:
             f"pre-tokenizer {quoted(name, 500)}: on some texts it reads far beyond the ends of its matches, in time "
             "quadratic in the length of a line; bound the repetition, as in a{1,20}b|a for a*b|a"
         )
-    drops = drops_rest(name)
     is_bytes = name == "bytes" or name.startswith(BYTES)
-    return WordCutter.of(splitter, is_bytes=is_bytes, matches_only=drops, parts_users=drops)
+    drops = drops_rest(name)
+    return WordCutter(splitter, is_bytes=is_bytes, matches_only=drops, parts_users=drops)
 
 
 @lru_cache(maxsize=64)
 def cutter_of_regex(pattern: str) -> WordCutter | None:
-    """Return a cutter into the matches of a Rust regex; None if VOLT's engine might match differently, or take long."""
+    """Return a cutter into the matches of a Rust regex.
+
+    None if VOLT's engine might match differently, or take long.
+    """
     try:
         splitter = Splitter.of(Split(pattern))
-        is_linear = splitter.is_linear
+        if not splitter.is_linear:
+            return None
     except ConfigError:
         return None
     for node in nodes_of(parse(pattern)):
         if isinstance(node, Repetition) and node.possessive:  # not Rust's a++
             return None
-    return WordCutter.of(splitter, matches_only=True) if is_linear else None
+    return WordCutter(splitter, matches_only=True)

@@ -4,10 +4,10 @@ r"""A regular expression → its tree. Supported:
     xy   x|y   (x)   (?:x)   (?i:x)    x, then y; x or else y; groups; x in upper or lower case
     x?   x*   x+   x{2}  x{2,}  x{2,3} as many repetitions as possible
     c?+  c*+  c++  c{2,3}+             the same, without trying fewer; c stands for one character
-    (?=c)  (?!c)  $  \z                tests of the following text: c, anything but c, nothing (both $ and \z)
+    (?=c)  (?!c)  $  \z                tests of the following text: c, anything but c, nothing
 
-Other syntax raises an error, as does syntax on which engines differ, such as "[:" or "--" inside a class. "$"
-matches only at the end of the text; "{2,3}+" is possessive, as in tiktoken's engine.
+Other syntax raises an error, as does syntax on which engines differ, such as "[:" or "--" inside a
+class. "$" matches only at the end of the text; "{2,3}+" is possessive, as in tiktoken's engine.
 
 >>> parse("b|(?>c)")
 Traceback (most recent call last):
@@ -58,9 +58,10 @@ class PatternReader:
         return self.pattern.startswith(texts, self.place)
 
     def take(self, text: str) -> bool:
-        result = self.sees(text)
-        self.place += result * len(text)
-        return result
+        if not self.sees(text):
+            return False
+        self.place += len(text)
+        return True
 
     def take_match(self, expression: str) -> re.Match[str] | None:
         match = re.compile(expression).match(self.pattern, self.place)
@@ -78,10 +79,10 @@ class PatternReader:
 
     def refusal(self, fault: str, remedy: str, *, start: int | None = None) -> ConfigError:
         """Return the error about the pattern at `start`, by default the current place."""
-        place = self.place if start is None else start
-        return ConfigError(
-            f"pattern {quoted(self.pattern, 500)}, character {place + 1}: {fault}; {remedy}"
-        )
+        if start is None:
+            start = self.place
+        pattern = quoted(self.pattern, 500)
+        return ConfigError(f"pattern {pattern}, character {start + 1}: {fault}; {remedy}")
 
     @contextmanager
     def inside(self, kind: str, remedy: str) -> Iterator[None]:
@@ -149,9 +150,11 @@ def _parse_item(cursor: PatternReader) -> CharacterSet:
 
 
 def _only(characters: CharacterSet) -> str | None:
-    for edge in characters.edges[:1]:
-        if CharacterSet.of(chr(edge)) == characters:
-            return chr(edge)
+    """Return the character of a set of one."""
+    if characters.edges:
+        character = chr(characters.edges[0])
+        if CharacterSet.of(character) == characters:
+            return character
     return None
 
 
@@ -176,8 +179,7 @@ def _parse_escape(cursor: PatternReader) -> CharacterSet:
         return CharacterSet.of(chr(code))
     name = cursor.next()
     if name in _SETS:
-        inside = matched(f"\\{name.lower()}")
-        return inside if name.islower() else ~inside
+        return matched(f"\\{name}")
     if name.isalnum() and name not in _CONTROLS:
         raise cursor.refusal(
             f"\\{name} has no meaning here",
@@ -251,14 +253,18 @@ def _parse_choice(cursor: PatternReader) -> Node:
     parts = [_parse_sequence(cursor)]
     while cursor.take("|"):
         parts.append(_parse_sequence(cursor))
-    return Alternation(tuple(parts)) if len(parts) > 1 else parts[0]
+    if len(parts) == 1:
+        return parts[0]
+    return Alternation(tuple(parts))
 
 
 def _parse_sequence(cursor: PatternReader) -> Node:
     parts = list[Node]()
     while not cursor.is_at_end and not cursor.sees("|", ")"):
         parts.append(_parse_repeat(cursor))
-    return Sequence(tuple(parts)) if len(parts) != 1 else parts[0]
+    if len(parts) == 1:
+        return parts[0]
+    return Sequence(tuple(parts))
 
 
 def _parse_repeat(cursor: PatternReader) -> Node:
@@ -320,7 +326,9 @@ def _parse_counts(cursor: PatternReader) -> tuple[int, int | None] | None:
             f"write {{m,n}} with m ≤ n and n from 1 to {MOST_TIMES:,}",
             start=place,
         )
-    return least, None if match[2] and not match[3] else most
+    if match[2] and not match[3]:
+        return least, None
+    return least, most
 
 
 def _parse_part(cursor: PatternReader) -> Node:
@@ -366,14 +374,19 @@ def _parse_inside(cursor: PatternReader, start: int) -> Node:
 def _look_ahead(seen: Node, negated: bool, cursor: PatternReader, start: int) -> Ahead:
     characters = NOTHING
     at_end = False
-    for part in seen.parts if isinstance(seen, Alternation) else (seen,):
+    parts: tuple[Node, ...] = (seen,)
+    if isinstance(seen, Alternation):
+        parts = seen.parts
+    for part in parts:
         if not isinstance(part, CharClass | Ahead):
             raise cursor.refusal(
                 "this looks ahead at more than one character", _ONE_AHEAD, start=start
             )
         characters |= part.characters
         at_end |= isinstance(part, Ahead) and part.at_end
-    return Ahead(~characters, not at_end) if negated else Ahead(characters, at_end)
+    if negated:
+        return Ahead(~characters, not at_end)
+    return Ahead(characters, at_end)
 
 
 def sets_of(node: Node) -> list[CharacterSet]:

@@ -1,14 +1,15 @@
-r"""Sets of characters, the classes of characters that they distinguish, and the tree of a parsed pattern.
+r"""Represent sets of characters, the classes that they distinguish, and parsed patterns.
 
 A set is the code points at which membership changes:
 
     {"a", "b", "c", "x"}  =  edges (97, 100, 120, 121);  c is in the set if the number of edges ≤ c is odd
 
-Properties such as \p{Lu} and case folding come from Rust's regex, the engine of VOLT's other patterns and of tiktoken,
-so that all use the same version of Unicode.
+Properties such as \p{Lu} and case folding come from Rust's regex, the engine of VOLT's other
+patterns and of tiktoken, so that all use the same version of Unicode.
 
-Characters that belong to the same sets form a class. For example, [a-y]+|b has three classes: b, the other letters up
-to y, and all else. A set becomes a bit mask of its classes, with a further bit for the end of the text.
+Characters that belong to the same sets form a class. For example, [a-y]+|b has three classes: b,
+the other letters up to y, and all else. A set becomes a bit mask of its classes, with a further bit
+for the end of the text.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 
 from volt.errors import ConfigError
 from volt.fork_guard import about_to_use_polars
+from volt.text.white_space import bits_of
 
+Codes: TypeAlias = NDArray[np.int64]
 N_CHARACTERS = 0x110000
 # The engine's properties do not tell the characters in one of these ranges apart, so it classifies only the first of
 # each: ideographs as old as their block, planes (or most of one) without assigned characters, and private planes.
@@ -52,88 +54,103 @@ class CharacterSet:
 
     @classmethod
     def between(cls, first: str, last: str) -> CharacterSet:
-        after = ord(last) + 1
-        return cls((ord(first), after) if after < N_CHARACTERS else (ord(first),))
+        return cls.from_edges(np.array([ord(first), ord(last) + 1]))
 
     @classmethod
     def of(cls, character: str) -> CharacterSet:
         return cls.between(character, character)
 
+    @classmethod
+    def from_edges(cls, edges: Codes) -> CharacterSet:
+        """Return the set with these edges, without the edge after the last of all characters."""
+        return cls(tuple(edges[edges < N_CHARACTERS].tolist()))
+
     def holds(self, codes: NDArray[Any]) -> NDArray[np.bool_]:
-        return np.asarray(
-            np.searchsorted(np.array(self.edges, np.int64), codes, side="right") % 2 == 1
-        )
+        """Return whether the set contains each of these code points."""
+        edges = np.array(self.edges, np.int64)
+        n_changes = np.searchsorted(edges, codes, side="right")
+        return np.asarray(n_changes % 2 == 1)
 
     def __contains__(self, character: str) -> bool:
         return bool(self.holds(np.array(ord(character))))
 
     def __invert__(self) -> CharacterSet:
-        return CharacterSet(self.edges[1:] if self.edges[:1] == (0,) else (0, *self.edges))
+        if self.edges[:1] == (0,):
+            return CharacterSet(self.edges[1:])
+        return CharacterSet((0, *self.edges))
 
     def __or__(self, other: CharacterSet) -> CharacterSet:
-        return _joined(self, other)
+        return _union(self, other)
 
     def __and__(self, other: CharacterSet) -> CharacterSet:
         return ~(~self | ~other)
 
     def folded(self) -> CharacterSet:
-        """Return the set with all characters that differ from its members only by case (simple case folding)."""
-        import polars as pl
-
+        """Return the set with all characters that differ only by case (simple case folding)."""
         codes, text = _cased()
         own = codes[self.holds(codes)]
         if not own.size:
             return self
-        about_to_use_polars()
-        class_of_own = "".join(rf"\x{{{code:X}}}" for code in own.tolist())
-        characters = pl.Series([text]).str.extract_all(f"(?i:[{class_of_own}])").item()
-        alike = np.array(list(map(ord, characters)), np.int64)
-        edges, n = np.unique(np.concatenate([alike, alike + 1]), return_counts=True)
-        return self | CharacterSet(tuple(edges[n == 1].tolist()))
+        members = "".join(rf"\x{{{code:X}}}" for code in own.tolist())
+        alike = np.array(list(map(ord, _found(f"(?i:[{members}])", text))), np.int64)
+        edges, n_times = np.unique([alike, alike + 1], return_counts=True)
+        return self | CharacterSet.from_edges(edges[n_times == 1])
 
 
 NOTHING = CharacterSet()
 
 
 @lru_cache(maxsize=256)
-def matched(expression: str) -> CharacterSet:
-    """Return the set that a class in the engine's syntax matches. Raises polars.exceptions.ComputeError if invalid."""
-    import polars as pl
-
-    about_to_use_polars()
-    codes, text = _asked()
-    runs = pl.Series([text]).str.extract_all(f"(?s:{expression})+").item()
-    ends = np.array([(ord(run[0]), ord(run[-1])) for run in runs], np.int64).reshape(-1, 2)
-    ends[:, 1] = codes[np.searchsorted(codes, ends[:, 1]) + 1]
-    edges = ends.reshape(-1)
-    return CharacterSet(tuple(edges[edges < N_CHARACTERS].tolist()))
-
-
-@cache
-def _asked() -> tuple[NDArray[np.int64], str]:
-    """Return the characters that the engine classifies, as code points followed by 0x110000, and as a string."""
-    requested = np.ones(N_CHARACTERS + 1, np.bool_)
-    for start, end in _ALIKE:
-        requested[start + 1 : end] = False
-    requested[_SURROGATES] = False
-    codes = np.flatnonzero(requested)
-    return codes, codes[:-1].astype("<u4").tobytes().decode("utf-32-le")
-
-
-@cache
-def _cased() -> tuple[NDArray[np.int64], str]:
-    """Return the characters that case folding relates to others, as code points and as a string."""
-    edges = matched(r"[\p{CWCM}\p{CWCF}]").edges
-    codes = np.concatenate(list(map(np.arange, edges[::2], edges[1::2])))
-    return codes, codes.astype("<u4").tobytes().decode("utf-32-le")
+def _union(one: CharacterSet, other: CharacterSet) -> CharacterSet:
+    edges = np.array(sorted({*one.edges, *other.edges}), np.int64)
+    is_inside = one.holds(edges) | other.holds(edges)
+    changes = np.diff(is_inside, prepend=False)
+    return CharacterSet.from_edges(edges[changes])
 
 
 @lru_cache(maxsize=256)
-def _joined(one: CharacterSet, other: CharacterSet) -> CharacterSet:
-    edges = np.union1d(np.array(one.edges, np.int64), np.array(other.edges, np.int64))
-    is_inside = one.holds(edges) | other.holds(edges)
-    changes = np.diff(is_inside, prepend=False)
-    return CharacterSet(tuple(edges[changes].tolist()))
+def matched(expression: str) -> CharacterSet:
+    """Return the set that a class in the engine's syntax matches.
+
+    Raises polars.exceptions.ComputeError if it is invalid.
+    """
+    codes, text = _representatives()
+    runs = _found(f"(?s:{expression})+", text)
+    first = np.array([ord(run[0]) for run in runs], np.int64)
+    last = np.array([ord(run[-1]) for run in runs], np.int64)
+    after = codes[np.searchsorted(codes, last) + 1]
+    return CharacterSet.from_edges(np.stack([first, after], axis=1).reshape(-1))
+
+
+def _found(expression: str, text: str) -> list[str]:
+    """Return the matches of a regex of the engine."""
+    import polars as pl
+
+    about_to_use_polars()
+    return list(pl.Series([text]).str.extract_all(expression).item())
+
+
+@cache
+def _representatives() -> tuple[Codes, str]:
+    """Return characters to classify, as code points followed by 0x110000, and as a string."""
+    is_classified = np.ones(N_CHARACTERS + 1, np.bool_)
+    for start, end in _ALIKE:
+        is_classified[start + 1 : end] = False
+    is_classified[_SURROGATES] = False
+    codes = np.flatnonzero(is_classified)
+    return codes, _text_of(codes[:-1])
+
+
+@cache
+def _cased() -> tuple[Codes, str]:
+    """Return the characters that case folding relates to others, as code points and as a string."""
+    every = np.arange(N_CHARACTERS)
+    codes = every[matched(r"[\p{CWCM}\p{CWCF}]").holds(every)]
+    return codes, _text_of(codes)
+
+
+def _text_of(codes: Codes) -> str:
+    return codes.astype("<u4").tobytes().decode("utf-32-le")
 
 
 MOST_CLASSES = 255  # a class is one byte
@@ -154,13 +171,19 @@ class Alphabet:
 
     @classmethod
     def of(cls, sets: Iterable[CharacterSet]) -> Alphabet:
-        """Return the fewest classes that tell these sets apart. Raises ConfigError for more than 255."""
+        """Return the fewest classes that tell these sets apart.
+
+        Raises ConfigError for more than 255.
+        """
         sets = list(dict.fromkeys(sets))
-        edges = chain.from_iterable(characters.edges for characters in sets)
-        starts = np.array(sorted({0, *edges}), np.int64)
-        inside = np.array([characters.holds(starts) for characters in sets], np.bool_)
+        edges = {0}.union(*(characters.edges for characters in sets))
+        starts = np.array(sorted(edges), np.int64)
+        membership = np.zeros((len(sets), len(starts)), np.bool_)
+        for row, characters in enumerate(sets):
+            membership[row] = characters.holds(starts)
+
         # Ranges that are in the same sets are equal columns.
-        bits = np.packbits(inside.reshape(len(sets), len(starts)), axis=0)
+        bits = np.packbits(membership, axis=0)
         _, first, classes = np.unique(bits, axis=1, return_index=True, return_inverse=True)
         if len(first) > MOST_CLASSES:
             raise ConfigError(
@@ -179,12 +202,12 @@ class Alphabet:
 
     def columns(self, characters: CharacterSet) -> int:
         """Return the bit mask of a set's classes."""
-        inside = np.packbits(characters.holds(self.examples), bitorder="little")
-        return int.from_bytes(inside.tobytes(), "little")
+        return bits_of(np.flatnonzero(characters.holds(self.examples)).tolist())
 
     def table(self, renamed: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return the class of every character, (0x110000,) uint8, with class i called renamed[i]."""
-        return np.repeat(renamed[self.classes], np.diff(self.starts, append=N_CHARACTERS))
+        """Return the class of every character, (0x110000,), with class i called renamed[i]."""
+        range_lengths = np.diff(self.starts, append=N_CHARACTERS)
+        return np.repeat(renamed[self.classes], range_lengths)
 
 
 @dataclass(frozen=True, slots=True)

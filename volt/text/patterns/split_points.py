@@ -1,9 +1,10 @@
-r"""Points where a text may be divided into units: each unit, split alone, gives the words that it has in the text.
+r"""Divide a text into units: each, split alone, has the same words as in the text.
 
     It's so;\n\n x = 1      the text
     It's| so;\n\n| x| =| 1   its units for cl100k; each but the first begins with white space
 
-Dividing is safe between a character x and white space b (a "break") if the automata show three facts:
+Dividing is safe between a character x and white space b (a "break") if the automata show three
+facts:
 
     no search continues from x to b                the moves after x are equal for b and for the end of the text
     each search from b matches                     otherwise, unmatched text could extend over the point
@@ -14,26 +15,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.text.patterns.automaton import closure
 from volt.text.white_space import WHITE_SPACE, ascii_bytes, bits_of
 
 if TYPE_CHECKING:
     from volt.kernels.regex_cutting import SplitTables
 
-Rows = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SplitPoints:
-    """How a text may be divided into units. A class of characters has one of these effects on a break after it:
+    """How a text may be divided into units.
+
+    A class of characters has one of these effects on a break after it:
     PARTS       the unit ends before the break
     CARRIES     the unit takes all clinging breaks that follow, and ends after these
     JOINS       the unit extends over clinging breaks to the next text and breaks
-    LASTS       white space: if one break and then text follow, or the text ends, the unit has the words it has alone
+    LASTS       white space: before one break and text, the unit has the words it has alone
     DEPENDS     white space: the words of the unit depend on the text after it
     """
 
@@ -43,7 +47,7 @@ class SplitPoints:
     alone: bool  # whether each word of a unit would be one word if it were the whole text
 
     def with_ends_inside(self) -> SplitPoints:
-        """Return split points for texts with user tokens: for the splits, the text ends before each of these."""
+        """Return split points for texts with user tokens, before each of which a text ends."""
         from volt.kernels.pretokenize import CARRIES, DEPENDS, JOINS, LASTS
 
         kinds = self.kinds.copy()
@@ -52,126 +56,133 @@ class SplitPoints:
         return replace(self, kinds=kinds)
 
 
-def parting_of(tables: SplitTables, *, matches_only: bool = False) -> SplitPoints | None:
+def find_split_points(tables: SplitTables, *, matches_only: bool = False) -> SplitPoints | None:
     """Return the split points of these splits; None if not even spaces separate units.
 
+    matches_only: whether text between matches is dropped
+
     >>> from volt.text.patterns.published import named_splitter
-    >>> parting_of(named_splitter("digits3").tables) is None  # text between digits may contain any white space
+    >>> find_split_points(named_splitter("digits3").tables) is None  # a word may contain spaces
     True
     """
-    moves = _Moves(tables, matches_only)
-    breaks = filter(moves.begins_words, ascii_bytes(WHITE_SPACE))
-    safe = {byte: moves.parts(byte) for byte in breaks}
-    free = [byte for byte, parts in safe.items() if parts[moves.holds_text].all()]
+    from volt.kernels.pretokenize import CARRIES, DEPENDS, JOINS, LASTS, PARTS
+
+    searches = _Searches(tables)
+    stops = dict[int, Flags]()
+    for byte in ascii_bytes(WHITE_SPACE):
+        if searches.begin_words(byte, matches_only=matches_only):
+            stops[byte] = searches.stop_at(byte)
+
+    free = [byte for byte, flags in stops.items() if flags[searches.holds_text].all()]
     if ord(" ") not in free:
         return None
     letter = tables.classes[ord("a")]
-    clinging = [byte for byte, parts in safe.items() if byte not in free and parts[letter]]
-    kinds = [moves.kind(number, safe, free, clinging) for number in range(tables.end)]
-    alone = moves.leave_words_alone
-    breaks_of_units = bits_of(free + clinging)
-    return SplitPoints(breaks_of_units, bits_of(clinging), np.array(kinds, np.uint8), alone)
+    clinging = [byte for byte, flags in stops.items() if flags[letter] and byte not in free]
+
+    stops_at_all = np.all(list(stops.values()), axis=0)
+    stops_at_free = np.all([stops[byte] for byte in free], axis=0)
+    kinds = np.full(tables.end, PARTS, np.uint8)
+    kinds[~stops_at_all] = JOINS
+    kinds[~stops_at_free] = DEPENDS
+    alone = False
+    if searches.is_single:
+        alone = searches.leave_words_alone(matches_only=matches_only)
+        for number in np.flatnonzero(kinds == JOINS).tolist():
+            if searches.carry(number, free, clinging):
+                kinds[number] = CARRIES
+        for number in np.flatnonzero(kinds == DEPENDS).tolist():
+            if searches.last(number, free):
+                kinds[number] = LASTS
+    return SplitPoints(bits_of(free + clinging), bits_of(clinging), kinds, alone)
 
 
-class _Moves:
-    """The moves of all splits: a row for each state.
+class _Searches:
+    """The moves of all splits: matrices with a row for each state and a column for each class.
 
-    of: (n_rows, n_columns) int64, the moves: 2 · (the next row) + (1 if a match ends here)
+    following: the row of the next state; row 0 has no moves
+    ends_match: whether a match ends before the character
+    stops: whether the search does the same as at the end of the text
     """
 
-    def __init__(self, tables: SplitTables, matches_only: bool) -> None:
+    def __init__(self, tables: SplitTables) -> None:
         width = tables.end + 1
-        flat = tables.moves.astype(np.int64)
-        self.of: Rows = ((flat >> 1) // width * 2 + (flat & 1)).reshape(-1, width)
-        self.classes = tables.classes
+        moves = tables.moves.reshape(-1, width)
         self.end = tables.end
-        self.matches_only = matches_only
-        is_backward = tables.splits & 1 == 1
-        self.starts = ((tables.splits >> 1) // width)[~is_backward]
-        self.backwards = bool(is_backward.any())
-        self.is_one = len(tables.splits) == 1 and not self.backwards
+        self.classes = tables.classes
+        self.following = moves // (2 * width)
+        self.ends_match = moves & 1 == 1
+        self.stops = moves == moves[:, [self.end]]
+
+        forward = tables.splits[tables.splits & 1 == 0]
+        self.starts = forward // (2 * width)
+        self.has_backward = len(forward) < len(tables.splits)
+        self.is_single = len(forward) == len(tables.splits) == 1
 
     @cached_property
-    def holds_text(self) -> NDArray[np.bool_]:
-        """(n_classes,) bool, the classes that contain more than white space."""
-        n_characters = np.bincount(self.classes, minlength=self.end)
+    def holds_text(self) -> Flags:
+        """(n_classes,), the classes that contain more than white space."""
         white_space = self.classes[list(map(ord, WHITE_SPACE))]
-        return np.asarray(n_characters > np.bincount(white_space, minlength=self.end))
+        n_white = np.bincount(white_space, minlength=self.end)
+        return np.asarray(np.bincount(self.classes, minlength=self.end) > n_white)
 
-    def rows_after(self, number: int) -> Rows:
-        rows = np.unique(self.of[:, number] >> 1)
+    @cached_property
+    def is_sure(self) -> Flags:
+        """(n_rows,), the rows from which every search finds a match."""
+        result = np.arange(len(self.following)) > 0
+        while True:
+            sure = result & (self.ends_match | result[self.following]).all(axis=1)
+            if np.array_equal(sure, result):
+                return result
+            result = sure
+
+    def rows_after(self, number: int) -> NDArray[Any]:
+        """Return the rows that searches can be in after a character of a class."""
+        rows = np.unique(self.following[:, number])
         return rows[rows > 0]
 
-    def _alike(self, rows: Rows, byte: int) -> bool:
-        """Check whether white space has the same moves in these rows as the end of the text: then searches stop."""
-        return bool((self.of[rows, self.classes[byte]] == self.of[rows, self.end]).all())
+    def stop_at(self, byte: int) -> Flags:
+        """Return (n_classes,) whether no search continues from each class to this break."""
+        stops = self.stops[:, self.classes[byte]]
+        flags = [stops[self.rows_after(number)].all() for number in range(self.end)]
+        return np.array(flags, np.bool_)
 
-    def parts(self, byte: int) -> NDArray[np.bool_]:
-        """Return (n_classes,) whether no search continues from a character of each class to this break."""
-        rows_after = map(self.rows_after, range(self.end))
-        return np.array([self._alike(rows, byte) for rows in rows_after], np.bool_)
-
-    def begins_words(self, byte: int) -> bool:
-        """Check that every search from this break matches, and that no backward split has it in a match."""
-        if self.backwards and not self._alike(np.arange(1, len(self.of)), byte):
+    def begin_words(self, byte: int, *, matches_only: bool) -> bool:
+        """Check that searches from this break match, and that no backward split matches it."""
+        column = self.classes[byte]
+        if self.has_backward and not self.stops[1:, column].all():
             return False
-        after = self.of[self.starts, self.classes[byte]] >> 1
-        return self.matches_only or bool(self.is_sure[after].any())
+        after = self.following[self.starts, column]
+        return matches_only or bool(self.is_sure[after].any())
 
-    @cached_property
-    def is_sure(self) -> NDArray[np.bool_]:
-        """(n_rows,) bool, the rows from which every search finds a match."""
-        result = np.arange(len(self.of)) > 0
-        before = np.zeros_like(result)
-        while (result != before).any():
-            before = result
-            result = before & ((self.of & 1 == 1) | before[self.of >> 1]).all(axis=1)
-        return result
-
-    def kind(
-        self, number: int, safe: dict[int, NDArray[np.bool_]], free: list[int], clinging: list[int]
-    ) -> int:
-        from volt.kernels.pretokenize import CARRIES, DEPENDS, JOINS, LASTS, PARTS
-
-        if all(parts[number] for parts in safe.values()):
-            return PARTS
-        if not all(safe[byte][number] for byte in free):
-            return LASTS if self._lasts(number, free) else DEPENDS
-        return CARRIES if self._carries(number, free, clinging) else JOINS
-
-    def _carries(self, number: int, free: list[int], clinging: list[int]) -> bool:
-        """Check that a match extends from this class over all following clinging breaks, but not over free ones."""
+    def carry(self, number: int, free: list[int], clinging: list[int]) -> bool:
+        """Check that a match extends over all following clinging breaks, but not over free ones."""
         columns = self.classes[clinging]
+        over_breaks = self.following[:, columns]
+        continues = over_breaks.any(axis=1) | self.ends_match[:, columns].any(axis=1)
         rows = self.rows_after(number)
-        rows = rows[self.of[np.ix_(rows, columns)].any(axis=1)]
-        if not self.is_one or self.of[self.starts[0], number] >> 1 not in rows:
+        rows = rows[continues[rows]]
+        if self.following[self.starts[0], number] not in rows:
             return False
-        met = set[int]()
-        while len(rows):
-            rows = np.unique(self.of[np.ix_(rows, columns)] >> 1)
-            if not self.is_sure[rows].all():
-                return False
-            rows = np.array([row for row in rows.tolist() if row not in met], np.int64)
-            met.update(rows.tolist())
-        return all(self._alike(np.array(sorted(met)), byte) for byte in free)
+        first = set(over_breaks[rows].reshape(-1).tolist())
+        inside = list(closure(first, lambda row: over_breaks[row].tolist()))
+        stops = self.stops[np.ix_(inside, self.classes[free])]
+        return bool(self.is_sure[inside].all() and stops.all())
 
-    def _lasts(self, number: int, free: list[int]) -> bool:
-        """Check that words after this class end before a break and text as they do at the end of the text."""
-        if not self.is_one:
-            return False
+    def last(self, number: int, free: list[int]) -> bool:
+        """Check that words after this class end before a break and text as at the end of the text."""
         rows = self.rows_after(number)
-        moves = self.of[np.ix_(rows, self.classes[free])]
-        if ((moves ^ self.of[rows, self.end, None]) & 1).any():
+        at_breaks = np.ix_(rows, self.classes[free])
+        at_end = self.ends_match[rows, self.end]
+        if (self.ends_match[at_breaks] != at_end[:, None]).any():
             return False
-        after = np.unique(moves >> 1)
-        continued = self.of[np.ix_(after[after > 0], np.flatnonzero(self.holds_text))]
-        return not continued.any()
+        after = np.unique(self.following[at_breaks])
+        before_text = np.ix_(after, np.flatnonzero(self.holds_text))
+        return not (self.following[before_text].any() or self.ends_match[before_text].any())
 
-    @property
-    def leave_words_alone(self) -> bool:
-        if not self.is_one:
+    def leave_words_alone(self, *, matches_only: bool) -> bool:
+        """Check that a match also ends at the end of the text, and that each word is matched."""
+        matching = self.ends_match.any(axis=1)
+        if not self.ends_match[matching, self.end].all():
             return False
-        matches = self.of & 1
-        ends_alike = (matches.any(axis=1) <= (matches[:, self.end] == 1)).all()
-        after = self.of[self.starts, : self.end] >> 1
-        return bool(ends_alike and (self.matches_only or self.is_sure[after].all()))
+        after = self.following[self.starts, : self.end]
+        return matches_only or bool(self.is_sure[after].all())
