@@ -104,7 +104,8 @@ class Retries:
         self._start = self._start or now
         passed = now - self._start
         limit = self._limit
-        if passed >= limit or passed + wait > limit:
+        deadline = self._start + limit
+        if now >= deadline or passed + wait > limit:
             fault = (
                 f"{counted(self._n_tries, 'try', 'tries')} in {passed:,.0f} s failed, "
                 f"the last with: {message}"
@@ -119,6 +120,6 @@ class Retries:
             warnings.warn(notice, RetryWarning, stacklevel=2)
 
         longest = min(FIRST * 2 ** min(self._n_tries - 1, 20), LONGEST, limit * SHARE)
-        end = now + min(wait + draw(0, longest), limit - passed)
+        end = min(now + wait + draw(0, longest), deadline)
         while (left := end - clock()) > 0:
             sleep(min(left, _STEP))
