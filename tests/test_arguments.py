@@ -1,4 +1,4 @@
-"""Laws of arguments: sensible values are accepted, and others are refused in a line that says what to pass."""
+"""Laws of arguments: sensible values are accepted; others are refused in a line with a remedy."""
 
 from __future__ import annotations
 
@@ -408,7 +408,7 @@ def test_a_wrong_type_is_a_type_error_too() -> None:
     ],
     ids=lambda lines: type(lines).__name__,
 )
-def test_any_iterable_of_lines_is_taken(lines: Any) -> None:
+def test_any_iterable_of_lines_is_accepted(lines: Any) -> None:
     """Arrays, series, generators and tuples of lines are encoded like lists."""
     assert (
         ENCODER.encode_batch(lines).ids.tolist()
@@ -416,8 +416,8 @@ def test_any_iterable_of_lines_is_taken(lines: Any) -> None:
     )
 
 
-def test_what_can_be_meant_is_taken(tmp_path: Path) -> None:
-    """A path or a result for a vocabulary, a mapping for counts, numbers of numpy, a size for a rule."""
+def test_equivalent_arguments_are_accepted(tmp_path: Path) -> None:
+    """Paths and results stand for vocabularies, mappings for counts, and sizes for rules."""
     VOCABULARY.save(path := tmp_path / "a.volt")
     pieces = ENCODER.encode("lowest newer")
     for meant in (str(path), path, RESULT, ENCODER, VOCABULARY):
@@ -463,7 +463,7 @@ def test_what_can_be_meant_is_taken(tmp_path: Path) -> None:
         assert list(stream) == ["low"]
 
 
-def test_a_vocabulary_is_a_collection_of_what_has_an_id() -> None:
+def test_a_vocabulary_is_a_collection_of_pieces() -> None:
     """len, in and id_of agree with pieces and ids; other strings have no id; copies are equal."""
     for vocabulary in (
         VOCABULARY,
@@ -484,7 +484,7 @@ def test_a_vocabulary_is_a_collection_of_what_has_an_id() -> None:
 
 
 class Quiet:
-    """An object that nobody knows."""
+    """A class that no function accepts."""
 
 
 NEXT_STEP = re.compile(r".{1,200}[;:] .{4,200}")  # one line
@@ -687,7 +687,7 @@ volt.compare('nowhere.txt', systems=odd)
 
 
 @pytest.mark.parametrize("name", [*CALLS, *METHODS.split("\n")[1:-1]])
-def test_any_object_is_taken_or_refused(
+def test_any_object_is_accepted_or_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Any object passed to a public function or method is accepted, or refused in one line with a remedy."""
@@ -707,7 +707,7 @@ def test_any_object_is_taken_or_refused(
         assert NEXT_STEP.fullmatch(message)
 
 
-def test_every_public_function_is_asked() -> None:
-    """The law above excludes only classes that VOLT itself makes."""
+def test_every_public_function_is_called() -> None:
+    """The law above excludes only classes that VOLT itself instantiates."""
     left_out = {name.rpartition(".")[2] for name in PUBLIC if name not in CALLS}
     assert left_out <= {*MADE_BY_VOLT, "VoltError"}

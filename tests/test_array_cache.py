@@ -1,4 +1,4 @@
-"""Laws of the cache of arrays: equal arrays come back, and nothing that happens to its files does harm."""
+"""Laws of the cache of arrays: equal arrays are returned, and damaged files do no harm."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_file_under_another_name_is_ignored(folder: Path) -> None:
 
 
 def test_a_failed_write_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The part that a full disk took is removed."""
+    """A partly written file is removed when the disk is full."""
 
     def half(path: Path, data: bytes) -> int:
         with path.open("wb") as file:
@@ -112,7 +112,7 @@ def test_foreign_content_with_a_right_digest_is_ignored(folder: Path) -> None:
 def test_a_place_that_cannot_be_written_does_no_harm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Under a file, under a device, in a relative folder (which the standard forbids), and without a home: no cache."""
+    """There is no cache in a file, a device or a relative folder, nor without a home."""
     tmp_path.joinpath("file").touch()
     monkeypatch.chdir(tmp_path)
     for place in (str(tmp_path / "file"), os.devnull, "relative"):
@@ -126,7 +126,7 @@ def test_a_place_that_cannot_be_written_does_no_harm(
 
 @pytest.mark.parametrize("name", ["arrays", "volt"])
 def test_a_folder_that_others_can_change_is_not_used(folder: Path, name: str) -> None:
-    """Nothing is read from it, even if its check is right, and nothing is stored."""
+    """Such a folder is neither read, even with valid files, nor written."""
     cached_arrays(["a"], lambda: ARRAYS)
     shared = {"arrays": folder, "volt": folder.parent}[name]
     shared.chmod(0o777)
@@ -140,7 +140,7 @@ def test_a_folder_that_others_can_change_is_not_used(folder: Path, name: str) ->
 
 
 def test_a_file_that_others_can_change_is_not_read(folder: Path) -> None:
-    """It is written anew, and then it is readable by this user alone."""
+    """Such a file is replaced by one that only this user can read."""
     cached_arrays(["a"], lambda: ARRAYS)
     [path] = folder.iterdir()
     path.chmod(0o666)
@@ -152,7 +152,7 @@ def test_a_file_that_others_can_change_is_not_read(folder: Path) -> None:
 
 
 def test_a_folder_in_place_of_a_file_does_no_harm(folder: Path) -> None:
-    """Whatever stands where a file should be: arrays are returned."""
+    """Arrays are returned even if a folder has the name of a cached file."""
     cached_arrays(["a"], lambda: ARRAYS)
     [path] = folder.iterdir()
     path.unlink()
@@ -176,7 +176,7 @@ def test_only_the_last_used_files_stay(folder: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_other_sources_make_other_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arrays that another version of VOLT or Polars stored are not used; from a zip archive, nothing is stored."""
+    """Other versions of VOLT or Polars share no files, and a zip archive stores none."""
     cached_arrays(["a"], lambda: ARRAYS)
     state = array_cache._sources()
     assert any("polars-" in str(row) for row in state)

@@ -1,143 +1,104 @@
-"""Laws of how objects show themselves: in a line, in a notebook, and by help()."""
+"""Laws of layouts: tables and labelled texts fit terminals of any width, and no word is lost."""
 
 from __future__ import annotations
 
-import inspect
-import re
-from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
+import io
+from itertools import pairwise
 
-import numpy as np
-import pytest
 from golden import check
-from held import CANDIDATES, COUNTS, ENCODER, PUBLIC, RESULT
-from scipy import sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+from screens import printed, too_wide, words
 
-import volt
-from volt.batches import ByTokens, SampleFormat, Steps
-from volt.comparison import NamedText
-from volt.errors import VoltError, VoltWarning
-from volt.stream import Batch, Checks, ErrorPolicy, Mixture, Schedule, Source
+from volt.display import (
+    Grid,
+    LabelledText,
+    at_bars,
+    column_parts,
+    html_curve,
+    html_page,
+    html_table,
+    packed,
+    wrapped,
+)
+
+TEXT = st.lists(st.text("ab1,.字", min_size=1, max_size=30), max_size=12).map(" ".join)
+NUMBER = st.integers(-10, 10**9).map("{:,}".format)
 
 
-def objects(folder: Path) -> dict[str, object]:
-    """An object of every public kind, of some size."""
-    comparison = volt.compare(NamedText("en", COUNTS), systems=[])
-    (folder / "a.tsv").write_text("".join(f"{n}\n" for n in range(1000)))
-    source = Source(
-        "a" * 500,
-        (str(folder / "a.tsv"),),
-        weight=Schedule([(n, 1.0) for n in range(500)]),
-        epochs=1,
+@given(TEXT, st.integers(1, 60))
+def test_lines_break_between_words_and_as_late_as_they_can(text: str, room: int) -> None:
+    """Lines contain the words in order; each is filled, and too wide only if it is one word."""
+    lines = wrapped(text, room).split("\n")
+    assert " ".join(lines) == text
+    assert all(cell_len(line) <= room or " " not in line for line in lines)
+    for line, after in pairwise(lines):
+        assert cell_len(f"{line} {after.split(' ')[0]}") > room
+    assert packed(text.split(" "), room) == lines
+
+
+def test_the_parts_of_a_signature_join_to_it() -> None:
+    """The parts of any text, split at bars, join to the text."""
+    for text in ("volt|norm:none|pre:gpt2", "a", "a||b", "|a", "a|"):
+        assert "".join(at_bars(text)) == text
+
+
+@given(TEXT, st.integers(8, 60))
+def test_the_lines_of_a_labelled_text_are_indented(text: str, width: int) -> None:
+    """Further lines begin below the first word, and all words are shown."""
+    first, *rest = printed([LabelledText("label ", text.split(" "))], width).splitlines()
+    assert first.startswith("label ")
+    assert all(line.startswith(" " * 6) for line in rest)
+    assert "".join(line[6:].replace(" ", "") for line in [first, *rest]) == text.replace(" ", "")
+
+
+@given(st.data(), st.integers(30, 120))
+def test_a_grid_fits_and_loses_nothing(data: st.DataObject, width: int) -> None:
+    """No line is too wide, and every word of every cell and heading is shown whole."""
+    kinds = data.draw(st.lists(st.booleans(), min_size=1, max_size=8))
+    cells = [
+        NUMBER if is_number else st.sampled_from(["", "some words here", "x"])
+        for is_number in [False, *kinds]
+    ]
+    rows = data.draw(st.lists(st.tuples(*cells), min_size=1, max_size=3))
+    heads = ["name", *(f"head of {number}" for number in range(len(kinds)))]
+    grid = Grid(
+        heads, rows, numbers=[place for place, is_number in enumerate([False, *kinds]) if is_number]
     )
-    stream = volt.Stream([source])
-    steps = Steps(
-        stream, SampleFormat({"src": RESULT.vocabulary}), ByTokens(max_tokens=8), rank=1, world=2
-    )
-    problem = volt.TransportProblem(
-        sparse.csr_array(np.ones((500, 500))), np.ones(500), np.ones(500)
-    )
-    plan = replace(volt.Sinkhorn(max_iters=2)(problem), row_residual=0.0, column_residual=0.25)
-    needs = replace(
-        volt.stream.plan(stream, at=9, seconds=0), memory=1_000_000
-    )  # measured, so never twice the same
-    return {
-        "vocabulary": volt.Vocabulary(
-            tuple((a, a) for a in map(chr, range(0x4E00, 0x5000))),
-            tuple(map(chr, range(0x4E00, 0x5000))),
-        ),
-        "counts": COUNTS,
-        "candidates": CANDIDATES,
-        "result": RESULT,
-        "step": RESULT.best,
-        "curve": RESULT.curve,
-        "encoder": ENCODER,
-        "encoded": ENCODER.encode_batch(["low"] * 500),
-        "comparison": comparison,
-        "text": NamedText("n" * 500, COUNTS),
-        "problem": problem,
-        "plan": plan,
-        "potentials": plan.potentials,
-        "parameters": volt.SearchParameters(),
-        "solver": volt.Sinkhorn(),
-        "stream": stream,
-        "source": source,
-        "summary": stream.summary(),
-        "audit": volt.stream.audit(stream, turns=100),
-        "trace": next(volt.stream.trace(stream, [7])),
-        "batch": Batch.of(["low" * 9] * 500),
-        "mixture": Mixture([1.0] * 500),
-        "checks": Checks(),
-        "policy": ErrorPolicy(),
-        "steps": steps,
-        "reach": volt.encode.reach(RESULT.vocabulary),
-        "plan of a stream": needs,
-    }
+    shown = printed([grid], width)
+    assert not too_wide(shown, width)
+    assert words(shown) == words(" ".join([*heads, *(cell for row in rows for cell in row)]))
 
 
-def test_every_object_shows_itself_in_a_line(tmp_path: Path) -> None:
-    """However much an object holds, its repr is the stored line, of at most 220 characters."""
-    shown = {name: repr(value) for name, value in objects(tmp_path).items()}
-    for name, text in shown.items():
-        assert len(text) <= (220 if name in ("parameters", "policy") else 120), text
-        assert "\n" not in text
-    check("representations", shown)
+def test_column_parts_hold_every_column_once() -> None:
+    """At every width, each column except the first is in exactly one part."""
+    for room in range(60):
+        parts = column_parts([9, 4, 30, 1, 1, 12], room)
+        assert all(part[0] == 0 for part in parts)
+        assert [column for part in parts for column in part[1:]] == [1, 2, 3, 4, 5]
 
 
-def test_notebooks_show_texts_as_they_are() -> None:
-    """What a notebook shows holds no markup of a word, a token or a name, but its text; and it draws the searched sizes."""
-    words = {f"low<script>alert(1)</script>&amp;{end}": 5 for end in ("", "er", "est")}
-    result = volt.search(
-        volt.learn_bpe(words, 60),
-        sizes=[30, 35, 40],
-        select=35,
-        special=volt.SpecialTokens(user=("<script>",)),
-    )
-    comparison = volt.compare(NamedText("<script>", words), systems=["bpe:30", "bpe:9000"])
-    for value in (result, result.vocabulary, comparison):
-        page = value._repr_html_()
-        assert "<script" not in page
-        assert len(page) < 20_000
-    assert "low&lt;script&gt;alert(1)&lt;/script" in result._repr_html_()
-    assert result._repr_html_().count("<circle") == len(result.steps) + 1
-    assert "&lt;script&gt;" in result.vocabulary._repr_html_()
-    assert "bpe:9000" in comparison._repr_html_()
-
-
-def documented() -> dict[str, Callable[..., object]]:
-    """Every public function and constructor, and the methods of the public classes."""
-    found = dict[str, Callable[..., object]]()
-    for name, value in PUBLIC.items():
-        if callable(value) and value not in (VoltError, VoltWarning):
-            found[name] = value
-        if inspect.isclass(value):
-            own = {
-                method: getattr(value, method)
-                for method in vars(value)
-                if not method.startswith("_")
-            }
-            found |= {
-                f"{name}.{method}": made
-                for method, made in own.items()
-                if inspect.isfunction(made) or inspect.ismethod(made)
-            }
-    return found
-
-
-@pytest.mark.parametrize("name", documented())
-def test_help_describes_every_parameter(name: str) -> None:
-    """A docstring has an entry for each parameter, and that of a function or a class has an example, which runs."""
-    value = documented()[name]
-    text = inspect.getdoc(value) or ""
-    described = set[str]()
-    for names in re.findall(r"^ *((?:\w+, )*\w+): ", text.partition(">>>")[0], re.MULTILINE):
-        described |= set(names.split(", "))
-    is_protocol = getattr(value, "_is_protocol", False)
-    message = (
-        ()
-        if is_protocol
-        else (name for name in inspect.signature(value).parameters if name != "self")
-    )
-    assert set(message) <= described | {"args", "kwargs"}
-    assert ">>>" in text or name not in PUBLIC
+def test_layouts_are_pinned() -> None:
+    """Widths, gaps, alignment, colours and the coordinates of a curve equal the golden values."""
+    rows = [("low", "1,234", "the first of two", "12"), ("lowest of all", "7", "no", "1,200")]
+    grid = Grid(("name", "number of it", "why it is so", "spare"), rows, numbers=(1, 3), strong=1)
+    label = LabelledText("label  ", ["some", "words", "here"], gap=", ", style="bold")
+    screens = {str(width): printed([grid, label], width) for width in (9, 17, 26, 34, 42, 49, 50)}
+    console = Console(file=io.StringIO(), width=50, force_terminal=True, color_system="standard")
+    console.print(grid, label, LabelledText("", []), no_wrap=True)
+    line = [(100, 2.5), (250, 1.25), (300, 2.0)]
+    many = [(float(n), float(n % 3)) for n in range(41)]
+    curves = [
+        html_curve(line, chosen=line[1], across="a<", upwards="b"),
+        html_curve([(5, 5)], across="x", upwards="y"),
+    ]
+    curves += [
+        str(html_curve(many[:n], across="x", upwards="y").count("<circle")) for n in (40, 41)
+    ]
+    table = html_page("<t>", html_table(["a", "b"], [["<", 1_234], ["x", 1.5]], strong=1))
+    check(
+        "display layouts",
+        {"screens": screens, "styles": console.file.getvalue(), "html": [*curves, table]},
+    )  # type: ignore[attr-defined]

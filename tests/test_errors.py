@@ -1,4 +1,4 @@
-"""Laws of errors."""
+"""Laws of errors: they survive pickling, and their messages are bounded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from volt.errors import CorpusError, VocabularyError, VoltError
     ],
 )
 def test_errors_cross_to_another_process(kind: type[VoltError]) -> None:
-    """An error that is pickled and read back is the same: its kind, its text, and the place of a vocabulary's fault."""
+    """An unpickled error has the same class, text and place."""
     found = pickle.loads(pickle.dumps(kind("what; do this")))
     assert (type(found), str(found), found.args) == (kind, "what; do this", ("what; do this",))
     error = VocabularyError("no merge makes it", place=("tokens", 2))
@@ -29,7 +29,7 @@ def test_errors_cross_to_another_process(kind: type[VoltError]) -> None:
 
 
 def test_hints_stay_with_errors() -> None:
-    """A hint crosses to another process, and stays when the message or the kind changes."""
+    """A hint survives pickling, and a change of the message or class."""
     error = VocabularyError("no marker; learn with", place=("merges", 0), hint={"marker": "none"})
     for same in (pickle.loads(pickle.dumps(error)), error.reworded(error.message)):
         assert str(same) == "merges, entry 1: no marker; learn with marker='none'"
@@ -42,7 +42,7 @@ def test_hints_stay_with_errors() -> None:
 
 
 def test_messages_are_cut_at_their_limits() -> None:
-    """Of a name 60 characters, of a line 2,000 and of a message 500 lines are shown; what is left out is counted."""
+    """Long names, lines and messages are cut, and the number of omitted characters is shown."""
     assert [errors.shown("a" * n, 3) for n in (3, 4)] == ["aaa", "aaa… (4 characters)"]
     assert [len(errors.bounded("a" * n)) for n in (2000, 2001)] == [
         2000,

@@ -40,7 +40,7 @@ def inner(tmp_path: Path) -> Path:
 def test_no_other_user_may_write_to_a_folder_or_its_parents(
     inner: Path, inner_mode: int, outer_mode: int, unsafe: str | None
 ) -> None:
-    """The first folder that others can change is named; a parent may have the sticky bit."""
+    """The first folder that others can change is returned; a parent may have the sticky bit."""
     inner.chmod(inner_mode)
     inner.parent.chmod(outer_mode)
     shared = find_shared(inner)
@@ -50,7 +50,7 @@ def test_no_other_user_may_write_to_a_folder_or_its_parents(
 @needs_root
 @pytest.mark.parametrize(("name", "mode"), [("inner", 0o700), ("outer", 0o755), ("outer", 0o1777)])
 def test_no_folder_may_belong_to_another_user(inner: Path, name: str, mode: int) -> None:
-    """The owner of a folder can replace what is in it, whatever its mode."""
+    """A folder of another user is unsafe in every mode, because the owner can change its files."""
     folder = {"inner": inner, "outer": inner.parent}[name]
     folder.chmod(mode)
     os.chown(folder, NOBODY, NOBODY)
@@ -59,7 +59,7 @@ def test_no_folder_may_belong_to_another_user(inner: Path, name: str, mode: int)
 
 @needs_root
 def test_folders_of_root_are_safe_for_other_users(inner: Path) -> None:
-    """A user trusts root and itself, and nobody else."""
+    """A user trusts folders of root and its own folders, and no others."""
     os.chown(inner, NOBODY, NOBODY)
     folders = [os.open(folder, os.O_RDONLY) for folder in (inner, inner.parent)]
     assert list(map(is_own, folders)) == [False, True]
@@ -82,7 +82,7 @@ def test_folders_of_root_are_safe_for_other_users(inner: Path) -> None:
         ("ada", False, [], False),
     ],
 )
-def test_a_group_may_write_if_it_is_this_user_alone(
+def test_a_group_of_only_this_user_may_write(
     inner: Path,
     monkeypatch: pytest.MonkeyPatch,
     user: str,
@@ -90,7 +90,7 @@ def test_a_group_may_write_if_it_is_this_user_alone(
     members: list[str],
     is_private: bool,
 ) -> None:
-    """The group is the primary one, has the user's name, and lists nobody else."""
+    """Such a group is the primary one, has the user's name, and lists nobody else."""
     inner.chmod(0o775)
     group = inner.stat().st_gid
     account = SimpleNamespace(pw_name="ada", pw_gid=group if primary else group + 1)
@@ -108,7 +108,7 @@ def test_a_group_may_write_if_it_is_this_user_alone(
     assert is_own(inner)
 
 
-def test_all_folders_are_trusted_where_there_are_no_owners(
+def test_all_folders_are_trusted_without_owners(
     inner: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On Windows, Python reports no owners and no such modes."""

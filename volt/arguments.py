@@ -32,7 +32,10 @@ _SINGLE = str, bytes, bytearray, memoryview, Mapping, IOBase, os.PathLike, type
 _REMEDIES = {
     "WordCounts": "give a volt.WordCounts: the result of volt.count_words(path)",
     "Candidates": "give a volt.Candidates: the result of volt.learn_bpe(counts)",
-    "Vocabulary": "give a volt.Vocabulary: volt.read_vocabulary(path), or the vocabulary of a result of volt.search",
+    "Vocabulary": (
+        "give a volt.Vocabulary: volt.read_vocabulary(path), or the vocabulary of a result of "
+        "volt.search"
+    ),
     "Encoder": "give a volt.Encoder: volt.Encoder(vocabulary)",
     "Stream": "give a volt.Stream",
     "SpecialTokens": "give special tokens, such as volt.SpecialTokens(user=('<url>',))",

@@ -95,7 +95,7 @@ def _digest(data: bytes) -> bytes:
 
 @cache
 def _sources() -> list[object]:
-    """Return the state of VOLT's files and of Polars, whose regexes define classes of characters."""
+    """Return the state of VOLT's files and of Polars, which defines classes of characters."""
     files = sorted(Path(__file__).parent.rglob("*.py"))
     if files:
         polars = Path(getattr(find_spec("polars"), "origin", __file__)).parents[1]

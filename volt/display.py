@@ -182,7 +182,7 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def column_parts(widths: Sequence[int], room: int) -> list[list[int]]:
-    """Return the columns of each part of a wide table; parts fit `room` and repeat the first column.
+    """Return the columns of each part of a wide table: all fit `room` and repeat the first.
 
     >>> column_parts([6, 5, 5, 5], 20), column_parts([6, 5, 5, 5], 40)
     ([[0, 1, 2], [0, 3]], [[0, 1, 2, 3]])

@@ -21,7 +21,7 @@ def about_to_use_polars() -> None:
         return
     if _users:
         raise ConfigError(
-            "this process was forked after Polars had read text, so it lacks the threads of Polars; start "
-            "processes with multiprocessing.get_context('spawn'), or before any text is read"
+            "this process was forked after Polars had read text, so it lacks the threads of Polars; "
+            "start processes with multiprocessing.get_context('spawn'), or before any text is read"
         )
     _users.add(process)

@@ -15,8 +15,8 @@ def find_shared(folder: Path) -> Path | None:
 
     folder: an existing folder, without links
 
-    A parent with the sticky bit may be writable, such as /tmp: others cannot rename a folder of this
-    user in it.
+    A parent with the sticky bit may be writable, such as /tmp: others cannot rename a folder of
+    this user in it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as name:

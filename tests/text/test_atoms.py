@@ -23,7 +23,7 @@ markers = st.sampled_from(["suffix", "prefix", "none"])
 @given(words_, markers)
 @FEW
 def test_codes_spell_the_atoms(words, marker):
-    """The codes of several words are those of their atoms, word after word."""
+    """The codes of several words are the codes of their atoms, word after word."""
     codes, ends = atom_codes(words, marker=marker)
     assert ends.shape == (len(words),)
     atoms = [atom_text(code) for code in codes.tolist()]
@@ -34,7 +34,7 @@ def test_codes_spell_the_atoms(words, marker):
 
 @given(words_, markers)
 @FEW
-def test_code_and_text_undo_each_other(words, marker):
+def test_codes_and_texts_are_inverse(words, marker):
     """Every atom of a word has a code, which has the atom's text."""
     for word in words:
         for atom in naive.atoms(word, marker):
@@ -54,7 +54,7 @@ def test_code_and_text_undo_each_other(words, marker):
         ("▁a", "prefix"),
     ],
 )
-def test_other_strings_are_no_atoms(text, marker):
+def test_other_strings_are_not_atoms(text, marker):
     """The empty text, two characters, and the marker alone are not atoms."""
     assert atom_code(text, marker=marker) is None
 
@@ -70,6 +70,6 @@ def test_lengths_count_characters_but_not_markers(words, marker):
 
 
 def test_unknown_markers_are_refused():
-    """There are three markers."""
+    """A marker other than suffix, prefix and none is refused."""
     with pytest.raises(ConfigError, match="infix"):
         check_marker("infix")

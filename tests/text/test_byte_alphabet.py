@@ -27,8 +27,8 @@ def encoder(user=()):
     return Encoder(learn(LINES, "none", "bytes", user=user))
 
 
-def test_the_alphabet_is_gpt_2_s():
-    """256 different printable characters, as in `tokenizers`."""
+def test_the_alphabet_is_from_gpt2():
+    """The alphabet has 256 different printable characters, as in `tokenizers`."""
     tokenizers = pytest.importorskip("tokenizers")
     assert len(set(ALPHABET)) == 256
     assert all(char.isprintable() and not char.isspace() for char in ALPHABET)
@@ -37,7 +37,7 @@ def test_the_alphabet_is_gpt_2_s():
 
 @given(st.binary())
 def test_bytes_and_characters_are_inverse(data):
-    """Any bytes, text or not, have one character each, which stands for no other byte."""
+    """Each byte has its own character, also in bytes that are not UTF-8."""
     assert to_bytes(to_characters(data)) == data
     assert len(to_characters(data)) == len(data)
 
@@ -48,7 +48,7 @@ def test_bytes_and_characters_are_inverse(data):
 @example("don't  \n\n 42 \u2028x")
 @MANY
 def test_text_is_cut_as_gpt_2_cuts_it(text):
-    """Pre-tokens are those of ByteLevel in `tokenizers`, and join to the text."""
+    """Pre-tokens equal those of ByteLevel in `tokenizers`, and join to the text."""
     tokenizers = pytest.importorskip("tokenizers")
     real = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     found = CUT.split(text)
@@ -69,9 +69,11 @@ def test_no_character_is_lost():
 
 @pytest.mark.parametrize("level", ["whitespace", "unicode", "gpt2", "metaspace", "bytes"])
 @pytest.mark.parametrize("marker", ["none", "suffix"])
-def test_characters_that_mean_something_elsewhere_come_back(level, marker):
-    """Noncharacters, private characters, byte tokens, letters of the alphabet and "</w>" as text decode to themselves,
-    from pieces and ids; only "▁" becomes a space where it stands for one."""
+def test_characters_with_other_meanings_are_restored(level, marker):
+    """Noncharacters, private characters, and the text of byte tokens and markers are restored.
+
+    Only "▁" becomes a space, where it stands for one.
+    """
     if level == "bytes" and marker == "suffix":
         pytest.skip("bytes need no marker")
     shown = "\U0010ffff \U0010ffff! \U0010ffff? \ufffe \U000fffff \U0010f000 \U0010fffd <0x0A> Ġ ĊĠ â a</w>b </w> \0 \ue000"
@@ -92,15 +94,15 @@ def test_characters_that_mean_something_elsewhere_come_back(level, marker):
 
 @given(texts)
 @MANY
-def test_nothing_is_unknown_and_nothing_is_lost(text):
-    """Every piece of any text has an id that is not unk's, and ids decode to the text."""
+def test_every_text_has_known_ids(text):
+    """Every text is encoded without unk, and its ids decode to the text."""
     ids = encoder().encode_ids(text)
     assert 0 not in ids
     assert encoder().decode_ids(ids) == text
 
 
-def test_a_vocabulary_holds_every_byte():
-    """256 atoms, however little the corpus holds; without merges they encode any text byte by byte."""
+def test_a_vocabulary_contains_every_byte():
+    """Even a tiny corpus has 256 atoms, which without merges encode any text byte by byte."""
     assert set(ALPHABET) <= set(learn(["a"], "none", "bytes").tokens)
     bare = Encoder(Vocabulary((), ALPHABET, marker="none", pretokenizer=CUT))
     assert bare.encode("é ") == ["Ã", "©", "Ġ"]
@@ -109,8 +111,8 @@ def test_a_vocabulary_holds_every_byte():
 @given(st.lists(texts | st.sampled_from(USER), max_size=8))
 @example(["<url>", "<url>", "\u0301", "  ", "<url>"])
 @MANY
-def test_user_tokens_survive(parts):
-    """User tokens are pieces of their own, wherever they are, and the line is restored."""
+def test_user_tokens_are_pieces(parts):
+    """Each user token is one piece, anywhere in a line, and the line is restored."""
     line = "".join(parts)
     pieces = encoder(USER).encode(line)
     assert sum(piece in USER for piece in pieces) == line.count("<url>") + line.count("é!")

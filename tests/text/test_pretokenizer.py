@@ -1,4 +1,4 @@
-"""Laws of pre-tokenization."""
+"""Laws of pre-tokenization: words equal those of other programs, and join to the text."""
 
 import re
 
@@ -34,7 +34,7 @@ def test_unknown_names_are_refused_with_the_choices() -> None:
 @given(texts)
 @settings(max_examples=examples(300))
 def test_whitespace_is_str_split(text: str) -> None:
-    """The default pre-tokeniser is str.split(), whatever the text."""
+    """The default pre-tokenizer splits every text as str.split() does."""
     assert PreTokenizer().split(text) == text.split()
 
 
@@ -77,7 +77,7 @@ def test_a_column_is_split_as_its_strings(name: str, column: list[str]) -> None:
 )
 @example(["\t", "\t", "a"])
 @settings(max_examples=examples(300))
-def test_gpt2_is_gpt2(parts: list[str]) -> None:
+def test_gpt2_is_split_as_by_tokenizers(parts: list[str]) -> None:
     """The text is split where ByteLevel of `tokenizers` splits it."""
     pre_tokenizers = pytest.importorskip("tokenizers").pre_tokenizers
     text = "".join(parts)
@@ -87,7 +87,7 @@ def test_gpt2_is_gpt2(parts: list[str]) -> None:
 
 
 @given(st.text(alphabet=" ▁ab\t\u3000é", max_size=12))
-def test_metaspace_is_sentencepieces(text: str) -> None:
+def test_metaspace_is_split_as_by_sentencepiece(text: str) -> None:
     """Every pre-token starts with its ▁; only U+0020 and ▁ count as spaces."""
     expected = [f"{SPACE}{part}" for part in text.replace(SPACE, " ").split(" ")] if text else []
     assert PreTokenizer("metaspace").split(text) == expected
@@ -110,5 +110,5 @@ def test_unicode_keeps_marks_and_separates_numbers() -> None:
 
 @pytest.mark.parametrize("name", ["whitespace", *LOSSLESS, *REGEXES])
 def test_pretokenizer_names_round_trip(name: str) -> None:
-    """parse and name are inverse."""
+    """The name of a parsed pre-tokenizer is the parsed name."""
     assert PreTokenizer.parse(name).name == name

@@ -62,8 +62,8 @@ def test_hidden_tokens_are_revealed(user, text):
 
 
 @pytest.mark.parametrize("first", [0x100000, 0x10BFFF, FIRST_HIDDEN])
-def test_placeholders_are_unlike_the_text_and_undone(first):
-    """However many characters of the text could be placeholders, in either spelling."""
+def test_placeholders_differ_from_the_text_and_are_undone(first):
+    """Placeholders do not occur in the text, and are replaced again, in characters and in bytes."""
     text = "".join(map(chr, range(first, FIRST_HIDDEN + 3))) + "é\U0010fffd"
     [found] = (placeholders := stand_ins([text])).put([text])
     assert len(set(found)) == len(text)
@@ -93,6 +93,6 @@ def test_placeholders_are_unlike_the_text_and_undone(first):
     ],
 )
 def test_impossible_tokens_are_refused(fields):
-    """Empty tokens, white space, repetitions, byte tokens, ends of words, and lone surrogates."""
+    """Empty, spaced, repeated and unprintable tokens, byte tokens and ends of words are refused."""
     with pytest.raises(ConfigError):
         SpecialTokens(**fields)

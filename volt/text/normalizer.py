@@ -129,7 +129,7 @@ def check_text(text: str) -> str:
         text.encode()
     except UnicodeEncodeError as error:
         raise CorpusError(
-            f"lone surrogate U+{ord(text[error.start]):04X} at character {error.start} (counted from 0); "
-            "it is not text: decode the input as UTF-8 with errors='replace'"
+            f"lone surrogate U+{ord(text[error.start]):04X} at character {error.start} (counted "
+            "from 0); it is not text: decode the input as UTF-8 with errors='replace'"
         ) from None
     return text

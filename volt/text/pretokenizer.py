@@ -99,8 +99,8 @@ class PreTokenizer:
         elif self.name not in {"whitespace", "bytes", *_LOSSLESS}:
             usual = [name for name in _LOSSLESS if not name.endswith(_SUFFIXES)]
             raise ConfigError(
-                f"unknown pre-tokenizer {self.name!r}; choose from whitespace, {', '.join(usual)}, bytes, "
-                f"metaspace{IF_ABSENT}, metaspace{PER_SEGMENT}, regex:PATTERN, split:PATTERN"
+                f"unknown pre-tokenizer {self.name!r}; choose from whitespace, {', '.join(usual)}, "
+                f"bytes, metaspace{IF_ABSENT}, metaspace{PER_SEGMENT}, regex:PATTERN, split:PATTERN"
             )
 
     @classmethod
@@ -218,7 +218,7 @@ class PreTokenizer:
 
     @property
     def isolates_users(self) -> bool:
-        """Return whether user tokens are not words, as in CLIP, and so get no end-of-word marker."""
+        """Return whether user tokens are not words, as in CLIP, and get no end-of-word marker."""
         return drops_rest(self.name)
 
     def extract(self, expr: pl.Expr, *, hidden: bool = True) -> pl.Expr:

@@ -77,7 +77,8 @@ class SpecialTokens:
             arguments.text(token, role)
         if len(self.user) > MOST_USER:
             raise ConfigError(
-                f"{len(self.user):,} user tokens, but the limit is {MOST_USER:,}; remove some of them"
+                f"{len(self.user):,} user tokens, but the limit is {MOST_USER:,}; "
+                "remove some of them"
             )
         self._check_spellings()
         for name, tokens in self.flags.items():

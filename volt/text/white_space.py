@@ -20,7 +20,8 @@ _CODES = (
     0x3000,
 )
 WHITE_SPACE = "".join(map(chr, _CODES))
-# The characters at which str.split() splits: white space and the four information separators; and their regex class.
+# The characters at which str.split() splits, and their regex class: white space and the four
+# information separators.
 SPLIT_SPACE = "".join(sorted(WHITE_SPACE + "\x1c\x1d\x1e\x1f"))
 SPLIT_CLASS = r"\s\x1c-\x1f"
 

@@ -22,7 +22,7 @@ HIDDEN = "\U0010f007"
 
 
 def split_slowly(cutter: WordCutter, line: str) -> list[str]:
-    """Split, then spell word by word: the naive twin of the loop."""
+    """Split, then spell word by word: a slow reference for the loop."""
     text = line.replace(SPACE, " ") if cutter.reads_marks else line
     words = cutter.splitter.split(text)
     if cutter.matches_only:
@@ -37,7 +37,7 @@ def split_slowly(cutter: WordCutter, line: str) -> list[str]:
 @pytest.mark.parametrize("name", NAMES)
 @given(text=any_texts)
 @settings(max_examples=examples(25), deadline=None)
-def test_words_are_those_of_the_regex_module(name: str, text: str) -> None:
+def test_words_equal_matches_of_the_regex_module(name: str, text: str) -> None:
     """At character level, ▁ stands for a space; at byte level, nothing is lost."""
     expected = split_by(name, oracle, text.replace(SPACE, " "))
     assert PreTokenizer.of_pattern(name).split(text) == [
@@ -50,8 +50,8 @@ def test_words_are_those_of_the_regex_module(name: str, text: str) -> None:
 @given(lines=st.lists(any_texts, max_size=6))
 @example(lines=["", "a\nb", "", "c  ", "\r"])
 @settings(max_examples=examples(40), deadline=None)
-def test_the_loop_is_its_naive_twin(lines: list[str]) -> None:
-    """Many lines, also of a column, are split as each alone; null has no words."""
+def test_the_loop_equals_a_slow_reference(lines: list[str]) -> None:
+    """Lines and columns are split as each line alone; null has no words."""
     for cutter in (
         WordCutter(Splitter.of(Split(r" ?\p{L}+"))),
         WordCutter(
@@ -80,7 +80,7 @@ def test_lines_end_at_separators_and_carriage_returns() -> None:
 
 
 def test_hidden_user_tokens_are_words_of_their_own() -> None:
-    """Whatever the pattern; at byte level, they are not spelled like other private characters."""
+    """Every pattern isolates user tokens; byte level spells only other private characters."""
     assert PreTokenizer.of_pattern(r"\p{Co}+", level="bytes").split(
         f"a{HIDDEN}{HIDDEN}\U0010fffe"
     ) == [
@@ -97,8 +97,8 @@ def test_hidden_user_tokens_are_words_of_their_own() -> None:
 @settings(  # by chance most of the first ones are refused
     max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
 )
-def test_regexes_cut_as_their_own_engine_does(pattern: str, lines: list[str]) -> None:
-    """The loop takes over a regex only where it finds what the Rust engine finds."""
+def test_regexes_are_split_as_by_rust(pattern: str, lines: list[str]) -> None:
+    """If the loop can split by a regex, its words equal the matches of the Rust engine."""
     try:
         pretokenizer = PreTokenizer(f"regex:{pattern}")
     except ConfigError:
@@ -110,8 +110,8 @@ def test_regexes_cut_as_their_own_engine_does(pattern: str, lines: list[str]) ->
         assert cutter.cut_series(texts).to_list() == found.to_list()
 
 
-def test_which_regexes_the_loop_takes_over() -> None:
-    """Those of its grammar, but no possessive ones, which Rust reads otherwise, and none that may be slow."""
+def test_regexes_that_the_loop_supports() -> None:
+    """The loop refuses possessive regexes, which differ in Rust, and slow or unsupported ones."""
     for pattern in (r"\w+|[^\w\s]+", r" ?\p{L}+|\s", "[^ ]+"):
         assert PreTokenizer(f"regex:{pattern}").cutter is not None
     for pattern in ("a++", r"\bfoo\b", "a*", "a*b|a", "(?s)."):
@@ -121,8 +121,8 @@ def test_which_regexes_the_loop_takes_over() -> None:
 
 @pytest.mark.parametrize("level", ["characters", "bytes"])
 @pytest.mark.parametrize("name", [*NAMES, "gpt2", r"\d|\D+", 'a"\\\\+', "split:|b"])
-def test_a_name_holds_what_it_cuts_by(name: str, level: str) -> None:
-    """Parsing the name gives the same pre-tokenizer; gpt2 keeps its old names."""
+def test_a_name_contains_its_splits(name: str, level: str) -> None:
+    """Parsing the name returns the same pre-tokenizer; gpt2 has its own short names."""
     cut = PreTokenizer.of_pattern(name, level=level)
     assert PreTokenizer.parse(cut.name) == cut
     assert cut.is_bytes == (level == "bytes")
@@ -139,7 +139,7 @@ def test_a_name_holds_what_it_cuts_by(name: str, level: str) -> None:
 @given(text=any_texts)
 @settings(max_examples=examples(25), deadline=None)
 def test_spans_cover_the_text(text: str) -> None:
-    """Words follow each other from the start of the text to its end."""
+    """Each word starts where the last one ended, and the last word ends at the end of the text."""
     for name in NAMES:
         for level in ("characters", "bytes"):
             spans = [
@@ -157,14 +157,48 @@ def test_spans_cover_the_text(text: str) -> None:
         ("split:a*", "could match the empty text"),
         ("bytes+split:(?<=a)b", "look-behind"),
         ("split:a*b|a", r"quadratic in the length.*a\{1,20\}b"),
-        ("splits:[1]", "a JSON list of patterns must follow"),
-        ('splits:[{"pattern": "a", "lazy": true}]', "a JSON list of patterns must follow"),
-        ("splits:a+", "a JSON list of patterns must follow"),
         ("splits:[]", "no split is given"),
         ("bytes+gpt2", "unknown pre-tokenizer"),
     ],
 )
 def test_damaged_declarations_are_refused(name: str, message: str) -> None:
-    """The error states the fault."""
+    """A name with an invalid pattern is refused, and the error states the fault."""
     with pytest.raises(ConfigError, match=message):
         PreTokenizer(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["split:\ud800", "regex:a\ud800", "bytes+matches:a\udc00", 'splits:["\\ud800"]']
+)
+def test_lone_surrogates_in_patterns_are_refused(name: str) -> None:
+    """A pattern that a file cannot store is refused."""
+    with pytest.raises(ConfigError, match=r"contains the lone surrogate U\+D[8C]00"):
+        PreTokenizer(name)
+
+
+@pytest.mark.parametrize(
+    "splits",
+    [
+        "a+",
+        '"ab"',
+        '{"a": 1}',
+        "[1]",
+        '[{"pattern": "b", "from_end": "no"}]',
+        '[{"pattern": "b", "from_end": null}]',
+        '[{"pattern": "b", "from_end": 1.5}]',
+        '[{"pattern": []}]',
+        '[{"from_end": true}]',
+        '[{"pattern": "b", "x": 1}]',
+    ],
+)
+def test_splits_are_a_list_of_patterns(splits: str) -> None:
+    """Other JSON after "splits:" is refused."""
+    with pytest.raises(ConfigError, match="a JSON list of patterns must follow"):
+        PreTokenizer(f"splits:{splits}")
+
+
+def test_long_repetitions_are_compiled_or_refused() -> None:
+    """Forty repetitions are compiled; a pattern that would take minutes is refused."""
+    assert PreTokenizer("split:.{40}|.").split("a" * 45) == ["a" * 40, *"aaaaa"]
+    with pytest.raises(ConfigError, match=r"pairs of states.*repeat fewer times"):
+        PreTokenizer("split:.{1000}|.")

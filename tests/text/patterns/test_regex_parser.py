@@ -89,7 +89,7 @@ TOO_LARGE = {
 
 
 def as_set(codes: set[int]) -> CharacterSet:
-    """Return a set, made character by character."""
+    """Return the union of sets of one character."""
     found = CharacterSet()
     for code in codes:
         found |= CharacterSet.of(chr(code))
@@ -98,7 +98,7 @@ def as_set(codes: set[int]) -> CharacterSet:
 
 @settings(max_examples=examples(40))
 @given(one=sets, other=sets)
-def test_sets_are_those_of_python(one: set[int], other: set[int]) -> None:
+def test_sets_behave_like_sets_of_python(one: set[int], other: set[int]) -> None:
     """Union, intersection and complement contain what Python's sets contain; equal sets are equal."""
     a, b = as_set(one), as_set(other)
     for found, expected in (
@@ -114,7 +114,7 @@ def test_sets_are_those_of_python(one: set[int], other: set[int]) -> None:
 @pytest.mark.parametrize(
     "name", [r"\p{Lo}", r"\s", r"\p{N}", r"\p{Cn}", r"\p{Han}", r"\p{Co}", r"\p{Age=6.0}", r"\w"]
 )
-def test_properties_hold_what_the_engine_matches(name: str) -> None:
+def test_properties_match_the_engine(name: str) -> None:
     """Every 13th character and every bound of a range is checked with the engine."""
     codes = [
         *range(0, 0x110000, 13),
@@ -127,7 +127,7 @@ def test_properties_hold_what_the_engine_matches(name: str) -> None:
 
 
 @pytest.mark.parametrize("written", CLASSES)
-def test_classes_hold_what_they_name(written: str) -> None:
+def test_classes_contain_their_characters(written: str) -> None:
     """A class, or an escape, contains these characters and no others."""
     cursor, expected = PatternReader(written), CLASSES[written]
     found = parse_class(cursor) if written.startswith("[") else parse_character(cursor)
@@ -210,7 +210,7 @@ def test_an_alphabet_tells_its_sets_apart_and_nothing_more(one: set[int], other:
 
 
 @pytest.mark.parametrize("fault", REFUSED)
-def test_what_is_not_supported_is_refused_by_name(fault: str) -> None:
+def test_unsupported_syntax_is_refused(fault: str) -> None:
     """The message quotes the pattern and states the place, the fault and the remedy."""
     for pattern, place in REFUSED[fault].items():
         with pytest.raises(ConfigError, match=f"^pattern '.*, character {place}: .*{fault}.*; "):
@@ -218,7 +218,7 @@ def test_what_is_not_supported_is_refused_by_name(fault: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", TOO_LARGE, ids=range(len(TOO_LARGE)))
-def test_what_cannot_be_cut_by_is_refused(pattern: str) -> None:
-    """Patterns that grow too large, or that could match the empty text."""
+def test_unusable_patterns_are_refused(pattern: str) -> None:
+    """Patterns that are too large, or that could match the empty text, are refused."""
     with pytest.raises(ConfigError, match=TOO_LARGE[pattern]):
         Splitter.of(Split(pattern))

@@ -12,7 +12,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from patterns import any_texts, backtracker, cut, oracle, patterns, split_by
 
-from volt.errors import ConfigError, CorpusError
+from volt.errors import ArgumentError, ConfigError, CorpusError
 from volt.text.patterns import NAMED, Split, Splitter, named_splitter
 
 HOSTILE = {
@@ -69,8 +69,8 @@ def test_named_patterns_cut_as_the_regex_module_does(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_named_patterns_cut_hostile_texts(name: str) -> None:
-    """Long runs of what patterns look at, and the bounds of UTF-8, are split as by both oracles."""
+def test_named_patterns_split_hostile_texts(name: str) -> None:
+    """Long runs of characters of each class, and the bounds of UTF-8, are split as by both oracles."""
     for kind, text in HOSTILE.items():
         words = named_splitter(name).split(text)
         assert words == split_by(name, _oracle, text), kind
@@ -98,8 +98,8 @@ def test_words_are_those_of_tokenizers(text: str) -> None:
         assert named_splitter(name).split(text) == [word for word, _ in found], name
 
 
-def test_declared_patterns_are_those_of_tiktoken() -> None:
-    """They are spelled as in tiktoken."""
+def test_declared_patterns_equal_those_of_tiktoken() -> None:
+    """The patterns of r50k, cl100k and o200k are spelled as in tiktoken."""
     public = pytest.importorskip("tiktoken_ext.openai_public")
     assert NAMED["r50k"][0].pattern == public.r50k_pat_str
     for name, declare in (("cl100k", public.cl100k_base), ("o200k", public.o200k_base)):
@@ -107,24 +107,27 @@ def test_declared_patterns_are_those_of_tiktoken() -> None:
         assert NAMED[name][0].pattern == "|".join(parts)
 
 
-def test_a_lone_surrogate_is_no_text() -> None:
-    """The error states its place."""
+def test_a_lone_surrogate_is_refused() -> None:
+    """The error states the position of the surrogate."""
     with pytest.raises(CorpusError, match=r"U\+D800 at character 1 "):
         named_splitter("gpt2").split("a\ud800")
 
 
-def test_a_class_that_nothing_is_in_matches_nothing() -> None:
-    """The whole text is one word, in any split."""
-    assert Splitter.of(Split(r"[^\s\S]+"), Split("b+"), Split("[^\\s\\S]", from_end=True)).split(
-        "abc"
-    ) == [
-        "a",
-        "b",
-        "c",
-    ]
+def test_an_empty_class_matches_nothing() -> None:
+    """A split by an empty class leaves the words unchanged."""
+    splits = Split(r"[^\s\S]+"), Split("b+"), Split(r"[^\s\S]", from_end=True)
+    assert Splitter.of(*splits).split("abc") == ["a", "b", "c"]
 
 
-def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
-    """The message names them all."""
+def test_an_unknown_name_is_refused_with_the_choices() -> None:
+    """The message lists the names of all patterns."""
     with pytest.raises(ConfigError, match="'gpt5'; choose from gpt2, r50k, cl100k"):
         named_splitter("gpt5")
+
+
+def test_a_splitter_requires_splits() -> None:
+    """A text instead of a Split is refused; the error shows the correct call."""
+    with pytest.raises(ArgumentError, match=r"did you mean Splitter.of\(Split\('a\+'\)\)"):
+        Splitter.of("a+")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="from_end is 'no'"):
+        Split("a", from_end="no")  # type: ignore[arg-type]

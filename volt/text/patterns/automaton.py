@@ -105,7 +105,8 @@ def determinize(tree: Node, alphabet: Alphabet) -> Automaton:
 def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) -> int:
     if len(program) > MOST_INSTRUCTIONS:
         raise ConfigError(
-            f"a pattern has more than {MOST_INSTRUCTIONS:,} parts with its repetitions written out; {_TOO_LARGE}"
+            f"a pattern has more than {MOST_INSTRUCTIONS:,} parts with its repetitions written out; "
+            f"{_TOO_LARGE}"
         )
     if isinstance(tree, Sequence):
         for part in reversed(tree.parts):
@@ -248,7 +249,8 @@ def closure(items: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
             waiting.append(new)
         if len(result) > MOST_PAIRS:
             raise ConfigError(
-                f"a pattern has more than {MOST_PAIRS:,} pairs of states, so checking that it splits long lines in "
-                "linear time takes too long; repeat fewer times, as in .{100} for .{1000}, or use several splits"
+                f"a pattern has more than {MOST_PAIRS:,} pairs of states, so checking that it splits "
+                "long lines in linear time takes too long; repeat fewer times, as in .{100} for "
+                ".{1000}, or use several splits"
             )
     return result

@@ -110,12 +110,7 @@ class _Paths:
         self._hopeful = leading_to(matching, self._next)  # a match may end there, or later
 
     def _after(self, state: int) -> set[int]:
-        return self._read([state], range(self._end)) - {0}
-
-    def _read(self, states: Iterable[int], columns: Iterable[int]) -> set[int]:
-        """Return the states after a character of any of these classes."""
-        rows = [self._next[state] for state in states]
-        return {row[column] for column in columns for row in rows}
+        return set(self._next[state][: self._end]) - {0}
 
     @property
     def leave_gaps(self) -> bool:
@@ -130,10 +125,7 @@ class _Paths:
         return 0 in closure({self._start}, without_match)
 
     def match(self, tokens: TokenTexts) -> Flags:
-        """Return which tokens are part of a match.
-
-        Tokens that are not text count as part of one.
-        """
+        """Return which tokens are part of a match. Tokens that are not text count as parts."""
         codes = np.frombuffer("".join(tokens.texts).encode("utf-32-le"), np.uint32)
         columns = self._classes[codes]
         lengths = np.fromiter(map(len, tokens.texts), np.int64, len(tokens.texts))
@@ -147,15 +139,13 @@ class _Paths:
             read = columns[starts[unfinished] + done]
             reached[unfinished] = moves[reached[unfinished], read]
 
-        hope = list[bool]()
-        hope_inside = list[bool]()
-        for states in names:
-            after = self._read(states, range(self._end))
-            hope.append(not self._hopeful.isdisjoint(states))
-            hope_inside.append(not self._hopeful.isdisjoint(after))
-        ends_inside = tokens.precedes_part
-        is_match = np.where(ends_inside, np.array(hope_inside)[reached], np.array(hope)[reached])
-        return np.asarray(is_match | (lengths == 0))
+        hope = np.array([not self._hopeful.isdisjoint(states) for states in names])
+        hope_after_more = np.asarray(hope[moves].any(axis=1))
+        is_match = hope[reached]
+        inside = tokens.precedes_part
+        is_match[inside] = hope_after_more[reached[inside]]
+        is_match[lengths == 0] = True
+        return is_match
 
     @cached_property
     def _sets_of_states(self) -> tuple[dict[States, int], NDArray[np.int32]]:
@@ -166,7 +156,7 @@ class _Paths:
         for states in waiting:
             row = list[int]()
             for column in range(self._end):
-                after = frozenset(self._read(states, [column]) - {0})
+                after = frozenset(self._next[state][column] for state in states) - {0}
                 if after not in names:
                     names[after] = len(names)
                     waiting.append(after)

@@ -1,8 +1,9 @@
 """Convert splits to names, which vocabularies store, and back; list published splits.
 
     split:PATTERN     one split
-    splits:JSON       several splits: a list of patterns; {"pattern": …, "from_end": true} reads backwards
-    matches:PATTERN   the matches of one pattern, after a split at user tokens; other text is dropped
+    splits:JSON       several splits: a list of patterns, or of {"pattern": …, "from_end": true},
+                      which reads backwards
+    matches:PATTERN   the matches of one pattern, after a split at user tokens; drops other text
     bytes+…           any of the above, but words are spelled in GPT-2's byte alphabet
 
 Published tokenizers, as their projects declare them:
@@ -16,7 +17,7 @@ Published tokenizers, as their projects declare them:
     qwen3.5          Qwen/Qwen3.5-0.8B, tokenizer.json: marks belong to words
     tekken           mistralai/Mistral-Nemo-Base-2407, tokenizer.json; also Nemotron 3
     deepseek3        deepseek-ai/DeepSeek-V3, tokenizer.json: three splits; also R1
-    kimi2            moonshotai/Kimi-K2-Instruct, tokenization_kimi.py: Han characters are words of their own
+    kimi2            moonshotai/Kimi-K2-Instruct, tokenization_kimi.py: Han characters are words
 
 Splits of numbers, to be put before others:
 
@@ -50,8 +51,9 @@ def _words(space: str, *, contractions: str = CONTRACTIONS, others: str) -> str:
     return rf"{contractions}|{space}?\p{{L}}+|{space}?\p{{N}}+|{space}?[^{others}\p{{L}}\p{{N}}]+"
 
 
-# GPT-2's pattern: as in its own files; as later files spell it; for text whose spaces are "▁"; and, as GPT2_CUT_MARKED,
-# for an engine without look-ahead, after a space has been inserted into each match of GPT2_MARKED_RUN.
+# GPT-2's pattern: as in its own files; as later files spell it; for text whose spaces are "▁"; and,
+# as GPT2_CUT_MARKED, for an engine without look-ahead, after a space has been inserted into each
+# match of GPT2_MARKED_RUN.
 _TRAILING = r"\s+(?!\S)|\s+"
 GPT2 = rf"{_words(' ', others=_PLAIN)}|{_TRAILING}"
 GPT2_GROUPED = rf"{_words(' ', contractions=_GROUPED, others=_PLAIN)}|{_TRAILING}"
@@ -188,8 +190,9 @@ def splits_of(name: str) -> tuple[Split, ...]:
         return tuple(map(_split_of, rows))
     except (ValueError, RecursionError, TypeError):
         raise ConfigError(
-            f"pre-tokenizer {quoted(name, 200)}: a JSON list of patterns must follow {_SEVERAL!r}, as in "
-            f'{_SEVERAL}["\\\\p{{N}}{{1,3}}", {{"pattern": "\\\\p{{L}}+", "from_end": true}}]'
+            f"pre-tokenizer {quoted(name, 200)}: a JSON list of patterns must follow "
+            f'{_SEVERAL!r}, as in {_SEVERAL}["\\\\p{{N}}{{1,3}}", '
+            '{"pattern": "\\\\p{L}+", "from_end": true}]'
         ) from None
 
 
@@ -218,8 +221,8 @@ def cutter_of(name: str) -> WordCutter:
     splitter = Splitter.of(*splits)
     if not splitter.is_linear:
         raise ConfigError(
-            f"pre-tokenizer {quoted(name, 500)}: on some texts it reads far beyond the ends of its matches, in time "
-            "quadratic in the length of a line; bound the repetition, as in a{1,20}b|a for a*b|a"
+            f"pre-tokenizer {quoted(name, 500)}: on some texts it reads far beyond the ends of its "
+            "matches, in time quadratic in the length of a line; bound the repetition, as in a{1,20}b|a for a*b|a"
         )
     is_bytes = name == "bytes" or name.startswith(BYTES)
     drops = drops_rest(name)

@@ -2,7 +2,9 @@ r"""Represent sets of characters, the classes that they distinguish, and parsed 
 
 A set is the code points at which membership changes:
 
-    {"a", "b", "c", "x"}  =  edges (97, 100, 120, 121);  c is in the set if the number of edges ≤ c is odd
+    {"a", "b", "c", "x"}  =  edges (97, 100, 120, 121)
+
+A code point is in the set if the number of edges up to it is odd.
 
 Properties such as \p{Lu} and case folding come from Rust's regex, the engine of VOLT's other
 patterns and of tiktoken, so that all use the same version of Unicode.
@@ -28,8 +30,9 @@ from volt.text.white_space import bits_of
 
 Codes: TypeAlias = NDArray[np.int64]
 N_CHARACTERS = 0x110000
-# The engine's properties do not tell the characters in one of these ranges apart, so it classifies only the first of
-# each: ideographs as old as their block, planes (or most of one) without assigned characters, and private planes.
+# The characters in one of these ranges have the same properties, so the engine classifies only the
+# first of each: ideographs as old as their block, planes without assigned characters, and private
+# planes.
 _IDEOGRAPHS = (
     (0x3400, 0x4DB6),
     (0x4E00, 0x9FA6),
@@ -187,8 +190,8 @@ class Alphabet:
         _, first, classes = np.unique(bits, axis=1, return_index=True, return_inverse=True)
         if len(first) > MOST_CLASSES:
             raise ConfigError(
-                f"a pattern distinguishes {len(first)} classes of characters, and {MOST_CLASSES} is the limit; "
-                "name fewer characters, or use several splits"
+                f"a pattern distinguishes {len(first)} classes of characters, and {MOST_CLASSES} is the "
+                "limit; name fewer characters, or use several splits"
             )
         return cls(starts, classes.reshape(-1).astype(np.uint8), starts[first])
 

@@ -6,8 +6,8 @@ r"""Divide a text into units: each, split alone, has the same words as in the te
 Dividing is safe between a character x and white space b (a "break") if the automata show three
 facts:
 
-    no search continues from x to b                the moves after x are equal for b and for the end of the text
-    each search from b matches                     otherwise, unmatched text could extend over the point
+    no search continues from x to b                the moves after x are equal for b and the end
+    each search from b matches                     otherwise, unmatched text could extend over it
     no split that reads backwards matches b        otherwise, its match could extend over the point
 """
 
@@ -42,7 +42,7 @@ class SplitPoints:
     """
 
     breaks: int  # bit b is set if units may begin with byte b
-    clinging: int  # bit b is set if byte b is a clinging break: some characters before it do not end their unit
+    clinging: int  # bit b is set if byte b is a clinging break: not every unit ends before it
     kinds: NDArray[np.uint8]  # (n_classes,), the kind of each class before a break
     alone: bool  # whether each word of a unit would be one word if it were the whole text
 
@@ -169,7 +169,7 @@ class _Searches:
         return bool(self.is_sure[inside].all() and stops.all())
 
     def last(self, number: int, free: list[int]) -> bool:
-        """Check that words after this class end before a break and text as at the end of the text."""
+        """Check that words after this class end before breaks as at the end of the text."""
         rows = self.rows_after(number)
         at_breaks = np.ix_(rows, self.classes[free])
         at_end = self.ends_match[rows, self.end]

@@ -144,8 +144,8 @@ def _arrays_of(splits: tuple[Split, ...]) -> Arrays:
     for split, automaton in zip(splits, automata, strict=True):
         if (automaton.moves[automaton.start] & 1).any():
             raise ConfigError(
-                f"pattern {quoted(split.pattern, 500)} could match the empty text, which is not a pre-token; "
-                "let each alternative match a character: write + for *"
+                f"pattern {quoted(split.pattern, 500)} could match the empty text, which is not a "
+                "pre-token; let each alternative match a character: write + for *"
             )
 
     # Classes that have the same moves in all automata are merged.
@@ -207,7 +207,7 @@ class WordCutter:
 
     @cached_property
     def reads_marks(self) -> bool:
-        """Return whether a "▁" is read as a space, except in bytes, or if a lone space is dropped."""
+        """Return whether a "▁" is read as a space: not in bytes, nor if spaces are dropped."""
         if self.is_bytes:
             return False
         line = self._written(b" ", np.array([0]), np.array([1]))

@@ -1,4 +1,4 @@
-"""Laws of `cut_tokens`: exactly the tokens that are in no word of any text count as split."""
+"""Laws of `cut_tokens`: a token counts as split if and only if no word of any text contains it."""
 
 from __future__ import annotations
 
