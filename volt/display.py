@@ -96,7 +96,7 @@ class LabelledText:
         for line in lines:
             styled = (label, self.label_style), (line, self.style)
             yield Text.assemble(*styled, no_wrap=True, overflow="ignore")
-            label = " " * indent
+            label = "".ljust(indent)
 
 
 @dataclass(frozen=True, slots=True)

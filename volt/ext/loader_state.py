@@ -172,4 +172,6 @@ class WorkerNotes:
 
 def mark_of(info: Any) -> int:
     """Return a number for the workers of one iteration; 0 outside of workers."""
-    return 0 if info is None else int(info.seed - info.id) or 1
+    if info is None:
+        return 0
+    return int(info.seed - info.id) or 1

@@ -269,7 +269,8 @@ class RayMap:
     report: Callable[[str], object] | None = None
 
     def __post_init__(self) -> None:
-        arguments.text("auto" if self.address is None else self.address, "address")
+        if self.address is not None:
+            arguments.text(self.address, "address")
         arguments.whole(self.range_size, "range_size", low=1)
         arguments.flag(self.add_up, "add_up")
         arguments.function(self.report, "report")
@@ -352,7 +353,8 @@ class RayWriter:
     report: Callable[[str], object] | None = None
 
     def __post_init__(self) -> None:
-        arguments.text("auto" if self.address is None else self.address, "address")
+        if self.address is not None:
+            arguments.text(self.address, "address")
         arguments.function(self.report, "report")
 
     def __call__(

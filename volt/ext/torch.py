@@ -133,7 +133,9 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             self.rank, self.world = _detected_rank()
         else:
             self.rank, self.world = check_rank(rank, world)
-        self.epoch = None if epoch is None else arguments.whole(epoch, "epoch", low=1)
+        if epoch is not None:
+            epoch = arguments.whole(epoch, "epoch", low=1)
+        self.epoch = epoch
         self.repeat = arguments.flag(repeat, "repeat")
         self.tell = arguments.flag(tell, "tell")
         self.options = _known_options(config, options)

@@ -195,6 +195,12 @@ class BatchesOptions:
     as_json: Json = False
     quiet: Quiet = False
 
+    def of_the_stream(self) -> dict[str, Any]:
+        """Return the options of the stream that are not None."""
+        values = {"seed": self.seed, "n_workers": self.workers, "user_code": self.trust}
+        values |= self.choice.options
+        return {name: value for name, value in values.items() if value is not None}
+
 
 def batches(options: BatchesOptions) -> None:
     """Run the steps that a trainer would get, and report their totals: sentences, tokens, padding, speed.
@@ -220,17 +226,8 @@ def batches(options: BatchesOptions) -> None:
     prepare_kernels(Phases(quiet=options.quiet), "stream", "encode", "batches", "samples")
     began = time.perf_counter()
     protect_stdout()
-    values: dict[str, Any] = {
-        "seed": options.seed,
-        "n_workers": options.workers,
-        "user_code": options.trust,
-        **options.choice.options,
-    }
     parts = read_steps(
-        options.config,
-        rank=options.rank,
-        world=options.world,
-        **{name: value for name, value in values.items() if value is not None},
+        options.config, rank=options.rank, world=options.world, **options.of_the_stream()
     )
     with parts.stream as stream, Signals().listening() as signals:
         check_places([states.state], [*stream.files, *parts.vocabularies])

@@ -72,7 +72,7 @@ def _step_entries(step: TraceStep, width: int) -> Iterator[LabelledText]:
         yield LabelledText(label, ["dropped"], style="red", label_style="cyan")
     for line in step.after:
         yield LabelledText(label, _words(line), style="green", label_style="cyan")
-        label = " " * len(label)
+        label = "".ljust(len(label))
 
 
 def _words(line: str) -> list[str]:
@@ -81,7 +81,8 @@ def _words(line: str) -> list[str]:
 
 def indented(line: str) -> LabelledText:
     text = line.lstrip(" ")
-    return LabelledText(" " * (len(line) - len(text)), text.split(" "))
+    indent = line[: len(line) - len(text)]
+    return LabelledText(indent, text.split(" "))
 
 
 def plan_parts(plan: Plan, *, demand: float | None) -> Iterator[RenderableType]:

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Self, TypeVar
 
@@ -103,12 +104,10 @@ class Stream(Engine):
         arguments.choice(ends, "ends", ("stop", "drop"))
         rank, world = check_rank(rank, world)
 
-        files = files or LoadedFiles()
-        opened = list[OpenSource]()
-        for source in declared:
-            if isinstance(source, Source):
-                source = open_source(source, seed=seed, cache=folder, policy=policy, files=files)
-            opened.append(source)
+        open_each = partial(
+            open_source, seed=seed, cache=folder, policy=policy, files=files or LoadedFiles()
+        )
+        opened = [open_each(each) if isinstance(each, Source) else each for each in declared]
         if mix is not None:
             opened = _mixed_by_size(opened, mix)
         if policy.quarantine is not None:
