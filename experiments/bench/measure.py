@@ -120,9 +120,8 @@ def run_in_wrapper(command: Sequence[str]) -> Run:
     wall, busy = time.perf_counter() - start, busy_seconds() - busy
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = used.ru_utime + used.ru_stime
-    unit = (
-        1e6 if sys.platform == "darwin" else 1e6 / 1024
-    )  # ru_maxrss is in bytes on macOS, in KiB elsewhere
+    # ru_maxrss is in bytes on macOS, in KiB elsewhere
+    unit = 1e6 if sys.platform == "darwin" else 1e6 / 1024
     error = (
         f"exit {done.returncode}: {done.stderr.strip().rpartition(chr(10))[2]}"
         if done.returncode

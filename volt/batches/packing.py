@@ -72,9 +72,8 @@ def _cut(lengths: Longs, size: int) -> tuple[Longs, Longs, Longs]:
     return rows, starts, np.minimum(lengths[rows] - starts, size)
 
 
-LONGEST = (
-    1 << 24
-)  # maximum number of tokens in a pack: the search for free space takes ten bytes for each
+# Maximum number of tokens in a pack: the search for free space takes ten bytes for each
+LONGEST = 1 << 24
 
 
 class Pack(NamedTuple):

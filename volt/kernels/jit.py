@@ -42,9 +42,8 @@ from numba.core.runtime.nrt import rtsys
 from volt.errors import VoltWarning
 from volt.own_files import find_shared, is_own
 
-UNUSED = (
-    24 * 3600
-)  # seconds since a process last started with a folder, after which it may be removed
+# Seconds since a process last started with a folder, after which it may be removed
+UNUSED = 24 * 3600
 SILENT = 2.0  # seconds that compiling may take without a message
 UNSAFE = (
     "{}: other users can change this folder, so compiled loops are neither loaded nor stored there, and every process "

@@ -83,9 +83,8 @@ def test_each_line_comes_from_one_of_the_template(lines):
     assert len(result.lines) == result.text.count("\n") + 1
     for line, number in zip(result.text.split("\n"), result.lines, strict=True):
         own = re.sub(r"{% else %}2|{%.*?%}", "", text.split("\n")[number - 1].replace("{{x}}", "v"))
-        is_joined = (
-            "{%-" in text or "not x" in text
-        )  # lines become one, which is that of its first letter
+        # Lines become one, which is that of its first letter
+        is_joined = "{%-" in text or "not x" in text
         assert (line.strip()[:1] if is_joined else line.strip()) in own
 
 

@@ -223,11 +223,11 @@ def test_places_of_the_source_are_taken() -> None:
         Cursor(9, epoch, start, offset, unread=DEAL).check("wmt", n_lines=40, block_lines=8)
 
 
-@pytest.mark.parametrize("version", [1, 2, 4, True, "3"])
+@pytest.mark.parametrize("version", [1, 2, 3, 5, True, "4"])
 def test_states_of_other_versions_are_refused(version: object) -> None:
     """A state of another version would continue with other lines."""
     with pytest.raises(
-        StreamError, match=f"version {version}, cannot be continued; version 3 is needed"
+        StreamError, match=f"version {version}, cannot be continued; version 4 is needed"
     ):
         State.from_json(STATE.to_json() | {"version": version})
 

@@ -25,9 +25,8 @@ from volt.stream.reading.shard import Facts, Shard, as_stream_errors
 from volt.stream.transforms.column import Column, line_ends_of
 from volt.urls import url_of
 
-SMALL = (
-    1 << 20
-)  # bytes; indexing a smaller plain file is faster than reading its index from the cache
+# Bytes; indexing a smaller plain file is faster than reading its index from the cache
+SMALL = 1 << 20
 _READ_SIZE = 1 << 20
 _RETURN = 0x0D
 PARQUET = b"PAR1"  # the first bytes of a Parquet file

@@ -33,9 +33,8 @@ import numpy as np
 from volt.errors import StreamError
 from volt.stream.transforms.column import Longs
 
-FOREVER = (
-    1 << 62
-)  # the end of a range of outputs: their number is unknown before the transforms run
+# The end of a range of outputs: their number is unknown before the transforms run
+FOREVER = 1 << 62
 ALL = (range(FOREVER),)
 _MOST_SPLIT = (
     64  # begun blocks whose outputs are split between ranks: each rank computes all these blocks

@@ -40,9 +40,8 @@ from volt.stream.transforms.column import Longs
 
 Ends = Literal["stop", "drop"]
 WINDOW = 1 << 16  # turns planned at a time
-_FEW = (
-    1 << 13
-)  # plan more turns when fewer are left; maximum lines at once of sources with Python code
+# Plan more turns when fewer are left; maximum lines at once of sources with Python code
+_FEW = 1 << 13
 _PATIENCE = 0.05  # seconds of loading chunks for later lines, before the next line is delivered
 _AHEAD = 2  # chunks to request ahead for each worker
 

@@ -34,7 +34,7 @@ from volt.stream.running.state_validation import (
 )
 
 FORMAT = "volt.stream"
-VERSION = 3
+VERSION = 4
 _STEPS_FORMAT = "volt.steps"  # the format of the states of steps (volt.batches.steps_state)
 
 

@@ -1,8 +1,7 @@
-"""Read and write the manifest of a task's shards, which lists the shards and the inputs that they
-were made from.
+"""Read and write the manifest of a task's shards, which lists the shards and their inputs.
 
-    FOLDER/TASK/00000.src.zst   lines of one side of a shard; line i of .tgt belongs to line i of
-    .src FOLDER/TASK/words.src.tsv   `word<TAB>count` for each word of one side, over all shards
+    FOLDER/TASK/00000.src.zst   lines of one side of a shard; line i of .tgt belongs to line i here
+    FOLDER/TASK/words.src.tsv   `word<TAB>count` for each word of one side, over all shards
     FOLDER/TASK/manifest.json   written last: if it is missing, the shards are unfinished
 
 If an input has changed, the shards are stale; if it was deleted, they remain valid.

@@ -3,8 +3,8 @@
     .lock                          held by the process that writes
     .progress/plan.json            the settings and inputs of the new shards
     .progress/00000.src.zst        the source side of shard 0; moved up when all shards are finished
-    .progress/00000.json           written when shard 0 is finished: its number of lines, and its
-    files' digests .progress/00000.src.words      the word counts of the source side
+    .progress/00000.json           written when shard 0 is finished: lines, digests of its files
+    .progress/00000.src.words      the word counts of the source side
 
 Earlier shards stay until all new files are complete; the manifest is written last. A stopped run
 can be continued.

@@ -1,10 +1,10 @@
-"""Sample a SentencePiece model's segmentations as the library does, but with the stream's random
-numbers:
+"""Sample a SentencePiece model's segmentations by the stream's random numbers.
 
-    BPE               best merge first; each merge is skipped with probability alpha (Provilkov et
-    al. 2020) unigram, all      P(path) ∝ exp(alpha · Σ score), drawn from the lattice (Kudo 2018)
-    unigram, n best   P(path) ∝ exp(alpha · Σ score) among the n best paths, which the library
-    computes
+    BPE               best merge first; a merge is skipped with probability alpha (Provilkov 2020)
+    unigram, all      P(path) ∝ exp(alpha · Σ score), drawn from the lattice (Kudo 2018)
+    unigram, n best   P(path) ∝ exp(alpha · Σ score) among n paths, which the library computes
+
+The distributions are the library's.
 
 A sampler is a function (values, random bits of each value, alpha, nbest, form) → column. Its
 compiled loop writes a number for each piece, or −1 − code point for an unknown character; then
