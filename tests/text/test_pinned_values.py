@@ -81,10 +81,10 @@ PARTS = [
 
 def shape(*splits: Split) -> str:
     """Return states, classes, laws, and split points, of all text and of matches alone."""
-    splitter, only = Splitter.of(*splits), len(splits) == 1 and not splits[0].from_end
-    points = [find_split_points(splitter.tables)] + [
-        find_split_points(splitter.tables, matches_only=True)
-    ] * only
+    splitter = Splitter.of(*splits)
+    points = [find_split_points(splitter.tables)]
+    if len(splits) == 1 and not splits[0].from_end:
+        points.append(find_split_points(splitter.tables, matches_only=True))
     n_states = sum(len(one.moves) - 1 for one in splitter.automata)
     parts = [n_states, splitter.tables.end, splitter.is_linear, leaves_gaps(splits[0])]
     for point in points:

@@ -59,7 +59,8 @@ def test_pretokens_join_back(name: str, text: str) -> None:
 @settings(max_examples=examples(40))
 def test_a_column_is_split_as_its_strings(name: str, column: list[str]) -> None:
     """Counting's expression over a column and encoding's split of a string agree."""
-    pretokenizer, normalizer = PreTokenizer(name), Normalizer.parse("nfkc+lowercase")
+    pretokenizer = PreTokenizer(name)
+    normalizer = Normalizer.parse("nfkc+lowercase")
     frame = pl.DataFrame({"text": column}, schema={"text": pl.String})
     lists = (
         frame.select(pretokenizer.extract(normalizer.apply(pl.col("text")))).to_series().to_list()

@@ -23,13 +23,15 @@ def revealed(special: SpecialTokens, text: str) -> str:
 
 
 def longest_matches(text: str, user: tuple[str, ...]) -> list[tuple[int, int]]:
-    """Find, from left to right, the longest user token at each place that is not covered yet."""
-    found, i = [], 0
-    while i < len(text):
-        length = max((len(token) for token in user if text.startswith(token, i)), default=0)
-        found += [(i, i + length)] * bool(length)
-        i += length or 1
-    return found
+    """Return, from left to right, the longest user token at each place that is not covered yet."""
+    spans = list[tuple[int, int]]()
+    start = 0
+    while start < len(text):
+        lengths = [len(token) for token in user if text.startswith(token, start)]
+        if lengths:
+            spans.append((start, start + max(lengths)))
+        start += max(lengths, default=1)
+    return spans
 
 
 @given(user_tokens, texts)
@@ -65,12 +67,14 @@ def test_hidden_tokens_are_revealed(user, text):
 def test_placeholders_differ_from_the_text_and_are_undone(first):
     """Placeholders do not occur in the text, and are replaced again, in characters and in bytes."""
     text = "".join(map(chr, range(first, FIRST_HIDDEN + 3))) + "é\U0010fffd"
-    [found] = (placeholders := stand_ins([text])).put([text])
-    assert len(set(found)) == len(text)
-    assert max(found) < chr(FIRST_HIDDEN)
-    assert placeholders.restored([[found]]) == [[with_marks(text)]]
-    spelled = [[to_characters(char.encode()) for char in one] for one in (found, text)]
-    assert placeholders.restored(spelled[:1], is_bytes=True) == spelled[1:]
+    placeholders = stand_ins([text])
+    [replaced] = placeholders.put([text])
+    assert len(set(replaced)) == len(text)
+    assert max(replaced) < chr(FIRST_HIDDEN)
+    assert placeholders.restored([[replaced]]) == [[with_marks(text)]]
+    in_bytes = [to_characters(char.encode()) for char in replaced]
+    expected = [to_characters(char.encode()) for char in text]
+    assert placeholders.restored([in_bytes], is_bytes=True) == [expected]
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,8 @@ def as_set(codes: set[int]) -> CharacterSet:
 @given(one=sets, other=sets)
 def test_sets_behave_like_sets_of_python(one: set[int], other: set[int]) -> None:
     """Union, intersection and complement contain what Python's sets contain; equal sets are equal."""
-    a, b = as_set(one), as_set(other)
+    a = as_set(one)
+    b = as_set(other)
     for found, expected in (
         (a | b, one | other),
         (a & b, one & other),
@@ -129,7 +130,8 @@ def test_properties_match_the_engine(name: str) -> None:
 @pytest.mark.parametrize("written", CLASSES)
 def test_classes_contain_their_characters(written: str) -> None:
     """A class, or an escape, contains these characters and no others."""
-    cursor, expected = PatternReader(written), CLASSES[written]
+    cursor = PatternReader(written)
+    expected = CLASSES[written]
     found = parse_class(cursor) if written.startswith("[") else parse_character(cursor)
     assert cursor.is_at_end
     if expected is None:

@@ -46,7 +46,8 @@ def _splitter(pattern: str) -> Splitter:
 @example(pattern="(?i:k)|[ab]{1,2}+a", texts=["K\u212ak", "aaabba"])
 def test_any_pattern_cuts_as_the_regex_module_does(pattern: str, texts: list[str]) -> None:
     """Matches are those of `regex`; the text between two matches is one word."""
-    splitter, find = _splitter(pattern), oracle(pattern)
+    splitter = _splitter(pattern)
+    find = oracle(pattern)
     for text in texts:
         assert splitter.split(text) == cut(find(text), text)
 
@@ -55,7 +56,8 @@ def test_any_pattern_cuts_as_the_regex_module_does(pattern: str, texts: list[str
 @given(pattern=patterns, texts=st.lists(any_texts, min_size=3, max_size=6))
 def test_any_pattern_cuts_as_a_naive_backtracker_does(pattern: str, texts: list[str]) -> None:
     """The match is the first one found when all paths through the tree are tried in order."""
-    splitter, find = _splitter(pattern), backtracker(pattern)
+    splitter = _splitter(pattern)
+    find = backtracker(pattern)
     for text in texts:
         assert splitter.split(text) == cut(find(text), text)
 
