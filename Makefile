@@ -22,6 +22,7 @@ lint: $(READY)  ## format, lint, types, layers
 	$(BIN)/mypy
 	PYTHONPATH=. $(BIN)/lint-imports
 	$(BIN)/python experiments/house.py --check
+	$(BIN)/python experiments/density.py --check
 
 format: $(READY)  ## rewrite the code as ruff likes it
 	$(BIN)/ruff format .

@@ -40,8 +40,27 @@ LIMITS = {
     "over 100": 10.0,
     "longest": 60.0,
 }
+# Most wings are denser than they should be, so that these limits only fall.
+TOKENS_A_LINE = {
+    "volt": 8.8,
+    "batches": 8.9,
+    "choose": 8.3,
+    "comparison": 8.7,
+    "count": 9.0,
+    "encode": 9.3,
+    "ext": 8.1,
+    "formats": 8.1,
+    "learn": 9.6,
+    "stream": 9.1,
+    "text": 9.2,
+    "trial": 9.2,
+    "vocabulary": 8.9,
+}
 EXCEPTIONS: dict[tuple[str, str], float] = {
+    **{(wing, "tokens a line"): limit for wing, limit in TOKENS_A_LINE.items()},
     ("kernels", "packed"): 20.0,  # one assignment may update two states of a loop together
+    ("ext", "over 100"): 12.0,
+    ("stream", "longest"): 63.0,
 }
 
 

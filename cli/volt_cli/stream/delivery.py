@@ -95,7 +95,9 @@ def check_files(content: str, **paths: Path | None) -> None:
 def parsed(text: bytes) -> int | None:
     """Return the last line of a text as a number; None if that line is not a whole number."""
     last = text.rstrip().rpartition(b"\n")[2].strip()
-    return int(last) if last.isdigit() else None
+    if not last.isdigit():
+        return None
+    return int(last)
 
 
 class Consumer:
