@@ -15,16 +15,16 @@ from threading import Timer
 from typing import Any
 
 import pytest
-from commands import TEXT, VOLT, Done, Run, foreign_options, status_of
-from drawn import LINES_SHARE, examples
 from hypothesis import settings
-from stream_commands import CONFIG, DEADLINE, Process, Start
-from web_servers import Clock
+from support.commands import TEXT, VOLT, Done, Run, foreign_options, status_of
+from support.drawn import LINES_SHARE, examples
+from support.stream_commands import CONFIG, DEADLINE, Process, Start
+from support.web_servers import Clock
 
 Lines = Callable[..., list[str]]
 JOINED = "\ue000"  # for "@@", which text may hold
 pytest.register_assert_rewrite(
-    "encoders", "exports", "merges", "streams", "writers"
+    "support.encoders", "support.exports", "support.merges", "support.streams", "support.writers"
 )  # their asserts tell what differs, too
 
 

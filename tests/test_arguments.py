@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from held import (
+from scipy import sparse
+from support.held import (
     CANDIDATES,
     COUNTS,
     ENCODER,
@@ -28,7 +29,6 @@ from held import (
     STATE,
     VOCABULARY,
 )
-from scipy import sparse
 
 import volt
 from volt import arguments

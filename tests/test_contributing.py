@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from places import ROOT
+from support.places import ROOT
 
 from volt.errors import MissingLibraryError
 

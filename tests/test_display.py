@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 from itertools import pairwise
 
-from golden import check
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
-from screens import printed, too_wide, words
+from support.golden import check
+from support.screens import printed, too_wide, words
 
 from volt.display import (
     Grid,

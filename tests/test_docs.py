@@ -13,11 +13,11 @@ from pydoc_data.topics import topics
 from typing import Any
 
 import pytest
-from commands import all_commands, options_of
-from drawn import DRAWS_ALL
-from places import ROOT
-from shell import split
-from snippets import Block, Terminal, agrees, blocks, examples, session
+from support.commands import all_commands, options_of
+from support.drawn import DRAWS_ALL
+from support.places import ROOT
+from support.shell import split
+from support.snippets import Block, Terminal, agrees, blocks, examples, session
 
 FOLDER = ROOT / "docs" / "pages"
 PAGES = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from held import CANDIDATES, COUNTS, ENCODER, PUBLIC, RESULT, SOURCES, STATE, VOCABULARY
+from support.held import CANDIDATES, COUNTS, ENCODER, PUBLIC, RESULT, SOURCES, STATE, VOCABULARY
 
 from volt.errors import VoltError
 

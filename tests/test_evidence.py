@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from places import ROOT
+from support.places import ROOT
 
 from volt.errors import ConfigError
 from volt.trial.results import Curve, Results

@@ -15,10 +15,10 @@ from pydoc_data.topics import topics
 
 import pytest
 import yaml
-from commands import status_of
-from drawn import DRAWS_ALL
-from places import ROOT
-from programs import start
+from support.commands import status_of
+from support.drawn import DRAWS_ALL
+from support.places import ROOT
+from support.programs import start
 
 FOLDER = ROOT / "examples"
 Program = Callable[..., str]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from golden import check, digest, golden
+from support.golden import check, digest, golden
 
 import volt
 from volt.stream import Stream

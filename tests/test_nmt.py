@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from places import ROOT
+from support.places import ROOT
 
 from volt.errors import CandidateError, ConfigError
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 import volt
 from experiments import published

@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from commands import VOLT, status_of
-from places import ROOT
-from snippets import Terminal, agrees, blocks, examples, session
+from support.commands import VOLT, status_of
+from support.places import ROOT
+from support.snippets import Terminal, agrees, blocks, examples, session
 
 BLOCKS = blocks((ROOT / "README.md").read_text(encoding="utf-8"))
 COMMANDS = [

@@ -12,8 +12,8 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from drawn import examples
-from places import ROOT
+from support.drawn import examples
+from support.places import ROOT
 
 import volt
 from experiments.real_tokenizers import added_tokens, comparing, mutating, originals, texts

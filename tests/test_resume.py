@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from places import ROOT
+from support.drawn import examples
+from support.places import ROOT
 
 from experiments.resume.__main__ import CHANGES, Round
 

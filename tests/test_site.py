@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import ROOT
+from support.places import ROOT
 
 pytest.importorskip("mkdocs", reason="mkdocs is missing: pip install 'volt-vocab[docs]'")
 pytest.importorskip(

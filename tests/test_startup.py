@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from commands import VOLT, all_commands
+from support.commands import VOLT, all_commands
 
 import volt
 from volt.kernels.warmup import compile_kernels

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from functools import cache
 
-from places import ROOT
+from support.places import ROOT
 
 MODULES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from drawn import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt.batches import ByPacks, Samples, pack
 

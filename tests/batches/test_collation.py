@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt.batches import Samples, collate, collate_packed, to_torch, token_batches
 from volt.errors import ConfigError, MissingLibraryError, StreamError, VoltError

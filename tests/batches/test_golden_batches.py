@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
-from golden import check, digest, golden
-from steps_of_streams import PAIRS, TEXTS, bits, stream_of
+from support.golden import check, digest, golden
+from support.steps_of_streams import PAIRS, TEXTS, bits, stream_of
 
 from volt.batches import (
     ByPacks,

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from batching import fewest_packs, naive_best_fit
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.batching import fewest_packs, naive_best_fit
+from support.drawn import examples
 
 from volt.batches import (
     Packs,

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt import Encoder, Vocabulary
 from volt.batches import Layout, SampleFormat, Samples, collate, joined_samples

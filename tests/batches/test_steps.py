@@ -8,11 +8,11 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
-from steps_of_streams import (
+from support.drawn import examples
+from support.steps_of_streams import (
     PACK_RULE,
     PAIRS,
     TEXTS,

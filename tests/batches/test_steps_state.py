@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from steps_of_streams import (
+from support.steps_of_streams import (
     PACK_RULE,
     PAIRS,
     TEXTS,
@@ -23,7 +23,7 @@ from steps_of_streams import (
     stream_of,
     written,
 )
-from streams import deadline, write_lines
+from support.streams import deadline, write_lines
 
 from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Steps
 from volt.batches.steps_state import bits_of

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from steps_of_streams import TOKENS
-from streams import write_lines
+from support.steps_of_streams import TOKENS
+from support.streams import write_lines
 
 from volt.batches import ByPacks, ByTokens, SampleFormat, Samples, Steps, collate, collate_packed
 from volt.batches.throughput import Counted, Progress, Report, Totals, counts_of

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batching import (
+from hypothesis import given
+from hypothesis import strategies as st
+from support.batching import (
     fairseq_batches,
     naive_batches,
     naive_steps,
     sampler_batches,
     share_of_padding,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 from volt.batches import TokenBatches, padding_share, token_batches
 from volt.errors import ConfigError, StreamError

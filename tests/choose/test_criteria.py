@@ -7,9 +7,9 @@ import math
 import naive
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt.choose import criteria
 from volt.errors import ConfigError, CriterionError

@@ -7,10 +7,10 @@ from collections import Counter
 import naive
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from merges import markers, word_counts
+from support.drawn import examples
+from support.merges import markers, word_counts
 
 from volt.choose import rules
 from volt.choose.criteria import entropy, f95, muv

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import naive
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from merging_modes import LETTERS, encoded, vocabularies
+from support.drawn import examples
+from support.merging_modes import LETTERS, encoded, vocabularies
 
 import volt
 from volt.choose.extend import extend_bpe

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from golden import check
 from rich.console import Console
+from support.golden import check
 
 import volt
 from volt.choose.report import as_data, as_text

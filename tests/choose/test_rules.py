@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt.choose.rules import (
     AMONG_STEPS,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from merges import LINES, word_counts
+from support.drawn import examples
+from support.merges import LINES, word_counts
 
 from volt import LanguageModel, WordCounts, learn_bpe, search
 from volt.choose.report import as_data

@@ -8,10 +8,10 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from choose.recounts import assert_counts_are_exact
-from drawn import examples, in_turns
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from merges import LINES, MARKERS, markers, word_counts
+from support.drawn import examples, in_turns
+from support.merges import LINES, MARKERS, markers, word_counts
 
 from volt import WordCounts
 from volt.choose.rules import rules

@@ -8,10 +8,10 @@ from dataclasses import replace
 from re import search as matched
 
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from merging_modes import LETTERS, encoded, vocabularies
+from support.drawn import examples
+from support.merging_modes import LETTERS, encoded, vocabularies
 
 import volt
 from volt.errors import CorpusError, VocabularyError

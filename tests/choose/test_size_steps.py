@@ -10,10 +10,10 @@ from itertools import pairwise
 import naive
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from merges import LINES, word_counts
+from support.drawn import examples
+from support.merges import LINES, word_counts
 
 from volt.choose import criteria
 from volt.choose.size_steps import SearchParameters, character_mass, size_steps, transport_costs

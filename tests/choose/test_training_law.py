@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 import volt
 from volt import Training, WordCounts, learn_bpe, learn_enough, search

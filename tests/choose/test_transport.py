@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from transports import (
+from support.drawn import examples
+from support.transports import (
     SOLVE,
     balanced_problem,
     check_plan,

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 from choose.recounts import assert_counts_are_exact, recounted
-from drawn import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from merges import LINES, MARKERS, markers, word_counts
+from support.drawn import examples
+from support.merges import LINES, MARKERS, markers, word_counts
 
 from volt.choose.rules import rules
 from volt.choose.search import search

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy
 import polars
 import pytest
-from commands import TEXT, VOLT, Run, foreign_options, listed, status_of
-from drawn import in_turns
+from support.commands import TEXT, VOLT, Run, foreign_options, listed, status_of
+from support.drawn import in_turns
 
 import volt
 from volt.vocabulary import Vocabulary

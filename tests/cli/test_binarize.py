@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from commands import TEXT, Run, listed
-from indexed_ids import packed, unpacked
+from support.commands import TEXT, Run, listed
+from support.indexed_ids import packed, unpacked
 
 
 @pytest.fixture

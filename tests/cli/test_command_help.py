@@ -13,9 +13,9 @@ from pydoc_data.topics import topics
 from typing import get_args, get_type_hints
 
 import pytest
-from commands import VOLT, Run, all_commands, status_of
-from drawn import in_turns
-from shell import run_line
+from support.commands import VOLT, Run, all_commands, status_of
+from support.drawn import in_turns
+from support.shell import run_line
 
 from volt.choose.size_steps import SearchParameters
 from volt.encode.files import Output

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from commands import status_of
+from support.commands import status_of
 
 ENDS = ("", "s", "ed", "er", "est", "ing")
 STEMS = ("walk", "talk", "jump", "bump", "sing", "ring", "strong", "long", "cold", "bold")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import TEXT, Run
+from support.commands import TEXT, Run
 
 LINES = "low <url>x lower\n\n é🎉 e\u0301 12 345 <u r> </w> ▁ ▁low @@ Ġ <unk> </s>\n   \nnewest\n"
 FORMS = ("pieces", "ids", "npy", "bin")

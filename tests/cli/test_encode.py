@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import VOLT, Run, status_of
-from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from writers import check_answers, writing
+from support.commands import VOLT, Run, status_of
+from support.drawn import examples
+from support.writers import check_answers, writing
 
 from volt.encode.encoder import Encoder
 from volt.files.blocks import Wait

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import Run
-from places import ROOT
+from support.commands import Run
+from support.places import ROOT
 
 from volt import Vocabulary
 

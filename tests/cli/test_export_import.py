@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import TEXT, Run
+from support.commands import TEXT, Run
 
 from volt.formats.registry import FORMATS, format_module, peer_loader, read_with_format
 from volt.text.byte_alphabet import to_characters

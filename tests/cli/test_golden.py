@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from commands import TEXT, all_commands, status_of
-from golden import check, digest
+from support.commands import TEXT, all_commands, status_of
+from support.golden import check, digest
 
 from volt.vocabulary import Vocabulary
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import TEXT, VOLT, Run, all_commands, listed
-from named_pipes import pipe
-from stream_commands import DEADLINE, wait_for
+from support.commands import TEXT, VOLT, Run, all_commands, listed
+from support.named_pipes import pipe
+from support.stream_commands import DEADLINE, wait_for
 
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, CorpusError

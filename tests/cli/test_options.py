@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from commands import Run, all_commands
+from support.commands import Run, all_commands
 
 import volt
 from volt.errors import VoltError, as_argument

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import TEXT, VOLT, Run, options_of, status_of
+from support.commands import TEXT, VOLT, Run, options_of, status_of
 
 import volt
 from volt.choose.report import as_data

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import TEXT, Run, listed
+from support.commands import TEXT, Run, listed
 
 from volt.count.corpus import count_words
 from volt.count.file_arguments import named_files

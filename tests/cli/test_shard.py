@@ -6,8 +6,8 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from commands import Done, Run, listed
-from sharding import lines_of, numbered, write
+from support.commands import Done, Run, listed
+from support.sharding import lines_of, numbered, write
 
 import volt
 from volt.errors import ConfigError

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from commands import Run
+from support.commands import Run
 
 import volt
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 import pytest
-from commands import Run, all_commands, options_of, status_of
-from drawn import DRAWS_ALL
-from screens import too_wide, words
+from support.commands import Run, all_commands, options_of, status_of
+from support.drawn import DRAWS_ALL
+from support.screens import too_wide, words
 
 from volt.vocabulary import Vocabulary
 from volt_cli.command_help import EXAMPLES

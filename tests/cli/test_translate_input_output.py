@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from commands import VOLT, Run, listed
+from support.commands import VOLT, Run, listed
 
 from volt.kernels.warmup import compile_kernels
 from volt.vocabulary import Vocabulary

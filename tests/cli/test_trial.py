@@ -8,7 +8,7 @@ from pathlib import Path
 from pydoc_data.topics import topics
 
 import pytest
-from commands import Run, listed
+from support.commands import Run, listed
 
 pytest.importorskip("torch", reason="trials need torch")
 COMMAND = ("trial", "corpus.txt", "--hours", "1", "--read", "50K", "--jobs", "1", "--device", "cpu")

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Run
 from numba import typeof
+from support.commands import Run
 
 import volt
 from volt.kernels import jit

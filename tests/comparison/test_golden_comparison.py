@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from golden import check, digest, rounded
+from support.golden import check, digest, rounded
 
 from volt.choose.scaling_law import LanguageModel
 from volt.choose.search import search

@@ -10,9 +10,9 @@ from functools import partial
 import naive
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt.comparison import measures
 from volt.comparison.measures import Cuts, Measures, Text, character_entropy, compared

@@ -12,9 +12,9 @@ import naive
 import numpy as np
 import pytest
 from comparison.inflected import ENDS, STEMS
-from drawn import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt.choose.search import search
 from volt.choose.size_steps import SearchParameters, size_steps

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from pages import topics_comparison
-from screens import printed, words
+from support.pages import topics_comparison
+from support.screens import printed, words
 
 from volt.choose.scaling_law import LanguageModel
 from volt.comparison.compare import compare

@@ -7,10 +7,10 @@ from collections import Counter
 
 import naive
 import pytest
-from drawn import DRAWS_ALL, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from merges import LINES, MARKERS
+from support.drawn import DRAWS_ALL, examples
+from support.merges import LINES, MARKERS
 
 from volt import Encoder, WordCounts, learn_bpe, search
 from volt.count.coverage import checked_share, coverage_of

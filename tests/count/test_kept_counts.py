@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import status_of
-from places import ROOT
-from streams import deadline
-from web_servers import web_server
+from support.commands import status_of
+from support.places import ROOT
+from support.streams import deadline
+from support.web_servers import web_server
 
 from volt import SpecialTokens, count_words
 from volt.count import corpus as counting

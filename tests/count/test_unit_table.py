@@ -10,10 +10,10 @@ from itertools import chain, product
 import numpy as np
 import polars as pl
 import pytest
-from counting import PACKERS, pairs
-from drawn import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from support.counting import PACKERS, pairs
+from support.drawn import examples
 
 from volt.count import counting
 from volt.count.corpus import count_words

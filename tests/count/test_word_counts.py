@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
-from counting import pairs
 from hypothesis import given
 from hypothesis import strategies as st
+from support.counting import pairs
 
 from volt.count import word_counts
 from volt.count.word_counts import CountedPart, WordCounts, mix, summed

@@ -7,12 +7,21 @@ from itertools import chain, product
 
 import numpy as np
 import pytest
-from batches import ENCODERS, HARD, PRETOKENIZERS, SPACED, TEXT, any_lines, ids_of, plain_ids
-from drawn import DRAWS_ALL, examples
-from golden import check
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from limits import refused
+from support.batches import (
+    ENCODERS,
+    HARD,
+    PRETOKENIZERS,
+    SPACED,
+    TEXT,
+    any_lines,
+    ids_of,
+    plain_ids,
+)
+from support.drawn import DRAWS_ALL, examples
+from support.golden import check
+from support.limits import refused
 
 from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, EncodedPart, expanded
 from volt.encode.chunks import Chunk, chunks_of, file_chunks

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from indexed_ids import packed, unpacked
-from texts_to_encode import LINES, write_texts
+from support.drawn import examples
+from support.indexed_ids import packed, unpacked
+from support.texts_to_encode import LINES, write_texts
 
 from volt.encode.binarize import Binarized, binarize, binarize_each, pair_files
 from volt.encode.encoder import Encoder

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from drawn import examples
-from golden import check
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
+from support.golden import check
 
 from volt.encode.chunks import (
     CHUNK_SIZE,

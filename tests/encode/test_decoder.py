@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from batches import ENCODERS, ids_of
-from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.batches import ENCODERS, ids_of
+from support.drawn import examples
 
 import volt.encode.decoder
 from volt.encode.decoder import Decoder, decode

@@ -11,9 +11,11 @@ from random import Random
 import naive
 import numpy as np
 import pytest
-from batches import any_lines, ids_of, plain_ids
-from drawn import examples
-from encoders import (
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from support.batches import any_lines, ids_of, plain_ids
+from support.drawn import examples
+from support.encoders import (
     CORPUS,
     FEW,
     NORMALIZERS,
@@ -26,11 +28,9 @@ from encoders import (
     vocabularies,
     vocabulary,
 )
-from exports import LINES as DECLARED_LINES
-from exports import learn
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-from merges import LINES
+from support.exports import LINES as DECLARED_LINES
+from support.exports import learn
+from support.merges import LINES
 
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from texts_to_encode import LINES, write_texts
-from writers import check_answers, writing
+from support.drawn import examples
+from support.texts_to_encode import LINES, write_texts
+from support.writers import check_answers, writing
 
 from volt.encode.binarize import binarize, binarize_each
 from volt.encode.encoder import Encoder

@@ -3,13 +3,13 @@
 import sys
 import unicodedata
 
-import encoders
 import pytest
-from drawn import examples
-from encoders import FEW, NORMALIZERS, USER, encoder, schemes
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from texts import LOSSLESS, NAMES, REGEXES, texts
+from support import encoders
+from support.drawn import examples
+from support.encoders import FEW, NORMALIZERS, USER, encoder, schemes
+from support.texts import LOSSLESS, NAMES, REGEXES, texts
 
 from volt.encode.offsets import align, word_spans
 from volt.errors import CorpusError

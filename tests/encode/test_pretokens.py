@@ -7,10 +7,10 @@ from functools import cache
 from itertools import pairwise
 
 import pytest
-from drawn import examples
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
-from patterns import any_texts, oracle, patterns, split_by
+from support.drawn import examples
+from support.patterns import any_texts, oracle, patterns, split_by
 
 from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
 from volt.encode.encoder import Encoder

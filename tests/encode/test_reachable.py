@@ -3,11 +3,11 @@
 from itertools import chain, product
 
 import pytest
-from drawn import examples
-from golden import check
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from merging_modes import vocabularies
+from support.drawn import examples
+from support.golden import check
+from support.merging_modes import vocabularies
 
 from volt.encode.encoder import Encoder
 from volt.encode.reachable import _characters, _completed, _some, reach

@@ -6,9 +6,9 @@ from itertools import chain, pairwise, product
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import UnitRule, split_lines, unit_words

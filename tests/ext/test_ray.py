@@ -20,10 +20,10 @@ from pydoc_data.topics import topics
 from typing import Any
 
 import pytest
-from drawn import DRAWS_ALL
-from places import ROOT
-from programs import start
-from web_servers import web_server
+from support.drawn import DRAWS_ALL
+from support.places import ROOT
+from support.programs import start
+from support.web_servers import web_server
 
 from volt import Encoder, count_words, learn_bpe, search
 from volt.encode.binarize import binarize, binarize_each

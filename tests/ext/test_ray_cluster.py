@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import ROOT
+from support.places import ROOT
 
 from volt.errors import ConfigError
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import ROOT
-from web_servers import web_server
+from support.places import ROOT
+from support.web_servers import web_server
 
 from volt import Encoder, WordCounts, count_words, learn_bpe, search
 from volt.count.counting import ShardCounter

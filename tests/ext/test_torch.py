@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import example, settings
 from hypothesis import given as for_all
 from hypothesis import strategies as st
-from loaders import PlayedLoader, all_bits, as_worker, torch
-from steps_of_streams import given, steps_of, stream_of
+from support.drawn import examples
+from support.loaders import PlayedLoader, all_bits, as_worker, torch
+from support.steps_of_streams import given, steps_of, stream_of
 from torch.utils.data import DataLoader
 
 from volt.batches import Steps, to_torch

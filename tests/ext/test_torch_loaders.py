@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drawn import DRAWS_ALL
-from loaders import all_bits, bits_of
-from steps_of_streams import steps_of, written
-from streams import deadline
+from support.drawn import DRAWS_ALL
+from support.loaders import all_bits, bits_of
+from support.steps_of_streams import steps_of, written
+from support.streams import deadline
 from torch.utils.data import DataLoader
 
 from volt.batches import to_torch

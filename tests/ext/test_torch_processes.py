@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from drawn import DRAWS_ALL
-from places import ROOT
+from support.drawn import DRAWS_ALL
+from support.places import ROOT
 
 pytest.importorskip("torchdata.stateful_dataloader", reason="torchdata is not installed")
 SECONDS = 240  # that no program may take
@@ -19,7 +19,7 @@ import sys
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from steps_of_streams import given, steps_of
+from support.steps_of_streams import given, steps_of
 from torchdata.stateful_dataloader import StatefulDataLoader
 from volt.ext.torch import StreamDataset
 
@@ -74,7 +74,7 @@ import os, signal, sys, time
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from steps_of_streams import steps_of, written
+from support.steps_of_streams import steps_of, written
 from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 from volt.ext.torch import StreamDataset

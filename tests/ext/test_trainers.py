@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loaders import torch
-from places import ROOT
-from steps_of_streams import TOKENS, given, steps_of, written
+from support.loaders import torch
+from support.places import ROOT
+from support.steps_of_streams import TOKENS, given, steps_of, written
 
 from volt.batches import Samples, collate_packed
 from volt.batches.collation import to_torch

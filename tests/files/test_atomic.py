@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
-from named_pipes import pipe
+from support.named_pipes import pipe
 
 from volt.errors import OutputError
 from volt.files.atomic import append, check_writable, make_folder, write_atomic, write_together

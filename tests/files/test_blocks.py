@@ -7,10 +7,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from counting import PACKERS
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.counting import PACKERS
+from support.drawn import examples
 
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import Block, read_blocks, read_raw, smaller_blocks

@@ -4,9 +4,9 @@ import gzip
 import lzma
 
 import pytest
-from counting import PACKERS
 from hypothesis import given
 from hypothesis import strategies as st
+from support.counting import PACKERS
 
 from volt.errors import CorpusError
 from volt.files.decompression import decompress, find_decoder

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from indexed_ids import CODES, Sentences, packed, unpacked, write_pair
+from support.drawn import examples
+from support.indexed_ids import CODES, Sentences, packed, unpacked, write_pair
 
 from volt.errors import ConfigError, CorpusError, OutputError
 from volt.files import indexed_dataset

@@ -11,10 +11,10 @@ from threading import Timer
 
 import pytest
 import zstandard
-from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from writers import cut, writing
+from support.drawn import examples
+from support.writers import cut, writing
 
 from volt.errors import CorpusError
 from volt.files.blocks import is_ready, pieces_as_they_come, read_blocks

@@ -7,9 +7,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt.encode.encoder import Encoder
 from volt.errors import CorpusError

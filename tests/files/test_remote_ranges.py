@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from itertools import product
 
 import pytest
-from drawn import in_turns
-from web_servers import Clock, Web, web_server
+from support.drawn import in_turns
+from support.web_servers import Clock, Web, web_server
 
 from volt import count_words
 from volt.count.corpus import in_ranges, shards_of

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
-from web_servers import Clock, Web, web_server
+from support.web_servers import Clock, Web, web_server
 
 from volt.errors import ConfigError, CorpusError
 from volt.files import remote, remote_files

@@ -13,8 +13,8 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from commands import status_of
-from web_servers import Clock, web_server
+from support.commands import status_of
+from support.web_servers import Clock, web_server
 
 from volt.count import count_words
 from volt.count.corpus import in_ranges, shards_of

@@ -6,9 +6,9 @@ import os
 from random import Random
 
 import pytest
-from counting import PACKERS
 from hypothesis import given
 from hypothesis import strategies as st
+from support.counting import PACKERS
 
 from volt.errors import CandidateError, ConfigError, CorpusError
 from volt.files import small_files

@@ -6,9 +6,9 @@ import random
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt.errors import CorpusError
 from volt.files import text_checks

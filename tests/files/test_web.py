@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from web_servers import Clock, Web, web_server
+from support.web_servers import Clock, Web, web_server
 
 import volt
 from volt.errors import CorpusError, OutputError, VoltError

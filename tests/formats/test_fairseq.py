@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from list_readers import fairseq_ids
+from support.list_readers import fairseq_ids
 
 from volt.errors import VocabularyError
 from volt.formats.registry import read_vocabulary, write_vocabulary

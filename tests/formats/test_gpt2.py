@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exports import LINES, learn
+from support.exports import LINES, learn
 
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, VocabularyError

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from list_readers import marian_ids
+from support.drawn import examples
+from support.list_readers import marian_ids
 
 from volt.formats.marian import quoted, unquoted
 from volt.formats.registry import listed_pieces, read_vocabulary

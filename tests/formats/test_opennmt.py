@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from list_readers import opennmt_ids
+from support.list_readers import opennmt_ids
 
 from volt.formats.opennmt import rows
 from volt.formats.registry import read_vocabulary, write_vocabulary

@@ -13,12 +13,12 @@ from inspect import signature
 from pathlib import Path
 
 import pytest
-from commands import Run
-from drawn import examples
 from formats.fitting import LIBRARIES, fitting, place
 from formats.support import ranks_file, ranks_of, tokenizer_json
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.commands import Run
+from support.drawn import examples
 
 import volt
 from volt.encode.encoder import Encoder

@@ -12,10 +12,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from drawn import examples
-from exports import CORPORA
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
+from support.exports import CORPORA
 
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder

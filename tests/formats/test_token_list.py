@@ -7,12 +7,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from drawn import examples
-from exports import LINES, learn, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from list_readers import READERS
-from vocabularies import vocabularies
+from support.drawn import examples
+from support.exports import LINES, learn, texts
+from support.list_readers import READERS
+from support.vocabularies import vocabularies
 
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError

@@ -9,8 +9,8 @@ from random import Random
 
 import numpy as np
 import pytest
-from flat import ends_of, flat, ints, longs, used_room
-from splitmix import MASK, Drawn
+from support.flat import ends_of, flat, ints, longs, used_room
+from support.splitmix import MASK, Drawn
 
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
-from batching import naive_rows, naive_steps
-from flat import ends_of, flat, longs, read_only
+from support.batching import naive_rows, naive_steps
+from support.flat import ends_of, flat, longs, read_only
 
 from volt.kernels import batching
 

@@ -6,9 +6,9 @@ from itertools import pairwise
 from random import Random
 
 import numpy as np
-from flat import ends_of, flat, longs, read_only
 from kernels.support import GUARD, Values, bytes_of, drawn, room, texts, views, written
-from splitmix import MASK, mixed
+from support.flat import ends_of, flat, longs, read_only
+from support.splitmix import MASK, mixed
 
 from volt.kernels import columns
 

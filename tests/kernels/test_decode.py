@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
-from flat import ends_of, flat, ints, longs
 from kernels.support import bytes_of
+from support.flat import ends_of, flat, ints, longs
 
 from volt.kernels import decode
 from volt.kernels.intrinsics import PADDING

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from batches import ENCODERS, HARD, plain_ids
+from support.batches import ENCODERS, HARD, plain_ids
 
 from volt.encode.encoder import Encoder
 from volt.kernels.encode_units import LINES

@@ -10,10 +10,10 @@ from math import exp
 
 import numpy as np
 import pytest
-from flat import used_room
-from golden import check
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.flat import used_room
+from support.golden import check
 
 from volt.kernels import apply_bpe
 from volt.stream.transforms.sentencepiece_sampling import (

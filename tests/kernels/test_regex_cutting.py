@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from patterns import any_texts, patterns
+from support.drawn import examples
+from support.patterns import any_texts, patterns
 
 from volt.errors import ConfigError
 from volt.kernels.regex_cutting import SplitTables, cut_texts, end_of_replaced

@@ -7,9 +7,9 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from flat import ends_of, flat, longs
 from kernels.support import GUARD, drawn, texts, views
-from splitmix import MASK, mixed
+from support.flat import ends_of, flat, longs
+from support.splitmix import MASK, mixed
 
 from volt.kernels import word_types
 from volt.kernels.word_types import N_BYTES, N_LINES, N_TOKENS, N_TYPES, SPARE, Types

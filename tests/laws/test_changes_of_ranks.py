@@ -10,10 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from drawn import examples
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from streams import write_lines
+from support.drawn import examples
+from support.streams import write_lines
 
 from volt.batches import ByPacks, ByTokens, SampleFormat, Steps
 from volt.stream import Source, Stream, merge_states

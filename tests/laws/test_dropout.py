@@ -6,11 +6,11 @@ from random import Random
 import naive
 import numpy as np
 import pytest
-from encoders import CORPUS, FEW, encoder, schemes, spelled, texts, vocabularies
 from hypothesis import given
 from hypothesis import strategies as st
-from merges import LATE
 from scipy.special import chdtri
+from support.encoders import CORPUS, FEW, encoder, schemes, spelled, texts, vocabularies
+from support.merges import LATE
 
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError

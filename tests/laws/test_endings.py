@@ -1,4 +1,4 @@
-"""No object of volt prevents Python from ending: the cells of `tests/endings.py`, with many objects in each."""
+"""No object of volt prevents Python from ending: the cells of `tests/support/endings.py`, with many objects in each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from importlib.util import find_spec
 
 import pytest
-from places import ROOT, TESTS
+from support.places import ROOT, TESTS
 
 SECONDS = 200  # that no program may take
 campaign = partial(pytest.param, marks=pytest.mark.campaign)
@@ -30,7 +30,13 @@ def test_no_object_keeps_an_interpreter_from_ending(groups: str, endings: list[s
     """Processes with live objects in a global variable, an object, a cycle, a generator or a thread end as expected."""
     if groups in ("datasets", "loaders") and not find_spec("torchdata"):
         pytest.skip("torchdata is not installed")
-    command = [sys.executable, TESTS / "endings.py", *groups.split(), "--together", *endings]
+    command = [
+        sys.executable,
+        TESTS / "support/endings.py",
+        *groups.split(),
+        "--together",
+        *endings,
+    ]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{TESTS}"}
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=SECONDS, check=False, env=environment

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import TEXT
+from support.commands import TEXT
 
 from volt.choose.report import as_data
 from volt.choose.scaling_law import LanguageModel

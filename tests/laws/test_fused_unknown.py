@@ -4,9 +4,9 @@ import json
 from dataclasses import replace
 
 import pytest
-from batches import ids_of
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.batches import ids_of
 
 from volt.encode.batch_encoder import Encoded
 from volt.encode.encoder import Encoder

@@ -7,10 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from counting import PACKERS
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.counting import PACKERS
+from support.drawn import examples
 
 from volt.arguments import checked_max_line, parse_max_line
 from volt.count import count_words

@@ -6,11 +6,11 @@ from random import Random
 from typing import get_args
 
 import pytest
-from batches import ids_of
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from merging_modes import LETTERS, Pair, dropped, encoded, merge_lists, vocabularies
+from support.batches import ids_of
+from support.drawn import examples
+from support.merging_modes import LETTERS, Pair, dropped, encoded, merge_lists, vocabularies
 
 from volt.encode.encoder import Encoder
 from volt.formats.sentencepiece.writing import model_class

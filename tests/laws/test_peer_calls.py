@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from batches import ids_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from merges import LINES
-from places import ROOT
+from support.batches import ids_of
+from support.merges import LINES
+from support.places import ROOT
 
 import volt
 from volt.encode.encoder import Encoder

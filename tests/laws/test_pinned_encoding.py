@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from golden import check
+from support.golden import check
 
 from volt.encode.encoder import Encoder
 from volt.encode.pretokens import UnitRule, unit_words

@@ -5,10 +5,10 @@ from functools import cache
 from itertools import chain, pairwise
 
 import pytest
-from batches import ENCODERS, HARD, ids_of
-from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.batches import ENCODERS, HARD, ids_of
+from support.drawn import examples
 
 from volt.count.corpus import count_words
 from volt.encode.encoder import Encoder

@@ -8,9 +8,9 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from indexed_ids import packed
-from streams import deadline
-from web_servers import web_server
+from support.indexed_ids import packed
+from support.streams import deadline
+from support.web_servers import web_server
 
 from volt.errors import StreamError
 from volt.files import remote

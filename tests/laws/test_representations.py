@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from golden import check
-from held import CANDIDATES, COUNTS, ENCODER, PUBLIC, RESULT
 from scipy import sparse
+from support.golden import check
+from support.held import CANDIDATES, COUNTS, ENCODER, PUBLIC, RESULT
 
 import volt
 from volt.batches import ByTokens, SampleFormat, Steps

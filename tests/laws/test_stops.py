@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from streams import deadline, write_lines
+from support.streams import deadline, write_lines
 
 from volt.stream.running.checkpoint import load_state
 from volt.stream.running.stream import Stream

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from golden import check
-from streams import Drop, Pair, Refuse, Repeat, numbered
+from support.golden import check
+from support.streams import Drop, Pair, Refuse, Repeat, numbered
 
 from volt.stream import ErrorPolicy, Sampling, Schedule, Source, Stream
 from volt.stream.running import engine

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drawn import some
-from streams import Crash, Drop, Refuse, deadline, numbered, write_lines
+from support.drawn import some
+from support.streams import Crash, Drop, Refuse, deadline, numbered, write_lines
 
 from volt.errors import ConfigError, OutputError, StreamError
 from volt.stream import Checks, ErrorPolicy, Source, Stream

@@ -9,10 +9,10 @@ from threading import Thread
 import naive
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from merges import (
+from support.drawn import examples
+from support.merges import (
     FEW,
     LINES,
     MARKERS,

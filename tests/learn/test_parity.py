@@ -6,10 +6,10 @@ from random import Random
 
 import naive
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from merges import assert_exact_at_every_size, learned, markers, word_counts
+from support.drawn import examples
+from support.merges import assert_exact_at_every_size, learned, markers, word_counts
 
 import volt
 from volt.count import word_counts as word_counts_module

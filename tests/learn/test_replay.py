@@ -6,9 +6,9 @@ from random import Random
 
 import naive
 import pytest
-from drawn import examples
 from hypothesis import given, settings
-from merges import (
+from support.drawn import examples
+from support.merges import (
     FEW,
     LATE,
     assert_exact_at_every_size,

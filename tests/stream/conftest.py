@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from streams import Drop, Make, Pair, Repeat, numbered
+from support.streams import Drop, Make, Pair, Repeat, numbered
 
 from volt.stream import Schedule, Source, Stream
 

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import naive
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt.errors import ConfigError
 from volt.text.atoms import atom_code, atom_codes, atom_text, check_marker, token_lengths

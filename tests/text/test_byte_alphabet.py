@@ -6,10 +6,10 @@ import re
 from functools import cache
 
 import pytest
-from drawn import examples
-from exports import LINES, learn, texts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
+from support.exports import LINES, learn, texts
 
 from volt.encode.encoder import Encoder
 from volt.text.byte_alphabet import ALPHABET, readable, to_bytes, to_characters

@@ -3,9 +3,9 @@
 import unicodedata
 
 import pytest
-from drawn import examples
 from hypothesis import example, given, settings
-from texts import NAMES, texts
+from support.drawn import examples
+from support.texts import NAMES, texts
 
 from volt.text.normalizer import Normalizer
 

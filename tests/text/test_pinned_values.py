@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from golden import check
-from limits import least, refused
+from support.golden import check
+from support.limits import least, refused
 
 from volt.text.byte_alphabet import readable
 from volt.text.normalizer import Normalizer

@@ -4,10 +4,10 @@ import re
 
 import polars as pl
 import pytest
-from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from texts import LOSSLESS, REGEXES, texts
+from support.drawn import examples
+from support.texts import LOSSLESS, REGEXES, texts
 
 from volt.encode.offsets import word_spans
 from volt.errors import ConfigError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt.errors import ConfigError
 from volt.text.byte_alphabet import BYTE_TOKENS, to_characters

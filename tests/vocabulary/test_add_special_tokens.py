@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt.errors import ArgumentError, ConfigError
 from volt.text.special_tokens import SpecialTokens

@@ -9,10 +9,10 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from batches import ids_of
 from hypothesis import given
 from hypothesis import strategies as st
-from vocabularies import vocabularies
+from support.batches import ids_of
+from support.vocabularies import vocabularies
 
 import volt
 from volt.encode.encoder import Encoder

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vocabularies import vocabularies
+from support.drawn import examples
+from support.vocabularies import vocabularies
 
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, OutputError, VocabularyError, VoltError

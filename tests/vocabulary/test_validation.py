@@ -7,11 +7,11 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from batches import ids_of
-from encoders import encoder
 from hypothesis import given
 from hypothesis import strategies as st
-from vocabularies import vocabularies
+from support.batches import ids_of
+from support.encoders import encoder
+from support.vocabularies import vocabularies
 
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError

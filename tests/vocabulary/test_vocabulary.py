@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import given, settings
-from vocabularies import vocabularies
+from support.drawn import examples
+from support.vocabularies import vocabularies
 
 from volt.encode.encoder import Encoder
 from volt.errors import ArgumentError, ConfigError, VocabularyError

@@ -406,9 +406,8 @@ def guess_format(path: Path, head: bytes) -> str:
     for name in FORMATS:
         if format_module(name).recognises(path, head):
             return name
-    from volt.formats.opennmt import odd_line
-
-    if (odd := odd_line(head)) is not None:
+    odd = import_module(FORMATS["opennmt"]).odd_line(head)
+    if odd is not None:
         raise VocabularyError(
             f"{path}:{odd}: is not `count<TAB>subword`, as the lines before it are; fix the line"
         )

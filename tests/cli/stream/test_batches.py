@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Run
-from indexed_ids import packed
-from screens import printed, too_wide
-from streams import write_lines
+from support.commands import Run
+from support.indexed_ids import packed
+from support.screens import printed, too_wide
+from support.streams import write_lines
 
 from volt import Vocabulary
 from volt.batches.steps import Steps

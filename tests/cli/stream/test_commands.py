@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import Run
+from support.commands import Run
 
 MIXED = "mix: {temperature: %s}\nsources:\n  de: {path: de.tsv}\n  lb: {path: lb.tsv}\n"
 

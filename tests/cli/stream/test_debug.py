@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from commands import Run, listed
-from screens import printed, too_wide
-from streams import write_lines
+from support.commands import Run, listed
+from support.screens import printed, too_wide
+from support.streams import write_lines
 
 from volt.stream.checking.trace import debug
 from volt.stream.running.stream import Stream

@@ -8,9 +8,9 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from commands import Run
-from drawn import DRAWS_ALL
-from stream_commands import CONFIG, DEADLINE, Start, expected, finish, read_lines, wait_for
+from support.commands import Run
+from support.drawn import DRAWS_ALL
+from support.stream_commands import CONFIG, DEADLINE, Start, expected, finish, read_lines, wait_for
 
 from volt.errors import StreamError
 from volt.stream.running.checkpoint import check_own, load_state, save_state

@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from commands import Run, listed
-from streams import write_lines
+from support.commands import Run, listed
+from support.streams import write_lines
 
 from volt.stream.running.stream import Stream
 

@@ -14,10 +14,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from commands import Done, Run, status_of
 from hypothesis import given
 from hypothesis import strategies as st
-from stream_commands import CONFIG, DEADLINE, Start, expected, finish, read_lines
+from support.commands import Done, Run, status_of
+from support.stream_commands import CONFIG, DEADLINE, Start, expected, finish, read_lines
 
 from volt.errors import StreamError
 from volt.stream.config.sources import shares

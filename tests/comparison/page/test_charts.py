@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pages import topics_comparison
+from support.pages import topics_comparison
 from vl_convert import vegalite_to_vega
 
 from volt.comparison.page.charts import shares, specifications, write_charts

@@ -13,10 +13,10 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pages import Page, hostile_comparison, topics_comparison
+from support.drawn import examples
+from support.pages import Page, hostile_comparison, topics_comparison
 
 from volt.comparison.page.page import (
     count_changes,

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from itertools import chain
 
 import pytest
-from drawn import DRAWS_ALL
-from pages import (
+from support.drawn import DRAWS_ALL
+from support.pages import (
     HOSTILE,
     hostile_comparison,
     small_comparison,

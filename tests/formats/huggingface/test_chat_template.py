@@ -7,7 +7,7 @@ import warnings
 from dataclasses import replace
 
 import pytest
-from exports import LINES, learn
+from support.exports import LINES, learn
 
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, MissingLibraryError

@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drawn import some
-from exports import LINES
 from formats.support import (
     DIGITS,
     NFC,
@@ -32,6 +30,8 @@ from formats.support import (
     split,
     tokenizer_json,
 )
+from support.drawn import some
+from support.exports import LINES
 
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError

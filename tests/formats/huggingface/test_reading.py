@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exports import LINES, assert_agree, learn
 from formats.support import level, split
+from support.exports import LINES, assert_agree, learn
 
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError

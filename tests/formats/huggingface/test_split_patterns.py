@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from drawn import examples
 from hypothesis import example, given, settings
-from patterns import any_texts
+from support.drawn import examples
+from support.patterns import any_texts
 
 from volt.formats.huggingface.split_patterns import spelled
 from volt.text.patterns import Split, Splitter

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drawn import examples
 from formats.support import (
     PREPEND,
     SPACES,
@@ -24,6 +23,7 @@ from formats.support import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 import volt
 from volt.encode.encoder import Encoder

@@ -11,11 +11,11 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from drawn import examples, in_turns
-from exports import LINES, assert_agree, beyond, corpora, fragments, learn, texts
 from formats.support import library_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.drawn import examples, in_turns
+from support.exports import LINES, assert_agree, beyond, corpora, fragments, learn, texts
 
 from volt.encode.encoder import Encoder
 from volt.errors import OutputError, VocabularyError

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt.errors import VocabularyError
 from volt.formats.sentencepiece import charsmap

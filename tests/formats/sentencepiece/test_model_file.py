@@ -10,10 +10,10 @@ from tempfile import TemporaryDirectory
 
 import polars as pl
 import pytest
-from drawn import examples
 from formats.support import sentencepiece_model
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError

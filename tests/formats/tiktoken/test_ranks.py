@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from drawn import examples
-from exports import LINES, learn
 from formats.support import BYTES, ranks_file, ranks_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
+from support.exports import LINES, learn
 
 from volt.errors import ConfigError, VocabularyError
 from volt.formats import check

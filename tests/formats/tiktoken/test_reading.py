@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exports import LINES
+from support.exports import LINES
 
 from volt.errors import ConfigError, VocabularyError
 from volt.formats import check

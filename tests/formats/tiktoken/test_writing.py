@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from drawn import examples
-from exports import LINES, assert_agree, corpora, fragments, learn, texts
 from formats.support import BYTES, ranks_file, ranks_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
+from support.exports import LINES, assert_agree, corpora, fragments, learn, texts
 
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import numbered, write_lines
+from support.streams import numbered, write_lines
 
 from volt.errors import ConfigError
 from volt.stream import Schedule, Source, Stream, audit

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import write_lines
+from support.drawn import examples
+from support.streams import write_lines
 
 from volt.errors import ConfigError
 from volt.formats.registry import guess_format, listed_pieces, read_vocabulary, write_vocabulary

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from streams import Drop, Pair, Refuse, Repeat, deadline, numbered, write_lines
+from support.streams import Drop, Pair, Refuse, Repeat, deadline, numbered, write_lines
 
 from volt.errors import StreamError
 from volt.stream import Source, Stream, plan

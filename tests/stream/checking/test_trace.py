@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from golden import check
 from hypothesis import given
 from hypothesis import strategies as st
-from streams import Drop, Pair, Refuse, Repeat, Same, numbered
+from support.golden import check
+from support.streams import Drop, Pair, Refuse, Repeat, Same, numbered
 
 from volt.errors import ArgumentError, ConfigError, StreamError
 from volt.stream import ErrorPolicy, Source, Stream, debug, trace

@@ -8,8 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from configurations import FULL, STEPS
-from streams import deadline, numbered, write_lines
+from support.configurations import FULL, STEPS
+from support.streams import deadline, numbered, write_lines
 
 from volt.errors import ConfigError, OutputError, StreamError
 from volt.stream import Source

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt.errors import ConfigError
 from volt.stream.config.configuration import parse_config

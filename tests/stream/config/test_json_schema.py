@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from configurations import FULL
-from golden import check
+from support.configurations import FULL
+from support.golden import check
 
 from volt.stream.config.json_schema import (
     as_text,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from configurations import STEPS, WMT
+from support.configurations import STEPS, WMT
 
 from volt.errors import ConfigError
 from volt.stream.config.configuration import parse_config

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from configurations import WMT
+from support.configurations import WMT
 
 from volt.errors import ConfigError
 from volt.stream import Sampling

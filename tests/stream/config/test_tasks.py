@@ -8,10 +8,10 @@ from itertools import islice, pairwise
 from typing import Any
 
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import write_lines
+from support.drawn import examples
+from support.streams import write_lines
 
 from volt.errors import ConfigError, StreamError
 from volt.stream.config.configuration import load_config, parse_config

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt.errors import ArgumentError, ConfigError
 from volt.stream.config.configuration import load_config, parse_config

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from configurations import WMT
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.configurations import WMT
 
 from volt.errors import ConfigError
 from volt.stream.config.configuration import parse_config

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import examples
-from golden import check
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
+from support.golden import check
 
 from volt.errors import ConfigError, StreamError, VoltError
 from volt.stream import Mixture, Sampling, Schedule

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from drawn import examples
-from golden import check
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
+from support.golden import check
 
 from volt.stream import Schedule
 from volt.stream.mixing.schedule import UNIT, Weight, shares_of

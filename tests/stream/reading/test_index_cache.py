@@ -11,10 +11,10 @@ from hashlib import blake2b
 from pathlib import Path
 
 import pytest
-from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from shard_lines import TEXT, all_lines
+from support.drawn import examples
+from support.shard_lines import TEXT, all_lines
 
 from volt.errors import CorpusError, StreamError
 from volt.stream.reading import index_cache, text_shard

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from indexed_ids import CODES, write_pair
-from shard_lines import PACKERS, column_lines
-from streams import deadline, write_lines
+from support.drawn import examples
+from support.indexed_ids import CODES, write_pair
+from support.shard_lines import PACKERS, column_lines
+from support.streams import deadline, write_lines
 
 from volt.errors import ConfigError, CorpusError, StreamError
 from volt.files.indexed_dataset import dtype_of

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden import check
-from indexed_ids import write_pair
-from streams import numbered, write_lines
+from support.golden import check
+from support.indexed_ids import write_pair
+from support.streams import numbered, write_lines
 
 from volt.errors import ConfigError, StreamError
 from volt.files.text_checks import LongLineError

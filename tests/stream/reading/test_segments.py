@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from shard_lines import PACKERS, TEXT, all_lines, read_lines
+from support.shard_lines import PACKERS, TEXT, all_lines, read_lines
 
 from volt.errors import StreamError
 from volt.files.blocks import read_raw

@@ -9,8 +9,8 @@ import socket
 from pathlib import Path
 
 import pytest
-from shard_lines import column_lines
-from streams import deadline, write_lines
+from support.shard_lines import column_lines
+from support.streams import deadline, write_lines
 
 from volt.errors import StreamError
 from volt.stream.reading.open_shard import open_pair, open_shard

@@ -11,11 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
-from streams import write_lines
+from support.drawn import examples
+from support.streams import write_lines
 
 from volt.errors import ConfigError, StreamError
 from volt.stream import Source

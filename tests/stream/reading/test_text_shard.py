@@ -6,11 +6,11 @@ import gzip
 from pathlib import Path
 
 import pytest
-from drawn import examples
-from golden import check
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from shard_lines import LINES, PACKERS, TEXT, all_lines, column_lines, read_lines
+from support.drawn import examples
+from support.golden import check
+from support.shard_lines import LINES, PACKERS, TEXT, all_lines, column_lines, read_lines
 
 from volt.stream.reading import text_shard
 from volt.stream.reading.open_shard import open_shard

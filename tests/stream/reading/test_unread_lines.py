@@ -6,9 +6,9 @@ from itertools import chain, islice
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt.errors import StreamError
 from volt.stream.reading.unread_lines import (

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from streams import Make
+from support.streams import Make
 
 from volt.errors import StreamError
 from volt.stream.reading.unread_lines import FOREVER, LineBlock, UnreadLines

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from streams import Crash, Drop, Refuse, Repeat, numbered
+from support.streams import Crash, Drop, Refuse, Repeat, numbered
 
 from volt.errors import StreamError
 from volt.stream import Batch, ErrorPolicy, LineFault, LineRng, Source

@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import Same, numbered, write_lines
+from support.drawn import examples
+from support.streams import Same, numbered, write_lines
 
 from volt.stream import Schedule, Source, Stream
 from volt.stream.mixing.schedule import Weight

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt.errors import ArgumentError, StreamError
 from volt.stream.mixing.mixture import Mixture

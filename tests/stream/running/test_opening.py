@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from streams import numbered
+from support.streams import numbered
 
 from volt.stream.config.configuration import load_config
 from volt.stream.reading.source_definition import Source

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from streams import numbered
+from support.streams import numbered
 
 from volt.errors import StreamError
 from volt.stream import Source, Stream

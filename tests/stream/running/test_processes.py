@@ -12,8 +12,8 @@ from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
-from places import TESTS
-from streams import Die, Same, Slow, deadline, numbered
+from support.places import TESTS
+from support.streams import Die, Same, Slow, deadline, numbered
 
 from volt.errors import StreamError
 from volt.stream import Source, Stream
@@ -91,7 +91,7 @@ SCRIPT = """
 import sys
 from multiprocessing import active_children
 sys.path.insert(0, {tests!r})
-from streams import Slow
+from support.streams import Slow
 from volt.stream import Source, Stream
 
 if __name__ == "__main__":

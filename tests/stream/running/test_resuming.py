@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from drawn import examples, some
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import Drop, Make, Pair, Repeat, deadline, numbered, write_lines
+from support.drawn import examples, some
+from support.streams import Drop, Make, Pair, Repeat, deadline, numbered, write_lines
 
 from volt.errors import ConfigError, StreamError
 from volt.stream import Schedule, Source, Stream, merge_states

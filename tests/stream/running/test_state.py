@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden import check
+from support.golden import check
 
 from volt.errors import StreamError
 from volt.stream.reading.unread_lines import FOREVER, LineBlock, UnreadLines

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import Drop, Pair, Repeat, Same, deadline, numbered, write_lines
+from support.drawn import examples
+from support.streams import Drop, Pair, Repeat, Same, deadline, numbered, write_lines
 
 from volt.errors import StreamError
 from volt.stream import Source, Stream, trace

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from streams import Drop, Same, numbered
+from support.drawn import examples
+from support.streams import Drop, Same, numbered
 
 from volt.errors import ConfigError, StreamError
 from volt.stream import Sampling, Schedule, Source, Stream, plan

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Run
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import write_lines
-from writers import check_answers
+from support.commands import Run
+from support.drawn import examples
+from support.streams import write_lines
+from support.writers import check_answers
 
 from volt.count.corpus import count_words
 from volt.errors import ArgumentError, ConfigError, CorpusError, StreamError

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sharding import mono_task, numbered, pair_task, write
+from support.sharding import mono_task, numbered, pair_task, write
 
 from volt.errors import ConfigError, StreamError
 from volt.stream.reading.open_source import open_source

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sharding import bytes_of, mono_task, numbered, pair_task, write
+from support.drawn import examples
+from support.sharding import bytes_of, mono_task, numbered, pair_task, write
 
 from volt.errors import ConfigError, OutputError, StreamError
 from volt.files.atomic import write_atomic

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import examples
-from golden import check
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sharding import bytes_of, lines_of, mono_task, numbered, pair_task, shards_of, write
+from support.drawn import examples
+from support.golden import check
+from support.sharding import bytes_of, lines_of, mono_task, numbered, pair_task, shards_of, write
 
 import volt
 from volt.errors import ArgumentError, ConfigError, CorpusError, StreamError

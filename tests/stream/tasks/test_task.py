@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sharding import numbered, write
+from support.sharding import numbered, write
 
 from volt.errors import ConfigError, StreamError
 from volt.stream.tasks import task as reading

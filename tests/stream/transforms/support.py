@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from hypothesis import strategies as st
-from splitmix import Drawn
+from support.splitmix import Drawn
 
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch

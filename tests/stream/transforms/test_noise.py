@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from splitmix import Drawn, mixed
 from stream.transforms.support import (
     AMOUNTS,
     ID_LINES,
@@ -24,6 +23,7 @@ from stream.transforms.support import (
     noisy_text,
     tokens_of,
 )
+from support.splitmix import Drawn, mixed
 
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden import check
 from stream.transforms.support import FIRST, STEPS, TRANSFORMS_FOR
+from support.golden import check
 
 from volt.stream.transforms import transform as steps
 from volt.stream.transforms.column import Column

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt.errors import ConfigError, VocabularyError
 from volt.stream.transforms.column import Column

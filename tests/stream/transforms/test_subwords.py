@@ -8,9 +8,9 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Run
-from streams import deadline
+from support.commands import Run
+from support.streams import deadline
 
 from volt.errors import ConfigError, StreamError
 from volt.stream import Stream

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import combinations, pairwise, product
 
 import pytest
-from drawn import examples
-from exports import texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.drawn import examples
+from support.exports import texts
 
 from volt.text.patterns.cut_tokens import cut_tokens, leaves_gaps, n_cut
 from volt.text.patterns.published import NAMED, named_splitter

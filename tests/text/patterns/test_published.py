@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from drawn import examples
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
-from patterns import any_texts, oracle, patterns, split_by
+from support.drawn import examples
+from support.patterns import any_texts, oracle, patterns, split_by
 
 from volt.encode.offsets import word_spans
 from volt.errors import ConfigError

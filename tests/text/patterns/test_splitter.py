@@ -7,10 +7,10 @@ import re
 from functools import cache
 
 import pytest
-from drawn import examples
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from patterns import any_texts, backtracker, cut, oracle, patterns, split_by
+from support.drawn import examples
+from support.patterns import any_texts, backtracker, cut, oracle, patterns, split_by
 
 from volt.errors import ArgumentError, ConfigError, CorpusError
 from volt.text.patterns import NAMED, Split, Splitter, named_splitter

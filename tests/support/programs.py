@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from places import ROOT
+from support.places import ROOT
 
 
 def start(*words: str | Path, folder: Path, status: int = 0, **environment: str) -> str:

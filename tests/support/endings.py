@@ -1,6 +1,6 @@
 """A program that ends Python interpreters in every way while objects are alive, and prints a table of those that hang.
 
-    PYTHONPATH=.:tests python tests/endings.py [GROUP …] [--together ENDING …]
+    PYTHONPATH=.:tests python tests/support/endings.py [GROUP …] [--together ENDING …]
 
 Each cell is a process of its own, forked from one that has imported everything. It holds the object in five ways: in a
 global variable, in an object, in a cycle of references, within a generator, and read by a daemon thread.
@@ -22,7 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from steps_of_streams import PAIRS, TOKEN_RULE, steps_of, stream_of, written
+from support.steps_of_streams import PAIRS, TOKEN_RULE, steps_of, stream_of, written
 
 from volt import Encoder, Stream, Vocabulary
 from volt.batches import Progress, Steps

@@ -20,8 +20,8 @@ from textwrap import dedent
 from typing import NamedTuple
 
 import pytest
-from commands import status_of
-from shell import run_line
+from support.commands import status_of
+from support.shell import run_line
 
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 FENCE = re.compile(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import naive
 from hypothesis import strategies as st
-from merges import merge_lists
+from support.merges import merge_lists
 
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer

@@ -6,9 +6,9 @@ from collections import Counter
 from random import Random
 
 import naive
-from drawn import examples
 from hypothesis import settings
 from hypothesis import strategies as st
+from support.drawn import examples
 
 from volt.count.word_counts import WordCounts
 from volt.learn.bpe import learn_bpe

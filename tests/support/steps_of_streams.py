@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from streams import write_lines
+from support.streams import write_lines
 
 from volt.batches import ByPacks, ByTokens, SampleFormat, Steps
 from volt.stream import Source, Stream

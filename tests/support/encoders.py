@@ -7,10 +7,10 @@ from collections import Counter
 from functools import cache
 
 import naive
-from drawn import examples
 from hypothesis import settings
 from hypothesis import strategies as st
-from merges import LINES, merge_lists, word_counts
+from support.drawn import examples
+from support.merges import LINES, merge_lists, word_counts
 
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder

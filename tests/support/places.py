@@ -2,5 +2,5 @@
 
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parent
+TESTS = Path(__file__).resolve().parent.parent
 ROOT = next(folder for folder in TESTS.parents if (folder / "pyproject.toml").exists())

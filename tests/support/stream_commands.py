@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from commands import Done
+from support.commands import Done
 
 DEADLINE = 60  # seconds for a process; only a process that hangs comes near
 CONFIG = """\

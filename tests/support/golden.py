@@ -1,0 +1,57 @@
+"""Values that must not change, a file for each wing in golden/.
+
+Rewrite values only where a change is intended: it ends runs that were to be resumed, or changes files that users have.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent / "golden"
+
+
+def digest(data: bytes) -> str:
+    """Return the first digits of a SHA-256."""
+    return sha256(data).hexdigest()[:16]
+
+
+def golden(name: str, value: Any) -> Any:
+    """Return the stored value; with VOLT_GOLDEN=write, store this one.
+
+    name: the wing, whose file holds the value, and what the value is
+    """
+    wing, _, label = name.partition(" ")
+    path = FOLDER / f"{wing}.json"
+    stored = json.loads(path.read_text()) if path.exists() else {}
+    if os.environ.get("VOLT_GOLDEN") == "write":
+        stored[label] = value
+        path.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
+    assert label in stored, f"no value {label!r} in {path.name}; {how_to_write()}"
+    return stored[label]
+
+
+def how_to_write() -> str:
+    """Return the command that rewrites the values of the current test's file."""
+    file = os.environ.get("PYTEST_CURRENT_TEST", "FILE").partition("::")[0]
+    return f"if the change is intended, run VOLT_GOLDEN=write pytest -n 0 {file}"
+
+
+def rounded(value: Any) -> Any:
+    """Return JSON with floats of six digits, and 0 for tiny ones: the last digits depend on the processor."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if abs(value) > 1e-12 else 0.0
+    if isinstance(value, dict):
+        return {name: rounded(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(item) for item in value]
+    return value
+
+
+def check(name: str, value: Any) -> None:
+    """Assert that a value, as JSON, is the stored one."""
+    value = rounded(json.loads(json.dumps(value)))
+    assert value == rounded(golden(name, value)), how_to_write()
