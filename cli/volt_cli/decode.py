@@ -169,7 +169,9 @@ class _Check:
     def report(self) -> None:
         """Note strange lines. Raises CorpusError if every line has a word that is not a piece."""
         if self._n_foreign and self._n_foreign == self._n_lines:
-            fault = f"{self._first} is not a piece of the vocabulary, and all other lines have such words"
+            fault = f"{self._first} is not a piece of the vocabulary"
+            if self._n_lines > 1:
+                fault += ", and all other lines have such words"
             raise CorpusError(f"{fault}; give pieces, or the vocabulary that made them")
         if self._n_strange:
             lines = f"{self._n_strange:,} of {counted(self._n_lines, 'line')}"

@@ -134,18 +134,18 @@ FORMATS = tuple(registry.FORMATS)
 NORMALIZERS = ("none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase")
 PATTERNS = ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "qwen3.5", "tekken", "deepseek3", "kimi2")
 PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace")
-# The fields of volt.choose.size_steps.SearchParameters; importing that module would load numpy.
-TRANSPORT_KEYS = (
-    "length",
-    "mass",
-    "epsilon",
-    "row_tau",
-    "column_tau",
-    "min_share",
-    "solver",
-    "threshold",
-    "max_iters",
-)
+# The fields of volt.choose.size_steps.SearchParameters, whose import would load numpy, and values.
+TRANSPORT_KEYS = {
+    "length": "type or occurrence",
+    "mass": "tokens or characters",
+    "epsilon": "1",
+    "row_tau": "1",
+    "column_tau": "0.5",
+    "min_share": "0.001",
+    "solver": "sinkhorn or pot",
+    "threshold": "1e-6",
+    "max_iters": "1000",
+}
 # The names of volt.choose.rules.rules(), and scaling; importing that module would load numpy
 RULES = (
     "trained",
@@ -511,7 +511,7 @@ class CandidateOptions:
         Literal["add", "leave"] | None,
         option(
             "HOW",
-            "With --extend: add or omit characters that MODEL lacks; default: add, unless bytes spell them.",
+            "With --extend: add or leave out characters that MODEL lacks; default: add, unless bytes spell them.",
         ),
     ] = None
     coverage: Annotated[
@@ -569,8 +569,8 @@ class TransportOptions:
         list[str] | None,
         option(
             "KEY=VALUE",
-            "Change a parameter of the criteria or the transport, such as epsilon=0.5; may be "
-            f"repeated. Keys: {', '.join(TRANSPORT_KEYS)}; see volt.SearchParameters.",
+            "Change a parameter of the criteria or the transport, such as epsilon=0.5; may be repeated. "
+            f"Defaults: {', '.join(map('='.join, TRANSPORT_KEYS.items()))}; see volt.SearchParameters.",
             "--transport",
         ),
     ] = None
@@ -589,7 +589,8 @@ class TransportOptions:
             try:
                 changed[key] = type(default)(text)
             except ValueError:
+                kind = "whole number" if isinstance(default, int) else "number"
                 raise ConfigError(
-                    f"--transport {key}={shown(text)}: not a number; write {key}={default}, say"
+                    f"--transport {key}={shown(text)}: not a {kind}; write {key}={default}, say"
                 ) from None
         return SearchParameters(**changed)

@@ -196,7 +196,7 @@ def test_a_bad_corpus_ends_in_one_message_with_its_place(
         ("--transport mass=bytes", 2, "unknown mass 'bytes'; choose from tokens, characters"),
         ("--transport epsilon", 2, "gives no value; write --transport epsilon=VALUE"),
         ("--transport eps=1", 2, "--transport eps: is unknown; use length, mass, epsilon"),
-        ("--transport max_iters=x", 2, "max_iters=x: not a number; write max_iters=1000"),
+        ("--transport max_iters=2.5", 2, "max_iters=2.5: not a whole number; write max_iters=1000"),
         ("--marker infix", 2, "'infix' is not one of 'suffix', 'prefix', 'none'"),
         ("--pretokenizer regex:[", 2, "invalid pre-tokenizer regex"),
         ("--normalizer nfd", 2, "nfd"),

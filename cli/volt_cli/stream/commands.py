@@ -141,7 +141,7 @@ def audit_table(audit: Audit) -> Grid:
         numbers = (
             source.n_lines,
             source.epochs,
-            source.n_parts,
+            source.n_blocks,
             source.missing,
             source.repeated,
             source.uneven,

@@ -45,7 +45,7 @@ def test_blocks_of_all_ranks_count(tmp_path):
     paths = numbered(tmp_path, "a", 10, n_shards=2)
     sources = [Source("a", paths, block_lines=4, epochs=1), Source("b", paths, block_lines=4)]
     result = audit(Stream(sources, world=2, cache=tmp_path), epochs=3, turns=0)
-    assert [(source.epochs, source.n_parts) for source in result.sources] == [(1, 4), (3, 12)]
+    assert [(source.epochs, source.n_blocks) for source in result.sources] == [(1, 4), (3, 12)]
     assert (result.n_turns, result.deviation) == (0, 0)
     for wrong in ({"epochs": 0}, {"turns": -1}):
         with pytest.raises(ConfigError, match=rf"{next(iter(wrong))} is "):

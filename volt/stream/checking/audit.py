@@ -34,7 +34,7 @@ class SourceAudit:
     """The audit of one source.
 
     n_lines: number of lines in an epoch.
-    n_parts: number of blocks checked, over all ranks and epochs.
+    n_blocks: number of blocks checked, over all ranks and epochs.
     missing: number of lines that an epoch does not read, summed over epochs.
     repeated: number of lines that an epoch reads again, summed over epochs.
     uneven: the largest difference between two ranks' numbers of lines after any epoch.
@@ -44,7 +44,7 @@ class SourceAudit:
     name: str
     n_lines: int
     epochs: int
-    n_parts: int
+    n_blocks: int
     missing: int
     repeated: int
     uneven: int
@@ -67,7 +67,7 @@ class Audit:
     deviation: the largest difference between a source's number of lines and its share, after any
         turn.
 
-    >>> source = SourceAudit("wmt", 3, epochs=1, n_parts=1, missing=0, repeated=0, uneven=0, content=None)
+    >>> source = SourceAudit("wmt", 3, epochs=1, n_blocks=1, missing=0, repeated=0, uneven=0, content=None)
     >>> Audit((source,), 9, 0.5)
     <Audit: exact, 1 source, 9 turns, at most 0.5 lines off>
     """
@@ -137,7 +137,7 @@ def _audit_source(source: OpenSource, epochs: int, world: int, content: bool) ->
         source.name,
         source.n_lines,
         epochs,
-        n_parts=sum(map(len, by_epoch)),
+        n_blocks=sum(map(len, by_epoch)),
         missing=sum(missing for missing, _ in faults),
         repeated=sum(repeated for _, repeated in faults),
         uneven=int(np.ptp(np.cumsum(n_lines, axis=0), axis=1).max()),

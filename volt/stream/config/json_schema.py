@@ -189,7 +189,7 @@ def _section(title: str, schema: Schema) -> Iterator[str]:
             shown = "none" if default is None else json.dumps(default, ensure_ascii=False)
             need = f"default {shown}"
         yield f"  {key}: {kind_of(option)}, {need}"
-        for line in option.get("description", "").split("\n"):
+        for line in option.get("description", "").strip().split("\n"):
             yield f"      {line.strip()}"
     yield ""
 
