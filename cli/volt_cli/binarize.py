@@ -47,7 +47,9 @@ class FrameOptions:
     def frame(self, encoder: Encoder) -> Frame:
         from volt.encode.frames import Frame
 
-        eos = encoder.vocabulary.special.eos if self.eos is None else self.eos
+        eos = self.eos
+        if eos is None:
+            eos = encoder.vocabulary.special.eos
         return Frame.of(
             encoder.vocabulary,
             bos=_token(self.bos),

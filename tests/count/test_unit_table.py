@@ -44,7 +44,11 @@ TRICKY = st.sampled_from(
     "aabßé'st 12,;!   \t\r\x0b\x0c\0\x1c\x1f\x85\xa0\u2003\u3000\u200b\u0301\ufeff中字▁🙂\U0010f000\U0010fffd"
 )
 lines = st.lists(
-    st.text(TRICKY | st.characters(exclude_characters="\n", codec="utf-8"), max_size=24), max_size=8
+    st.text(
+        TRICKY | st.characters(exclude_characters="\n", codec="utf-8", max_codepoint=0x10BFFF),
+        max_size=24,
+    ),
+    max_size=8,
 )
 
 

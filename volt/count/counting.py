@@ -160,6 +160,7 @@ class ShardCounter:
         if self.special is not None:
             arguments.instance(self.special, SpecialTokens, "special")
         arguments.function(self.progress, "progress")
+        arguments.flag(self.word_counts, "word_counts")
         if bool(self.fields) + (self.column is not None) + self.word_counts > 1:
             raise ConfigError("fields, column and word_counts exclude each other; give one")
 

@@ -42,7 +42,7 @@ class CountedPart(NamedTuple):
 def summed(parts: Iterable[CountedPart]) -> CountedPart:
     """Add up parts, with little more than the distinct words in memory, and sort the words."""
     about_to_use_polars()
-    pending = [CountedPart(EMPTY, 0, 0, 0)]
+    pending = list[CountedPart]()
     n_rows = 0
     for part in parts:
         pending.append(part)
@@ -51,7 +51,7 @@ def summed(parts: Iterable[CountedPart]) -> CountedPart:
         if n_rows > most or len(pending) > _COMPACT_PARTS:
             pending = [added(pending)]
             n_rows = pending[0].table.height
-    whole = added(pending)
+    whole = added(pending or [CountedPart(EMPTY, 0, 0, 0)])
     return whole._replace(table=whole.table.sort("word"))
 
 

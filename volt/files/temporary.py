@@ -80,7 +80,7 @@ def temporary_file(place: Path, mode: int) -> Iterator[tuple[int, str]]:
 
 def _new_file(place: Path, mode: int) -> tuple[int, str]:
     names = _numbered(place)
-    for name in names:
+    for name in filter(os.path.lexists, names):
         sweep(name)
     drawn = (_name(place, int.from_bytes(os.urandom(4))) for _ in range(_N_DRAWN))
     for name in chain(names, drawn):

@@ -384,7 +384,9 @@ class _Run:
         written = self.stream.state(at=self._left)["sources"]
         sources = sorted(written.items(), key=lambda item: -item[1]["lines"])
         shown = ", ".join(f"{name} {source['lines']:,}" for name, source in sources[:_MOST_SOURCES])
-        return f"{shown} and others" if len(sources) > _MOST_SOURCES else shown
+        if len(sources) > _MOST_SOURCES:
+            shown += " and others"
+        return shown
 
     def _metrics(self, *, indent: int | None = None) -> bytes:
         values = {**self.stream.summary().to_json(), "n_written": self.outlet.n_lines}
