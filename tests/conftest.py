@@ -1,4 +1,4 @@
-"""What several tests share: optional corpora, subword-nmt as an oracle on word counts, `volt` as a command."""
+"""Fixtures: optional corpora, subword-nmt as an oracle on word counts, `volt` as a command."""
 
 from __future__ import annotations
 

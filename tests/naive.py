@@ -136,7 +136,7 @@ def learn_parity(
 
 
 def returns(word_counts: Mapping[str, int], merges: Sequence[Pair], marker: str = "suffix") -> bool:
-    """Whether some pair stands in a word again after it was merged, because a later merge made one of its parts anew.
+    """Check whether a merged pair occurs in a word again, because a later merge makes one of its parts.
 
     >>> returns({"ab": 1}, [("a", "b</w>")])
     False
@@ -152,7 +152,7 @@ def returns(word_counts: Mapping[str, int], merges: Sequence[Pair], marker: str 
 
 
 def is_late(word: str, merges: Sequence[Pair], marker: str = "suffix") -> bool:
-    """Whether encoding a word applies some merge after one of a higher rank, so that learning it happened otherwise.
+    """Check whether encoding a word applies a merge after one of a higher rank, unlike learning.
 
     >>> is_late("abcd", [("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "d"), ("a", "bc")], "none")
     True

@@ -1,4 +1,4 @@
-"""What tests of searches share: the counts of a vocabulary, recounted by encoding the corpus."""
+"""The counts of a vocabulary, recounted by encoding the corpus."""
 
 from __future__ import annotations
 

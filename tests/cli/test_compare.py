@@ -20,7 +20,7 @@ Run = Callable[..., "Done"]
 
 
 class Done(NamedTuple):
-    """What a command printed."""
+    """The output of a command."""
 
     stdout: str
     stderr: str

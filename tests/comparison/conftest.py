@@ -1,4 +1,4 @@
-"""What tests of comparisons share: a comparison of two made-up languages."""
+"""A comparison of two made-up languages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of comparisons share: inflected words of a small text."""
+"""Inflected words of a small text."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support.batches import ENCODERS, ids_of
+from support.batches import ENCODERS, PRETOKENIZERS, ids_of
 from support.drawn import examples
 
 import volt.encode.decoder
@@ -24,17 +24,6 @@ from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
-PRETOKENIZERS = (
-    "whitespace",
-    "unicode",
-    "gpt2",
-    "metaspace",
-    "metaspace-runs",
-    "metaspace-line",
-    "bytes",
-    r"regex:\w+|\s",
-    r"regex:[a-z]+",
-)
 MARKERS = ("suffix", "prefix", "none")
 # Of one to four bytes each; spaces of all kinds, line ends, what spells markers, and some of the byte-level alphabet.
 CHARACTERS = (

@@ -1,4 +1,4 @@
-"""What the tests of several formats share: small files of other libraries, and models that these libraries train."""
+"""Small files of other libraries, and models that these libraries train."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ WORDS = list(map("".join, product("abcd", repeat=4)))
 def test_a_token_that_two_merges_make_has_the_first_rank(
     name, marker, cut, in_merge_order, tmp_path
 ):
-    """Whether ids follow the order of merges or not, every library joins "abc" before "cd"."""
+    """Every library joins "abc" before "cd", also if ids do not follow the order of merges."""
     atoms = (*(ALPHABET if cut == "bytes" else "▁abcd"),)
     if marker == "suffix":
         atoms += tuple(f"{letter}</w>" for letter in "abcd")

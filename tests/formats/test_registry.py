@@ -69,7 +69,7 @@ def test_the_documentation_names_every_format() -> None:
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("has_usual_name", [True, False])
 def test_files_are_recognised_by_content(name: str, has_usual_name: bool, tmp_path: Path) -> None:
-    """What a format writes is read back by the same path, without the format's name; lists need their merges."""
+    """Each format reads what it wrote without being named; lists also need their merges."""
     pytest.importorskip("sentencepiece")
     vocabulary = fitting(name)
     path = place(tmp_path, name) if has_usual_name else tmp_path / "written"

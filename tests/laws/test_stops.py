@@ -82,7 +82,7 @@ def read_lines(pipe: int, n: int) -> bytes:
 
 
 def read_rest(pipe: int) -> bytes:
-    """What is left until the end."""
+    """Return the rest of the stream."""
     parts = []
     while part := os.read(pipe, 1 << 16):
         parts.append(part)

@@ -1,4 +1,4 @@
-"""What tests of streams share: one small stream with everything."""
+"""One small stream with every kind of transform."""
 
 from __future__ import annotations
 

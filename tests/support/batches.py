@@ -1,4 +1,4 @@
-"""What the tests of batches share: hard texts, encoders of every kind, and the plain path that they must agree with."""
+"""Hard texts, encoders of every kind, and the plain path that they must agree with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of batches share: slow, obvious twins, and the programs whose padding ours must not exceed.
+"""Slow, obvious twins, and the programs whose padding ours must not exceed.
 
 The peers are written from what their authors say that they do:
 

@@ -1,4 +1,4 @@
-"""What the tests of the command line share: a command run in this process, and what it has printed."""
+"""A command run in this process, and what it has printed."""
 
 from __future__ import annotations
 

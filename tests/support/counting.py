@@ -1,4 +1,4 @@
-"""What the tests of reading and counting share: every compression, and counts as a plain dictionary."""
+"""Every compression, and counts as a plain dictionary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of encoding share: hostile texts, every scheme, and encoders made once for each."""
+"""Hostile texts, every scheme, and encoders made once for each."""
 
 from __future__ import annotations
 

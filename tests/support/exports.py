@@ -1,4 +1,4 @@
-"""What the tests of formats share: lines, vocabularies learned from them, agreement with another library."""
+"""Lines, vocabularies learned from them, agreement with another library."""
 
 from __future__ import annotations
 

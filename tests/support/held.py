@@ -1,4 +1,4 @@
-"""What the tests of Python's boundary share: every public name, and an object of each kind that people hold."""
+"""Every public name, and an object of each kind that people hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What readers of token lists make of a file: piece → id, as the sources of fairseq, Marian and OpenNMT do it.
+"""Read token lists as other libraries do: piece → id, as the sources of fairseq, Marian and OpenNMT do it.
 
 The libraries themselves cannot be installed with the tests.
 """
@@ -31,7 +31,7 @@ def marian_ids(text: str) -> dict[str, int]:
 
 
 def opennmt_ids(text: str, min_count: int = 0) -> dict[str, int]:
-    """What OpenNMT-py makes of a file: the place of each piece behind its specials, none here.
+    """Read a file as OpenNMT-py does: the place of each piece behind its specials, none here.
 
     The first line says whether there are counts; a line is cut at its first white space, of any kind.
     """

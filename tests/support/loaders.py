@@ -1,4 +1,4 @@
-"""What the tests of datasets of PyTorch share: batches bit for bit, and workers that are played in this process."""
+"""Batches bit for bit, and workers that are played in this process."""
 
 from __future__ import annotations
 

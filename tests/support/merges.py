@@ -1,4 +1,4 @@
-"""What the tests of merges share: lines, words that tie and overlap, merges that nobody learned, exact counts."""
+"""Lines, words that tie and overlap, merges that nobody learned, exact counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the ways to merge share: pieces by definition, and vocabularies that nobody learned."""
+"""Pieces by definition, and vocabularies that nobody learned."""
 
 from __future__ import annotations
 

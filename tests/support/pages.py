@@ -1,4 +1,4 @@
-"""What the tests of charts and page share: comparisons of small corpora, and a reader of the page's HTML."""
+"""Comparisons of small corpora, and a reader of the page's HTML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of patterns share: random patterns and texts, and three oracles that cut a text by a pattern."""
+"""Random patterns and texts, and three oracles that cut a text by a pattern."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of the looks share: what a terminal of some width shows, and the words in it."""
+"""What a terminal of some width shows, and the words in it."""
 
 from __future__ import annotations
 

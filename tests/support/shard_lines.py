@@ -1,4 +1,4 @@
-"""What tests of shards share: a text, ways to pack it, and the lines of a shard."""
+"""A text, ways to pack it, and the lines of a shard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of shards share: tasks of made files, and what their shards hold."""
+"""Tasks of made files, and what their shards hold."""
 
 from __future__ import annotations
 

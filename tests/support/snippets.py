@@ -1,4 +1,4 @@
-"""What people read and may type: commands, sessions and files in Markdown, run from top to bottom in one folder.
+"""Run what pages show: commands, sessions and files in Markdown, run from top to bottom in one folder.
 
     ```console      commands behind "$ ", and below each what it prints, if that is shown
     ```pycon        a Python session, which is a doctest; a page's sessions share their names

@@ -1,4 +1,4 @@
-"""What the tests of steps share: streams of pairs or of single texts, and the steps of them."""
+"""Streams of pairs or of single texts, and the steps of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of `volt stream` share: a configuration, its lines from Python, and what a command has printed."""
+"""A configuration, its lines from Python, and what a command has printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of streams share: small sources, transforms that workers can import, deadlines."""
+"""Small sources, transforms that workers can import, deadlines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of normalisation, pre-tokens and alignment share: tricky texts, and the names of every scheme."""
+"""Tricky texts, and the names of every scheme."""
 
 import sys
 

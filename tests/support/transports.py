@@ -1,4 +1,4 @@
-"""What the tests of transport share: random problems, and what a plan must fulfil, computed in the obvious way."""
+"""Random problems, and what a plan must fulfil, computed in the obvious way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of pipes share: a writer that writes its next part only when its reader waits for more.
+"""A writer that writes its next part only when its reader waits for more.
 
 So a test is in one thread, and knows what had come each time when the reader found nothing more.
 """

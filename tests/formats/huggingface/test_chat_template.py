@@ -110,7 +110,7 @@ def test_special_tokens_act_as_in_published_files(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_saved_and_in_memory_are_equal(kind, tmp_path):
-    """What transformers saved and loaded again, and the tokenizer in memory, act as the export does."""
+    """The export, the tokenizer in memory, and a saved and reloaded one act alike."""
     vocabulary = vocabulary_of(kind)
     real = loaded(vocabulary, tmp_path / "m", CHATML)
     real.save_pretrained(str(tmp_path / "again"))

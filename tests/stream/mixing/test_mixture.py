@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from stream.mixing.support import MIXTURES
 from support.drawn import examples
 from support.golden import check
 
@@ -55,7 +56,7 @@ mixtures = st.tuples(
 
 
 def requested(weights: Sequence[Weight], n: int) -> list[list[Fraction]]:
-    """What each source is owed after each of n samples: shares interpolated between points, summed exactly."""
+    """Return what each source is owed after each of n samples, by exact sums of its shares."""
     points = sorted({0, *(s for w in weights if isinstance(w, Schedule) for s, _ in w.points)})
     sums, rows = [Fraction(0)] * len(weights), list[list[Fraction]]()
     for sample in range(n):
@@ -206,7 +207,7 @@ def test_turns_end_where_no_weight_is_left(weights: list[Weight], n: int) -> Non
 
 
 def _between(weight: Weight, sample: int) -> bool:
-    """Whether a weight is above 0 at a sample or, where it moves in a line, on the way from it or to it."""
+    """Check whether a weight is above 0 at a sample or, if it is linear, just before or after it."""
     if not isinstance(weight, Schedule) or weight.kind == "steps":
         return _weight(weight, sample) > 0
     return _weight(weight, sample) > 0 or any(
@@ -234,32 +235,6 @@ def test_an_ended_source_leaves_its_share_to_the_others() -> None:
     assert np.abs(counts - np.arange(1, 1001)[:, None] * np.array([0, 0.5, 0.5])).max() < 1
     assert left.end(1) is not None
     assert left.end(1).end(2) is None  # type: ignore[union-attr]
-
-
-STEPS = Schedule(((0, 1.0), (6, 0.0), (12, 3.0)))
-
-
-LINE = Schedule(((0, 1.0), (10, 3.0), (20, 0.0)), "linear")
-
-
-LATE = Schedule(((0, 0.0), (8, 1.0)), "linear")
-
-
-MIXTURES: dict[str, tuple[Weight, ...]] = {
-    "one": (0.3,),
-    "equal": (1.0, 1.0, 1.0),
-    "weights": (3.0, 1.0, 0.0, 0.1),
-    "steps": (STEPS, 1.0),
-    "line": (LINE, 1.0, 0.5),
-    "late": (1.0, LATE),
-    "alone": (Schedule(((0, 1.0), (5, 0.0), (9, 2.0))), Schedule(((0, 0.0), (5, 1.0), (9, 0.0)))),
-    "from nothing": (
-        Schedule(((0, 2.0), (10, 0.0)), "linear"),
-        Schedule(((0, 0.0), (10, 1.0)), "linear"),
-    ),
-    "stairs": (Schedule(((0, 1.0), (400, 9.0)), "linear"), 5.0),
-    "constant": (Schedule(((0, 2.0), (9, 2.0)), "linear"), 1.0),
-}
 
 
 @pytest.mark.parametrize("name", MIXTURES)
@@ -420,7 +395,7 @@ def naive_size(sizes: list[int], ratios: list[float]) -> float:
 
 
 def is_rounded_down(found: int, exact: float) -> bool:
-    """Whether a number is another rounded down, as far as floating point can tell."""
+    """Check whether a number is another one rounded down, up to floating-point error."""
     slack = 1e-10 * exact
     return exact - slack - 1 < found <= exact + slack
 

@@ -7,36 +7,12 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stream.mixing.support import MIXTURES
 from support.drawn import examples
 from support.golden import check
 
 from volt.stream import Schedule
 from volt.stream.mixing.schedule import UNIT, Weight, shares_of
-
-STEPS = Schedule(((0, 1.0), (6, 0.0), (12, 3.0)))
-
-
-LINE = Schedule(((0, 1.0), (10, 3.0), (20, 0.0)), "linear")
-
-
-LATE = Schedule(((0, 0.0), (8, 1.0)), "linear")
-
-
-MIXTURES: dict[str, tuple[Weight, ...]] = {
-    "one": (0.3,),
-    "equal": (1.0, 1.0, 1.0),
-    "weights": (3.0, 1.0, 0.0, 0.1),
-    "steps": (STEPS, 1.0),
-    "line": (LINE, 1.0, 0.5),
-    "late": (1.0, LATE),
-    "alone": (Schedule(((0, 1.0), (5, 0.0), (9, 2.0))), Schedule(((0, 0.0), (5, 1.0), (9, 0.0)))),
-    "from nothing": (
-        Schedule(((0, 2.0), (10, 0.0)), "linear"),
-        Schedule(((0, 0.0), (10, 1.0)), "linear"),
-    ),
-    "stairs": (Schedule(((0, 1.0), (400, 9.0)), "linear"), 5.0),
-    "constant": (Schedule(((0, 2.0), (9, 2.0)), "linear"), 1.0),
-}
 
 
 @pytest.mark.parametrize("name", MIXTURES)

@@ -25,7 +25,7 @@ LIMIT = st.one_of(st.none(), st.integers(1, 4))
 
 
 def naive(checks: Checks, line: str) -> str | None:
-    """What is wrong with a line: the first of the reasons."""
+    """Return the first fault of a line."""
     n_fields = line.count("\t") + 1
     if n_fields < checks.min_fields:
         return f"columns: {n_fields} fields, needs at least {checks.min_fields}"

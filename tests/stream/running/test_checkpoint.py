@@ -7,12 +7,12 @@ import random
 from pathlib import Path
 
 import pytest
+from stream.running.support import STATE
 from support.streams import Make
 
 from volt.errors import StreamError
-from volt.stream.reading.unread_lines import FOREVER, LineBlock, UnreadLines
 from volt.stream.running.checkpoint import check_own, load_state, save_state
-from volt.stream.running.state import Cursor, State
+from volt.stream.running.state import State
 
 
 def test_states_belong_to_ranks(tmp_path: Path) -> None:
@@ -32,36 +32,6 @@ def test_states_belong_to_ranks(tmp_path: Path) -> None:
         check_own(path, 0, 1)
     path.write_text("{}")
     check_own(path, 0, 2)
-
-
-SOURCE = {"n_lines": 40, "block_lines": 8, "epochs": None, "weight": 1.0, "transforms": ["drop 1a"]}
-
-
-DEAL = (
-    UnreadLines(
-        2,
-        (range(8), range(20, 30)),
-        (LineBlock(2, 8, 8, (range(3, FOREVER, 2), range(6, FOREVER, 2))),),
-    ),
-    UnreadLines(3, (range(40),)),
-)
-
-
-CURSORS = {"wmt": Cursor(50, 3, 0, 5, unread=DEAL), "crawl": Cursor(20, 0, 16, 4, 2, 3)}
-
-
-STATE = State(
-    70,
-    CURSORS,
-    {"seed": 1, "rank": 0, "world": 1, "sources": {"wmt": SOURCE, "crawl": SOURCE}},
-    60,
-    {"wmt": 40, "crawl": 20},
-    ("crawl",),
-    90,
-    3,
-    {"columns": 2, "utf": 1},
-    ("weights",),
-)
 
 
 def test_bytes_that_were_changed_are_refused(tmp_path: Path) -> None:
@@ -87,7 +57,7 @@ def test_bytes_that_were_changed_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_state_is_saved_whole(make: Make, tmp_path: Path) -> None:
-    """What is saved is what is loaded, and small."""
+    """A loaded state equals the saved one, and its file is small."""
     stream = make()
     list(stream.blocks(limit=50))
     save_state(stream.state(), tmp_path / "state.json")

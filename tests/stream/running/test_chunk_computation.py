@@ -44,7 +44,7 @@ def opened(tmp_path: Path, *transforms: Any, n: int = 20, **options: Any) -> Ope
 
 
 class Computed(NamedTuple):
-    """What a block holds, in values that can be compared."""
+    """Return the content of a block as comparable values."""
 
     data: bytes
     n_lines: int

@@ -1,4 +1,4 @@
-"""What threads share: a value is made once, before which the old one is gone; what cannot be shared says so."""
+"""Values that threads share are made once; values that cannot be shared are refused."""
 
 from __future__ import annotations
 

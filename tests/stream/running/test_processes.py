@@ -31,7 +31,7 @@ def pids() -> list[int]:
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended; one that its parent has not asked after yet has."""
+    """Check whether a process has ended, even if its parent has not waited for it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except (FileNotFoundError, ProcessLookupError):

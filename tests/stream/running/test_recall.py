@@ -1,4 +1,4 @@
-"""What a stream retains of its earlier positions: little, however long it runs, and enough to go back."""
+"""A stream retains few of its earlier positions, and can go back to each recent line."""
 
 from __future__ import annotations
 

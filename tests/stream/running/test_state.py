@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from stream.running.support import STATE, UNREAD
 from support.golden import check
 
 from volt.errors import StreamError
@@ -19,35 +20,6 @@ from volt.stream.reading.unread_lines import FOREVER, LineBlock, UnreadLines
 from volt.stream.running.checkpoint import load_state, save_state
 from volt.stream.running.state import Cursor, FaultCounts, Opening, State, advanced, reached
 from volt.stream.running.state_validation import checksum
-
-SOURCE = {"n_lines": 40, "block_lines": 8, "epochs": None, "weight": 1.0, "transforms": ["drop 1a"]}
-
-
-DEAL = (
-    UnreadLines(
-        2,
-        (range(8), range(20, 30)),
-        (LineBlock(2, 8, 8, (range(3, FOREVER, 2), range(6, FOREVER, 2))),),
-    ),
-    UnreadLines(3, (range(40),)),
-)
-
-
-CURSORS = {"wmt": Cursor(50, 3, 0, 5, unread=DEAL), "crawl": Cursor(20, 0, 16, 4, 2, 3)}
-
-
-STATE = State(
-    70,
-    CURSORS,
-    {"seed": 1, "rank": 0, "world": 1, "sources": {"wmt": SOURCE, "crawl": SOURCE}},
-    60,
-    {"wmt": 40, "crawl": 20},
-    ("crawl",),
-    90,
-    3,
-    {"columns": 2, "utf": 1},
-    ("weights",),
-)
 
 
 def sealed(stored: dict[str, Any]) -> dict[str, Any]:
@@ -201,8 +173,8 @@ def test_a_place_that_cannot_be_is_reported_by_name(message: str) -> None:
         ("start: no block of this rank begins at line 5 of epoch 0", Cursor(9, 0, 5, 1), {}),
         ("start: no block of this rank begins at line 40 of epoch 0", Cursor(9, 0, 40, 1), {}),
         ("begins at line 0 of epoch 0", Cursor(9, 0, 0, 1), {"rank": 1, "world": 2}),
-        ("begins at line 16 of epoch 2", Cursor(9, 2, 16, 1, unread=DEAL), {}),
-        ("goes beyond the 39 lines", Cursor(9, 2, unread=DEAL), {"n_lines": 39}),
+        ("begins at line 16 of epoch 2", Cursor(9, 2, 16, 1, unread=UNREAD), {}),
+        ("goes beyond the 39 lines", Cursor(9, 2, unread=UNREAD), {"n_lines": 39}),
     ],
 )
 def test_places_outside_the_source_are_refused(
@@ -220,7 +192,7 @@ def test_places_of_the_source_are_taken() -> None:
     for cursor in (Cursor(), Cursor(9, 0, 32, 1), Cursor(9, 1 << 40, 8, 0, 7)):
         cursor.check("wmt", n_lines=40, block_lines=8)
     for epoch, start, offset in ((2, None, 0), (2, 8, 1), (2, 28, 1), (3, 8, 1), (4, 0, 1)):
-        Cursor(9, epoch, start, offset, unread=DEAL).check("wmt", n_lines=40, block_lines=8)
+        Cursor(9, epoch, start, offset, unread=UNREAD).check("wmt", n_lines=40, block_lines=8)
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 5, True, "4"])

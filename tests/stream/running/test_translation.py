@@ -148,7 +148,7 @@ def test_the_input_is_that_of_validation(folder: Path, cut: str) -> None:
 
 
 def test_each_side_has_its_own_vocabulary(folder: Path) -> None:
-    """What the system answers is of the target side: it is undone as that side was cut, or left where it was not."""
+    """Answers are joined as the target side was split; if it was not split, they are unchanged."""
     para, mono = ("para", "{src: a.de, tgt: a.en}"), ("mono", "{mono: a.de}")
     source = "{encode: {vocabulary: words.volt, fields: [1]}}"
     target = "{deterministic_segmentation: {table: table.tsv, marks: word, fields: [2]}}"

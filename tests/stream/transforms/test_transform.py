@@ -1,4 +1,4 @@
-"""What `transform` reads from transforms: replacements in validation, inverses, tokens, signatures and files."""
+"""`transform` finds the replacements in validation, inverses, tokens, signatures and files of transforms."""
 
 from __future__ import annotations
 
