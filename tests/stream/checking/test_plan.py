@@ -87,7 +87,8 @@ def test_the_largest_increase_of_memory_is_measured():
         memory.measure()
         del temporary
     assert before[0] == 1
-    assert resident() == 0 or 1 << 26 <= memory.peak + (1 << 20) < 3 << 25
+    freed = 1 << 23  # by others, at most: the process of many tests is large
+    assert resident() == 0 or 1 << 26 <= memory.peak + freed < 3 << 25
 
 
 def test_memory_is_read_from_the_system(tmp_path, monkeypatch):
